@@ -19,31 +19,27 @@ const (
 	// together is how many requests are answered at the same time, and idle how many more may wait for
 	// something to happen: those hold up nobody who asks for what is there.
 	together, idle = 64, 256
-	// largestRequest is how many bytes a request may have: more than the largest submission. Those that are
+	// LargestRequest is how many bytes a request may have: more than the largest submission. Those that are
 	// answered have at most requestBytes together; one that waits has patientRequest at most.
-	largestRequest = 1 << 20
+	LargestRequest = 1 << 20
 	requestBytes   = 16 << 20
 	patientRequest = 64 << 10
 )
 
-// desk hands requests to goroutines, so that a slow one keeps nobody waiting:
-// the service itself calls its handlers one after the other.
-type desk struct {
-	ctx      context.Context // of the service's life
-	working  sync.WaitGroup
+// Desk has requests answered, whichever way they come, and shares what the service has in hand fairly among who asks.
+type Desk struct {
+	service  *Service
 	places   *semaphore.Weighted // of those that are answered; who has waited goes before who comes
 	answered share
 	waiting  share
 	bytes    share // of requests that are answered
-	limit    int   // bytes of an answer
-	wrong    func() error
-	log      *slog.Logger
 }
 
-func newDesk(ctx context.Context, limit int, wrong func() error, log *slog.Logger) *desk {
-	return &desk{
-		ctx: ctx, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
-		answered: share{limit: together}, waiting: share{limit: idle}, limit: limit, wrong: wrong, log: log,
+// NewDesk returns the desk of a service. There is one for all ways by which requests come.
+func NewDesk(s *Service) *Desk {
+	return &Desk{
+		service: s, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
+		answered: share{limit: together}, waiting: share{limit: idle},
 	}
 }
 
@@ -105,7 +101,7 @@ func (b busy) Error() string { return b.what + ": try again" }
 
 // seat is a request's place at the desk.
 type seat struct {
-	desk   *desk
+	desk   *Desk
 	caller string
 	size   int
 }
@@ -134,7 +130,7 @@ func waits(ctx context.Context, wait func(context.Context) error) error {
 }
 
 // enter takes a place for a request.
-func (d *desk) enter(s *seat) error {
+func (d *Desk) enter(s *seat) error {
 	if !d.bytes.take(s.caller, s.size) {
 		return busy{fmt.Sprintf("requests with %d MiB are being answered, or too many of this connection", requestBytes>>20)}
 	}
@@ -149,19 +145,71 @@ func (d *desk) enter(s *seat) error {
 }
 
 // back takes the place again that a request has left. Each of the others leaves his in a moment.
-func (d *desk) back(s *seat) {
+func (d *Desk) back(s *seat) {
 	_ = d.places.Acquire(context.Background(), 1) // it fails only with its context
 	d.answered.again(s.caller, 1)
 	d.bytes.again(s.caller, s.size)
 }
 
-func (d *desk) leave(s *seat) {
+func (d *Desk) leave(s *seat) {
 	d.bytes.leave(s.caller, s.size)
 	d.answered.leave(s.caller, 1)
 	d.places.Release(1)
 }
 
-func (d *desk) handler(answer func(ctx context.Context, caller string, body []byte) (any, error)) micro.Handler {
+// Answer answers a request of a caller, whose name stands in all facts that come of it. The error is one
+// that [ProblemOf] explains.
+func (d *Desk) Answer(ctx context.Context, caller string, e *Endpoint, body []byte) (any, error) {
+	s, err := d.sit(caller, len(body))
+	if err != nil {
+		return nil, err
+	}
+	defer d.leave(s)
+	return d.answer(ctx, s, e, body)
+}
+
+// sit takes a place for a request of so many bytes, which the caller must leave.
+func (d *Desk) sit(caller string, size int) (*seat, error) {
+	s := &seat{d, caller, size}
+	if size > LargestRequest {
+		return nil, tooLarge{fmt.Errorf("the request has %d bytes, and the service takes %d; files and records go other ways", size, LargestRequest)}
+	}
+	return s, d.enter(s)
+}
+
+func (d *Desk) answer(ctx context.Context, s *seat, e *Endpoint, body []byte) (any, error) {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, seatKey{}, s), patience)
+	defer cancel()
+	answer, err := e.do(d.service.as(s.caller), ctx, body)
+	if err != nil {
+		return nil, d.blame(err)
+	}
+	return answer, nil
+}
+
+// blame puts what is wrong with the log in front of an error that may come of it.
+func (d *Desk) blame(err error) error {
+	if d.service.Wrong == nil || !errors.Is(err, events.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if why := d.service.Wrong(); why != nil {
+		return fmt.Errorf("%w (%w)", why, err)
+	}
+	return err
+}
+
+// natsDesk is a desk whose requests come over NATS.
+type natsDesk struct {
+	*Desk
+	ctx     context.Context // of the service's life
+	working sync.WaitGroup
+	limit   int // bytes of an answer
+	log     *slog.Logger
+}
+
+// handler hands requests to goroutines, so that a slow one keeps nobody waiting:
+// the service itself calls its handlers one after the other.
+func (d *natsDesk) handler(e *Endpoint) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !jet.Answerable(r.Reply()) {
 			d.log.Warn("a request wants its answer where no answer may go; it is not heard", "subject", r.Subject(), "reply", r.Reply())
@@ -169,51 +217,37 @@ func (d *desk) handler(answer func(ctx context.Context, caller string, body []by
 		}
 		caller, err := jet.CallerOf(r.Subject())
 		if err != nil {
-			d.respond(r.Error("400", err.Error(), nil))
+			d.refuse(r, badRequest{err})
 			return
 		}
 		body := r.Data()
-		s := &seat{d, caller, len(body)}
-		if s.size > largestRequest {
-			d.respond(r.Error("413", fmt.Sprintf("the request has %d bytes, and the service takes %d; files and records go other ways", s.size, largestRequest), nil))
-			return
-		}
-		if err := d.enter(s); err != nil {
-			d.respond(r.Error(codeOf(err), err.Error(), nil))
+		s, err := d.sit(caller, len(body))
+		if err != nil {
+			d.refuse(r, err)
 			return
 		}
 		d.working.Go(func() {
 			defer d.leave(s)
-			ctx, cancel := context.WithTimeout(context.WithValue(d.ctx, seatKey{}, s), patience)
-			defer cancel()
-			result, err := answer(ctx, caller, body)
+			answer, err := d.answer(d.ctx, s, e, body)
 			if err != nil {
-				err = d.blame(err)
-				d.respond(r.Error(codeOf(err), err.Error(), nil))
+				d.refuse(r, err)
 				return
 			}
-			body, err := fit(result, d.limit)
+			text, err := fit(answer, d.limit)
 			if err != nil {
-				d.respond(r.Error(codeOf(err), err.Error(), nil))
+				d.refuse(r, err)
 				return
 			}
-			d.respond(r.Respond(body))
+			d.respond(r.Respond(text))
 		})
 	})
 }
 
-// blame puts what is wrong with the log in front of an error that may come of it.
-func (d *desk) blame(err error) error {
-	if d.wrong == nil || !errors.Is(err, events.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if why := d.wrong(); why != nil {
-		return fmt.Errorf("%w (%w)", why, err)
-	}
-	return err
+func (d *natsDesk) refuse(r micro.Request, err error) {
+	d.respond(r.Error(codeOf(err), err.Error(), nil))
 }
 
-func (d *desk) respond(err error) {
+func (d *natsDesk) respond(err error) {
 	if err != nil {
 		d.log.Debug("an answer could not be sent", "error", err)
 	}

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -35,7 +35,8 @@ func TestAdmits(t *testing.T) {
 // Requests that wait hold up nobody who asks for what is there, and no connection takes all the places.
 func TestDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t.Context(), 0, nil, slog.New(slog.DiscardHandler))
+		d := NewDesk(&Service{})
+		var working sync.WaitGroup
 		over := make(chan struct{})
 		refused := make(chan error, 1000)
 		wait := func(caller string, size int) {
@@ -44,9 +45,9 @@ func TestDesk(t *testing.T) {
 				refused <- err
 				return
 			}
-			d.working.Go(func() {
+			working.Go(func() {
 				defer d.leave(s)
-				err := waits(context.WithValue(d.ctx, seatKey{}, s), func(context.Context) error { <-over; return nil })
+				err := waits(context.WithValue(t.Context(), seatKey{}, s), func(context.Context) error { <-over; return nil })
 				if err != nil {
 					refused <- err
 				}
@@ -76,7 +77,7 @@ func TestDesk(t *testing.T) {
 			d.leave(quick)
 		}
 		close(over) // all come back, more than there are places
-		d.working.Wait()
+		working.Wait()
 		if d.answered.taken != 0 || d.waiting.taken != 0 || d.bytes.taken != 0 || len(d.bytes.by) != 0 {
 			t.Errorf("places are left: %+v", d)
 		}
@@ -85,19 +86,19 @@ func TestDesk(t *testing.T) {
 		if err := d.enter(large); err != nil {
 			t.Fatal(err)
 		}
-		err := waits(context.WithValue(d.ctx, seatKey{}, large), func(context.Context) error { return nil })
+		err := waits(context.WithValue(t.Context(), seatKey{}, large), func(context.Context) error { return nil })
 		if !errors.As(err, new(badRequest)) {
 			t.Errorf("a large one waits: %v", err)
 		}
 		d.leave(large)
 		n := 0
-		for d.enter(&seat{d, "large", largestRequest}) == nil {
+		for d.enter(&seat{d, "large", LargestRequest}) == nil {
 			n++
 		}
-		if n != requestBytes/largestRequest/2 {
+		if n != requestBytes/LargestRequest/2 {
 			t.Errorf("one caller had %d of the largest requests answered at once", n)
 		}
-		if err := d.enter(&seat{d, "other", largestRequest}); err != nil {
+		if err := d.enter(&seat{d, "other", LargestRequest}); err != nil {
 			t.Errorf("and nobody else: %v", err)
 		}
 	})

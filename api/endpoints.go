@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -13,44 +15,75 @@ import (
 	"millrace/node"
 )
 
-// endpoints are what the service can be asked for. Each is answered by a service that acts for who asks.
-var endpoints = []struct {
-	verb   jet.Verb
-	about  string
-	answer func(s *Service, ctx context.Context, body []byte) (any, error)
-}{
-	{jet.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit},
-	{jet.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get},
-	{jet.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list},
-	{jet.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel},
-	{jet.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release},
-	{jet.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable},
-	{jet.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues},
-	{jet.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, onQueue((*Service).pauseQueue)},
-	{jet.QueueResume, `end a pause: {"queue":"crawl"}`, onQueue((*Service).resumeQueue)},
-	{jet.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, onQueue((*Service).limitQueue)},
-	{jet.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits},
-	{jet.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss},
-	{jet.NodeList, `nodes: {}`, (*Service).nodes},
-	{jet.NodeGet, `one node, from the log: {"id":"node-1"}`, (*Service).node},
-	{jet.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode},
-	{jet.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain)},
-	{jet.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe)},
-	{jet.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon)},
-	{jet.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe)},
-	{jet.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal},
-	{jet.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry},
-	{jet.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy},
-	{jet.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan},
-	{jet.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode},
-	{jet.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs},
-	{jet.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules},
-	{jet.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule},
-	{jet.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule)},
-	{jet.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule)},
-	{jet.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule},
-	{jet.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode},
-	{jet.ServerHealth, `whether the log takes messages: {}`, (*Service).health},
+// Endpoint is one thing that the service can be asked for, whichever way the request comes.
+type Endpoint struct {
+	Verb  jet.Verb
+	About string
+	// Request and Answer are the types of what comes and what goes, as JSON.
+	Request, Answer reflect.Type
+
+	do func(s *Service, ctx context.Context, body []byte) (any, error)
+}
+
+// checked is a request that says what is wrong with it.
+type checked interface{ check() error }
+
+// nothing is the request of who wants nothing in particular.
+type nothing struct{}
+
+// on is the endpoint that answers with what do makes of a request. Do is given a service that acts for who asks.
+func on[R, A any](verb jet.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error)) Endpoint {
+	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), func(s *Service, ctx context.Context, body []byte) (any, error) {
+		r, err := read[R](body)
+		if err != nil {
+			return nil, err
+		}
+		if c, ok := any(&r).(checked); ok {
+			if err := c.check(); err != nil {
+				return nil, badRequest{err}
+			}
+		}
+		return do(s, ctx, r)
+	}}
+}
+
+// Endpoints are all of them.
+func Endpoints() []Endpoint { return slices.Clone(endpoints) }
+
+// endpoints are what the service can be asked for.
+var endpoints = []Endpoint{
+	on(jet.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit),
+	on(jet.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get),
+	on(jet.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
+	on(jet.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel),
+	on(jet.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release),
+	on(jet.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),
+	on(jet.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues),
+	on(jet.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue),
+	on(jet.QueueResume, `end a pause: {"queue":"crawl"}`, (*Service).resumeQueue),
+	on(jet.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue),
+	on(jet.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits),
+	on(jet.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss),
+	on(jet.NodeList, `nodes: {}`, (*Service).nodes),
+	on(jet.NodeGet, `one node, from the log: {"id":"node-1"}`, (*Service).node),
+	on(jet.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
+	on(jet.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain)),
+	on(jet.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
+	on(jet.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon)),
+	on(jet.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
+	on(jet.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal),
+	on(jet.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry),
+	on(jet.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy),
+	on(jet.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan),
+	on(jet.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode),
+	on(jet.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs),
+	on(jet.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules),
+	on(jet.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule),
+	on(jet.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule)),
+	on(jet.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule)),
+	on(jet.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule),
+	on(jet.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode),
+	on(jet.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
 }
 
 // as is the service acting for a caller, who is named in all facts that it writes. Requests have no field that
@@ -62,22 +95,19 @@ func (s *Service) as(caller string) *Service {
 }
 
 // listen makes the endpoints of the service.
-func (s *Service) listen(svc micro.Service, desk *desk) error {
+func (s *Service) listen(svc micro.Service, desk *natsDesk) error {
 	for _, e := range endpoints {
-		answer := func(ctx context.Context, caller string, body []byte) (any, error) {
-			return e.answer(s.as(caller), ctx, body)
-		}
-		err := svc.AddEndpoint(strings.ReplaceAll(string(e.verb), ".", "-"), desk.handler(answer), micro.WithEndpointSubject(e.verb.Endpoint()),
-			micro.WithEndpointMetadata(map[string]string{"description": e.about, "access": string(e.verb.Access())}))
+		err := svc.AddEndpoint(strings.ReplaceAll(string(e.Verb), ".", "-"), desk.handler(&e), micro.WithEndpointSubject(e.Verb.Endpoint()),
+			micro.WithEndpointMetadata(map[string]string{"description": e.About, "access": string(e.Verb.Access())}))
 		if err != nil {
-			return fmt.Errorf("endpoint %s: %w", e.verb, err)
+			return fmt.Errorf("endpoint %s: %w", e.Verb, err)
 		}
 	}
 	return nil
 }
 
 // refuseMisaddressed answers, until stop is called, those who do not say who they are.
-func (s *Service) refuseMisaddressed(desk *desk) (stop func(), err error) {
+func (s *Service) refuseMisaddressed(desk *natsDesk) (stop func(), err error) {
 	var subs []*nats.Subscription
 	stop = func() {
 		for _, sub := range subs {
@@ -96,7 +126,7 @@ func (s *Service) refuseMisaddressed(desk *desk) (stop func(), err error) {
 }
 
 // misaddressed answers a request on a subject that has too few words, or too many.
-func (d *desk) misaddressed(m *nats.Msg) {
+func (d *natsDesk) misaddressed(m *nats.Msg) {
 	if !jet.Answerable(m.Reply) {
 		return
 	}

@@ -11,13 +11,13 @@ import (
 func TestEndpointsAreClassified(t *testing.T) {
 	var served []jet.Verb
 	for _, e := range endpoints {
-		if e.verb.Access() == "" {
-			t.Errorf("nobody says what %s is for: add it to the table of verbs in jet/verbs.go", e.verb)
+		if e.Verb.Access() == "" {
+			t.Errorf("nobody says what %s is for: add it to the table of verbs in jet/verbs.go", e.Verb)
 		}
-		if e.about == "" || slices.Contains(served, e.verb) {
-			t.Errorf("%s says nothing of itself, or is there twice", e.verb)
+		if e.About == "" || slices.Contains(served, e.Verb) {
+			t.Errorf("%s says nothing of itself, or is there twice", e.Verb)
 		}
-		served = append(served, e.verb)
+		served = append(served, e.Verb)
 	}
 	for _, v := range jet.Verbs(jet.Reading, jet.Submitting, jet.Operating) {
 		if !slices.Contains(served, v) {

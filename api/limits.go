@@ -18,16 +18,12 @@ type Limits interface {
 	Standing(id task.ID, holders int) (quota.Standing, bool)
 }
 
-func (s *Service) limits(_ context.Context, body []byte) (any, error) {
-	r, err := read[client.LimitListRequest](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) limits(_ context.Context, r client.LimitListRequest) (client.LimitPage, error) {
 	if r.Limit == 0 {
 		r.Limit = view.DefaultLimit
 	}
 	if r.Limit < 1 || r.Limit > view.MaxLimit || r.Holders < 0 || r.Holders > view.MaxLimit {
-		return nil, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
+		return client.LimitPage{}, badRequest{fmt.Errorf("limit is %d and holders %d, want 1 to %d and 0 to %d", r.Limit, r.Holders, view.MaxLimit, view.MaxLimit)}
 	}
 	page := client.LimitPage{Counters: []quota.CounterState{}}
 	if s.Limits == nil {

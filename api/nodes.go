@@ -10,20 +10,16 @@ import (
 	"millrace/view"
 )
 
-func (s *Service) nodes(ctx context.Context, body []byte) (any, error) {
-	r, err := read[client.NodeListRequest](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.NodePage, error) {
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return nil, err
+		return client.NodePage{}, err
 	}
 	if !r.Bare {
 		return client.NodesOf(ctx, s.view(), s.now(), s.Nodes)
 	}
 	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
-		return nil, err
+		return client.NodePage{}, err
 	}
 	page := client.NodePage{Nodes: make([]client.NodeView, len(all.Nodes)), Seq: all.Point.Seq}
 	for i, n := range all.Nodes {
@@ -40,15 +36,7 @@ type nodeRequest struct {
 	Stable task.Duration `json:"stable,omitempty"`
 }
 
-func readNode(body []byte) (nodeRequest, error) {
-	r, err := read[nodeRequest](body)
-	if err == nil {
-		if err = r.ID.Validate(); err != nil {
-			err = badRequest{err}
-		}
-	}
-	return r, err
-}
+func (r *nodeRequest) check() error { return r.ID.Validate() }
 
 func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, error) {
 	v := client.ViewNode(n, s.now(), s.Nodes)
@@ -64,14 +52,10 @@ func (s *Service) viewNode(ctx context.Context, n node.Node) (client.NodeView, e
 	return v, err
 }
 
-func (s *Service) node(ctx context.Context, body []byte) (any, error) {
-	r, err := readNode(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) node(ctx context.Context, r nodeRequest) (client.NodeView, error) {
 	n, err := view.GetNode(ctx, s.view(), r.ID)
 	if err != nil {
-		return nil, err
+		return client.NodeView{}, err
 	}
 	return s.viewNode(ctx, n)
 }
@@ -82,48 +66,36 @@ type waitAnswer struct {
 	Met bool `json:"met"`
 }
 
-func (s *Service) waitNode(ctx context.Context, body []byte) (any, error) {
-	r, err := readNode(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) waitNode(ctx context.Context, r nodeRequest) (waitAnswer, error) {
 	var n node.Node
-	err = waits(ctx, func(ctx context.Context) (err error) {
+	err := waits(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, watchFor)
 		defer cancel()
 		n, err = s.Client.WaitNode(ctx, r.ID, r.Stable.Std(), nil)
 		return err
 	})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, err
+		return waitAnswer{}, err
 	}
 	v, viewed := s.viewNode(ctx, n)
 	return waitAnswer{v, err == nil}, viewed
 }
 
 // order is what an endpoint does that gives nodes an order.
-func order(o node.Order) func(*Service, context.Context, []byte) (any, error) {
-	return func(s *Service, ctx context.Context, body []byte) (any, error) {
-		r, err := readNode(body)
-		if err != nil {
-			return nil, err
-		}
+func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
+	return func(s *Service, ctx context.Context, r nodeRequest) (client.NodeView, error) {
 		n, err := s.Client.OrderNode(ctx, r.ID, o, r.Reason, r.Grace.Std())
 		if err != nil {
-			return nil, err
+			return client.NodeView{}, err
 		}
 		return s.viewNode(ctx, n)
 	}
 }
 
-func (s *Service) releaseNode(ctx context.Context, body []byte) (any, error) {
-	r, err := readNode(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) releaseNode(ctx context.Context, r nodeRequest) (client.NodeView, error) {
 	n, err := s.Client.ReleaseNode(ctx, r.ID, r.Reason)
 	if err != nil {
-		return nil, err
+		return client.NodeView{}, err
 	}
 	return s.viewNode(ctx, n)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"millrace/client"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
@@ -15,19 +16,19 @@ type planRequest struct {
 	task.Submission
 }
 
-func (s *Service) plan(ctx context.Context, body []byte) (any, error) {
-	r, err := read[planRequest](body)
-	if err != nil {
-		return nil, err
+func (r *planRequest) check() (err error) {
+	if r.ID != "" {
+		r.ID, err = task.ParseID(string(r.ID))
 	}
+	return err
+}
+
+func (s *Service) plan(ctx context.Context, r planRequest) (view.Plan, error) {
 	switch {
 	case r.ID != "":
-		if r.ID, err = task.ParseID(string(r.ID)); err != nil {
-			return nil, badRequest{err}
-		}
 		return view.PlanTask(ctx, s.view(), r.ID, s.now())
 	case (r.Job == "") == (r.Spec == nil):
-		return nil, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
+		return view.Plan{}, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
 	}
 	job := task.Job{}
 	if r.Spec != nil {
@@ -35,13 +36,13 @@ func (s *Service) plan(ctx context.Context, body []byte) (any, error) {
 	} else {
 		stored, err := s.Client.Job(ctx, r.Job)
 		if err != nil {
-			return nil, err
+			return view.Plan{}, err
 		}
 		job = stored.Job
 	}
 	plans, err := view.PlanJobs(ctx, s.view(), []task.Job{job}, r.Submission, s.now())
 	if err != nil {
-		return nil, err
+		return view.Plan{}, err
 	}
 	return plans[0], nil
 }
@@ -53,29 +54,22 @@ type labelRequest struct {
 	Reason string             `json:"reason,omitempty"`
 }
 
-func (s *Service) labelNode(ctx context.Context, body []byte) (any, error) {
-	r, err := read[labelRequest](body)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.ID.Validate(); err != nil {
-		return nil, badRequest{err}
-	}
+func (r *labelRequest) check() error {
 	if len(r.Labels) == 0 {
-		return nil, badRequest{errors.New(`labels: name at least one: {"zone":"eu","gpu":null}`)}
+		return errors.New(`labels: name at least one: {"zone":"eu","gpu":null}`)
 	}
+	return r.ID.Validate()
+}
+
+func (s *Service) labelNode(ctx context.Context, r labelRequest) (client.NodeView, error) {
 	n, err := s.Client.LabelNode(ctx, r.ID, r.Labels, r.Reason)
 	if err != nil {
-		return nil, err
+		return client.NodeView{}, err
 	}
 	return s.viewNode(ctx, n)
 }
 
-func (s *Service) retry(ctx context.Context, body []byte) (any, error) {
-	request, err := readID(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) retry(ctx context.Context, request idRequest) (task.Task, error) {
 	return s.Client.Retry(ctx, request.ID, request.Reason)
 }
 
@@ -85,16 +79,14 @@ type copyRequest struct {
 	Task task.Submission `json:"task,omitzero"`
 }
 
-func (s *Service) copy(ctx context.Context, body []byte) (any, error) {
-	r, err := read[copyRequest](body)
-	if err != nil {
-		return nil, err
-	}
-	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
-		return nil, badRequest{err}
-	}
+func (r *copyRequest) check() (err error) {
 	if r.Task.ID != "" {
-		return nil, badRequest{errors.New("task.id: a copy has an id of its own; leave it out")}
+		return errors.New("task.id: a copy has an id of its own; leave it out")
 	}
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+func (s *Service) copy(ctx context.Context, r copyRequest) (client.Receipt, error) {
 	return s.Client.Copy(ctx, r.ID, r.Task)
 }

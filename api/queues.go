@@ -12,22 +12,18 @@ import (
 // ratesOver is how long the rates of a queue are measured.
 const ratesOver = 500 * time.Millisecond
 
-func (s *Service) queues(ctx context.Context, body []byte) (any, error) {
-	r, err := read[client.QueueListRequest](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (client.QueuePage, error) {
 	if r.Queue != "" {
 		if err := task.ValidName("queue", r.Queue); err != nil {
-			return nil, badRequest{err}
+			return client.QueuePage{}, badRequest{err}
 		}
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return nil, err
+		return client.QueuePage{}, err
 	}
 	page, err := client.QueuesOf(ctx, s.view(), s.Model, r.Queue, s.now(), s.rate)
 	if err != nil {
-		return nil, err
+		return client.QueuePage{}, err
 	}
 	return page, s.measure(ctx, page.Queues, r.Rates)
 }
@@ -103,17 +99,6 @@ type queueRequest struct {
 	Waiting *int       `json:"waiting,omitempty"`
 	Rate    *task.Rate `json:"rate,omitempty"`
 	Window  *string    `json:"window,omitempty"`
-}
-
-// onQueue makes an endpoint that says something about a queue.
-func onQueue(do func(s *Service, ctx context.Context, r queueRequest) (task.Queue, error)) func(*Service, context.Context, []byte) (any, error) {
-	return func(s *Service, ctx context.Context, body []byte) (any, error) {
-		r, err := read[queueRequest](body)
-		if err != nil {
-			return nil, err
-		}
-		return do(s, ctx, r)
-	}
 }
 
 func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (task.Queue, error) {

@@ -9,6 +9,7 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -26,24 +27,12 @@ type scheduleRequest struct {
 // ticksSince is since when ticks are shown if nobody says.
 const ticksSince = 24 * time.Hour
 
-func readSchedule(body []byte) (scheduleRequest, error) {
-	r, err := read[scheduleRequest](body)
-	if err != nil {
-		return r, err
-	}
-	if err := task.ValidName("schedule", r.Name); err != nil {
-		return r, badRequest{err}
-	}
-	return r, nil
-}
+func (r *scheduleRequest) check() error { return task.ValidName("schedule", r.Name) }
 
-func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
-	if _, err := read[struct{}](body); err != nil {
-		return nil, err
-	}
+func (s *Service) schedules(ctx context.Context, _ nothing) (client.ScheduleList, error) {
 	rows, broken := client.ScheduleRowsOf(ctx, s.view(), s.Model, s.now())
 	if broken != nil && len(rows) == 0 {
-		return nil, broken
+		return client.ScheduleList{}, broken
 	}
 	list := client.ScheduleList{Schedules: rows}
 	if broken != nil {
@@ -52,13 +41,10 @@ func (s *Service) schedules(ctx context.Context, body []byte) (any, error) {
 	return list, nil
 }
 
-func (s *Service) jobs(ctx context.Context, body []byte) (any, error) {
-	if _, err := read[struct{}](body); err != nil {
-		return nil, err
-	}
+func (s *Service) jobs(ctx context.Context, _ nothing) (client.JobList, error) {
 	rows, broken := client.JobRowsOf(ctx, s.view(), s.Model)
 	if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob) {
-		return nil, broken
+		return client.JobList{}, broken
 	}
 	list := client.JobList{Jobs: rows}
 	if broken != nil {
@@ -67,11 +53,7 @@ func (s *Service) jobs(ctx context.Context, body []byte) (any, error) {
 	return list, nil
 }
 
-func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
-	r, err := readSchedule(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) schedule(ctx context.Context, r scheduleRequest) (client.ScheduleView, error) {
 	if r.Since.IsZero() {
 		r.Since = s.now().Add(-ticksSince)
 	}
@@ -79,29 +61,21 @@ func (s *Service) schedule(ctx context.Context, body []byte) (any, error) {
 		r.Limit = view.DefaultLimit
 	}
 	if r.Limit < 1 || r.Limit > view.MaxLimit {
-		return nil, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)}
+		return client.ScheduleView{}, badRequest{fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)}
 	}
 	return s.Client.ViewSchedule(ctx, r.Name, r.Since, r.Limit)
 }
 
 // toggle is what an endpoint does that pauses or resumes schedules: it answers with the schedule.
-func toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, []byte) (any, error) {
-	return func(s *Service, ctx context.Context, body []byte) (any, error) {
-		r, err := readSchedule(body)
-		if err != nil {
-			return nil, err
-		}
+func toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, scheduleRequest) (schedule.Stored, error) {
+	return func(s *Service, ctx context.Context, r scheduleRequest) (schedule.Stored, error) {
 		if _, err := do(s.Client, ctx, r.Name, r.Reason); err != nil {
-			return nil, err
+			return schedule.Stored{}, err
 		}
 		return s.Client.Schedule(ctx, r.Name)
 	}
 }
 
-func (s *Service) runSchedule(ctx context.Context, body []byte) (any, error) {
-	r, err := readSchedule(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) runSchedule(ctx context.Context, r scheduleRequest) (client.Receipt, error) {
 	return s.Client.RunSchedule(ctx, r.Name, r.Task)
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/client"
-	"millrace/events"
-	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
@@ -42,6 +40,8 @@ type Service struct {
 	Limits Limits
 	// Wrong says why the log takes no messages; nil if it does. Default: nothing is known.
 	Wrong func() error
+	// Desk is where requests are answered that come other ways as well. Default: one for those over NATS alone.
+	Desk *Desk
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
 	Log   *slog.Logger
@@ -72,7 +72,11 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	desk := newDesk(ctx, int(s.Conn.MaxPayload()), s.Wrong, cmp.Or(s.Log, slog.New(slog.DiscardHandler)))
+	own := s.Desk
+	if own == nil {
+		own = NewDesk(s)
+	}
+	desk := &natsDesk{Desk: own, ctx: ctx, limit: int(s.Conn.MaxPayload()), log: cmp.Or(s.Log, slog.New(slog.DiscardHandler))}
 	if err := s.listen(svc, desk); err != nil {
 		return errors.Join(fmt.Errorf("service: %w", err), svc.Stop())
 	}
@@ -92,11 +96,8 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // health answers without asking the log.
-func (s *Service) health(_ context.Context, body []byte) (any, error) {
+func (s *Service) health(_ context.Context, _ nothing) (client.Health, error) {
 	var h client.Health
-	if _, err := read[struct{}](body); err != nil {
-		return nil, err
-	}
 	if s.Wrong != nil {
 		if err := s.Wrong(); err != nil {
 			h.Log = err.Error()
@@ -104,35 +105,3 @@ func (s *Service) health(_ context.Context, body []byte) (any, error) {
 	}
 	return h, nil
 }
-
-// codeOf turns an error into a code as HTTP has them.
-func codeOf(err error) string {
-	var bad badRequest
-	var large tooLarge
-	_, full := jet.Full(err)
-	switch {
-	case errors.As(err, &large):
-		return "413"
-	case errors.As(err, new(busy)):
-		return "503"
-	case full, errors.Is(err, events.ErrMute):
-		return "507"
-	case errors.As(err, &bad), errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, jet.ErrBadJob), errors.Is(err, events.ErrTooLarge),
-		errors.Is(err, node.ErrBadLabel), errors.Is(err, node.ErrOwnLabel):
-		return "400"
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, jet.ErrNoJob), errors.Is(err, jet.ErrNoSchedule), errors.Is(err, jet.ErrNoCalendar), errors.Is(err, jet.ErrNoBundle), errors.Is(err, client.ErrNoVersion), errors.Is(err, node.ErrUnknown), errors.Is(err, client.ErrNoMessage):
-		return "404"
-	case errors.As(err, new(*events.Taken)), errors.Is(err, client.ErrOther), errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrRunning), errors.Is(err, task.ErrShared), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrNotHeld),
-		errors.Is(err, task.ErrNotDead), errors.Is(err, client.ErrReadable),
-		errors.Is(err, node.ErrRetired), errors.Is(err, node.ErrAlive):
-		return "409"
-	case errors.Is(err, task.ErrQueueFull), errors.Is(err, jet.ErrManySelectors):
-		return "429"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, events.ErrUnknown):
-		return "504"
-	}
-	return "500"
-}
-
-// badRequest says what is wrong with a request.
-type badRequest struct{ error }

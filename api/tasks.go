@@ -30,11 +30,7 @@ func read[T any](body []byte) (T, error) {
 	return request, nil
 }
 
-func (s *Service) submit(ctx context.Context, body []byte) (any, error) {
-	request, err := read[task.Submission](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) submit(ctx context.Context, request task.Submission) (client.Receipt, error) {
 	return s.Client.Submit(ctx, request)
 }
 
@@ -44,38 +40,20 @@ type idRequest struct {
 	Reason string  `json:"reason,omitempty"`
 }
 
-func readID(body []byte) (idRequest, error) {
-	request, err := read[idRequest](body)
-	if err != nil {
-		return request, err
-	}
-	if request.ID, err = task.ParseID(string(request.ID)); err != nil {
-		return request, badRequest{err}
-	}
-	return request, nil
+func (r *idRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
 }
 
-func (s *Service) get(ctx context.Context, body []byte) (any, error) {
-	request, err := readID(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) get(ctx context.Context, request idRequest) (task.Task, error) {
 	return view.GetTask(ctx, s.view(), request.ID)
 }
 
-func (s *Service) cancel(ctx context.Context, body []byte) (any, error) {
-	request, err := readID(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) cancel(ctx context.Context, request idRequest) (task.Task, error) {
 	return s.Client.Cancel(ctx, request.ID, request.Reason)
 }
 
-func (s *Service) release(ctx context.Context, body []byte) (any, error) {
-	request, err := readID(body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) release(ctx context.Context, request idRequest) (task.Task, error) {
 	return s.Client.Release(ctx, request.ID, request.Reason)
 }
 
@@ -85,75 +63,62 @@ type signalRequest struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-func (s *Service) signal(ctx context.Context, body []byte) (any, error) {
-	request, err := read[signalRequest](body)
-	if err != nil {
-		return nil, err
-	}
-	if request.ID, err = task.ParseID(string(request.ID)); err != nil {
-		return nil, badRequest{err}
-	}
+func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task, error) {
 	return s.Client.Signal(ctx, request.ID, request.Data, request.Reason)
 }
 
-func (s *Service) list(ctx context.Context, body []byte) (any, error) {
-	r, err := read[client.ListRequest](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, error) {
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
-		return nil, err
+		return taskPage{}, err
 	}
 	filter := client.FilterOf(&r)
 	if r.After != "" {
-		if filter.After, err = task.ParseID(string(r.After)); err != nil {
-			return nil, badRequest{fmt.Errorf("after: %w", err)}
+		after, err := task.ParseID(string(r.After))
+		if err != nil {
+			return taskPage{}, badRequest{fmt.Errorf("after: %w", err)}
 		}
+		filter.After = after
 	}
 	if r.ID != "" {
 		part, ok := task.Part(r.ID)
 		if !ok {
-			return nil, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
+			return taskPage{}, badRequest{fmt.Errorf("id is %q, want at least %d characters from the beginning or the end of one", r.ID, task.MinPart)}
 		}
 		filter.IDPart = part
 	}
 	if r.Suspect {
 		doubts, err := s.doubts(ctx)
 		if err != nil {
-			return nil, err
+			return taskPage{}, err
 		}
 		filter.Suspect = func(t *task.Task) bool { return doubts.Of(t) != nil }
 	}
 	found, err := client.PageOf(ctx, s.view(), filter, r.Counts)
 	if err != nil {
-		return nil, err
+		return taskPage{}, err
 	}
 	page := taskPage{found, &filter}
 	if r.Progress {
 		if page.Live, page.Wholes, err = s.progress(ctx, found.Tasks); err != nil {
-			return nil, err
+			return taskPage{}, err
 		}
 	}
 	page.Suspects, err = s.suspects(ctx, found.Tasks)
 	return page, err
 }
 
-func (s *Service) unreadable(ctx context.Context, body []byte) (any, error) {
-	r, err := read[client.UnreadableRequest](body)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (deadPage, error) {
 	query := view.Query{Kind: view.Messages, Before: r.Before, Filter: view.Filter{Limit: r.Limit}}
 	most, err := query.Most()
 	if err != nil {
-		return nil, err
+		return deadPage{}, err
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
-		return nil, err
+		return deadPage{}, err
 	}
 	found, err := s.view().List(ctx, query)
 	if err != nil {
-		return nil, err
+		return deadPage{}, err
 	}
 	page := deadPage{client.UnreadablePage{Messages: make([]client.Unreadable, 0, len(found.Messages)), Seq: found.Point.Seq}}
 	for _, p := range found.Messages {
@@ -172,24 +137,24 @@ type deadLetter struct {
 	Reason string  `json:"reason,omitempty"`
 }
 
-func (s *Service) dismiss(ctx context.Context, body []byte) (any, error) {
-	r, err := read[deadLetter](body)
-	if err != nil {
+func (r *deadLetter) check() (err error) {
+	if (r.ID == "") == (r.Seq == 0) {
+		return errors.New("want either id, of a task, or seq, of a message")
+	}
+	if r.ID != "" {
+		r.ID, err = task.ParseID(string(r.ID))
+	}
+	return err
+}
+
+func (s *Service) dismiss(ctx context.Context, r deadLetter) (any, error) {
+	if r.Seq == 0 {
+		return s.Client.Dismiss(ctx, r.ID, r.Reason)
+	}
+	if err := s.Client.DismissMessage(ctx, r.Seq, r.Reason); err != nil {
 		return nil, err
 	}
-	switch {
-	case (r.ID == "") == (r.Seq == 0):
-		return nil, badRequest{errors.New("want either id, of a task, or seq, of a message")}
-	case r.Seq != 0:
-		if err := s.Client.DismissMessage(ctx, r.Seq, r.Reason); err != nil {
-			return nil, err
-		}
-		return deadLetter{Seq: r.Seq}, nil
-	}
-	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
-		return nil, badRequest{err}
-	}
-	return s.Client.Dismiss(ctx, r.ID, r.Reason)
+	return deadLetter{Seq: r.Seq}, nil
 }
 
 // await makes an answer reflect at least a sequence, and waits a while for news.

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Problem is what is wrong with a request, as RFC 9457 has it. Over NATS its status is the code of the error.
+type Problem struct {
+	// Type is the URI of the kind of problem: "urn:millrace:" and a word.
+	Type string `json:"type"`
+	// Title says the kind in words, Status as HTTP has it.
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail is what is wrong this time.
+	Detail string `json:"detail"`
+	// Next is what to do next.
+	Next string `json:"next"`
+}
+
+// kind is a kind of problem.
+type kind struct {
+	name, title string
+	status      int
+	next        string
+	is          func(error) bool
+}
+
+// kinds is the table of what may be wrong: the first kind that an error is counts.
+var kinds = []kind{
+	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
+	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
+	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
+		func(err error) bool { _, full := jet.Full(err); return full || errors.Is(err, events.ErrMute) }},
+	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
+		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel))},
+	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
+	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(jet.ErrNoJob)},
+	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(jet.ErrNoSchedule)},
+	{"no-calendar", "There is no such calendar", 404, "look for it in the list of calendars", oneOf(jet.ErrNoCalendar)},
+	{"no-files", "There are no such files", 404, "push them with `millrace files push`", oneOf(jet.ErrNoBundle, client.ErrNoVersion)},
+	{"no-node", "There is no such node", 404, "look for it in the list of nodes", oneOf(node.ErrUnknown)},
+	{"no-message", "There is no such message in the log", 404, "look for it in the list of dead letters", oneOf(client.ErrNoMessage)},
+	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
+	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
+	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
+	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
+		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
+	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(task.ErrQueueFull, jet.ErrManySelectors)},
+	{"unknown-outcome", "Nobody has answered in time", 504, "look whether it was done before you ask again; submitting again under the same id is safe",
+		oneOf(context.DeadlineExceeded, events.ErrUnknown)},
+}
+
+// failed is the kind of what has no other.
+var failed = kind{name: "failed", title: "It has failed", status: 500, next: "look into the log of the server; if it says nothing of the cause, report it"}
+
+func as[E error](err error) bool { return errors.As(err, new(E)) }
+
+func oneOf(targets ...error) func(error) bool {
+	return func(err error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func either(a, b func(error) bool) func(error) bool {
+	return func(err error) bool { return a(err) || b(err) }
+}
+
+// ProblemOf says what is wrong with a request that was refused with an error.
+func ProblemOf(err error) Problem {
+	of := failed
+	for _, k := range kinds {
+		if k.is(err) {
+			of = k
+			break
+		}
+	}
+	return Problem{Type: "urn:millrace:" + of.name, Title: of.title, Status: of.status, Detail: err.Error(), Next: of.next}
+}
+
+// codeOf is the status of a problem in a message.
+func codeOf(err error) string { return strconv.Itoa(ProblemOf(err).Status) }
+
+// badRequest says what is wrong with a request.
+type badRequest struct{ error }
