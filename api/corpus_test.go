@@ -27,7 +27,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[planRequest](t, "plan")
 	request[queueRequest](t, "queue")
 	request[scheduleRequest](t, "schedule")
-	requestOf(t, "signal", signalRequest{idRequest: idRequest{ID: "01JNAT00000000000000000001", Reason: "r"}, Data: json.RawMessage(`{"n":1}`)})
+	requestOf(t, "signal", signalRequest{ID: "01JNAT00000000000000000001", Reason: "r", Data: json.RawMessage(`{"n":1}`)})
 }
 
 func request[T any](t *testing.T, name string) {

@@ -19,7 +19,7 @@ type page interface {
 // as go into that; whoever asked for more gets the rest with the next page.
 func fit(answer any, limit int) ([]byte, error) {
 	for {
-		body, err := encoded(answer)
+		body, err := Encode(answer)
 		if err != nil || len(body) <= limit {
 			return body, err
 		}
@@ -32,8 +32,8 @@ func fit(answer any, limit int) ([]byte, error) {
 	}
 }
 
-// encoded is an answer as JSON. Of what is long and asked for often there is a quicker way than json.Marshal.
-func encoded(answer any) ([]byte, error) {
+// Encode returns an answer as JSON. Of what is long and asked for often there is a quicker way than json.Marshal.
+func Encode(answer any) ([]byte, error) {
 	if p, ok := answer.(taskPage); ok {
 		return p.AppendJSON(nil)
 	}

@@ -34,12 +34,33 @@ type kind struct {
 	is          func(error) bool
 }
 
+// What is wrong with requests over HTTP alone.
+var (
+	ErrWho      = errors.New("nobody says who asks")
+	ErrRole     = errors.New("the role of who asks does not allow that")
+	ErrOrigin   = errors.New("the request comes from a page of another origin")
+	ErrHost     = errors.New("the service does not answer under this name")
+	ErrNothing  = errors.New("there is nothing here")
+	ErrMethod   = errors.New("this cannot be done here")
+	ErrMedia    = errors.New("the body is not JSON")
+	ErrTooMany  = errors.New("as many follow as may")
+	ErrTooLarge = tooLarge{errors.New("the body is too large")}
+)
+
 // kinds is the table of what may be wrong: the first kind that an error is counts.
 var kinds = []kind{
 	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool { _, full := jet.Full(err); return full || errors.Is(err, events.ErrMute) }},
+	{"who", "Nobody says who asks", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory", oneOf(ErrWho)},
+	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
+	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
+	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints", oneOf(ErrHost)},
+	{"nothing-here", "There is nothing here", 404, "/openapi.json has all that there is", oneOf(ErrNothing)},
+	{"method", "This cannot be done here", 405, "the header Allow names what can; /openapi.json has all that there is", oneOf(ErrMethod)},
+	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},
+	{"followers", "As many follow as may", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
 		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},

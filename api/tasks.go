@@ -59,8 +59,14 @@ func (s *Service) release(ctx context.Context, request idRequest) (task.Task, er
 
 // signalRequest is an idRequest with what comes with the signal.
 type signalRequest struct {
-	idRequest
-	Data json.RawMessage `json:"data,omitempty"`
+	ID     task.ID         `json:"id"`
+	Reason string          `json:"reason,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+func (r *signalRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
 }
 
 func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task, error) {

@@ -186,9 +186,9 @@ var rights = []grant{
 	{operators, "the removal of files that nothing needs", []string{sweepSubject, apiErase + FilesStream}, nil},
 
 	{writers, "contents of files", []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*"}, nil},
-	{submitters, "to have the service make tasks", asks(Verbs(Submitting)...), nil},
-	{submitters, "what became of a task whose id it has, and whether the log takes any", asks(TaskGet, ServerHealth), nil},
-	{viewers, "requests to the service that change nothing", asks(Verbs(Reading)...), nil},
+	{submitters, "to have the service make tasks", asks(granted(RoleSubmitter, Submitting)...), nil},
+	{submitters, "what became of a task whose id it has, and whether the log takes any", asks(granted(RoleSubmitter, Reading)...), nil},
+	{viewers, "requests to the service that change nothing", asks(granted(RoleViewer, Reading)...), nil},
 	{operators, "all requests to the service", asks(">"), nil},
 
 	{writers, "to read what is stored", []string{apiInfo + "*", apiGet + "*", apiDirect + ">"}, nil},

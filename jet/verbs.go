@@ -104,6 +104,30 @@ func (v Verb) Access() Access {
 	return ""
 }
 
+// May tells whether who has a role may ask the service for something. It is the one place that decides that: the rights of
+// users of the NATS server are made from it, and the HTTP service asks it.
+func (r Role) May(v Verb) bool {
+	switch access := v.Access(); r {
+	case RoleOperator:
+		return access != ""
+	case RoleSubmitter:
+		return access == Submitting || v == TaskGet || v == ServerHealth
+	case RoleViewer:
+		return access == Reading
+	}
+	return false
+}
+
+// granted are the verbs for one of these of which a role may ask.
+func granted(r Role, of ...Access) (all []Verb) {
+	for _, v := range Verbs(of...) {
+		if r.May(v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
 // apiPrefix begins the subjects of requests: mr.api.<user>.<noun>.<verb>.
 const apiPrefix = "mr.api."
 
@@ -150,6 +174,14 @@ func Answerable(reply string) bool {
 
 // nobody asks if it is not known who does.
 const nobody = "nobody"
+
+// LocalCaller is the name of this user of the machine, as one that may ask.
+func LocalCaller() string {
+	if s := callerNamed(systemName(nil)); s != "" {
+		return s
+	}
+	return nobody
+}
 
 // callerOn is under which name a connection asks the service: that of its NATS user. The name of a JWT
 // is the one in it, and of an nkey the public key. A user of a server that knows no

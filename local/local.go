@@ -5,6 +5,7 @@ package local
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -79,6 +81,20 @@ func (r Server) Write(folder string) (path string, err error) {
 	sum := sha256.Sum256([]byte(r.Data))
 	path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".json")
 	return path, WriteSecret(path, body)
+}
+
+// Secret is the secret in a file of a folder that is this user's alone. It makes one where there is none: 128 bits, in letters
+// and digits, so that a URL holds it as it is.
+func Secret(path string) (string, error) {
+	body, err := os.ReadFile(path) // #nosec G304 -- in a folder of our own
+	if secret := strings.TrimSpace(string(body)); err == nil && secret != "" {
+		return secret, os.Chmod(path, 0o600)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	secret := rand.Text()
+	return secret, WriteSecret(path, []byte(secret))
 }
 
 // WriteSecret writes a line into a file of which nobody ever sees half, and which its owner alone

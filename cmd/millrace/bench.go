@@ -86,7 +86,7 @@ should run on the machine meanwhile.`,
 }
 
 func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory int, metrics bool) (bench.Report, error) {
-	address := settings.NoMetrics
+	address := settings.Off
 	if metrics {
 		address = "127.0.0.1:0"
 	}

@@ -55,7 +55,7 @@ type chatterReport struct {
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *typed.Output) error {
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.NoMetrics)
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off)
 	if err != nil {
 		return err
 	}

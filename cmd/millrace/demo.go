@@ -55,6 +55,9 @@ site at URL, or a small one that it brings along.`,
 		if !c.Flags().Changed("metrics") {
 			s.Metrics = "" // the settings file means the processes that stay
 		}
+		if !c.Flags().Changed("http") {
+			s.HTTP = ""
+		}
 		if e.Data == "" {
 			if e.Data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 
 // The pages show commands in blocks marked sh. Those of millrace are typed here
 // in the order of the page, and must end with code 0, or N where "# exit N"
-// stands behind them. What a line for the nats command line names must exist,
+// stands behind them. What a line for curl asks for over HTTP must be answered. What a line for the nats command line names must exist,
 // and the request or job that it sends must be a good one.
 func TestDocs(t *testing.T) {
 	t.Parallel()
@@ -41,9 +41,11 @@ func TestDocs(t *testing.T) {
 			linkExamples(p)
 			dev := p.Dev("--name", "vm", "--grace", "200ms") // as the pages call it; one may leave something that runs
 			p.Let("NATS_URL", p.URL)
-			names := namesOnServer(p)
+			names, curls := namesOnServer(p), curlsOf(p)
 			for _, c := range typed {
 				switch {
+				case strings.HasPrefix(c.text, "curl "):
+					curls.send(c)
 				case strings.HasPrefix(c.text, "nats "):
 					for _, unknown := range names.unknownTo(c.text) {
 						t.Errorf("line %d: %s\nthere is no %s", c.line, c.text, unknown)
@@ -105,7 +107,7 @@ func commandsOf(page string) []typed {
 			c.text = exitComment.ReplaceAllString(c.text, "")
 		}
 		c.text, _, _ = strings.Cut(c.text, "  # ")
-		if strings.HasPrefix(c.text, "millrace ") || strings.HasPrefix(c.text, "nats ") {
+		if strings.HasPrefix(c.text, "millrace ") || strings.HasPrefix(c.text, "nats ") || strings.HasPrefix(c.text, "curl ") {
 			found = append(found, c)
 		}
 	}

@@ -56,6 +56,7 @@ var plan = map[string][]string{
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"httpapi":          {"api", "client", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -134,6 +135,7 @@ var outsiders = []struct {
 	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
+	{"github.com/danielgtaylor/huma", []string{"httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},
 	{"github.com/spf13/", []string{"cmd/millrace/..."}, nil, "flags belong to cmd"},

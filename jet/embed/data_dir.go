@@ -1,13 +1,11 @@
 package embed
 
 import (
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/gofrs/flock"
@@ -91,23 +89,11 @@ const passwordFile = "nats.password"
 // ownAuth returns the credential of a data directory, and makes it at the first start. To change
 // it, remove the file and start the server again.
 func ownAuth(dir string) (Auth, error) {
-	path := filepath.Join(dir, passwordFile)
-	a := Auth{User: ownUser}
-	body, err := os.ReadFile(path) // #nosec G304 -- in our own directory
-	if err == nil {
-		a.Password = strings.TrimSpace(string(body))
+	password, err := local.Secret(filepath.Join(dir, passwordFile))
+	if err != nil {
+		err = fmt.Errorf("password of the embedded server: %w", err)
 	}
-	switch {
-	case err == nil && a.Password != "":
-		return a, os.Chmod(path, 0o600)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return a, fmt.Errorf("password of the embedded server: %w", err)
-	}
-	a.Password = rand.Text() // 128 bits, in letters and digits, so that a URL holds it as it is
-	if err := local.WriteSecret(path, []byte(a.Password)); err != nil {
-		return a, fmt.Errorf("password of the embedded server: %w", err)
-	}
-	return a, nil
+	return Auth{User: ownUser, Password: password}, err
 }
 
 // ownClients lets in who knows the credential that the server has made itself. The server's own check

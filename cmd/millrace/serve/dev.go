@@ -76,6 +76,9 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	if err := p.listen(role); err != nil {
 		return err
 	}
+	if err := p.listenHTTP(e.Data, e.another); err != nil {
+		return err
+	}
 	p.start(func(ctx context.Context) error { return Guard(ctx, server) })
 	view, err := p.serve(e.Data)
 	if err != nil {
@@ -108,6 +111,11 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	}
 	defer remove()
 	a.sayReady(server, e.Data, w)
+	forgetHTTP, err := a.sayHTTP(p, e.Data, role == reach.RoleDev)
+	if err != nil {
+		return err
+	}
+	defer forgetHTTP()
 	if ready == nil {
 		fmt.Fprintln(a.Errs, context)
 	} else {

@@ -25,6 +25,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
+	"millrace/httpapi"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/logclock"
@@ -58,6 +59,7 @@ type parts struct {
 	starting sync.WaitGroup  // parts that were started and are not ready
 	workers  sync.WaitGroup  // workers that have not ended
 	figures  *figures        // nil if no metrics are served
+	http     *httpapi.Server // nil if nothing is served over HTTP
 	own      *embed.Server   // the NATS server of this process; nil for one that is given
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
@@ -173,9 +175,11 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	p.start(decider.Run)
 	p.keep(deciding, view)
 	p.starting.Add(1)
-	p.start((&api.Service{
+	service := &api.Service{
 		Conn: nc, Client: client.New(deciding, ""), Model: view, Limits: decider, Version: serviceVersion(), Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
-	}).Run)
+	}
+	p.serveHTTP(service)
+	p.start(service.Run)
 	return view, nil
 }
 

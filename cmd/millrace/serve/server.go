@@ -72,6 +72,9 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	if err := p.listen("server"); err != nil {
 		return err
 	}
+	if err := p.listenHTTP(e.Data, false); err != nil {
+		return err
+	}
 	view, err := p.serve(e.Data)
 	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
 		return &exit.Fault{Code: exit.NoServer, Err: reach.NothingAt(t.Name, err),
@@ -85,6 +88,11 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 		return p.wait()
 	}
 	fmt.Fprintf(a.Errs, "Millrace serves %s, its read model is in %s.\n", t.Name, e.Data)
+	forgetHTTP, err := a.sayHTTP(p, e.Data, false)
+	if err != nil {
+		return err
+	}
+	defer forgetHTTP()
 	p.start(a.activity(view))
 	return p.wait()
 }

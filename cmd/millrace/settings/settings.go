@@ -62,6 +62,8 @@ type Values struct {
 	// port 0 is a free one and an empty host stands for all addresses of the
 	// machine. "" for nowhere. Two processes of a machine need two addresses.
 	Metrics string
+	// HTTP is where a server answers requests over HTTP, host:port of loopback; "" for nowhere.
+	HTTP string
 	// Spool is where a worker keeps what tasks have to say that go on while NATS is
 	// away, until it is back; "" for a folder of the user's. SpoolLimit is how many
 	// bytes of output they may keep there together; see worker.Config.
@@ -185,13 +187,12 @@ var All = []Setting{
 		Text: func(s *Values) string { return strconv.Itoa(s.Replicas) },
 	},
 	{
-		Name: "metrics", Usage: "address to serve metrics and health at, to anybody who reaches it: host:port (0 for a free one), or off", dev: NoMetrics, prod: NoMetrics,
-		read: readMetrics, Text: func(s *Values) string {
-			if s.Metrics == "" {
-				return NoMetrics
-			}
-			return s.Metrics
-		},
+		Name: "metrics", Usage: "address to serve metrics and health at, to anybody who reaches it: host:port (0 for a free one), or off", dev: Off, prod: Off,
+		read: readAddress(func(s *Values) *string { return &s.Metrics }, "127.0.0.1:9464"), Text: func(s *Values) string { return cmp.Or(s.Metrics, Off) },
+	},
+	{
+		processes: Serving, Name: "http", Usage: "address of loopback to answer requests over HTTP at: host:port (0 for a free one), or off", dev: DevHTTP, prod: Off,
+		read: readAddress(func(s *Values) *string { return &s.HTTP }, DevHTTP), Text: func(s *Values) string { return cmp.Or(s.HTTP, Off) },
 	},
 	{
 		processes: Working, Name: "spool", Usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
@@ -349,27 +350,32 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 	}
 }
 
-// NoMetrics is the value of the setting metrics by which none are served.
-const NoMetrics = "off"
+// Off is the value of a setting for an address by which nothing is served.
+const Off = "off"
 
-// readMetrics reads an address. A port alone means loopback, for there is nobody
-// who asks for a password.
-func readMetrics(s *Values, text string) error {
-	if s.Metrics = ""; text == NoMetrics {
+// DevHTTP is where dev answers requests over HTTP if nobody says where; it takes another port if that one is taken.
+const DevHTTP = "127.0.0.1:4280"
+
+// readAddress reads an address. A port alone means loopback.
+func readAddress(field func(*Values) *string, example string) func(*Values, string) error {
+	return func(s *Values, text string) error {
+		address := field(s)
+		if *address = ""; text == Off {
+			return nil
+		}
+		if !strings.Contains(text, ":") {
+			text = "127.0.0.1:" + text
+		}
+		_, port, err := net.SplitHostPort(text)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return fmt.Errorf("want an address such as %s, with port 0 for a free one, or %s", example, Off)
+		}
+		*address = text
 		return nil
 	}
-	if !strings.Contains(text, ":") {
-		text = "127.0.0.1:" + text
-	}
-	_, port, err := net.SplitHostPort(text)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return fmt.Errorf("want an address such as 127.0.0.1:9464, with port 0 for a free one, or %s", NoMetrics)
-	}
-	s.Metrics = text
-	return nil
 }
 
 // score makes a setting that is a score of a node. 0 switches the rule off.

@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"millrace/api"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/told"
+	"millrace/httpapi"
+	"millrace/jet"
+	"millrace/local"
+)
+
+// listenHTTP takes the address of the settings for the service over HTTP, if they have one. The credential of the machine lies in
+// the data directory, which is this user's alone. Another tells that a free port is as good if the usual one is taken.
+func (p *parts) listenHTTP(data string, another bool) error {
+	address := p.settings.HTTP
+	if address == "" {
+		return nil
+	}
+	s, err := httpapi.Listen(p.ctx, address)
+	if errors.Is(err, httpapi.ErrAddress) && another && address == settings.DevHTTP {
+		s, err = httpapi.Listen(p.ctx, "127.0.0.1:0")
+	}
+	switch {
+	case errors.Is(err, httpapi.ErrExposed):
+		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("name an address of loopback with --http, such as 127.0.0.1:4280")}
+	case err != nil:
+		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --http, with port 0 for a free one, or --http off")}
+	}
+	p.closers = append(p.closers, s.Close)
+	secret, err := local.Secret(filepath.Join(data, "http.token"))
+	if err != nil {
+		return fmt.Errorf("the credential for HTTP: %w", err)
+	}
+	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: jet.LocalCaller(), Role: jet.RoleOperator}}
+	s.Version, s.Log = told.ThisBuild().Version, p.log
+	p.http = s
+	return nil
+}
+
+// serveHTTP begins to answer with what a service knows.
+func (p *parts) serveHTTP(service *api.Service) {
+	if p.http == nil {
+		return
+	}
+	service.Desk = api.NewDesk(service)
+	p.http.Desk = service.Desk
+	p.start(p.http.Run)
+}
+
+// sayHTTP says where the service over HTTP is, and writes that to DIR/http.url until remove is called. With a link it lets a browser
+// in as well.
+func (a *Commands) sayHTTP(p *parts, data string, link bool) (remove func(), err error) {
+	if p.http == nil {
+		return func() {}, nil
+	}
+	path := filepath.Join(data, "http.url")
+	if err := local.WriteSecret(path, []byte(p.http.URL())); err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	fmt.Fprintf(a.Errs, "The HTTP API is at %s; programs send the token in %s.\n", p.http.URL(), filepath.Join(data, "http.token"))
+	if link {
+		fmt.Fprintf(a.Errs, "This link lets a browser in, once: %s\n", p.http.Link())
+	}
+	return func() { _ = os.Remove(path) }, nil // it would only lead to nobody
+}

@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+
+	"millrace/api"
+)
+
+// worthwhile is how large an answer must be that it pays to make it smaller.
+const worthwhile = 1 << 10
+
+var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// sendJSON answers a request.
+func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
+	body, err := api.Encode(answer)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	s.send(w, r, "application/json", body)
+}
+
+// send answers a request with a body, or says that who asks has it.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+	h := w.Header()
+	h.Set("Vary", "Accept, Accept-Encoding, Authorization, Cookie")
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		h.Set("Cache-Control", "private, no-cache")
+		tag := tagOf(body)
+		h.Set("ETag", tag)
+		if has(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	h.Set("Content-Type", kind)
+	if len(body) < worthwhile || !accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+		s.wrote(w.Write(body))
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	z, _ := zippers.Get().(*gzip.Writer) // the pool makes nothing else
+	defer zippers.Put(z)
+	z.Reset(w)
+	s.wrote(z.Write(body))
+	s.wrote(0, z.Close())
+}
+
+// wrote notes an answer that nobody has waited for.
+func (s *Server) wrote(_ int, err error) {
+	if err != nil {
+		s.Log.Debug("an answer could not be sent", "error", err)
+	}
+}
+
+// tagOf is the ETag of an answer. It is weak: what is compressed has the same.
+func tagOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return `W/"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// has tells whether one of the tags that who asks has is this one.
+func has(header, tag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		if part = strings.TrimSpace(part); part == "*" || strings.TrimPrefix(part, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse says what is wrong with a request.
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	p := api.ProblemOf(err)
+	body, bad := json.Marshal(p)
+	if bad != nil { // a string is always written
+		body = nil
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	switch p.Status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="millrace"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", "1")
+	case http.StatusInternalServerError:
+		s.Log.Warn("a request over HTTP has failed", "error", err)
+	}
+	w.WriteHeader(p.Status)
+	s.wrote(w.Write(body))
+}

@@ -1,0 +1,182 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"millrace/api"
+)
+
+// Document is the OpenAPI document of a version, as JSON is made of it.
+func Document(version string) any { return document(version, operations()) }
+
+// document is the OpenAPI document of the operations, made of the types that requests and answers have.
+func document(version string, all []operation) *huma.OpenAPI {
+	schemas := huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Name() == "" {
+			return hint
+		}
+		return t.String() // with its package: several have a type of one name
+	})
+	for _, o := range all {
+		spelled(o.endpoint.Request, schemas, map[reflect.Type]bool{})
+		spelled(o.endpoint.Answer, schemas, map[reflect.Type]bool{})
+	}
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info:    &huma.Info{Title: "Millrace", Version: version, Description: "What the NATS service answers, over HTTP: see docs/http.md."},
+		Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{
+			"token": {Type: "http", Scheme: "bearer", Description: "a token, or the credential of the machine"},
+		}},
+		Security: []map[string][]string{{"token": {}}},
+		Paths:    map[string]*huma.PathItem{},
+	}
+	problem := &huma.Response{Description: "what is wrong, and what to do next", Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: schemas.Schema(reflect.TypeFor[api.Problem](), true, "")},
+	}}
+	named := map[string]bool{}
+	for i := range all {
+		o := &all[i]
+		id := string(o.verb)
+		if named[id] { // a second way to the same
+			id += "." + strings.ToLower(o.method) + "." + strings.Join(o.named, ".")
+		}
+		named[id] = true
+		doc.AddOperation(&huma.Operation{
+			OperationID: id, Method: o.method, Path: prefix + o.path, Summary: o.about(),
+			Tags:       []string{strings.Split(strings.TrimPrefix(o.path, "/"), "/")[0]},
+			Parameters: o.parameters(schemas), RequestBody: o.body(schemas),
+			Responses: map[string]*huma.Response{"200": o.answer(schemas), "default": problem},
+		})
+	}
+	return doc
+}
+
+// about is what the endpoint says of itself, without its example, which is of another form.
+func (o *operation) about() string {
+	text, _, _ := strings.Cut(o.endpoint.About, ": {")
+	return strings.TrimSuffix(text, ":")
+}
+
+func (o *operation) parameters(schemas huma.Registry) (all []*huma.Param) {
+	for _, name := range o.named {
+		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Schema: plain(schemas, o.fields[name])})
+	}
+	if o.method != http.MethodGet {
+		return all
+	}
+	names := []string{}
+	for name := range o.fields {
+		if !slices.Contains(o.named, name) && askable(o.fields[name]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	explode := true
+	for _, name := range names {
+		p := &huma.Param{Name: name, In: "query", Schema: plain(schemas, o.fields[name])}
+		switch o.fields[name].Kind() {
+		case reflect.Slice:
+			p.Style, p.Explode = "form", &explode
+		case reflect.Map:
+			p.Style, p.Explode = "deepObject", &explode
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// askable tells whether a query can say a value of the type.
+func askable(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Slice:
+		return t.Elem().Kind() != reflect.Struct && t.Elem().Kind() != reflect.Uint8
+	case reflect.Struct:
+		return reflect.PointerTo(t).Implements(textUnmarshaler)
+	case reflect.Map:
+		return t.Elem().Kind() == reflect.String
+	case reflect.Pointer, reflect.Interface:
+		return false
+	}
+	return true
+}
+
+// plain is the schema of a parameter, which is never null.
+func plain(schemas huma.Registry, t reflect.Type) *huma.Schema {
+	s := *schemas.Schema(t, true, "")
+	s.Nullable = false
+	return &s
+}
+
+func (o *operation) body(schemas huma.Registry) *huma.RequestBody {
+	if o.method == http.MethodGet {
+		return nil
+	}
+	is := schemas.Schema(o.endpoint.Request, true, "")
+	if len(o.named) > 0 {
+		s := *schemas.SchemaFromRef(is.Ref)
+		s.Properties = map[string]*huma.Schema{}
+		for name, property := range schemas.SchemaFromRef(is.Ref).Properties {
+			if !slices.Contains(o.named, name) {
+				s.Properties[name] = property
+			}
+		}
+		s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return slices.Contains(o.named, name) })
+		is = &s
+	}
+	return &huma.RequestBody{Required: len(is.Required) > 0, Content: map[string]*huma.MediaType{"application/json": {Schema: is}}}
+}
+
+func (o *operation) answer(schemas huma.Registry) *huma.Response {
+	r := &huma.Response{Description: "what was asked for", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemas.Schema(o.endpoint.Answer, true, "")},
+	}}
+	if o.method == http.MethodGet {
+		r.Headers = map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: "string"}}}
+	}
+	return r
+}
+
+// anything is what a type is in the document that writes its own JSON.
+type anything struct{}
+
+// Schema implements [huma.SchemaProvider].
+func (anything) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+var (
+	textUnmarshaler = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
+	marshaler       = reflect.TypeFor[json.Marshaler]()
+)
+
+// spelled has types that write their own JSON, of which their fields say nothing, stand as anything.
+func spelled(t reflect.Type, schemas huma.Registry, seen map[reflect.Type]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+		if t.Implements(marshaler) {
+			break
+		}
+		t = t.Elem()
+	}
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch {
+	case t == reflect.TypeFor[json.RawMessage](), t.PkgPath() == "time":
+	case reflect.PointerTo(t).Implements(marshaler) && !reflect.PointerTo(t).Implements(textUnmarshaler):
+		schemas.RegisterTypeAlias(t, reflect.TypeFor[anything]())
+	case t.Kind() == reflect.Map:
+		spelled(t.Elem(), schemas, seen)
+	case t.Kind() == reflect.Struct:
+		for f := range t.Fields() {
+			spelled(f.Type, schemas, seen)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"millrace/api"
+)
+
+// handler is all that the service answers.
+func (s *Server) handler() http.Handler {
+	all := operations()
+	doc, err := json.Marshal(document(s.Version, all))
+	if err != nil {
+		panic("httpapi: the document cannot be written: " + err.Error()) // it is made of types, which tests read
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.send(w, r, "text/plain; charset=utf-8", []byte(index)) })
+	mux.HandleFunc("GET /login", s.login)
+	mux.Handle("POST /login", s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
+		if c != s.Machine.Caller {
+			s.refuse(w, api.ErrRole)
+			return
+		}
+		s.sendJSON(w, r, map[string]string{"url": s.Link()})
+	}))
+	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.send(w, r, "application/openapi+json", doc) }))
+	for i := range all {
+		o := &all[i]
+		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
+	}
+	return s.guarded(mux)
+}
+
+// index is what who looks at the address itself is told.
+const index = `Millrace: the service over HTTP.
+
+/openapi.json   all that can be asked for
+/api/v1/tasks   the tasks, to begin with
+`
+
+// do answers a request with what the desk makes of it.
+func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
+	if !c.Role.May(o.verb) {
+		s.refuse(w, api.ErrRole)
+		return
+	}
+	body, err := o.read(r)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	answer, err := s.Desk.Answer(r.Context(), c.Name, &o.endpoint, body)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	s.sendJSON(w, r, answer)
+}
+
+// known is a handler for those whom the service knows.
+func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Caller)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.who(r)
+		if err != nil {
+			s.refuse(w, err)
+			return
+		}
+		handle(w, r, c)
+	})
+}
+
+// policy are the headers of all answers: nothing of them is shown in a frame, run, guessed at, or kept by anybody between.
+var policy = map[string]string{
+	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Frame-Options":              "DENY",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// guarded keeps out what comes from pages of others, and what is too large.
+func (s *Server) guarded(mux *http.ServeMux) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range policy {
+			w.Header().Set(name, value)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, api.LargestRequest)
+		handler, pattern := mux.Handler(r)
+		switch {
+		case !s.ours(r.Host):
+			s.refuse(w, api.ErrHost)
+		case origins.Check(r) != nil:
+			s.refuse(w, api.ErrOrigin)
+		case pattern == "":
+			s.refuseUnrouted(w, r, handler)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refuseUnrouted says whether there is nothing at a path, or something that is done otherwise.
+func (s *Server) refuseUnrouted(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	probe := &headers{header: http.Header{}}
+	handler.ServeHTTP(probe, r)
+	if allow := probe.header.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+		s.refuse(w, api.ErrMethod)
+		return
+	}
+	s.refuse(w, api.ErrNothing)
+}
+
+// headers is a response of which nothing but the headers is kept.
+type headers struct{ header http.Header }
+
+func (h *headers) Header() http.Header         { return h.header }
+func (h *headers) Write(b []byte) (int, error) { return len(b), nil }
+func (h *headers) WriteHeader(int)             {}
+
+// accepts tells whether who asks takes a kind of answer, or an encoding of one, if he is asked for it by name.
+func accepts(header, kind string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(strings.TrimSpace(name), kind) && strings.ReplaceAll(weight, " ", "") != "q=0" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,202 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/jet"
+	"millrace/jet/embed"
+	"millrace/projections"
+)
+
+// patience is how long something may take; only a failure takes so long.
+const patience = time.Minute
+
+// secret is the credential of the machine in tests.
+const secret = "MACHINE"
+
+// site is a service over HTTP with a log behind it.
+type site struct {
+	*testing.T
+	*Server
+	store *jet.Store
+	doc   *jsonschema.Compiler
+	plain map[string]any // the document
+}
+
+// open starts a service. Change is given it before it runs, and may be nil.
+func open(t *testing.T, change func(*Server)) *site {
+	t.Helper()
+	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	nc, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err := jet.Open(t.Context(), nc, jet.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: client.New(store, ""), Model: model})
+	s.Machine = &Machine{Secret: secret, Caller: Caller{"ada", jet.RoleOperator}}
+	s.Version, s.Log = "0.0.0", slog.New(slog.DiscardHandler)
+	if change != nil {
+		change(s)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() {
+		ended <- (&projections.Projector{Log: store, Store: model}).Run(ctx)
+	}()
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if err := model.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &site{T: t, Server: s, store: store}
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send sends a request as the machine's user, unless a header says otherwise. Headers are pairs; "" leaves one out.
+func (s *site) send(method, path, body string, header ...string) answer {
+	s.Helper()
+	got, err := s.try(method, path, body, header...)
+	if err != nil {
+		s.Fatalf("%s %s: %v", method, path, err)
+	}
+	return got
+}
+
+func (s *site) try(method, path, body string, header ...string) (answer, error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.URL()+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+secret)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		switch {
+		case header[i] == "Host":
+			r.Host = header[i+1]
+		case header[i+1] == "":
+			r.Header.Del(header[i])
+		default:
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	t := http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	got, err := t.RoundTrip(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(got.Body)
+	return answer{got.StatusCode, got.Header, text}, err
+}
+
+// want sends a request that must come to a status, and reads what it is answered.
+func (s *site) want(status int, method, path, body string, into any, header ...string) answer {
+	s.Helper()
+	got := s.send(method, path, body, header...)
+	if got.status != status {
+		s.Fatalf("%s %s is answered with %d, want %d: %s", method, path, got.status, status, got.body)
+	}
+	if into != nil {
+		if err := json.Unmarshal(got.body, into); err != nil {
+			s.Fatalf("%s %s: %v: %s", method, path, err, got.body)
+		}
+	}
+	return got
+}
+
+// refused sends a request that must come to a problem.
+func (s *site) refused(status int, kind, method, path, body string, header ...string) {
+	s.Helper()
+	var p api.Problem
+	got := s.want(status, method, path, body, &p, header...)
+	if p.Type != "urn:millrace:"+kind || p.Status != status || p.Next == "" || got.header.Get("Content-Type") != "application/problem+json" {
+		s.Errorf("%s %s is refused with %s (%s), want %s", method, path, got.body, got.header.Get("Content-Type"), kind)
+	}
+}
+
+// documented holds an answer against the document.
+func (s *site) documented(o *operation, got answer) {
+	s.Helper()
+	if s.doc == nil {
+		s.doc = jsonschema.NewCompiler()
+		s.want(200, "GET", "/openapi.json", "", &s.plain)
+		text, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.send("GET", "/openapi.json", "").body))
+		if err != nil {
+			s.Fatal(err)
+		}
+		if err := s.doc.AddResource("doc.json", text); err != nil {
+			s.Fatal(err)
+		}
+	}
+	response, kind := "default", "application/problem+json"
+	if got.status == 200 {
+		response, kind = "200", "application/json"
+	}
+	if is := got.header.Get("Content-Type"); is != kind {
+		s.Errorf("%s %s: %d comes as %s, want %s", o.method, o.path, got.status, is, kind)
+		return
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1").Replace
+	at := fmt.Sprintf("doc.json#/paths/%s/%s/responses/%s/content/%s/schema", escape(prefix+o.path), strings.ToLower(o.method), response, escape(kind))
+	schema, err := s.doc.Compile(at)
+	if err != nil {
+		s.Fatalf("%s: %v", at, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(got.body))
+	if err != nil {
+		s.Fatalf("%s %s: %v: %s", o.method, o.path, err, got.body)
+	}
+	if err := schema.Validate(value); err != nil {
+		s.Errorf("%s %s is not as the document says: %v\n%s", o.method, o.path, err, got.body)
+	}
+}

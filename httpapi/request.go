@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/api"
+	"millrace/client"
+)
+
+// wrong is an error in a request.
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{client.ErrInvalid}, args...)...)
+}
+
+// read makes of an HTTP request the JSON that the endpoint takes.
+func (o *operation) read(r *http.Request) ([]byte, error) {
+	request := map[string]json.RawMessage{}
+	if r.Method == http.MethodGet {
+		if err := o.query(r.URL.RawQuery, request); err != nil {
+			return nil, err
+		}
+	} else {
+		if r.URL.RawQuery != "" {
+			return nil, wrong("%s takes no query: what it wants stands in the body", o.verb)
+		}
+		if err := readBody(r, request); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range o.named {
+		if _, twice := request[name]; twice {
+			return nil, wrong("%s stands in the path: leave it out elsewhere", name)
+		}
+		value, err := valueOf(o.fields[name], name, r.PathValue(name))
+		if err != nil {
+			return nil, err
+		}
+		request[name] = value
+	}
+	return json.Marshal(request)
+}
+
+// readBody reads a JSON object, or nothing.
+func readBody(r *http.Request, into map[string]json.RawMessage) error {
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return api.ErrTooLarge
+	case err != nil:
+		return wrong("the body has not come: %w", err)
+	case len(body) == 0:
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return api.ErrMedia
+	}
+	if err := json.Unmarshal(body, &into); err != nil || into == nil {
+		return wrong("the body is no JSON object")
+	}
+	return nil
+}
+
+// query reads the fields of a request from a query: a list is a name that is there several times, and a table has
+// its keys in brackets, as labels[zone]=eu.
+func (o *operation) query(raw string, into map[string]json.RawMessage) error {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return wrong("the query cannot be read: %w", err)
+	}
+	tables := map[string]map[string]string{}
+	for key, all := range values {
+		name, inner, table := strings.Cut(strings.TrimSuffix(key, "]"), "[")
+		t := o.fields[name]
+		if t == nil || table != (t.Kind() == reflect.Map) || slices.Contains(o.named, name) && table {
+			return wrong("there is no field %q to ask for with %s", key, o.verb)
+		}
+		switch {
+		case table:
+			if tables[name] == nil {
+				tables[name] = map[string]string{}
+			}
+			tables[name][inner] = all[0]
+		case t.Kind() == reflect.Slice:
+			list := make([]json.RawMessage, len(all))
+			for i, text := range all {
+				if list[i], err = valueOf(t.Elem(), name, text); err != nil {
+					return err
+				}
+			}
+			into[name], err = json.Marshal(list)
+		case len(all) > 1:
+			return wrong("%s is there %d times", name, len(all))
+		default:
+			into[name], err = valueOf(t, name, all[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, table := range tables {
+		if into[name], err = json.Marshal(table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueOf is a text as JSON of a type: what the type spells itself is a string.
+func valueOf(t reflect.Type, name, text string) (json.RawMessage, error) {
+	if !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		switch t.Kind() {
+		case reflect.Bool:
+			if text != "true" && text != "false" {
+				return nil, wrong("%s is %q, want true or false", name, text)
+			}
+			return json.RawMessage(text), nil
+		case reflect.Int, reflect.Int64:
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, wrong("%s is %q, want a number", name, text)
+			}
+			return strconv.AppendInt(nil, n, 10), nil
+		case reflect.Uint64:
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return nil, wrong("%s is %q, want a number from 0 on", name, text)
+			}
+			return strconv.AppendUint(nil, n, 10), nil
+		}
+	}
+	return json.Marshal(text)
+}

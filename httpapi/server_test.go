@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/task"
+)
+
+// Every verb of the service can be asked for over HTTP, and what a path names is a field of the request.
+func TestRoutes(t *testing.T) {
+	reached := map[string]bool{}
+	for _, o := range operations() {
+		if o.endpoint.Verb != o.verb {
+			t.Errorf("%s %s leads to nothing: the service has no %s", o.method, o.path, o.verb)
+		}
+		for _, name := range o.named {
+			if o.fields[name] == nil {
+				t.Errorf("%s %s: %s has no field %s", o.method, o.path, o.verb, name)
+			}
+		}
+		reached[string(o.verb)] = true
+	}
+	for _, e := range api.Endpoints() {
+		if !reached[string(e.Verb)] {
+			t.Errorf("%s cannot be asked for over HTTP: give it a row in the table of routes", e.Verb)
+		}
+	}
+}
+
+// Who is let in, and how.
+func TestAccess(t *testing.T) {
+	s := open(t, nil)
+	s.want(200, "GET", "/api/v1/tasks", "", nil)
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "")
+	s.refused(401, "who", "GET", "/openapi.json", "", "Authorization", "")
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Bearer other")
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Basic "+secret)
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "", "Cookie", s.cookieName()+"="+secret)
+
+	link, _ := strings.CutPrefix(s.Link(), s.URL())
+	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	cookies, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
+	if err != nil || !cookies.HttpOnly || cookies.SameSite != http.SameSiteStrictMode || !strings.HasSuffix(cookies.Name, s.port) || strings.Contains(cookies.Value, secret) {
+		t.Errorf("the cookie is %v, %v", cookies, err)
+	}
+	cookie := cookies.Name + "=" + cookies.Value
+	s.want(200, "GET", "/api/v1/tasks", "", nil, "Authorization", "", "Cookie", cookie)
+	s.refused(401, "who", "GET", link, "", "Authorization", "") // it opens once
+	s.refused(401, "who", "GET", "/login?key=", "", "Authorization", "")
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", "Bearer other", "Cookie", cookie)
+	var made struct{ URL string }
+	s.want(200, "POST", "/login", "", &made)
+	s.refused(401, "who", "POST", "/login", "", "Authorization", "")
+	another, _ := strings.CutPrefix(made.URL, s.URL())
+	s.want(303, "GET", another, "", nil, "Authorization", "")
+
+	// Pages of others: by their names that lead here, or from a browser that is let in.
+	s.refused(421, "host", "GET", "/api/v1/tasks", "", "Host", "evil.example:"+s.port)
+	s.refused(421, "host", "GET", "/api/v1/tasks", "", "Host", "127.0.0.1")
+	s.want(200, "GET", "/api/v1/tasks", "", nil, "Host", "localhost:"+s.port)
+	for _, from := range [][]string{{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+		s.refused(403, "origin", "POST", "/api/v1/tasks", `{"job":"a"}`, append(from, "Authorization", "", "Cookie", cookie)...)
+	}
+	s.refused(404, "no-job", "POST", "/api/v1/tasks", `{"job":"a"}`, "Authorization", "", "Cookie", cookie, "Origin", s.URL(), "Sec-Fetch-Site", "same-origin")
+	got = s.send("GET", "/api/v1/tasks", "", "Origin", "http://evil.example")
+	if allowed := got.header.Get("Access-Control-Allow-Origin"); allowed != "" {
+		t.Errorf("pages of %q may read", allowed)
+	}
+	s.refused(405, "method", "OPTIONS", "/api/v1/tasks", "")
+	for name := range policy {
+		if got.header.Get(name) == "" {
+			t.Errorf("%s is not set", name)
+		}
+	}
+	if got := got.header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors 'none'") {
+		t.Errorf("the pages may be framed: %s", got)
+	}
+}
+
+func TestUnusual(t *testing.T) {
+	s := open(t, nil)
+	s.refused(404, "nothing-here", "GET", "/api/v1/nothing", "")
+	s.refused(404, "nothing-here", "GET", "/api/v2/tasks", "")
+	s.refused(405, "method", "DELETE", "/api/v1/tasks", "")
+	if allow := s.send("DELETE", "/api/v1/tasks", "").header.Get("Allow"); !strings.Contains(allow, "POST") {
+		t.Errorf("allowed is %q", allow)
+	}
+	s.refused(415, "media", "POST", "/api/v1/tasks", `{"job":"a"}`, "Content-Type", "text/plain")
+	s.refused(413, "too-large", "POST", "/api/v1/tasks", `{"job":"`+strings.Repeat("x", api.LargestRequest)+`"}`)
+	for _, body := range []string{"{", "[]", "null", `"a"`, `{"job":1}`, `{"jbo":"a"}`, `{"job":"a"}{}`} {
+		s.refused(400, "bad-request", "POST", "/api/v1/tasks", body)
+	}
+	for _, query := range []string{"limit=x", "limit=0x10", "limit=1&limit=2", "dead=1", "nothing=1", "states=walking", "labels=a", "limit[a]=1", "since=noon", "%zz", "limit=1001", "cursor=x", "id=x"} {
+		s.refused(400, "bad-request", "GET", "/api/v1/tasks?"+query, "")
+	}
+	s.refused(400, "bad-request", "GET", "/api/v1/tasks/no-id", "")
+	s.refused(400, "bad-request", "PUT", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV", `{"id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","job":"a"}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks?job=a", `{}`)
+	s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
+}
+
+// What is submitted once under an id is there once, whoever asks again, and the log names who did.
+func TestSubmit(t *testing.T) {
+	s := open(t, nil)
+	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	var first, again client.Receipt
+	s.want(200, "PUT", "/api/v1/tasks/"+id, `{"spec":{"run":{"argv":["date"]}},"labels":{"zone":"eu"}}`, &first)
+	s.want(200, "PUT", "/api/v1/tasks/"+id, `{"spec":{"run":{"argv":["date"]}},"labels":{"zone":"eu"}}`, &again)
+	if first.ID != id || first.Again || !again.Again || again.Seq != first.Seq {
+		t.Errorf("submitted as %+v, and again as %+v", first, again)
+	}
+	s.refused(409, "id-taken", "PUT", "/api/v1/tasks/"+id, `{"spec":{"run":{"argv":["true"]}}}`)
+	var keyed, taken client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]},"unique":{"key":"k"}}}`, &keyed)
+	s.refused(409, "key-taken", "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]},"unique":{"key":"k"}}}`)
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]},"unique":{"key":"k","on_conflict":"return"}}}`, &taken)
+	if !taken.Existing || taken.ID != keyed.ID {
+		t.Errorf("with the key of %+v: %+v", keyed, taken)
+	}
+
+	var page client.ListPage
+	s.want(200, "GET", "/api/v1/tasks?labels[zone]=eu&states=pending&states=running&counts=true&at_least="+itoa(keyed.Seq), "", &page)
+	if len(page.Tasks) != 1 || page.Tasks[0].ID != id || page.Counts["pending"] != 2 {
+		t.Errorf("listed are %+v", page)
+	}
+	s.want(200, "GET", "/api/v1/tasks?limit=1&oldest_first=true", "", &page)
+	if len(page.Tasks) != 1 || page.Next == "" {
+		t.Fatalf("the first page is %+v", page)
+	}
+	last := page.Tasks[0].ID
+	s.want(200, "GET", "/api/v1/tasks?limit=1&oldest_first=true&cursor="+page.Next, "", &page)
+	if len(page.Tasks) != 1 || page.Tasks[0].ID == last {
+		t.Errorf("the second page is %+v", page)
+	}
+
+	var gone task.Task
+	s.want(200, "POST", "/api/v1/tasks/"+id+"/cancel", `{"reason":"not today"}`, &gone)
+	if gone.State != task.Cancelled {
+		t.Errorf("cancelled is %s", gone.State)
+	}
+	s.refused(409, "ended", "POST", "/api/v1/tasks/"+id+"/signal", "")
+	facts, err := s.store.Task(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range facts {
+		if facts[i].Fact.Actor != "ada" {
+			t.Errorf("%s is by %q, want who was let in", facts[i].Fact.Type, facts[i].Fact.Actor)
+		}
+	}
+}
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// Whoever has an answer is told so, and large ones come compressed to who wants that.
+func TestTravel(t *testing.T) {
+	s := open(t, nil)
+	var r client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["echo","`+strings.Repeat("long ", 500)+`"]}}}`, &r)
+	path := "/api/v1/tasks/" + string(r.ID)
+	got := s.want(200, "GET", path, "", nil)
+	tag := got.header.Get("ETag")
+	if tag == "" || got.header.Get("Cache-Control") != "private, no-cache" {
+		t.Errorf("the headers are %v", got.header)
+	}
+	if again := s.want(304, "GET", path, "", nil, "If-None-Match", `W/"x", `+tag); len(again.body) > 0 || again.header.Get("ETag") != tag {
+		t.Errorf("again: %v", again)
+	}
+	small := s.want(200, "GET", path, "", nil, "Accept-Encoding", "br, gzip;q=0.5")
+	z, err := gzip.NewReader(bytes.NewReader(small.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := io.ReadAll(z); err != nil || !bytes.Equal(plain, got.body) || len(small.body) > len(got.body)/2 {
+		t.Errorf("%d bytes come as %d: %v", len(got.body), len(small.body), err)
+	}
+	if s.want(200, "GET", path, "", nil, "Accept-Encoding", "gzip;q=0").header.Get("Content-Encoding") != "" {
+		t.Error("compressed for who wants none of that")
+	}
+	s.want(200, "POST", path+"/cancel", "", nil)
+	if s.want(200, "GET", path, "", nil, "If-None-Match", tag).header.Get("ETag") == tag {
+		t.Error("what has changed has the same tag")
+	}
+}
+
+// Who sends slowly is not waited for, nor who sends headers without end.
+func TestSlow(t *testing.T) {
+	s := open(t, func(s *Server) { s.headerTimeout, s.bodyTimeout = 50*time.Millisecond, 100*time.Millisecond })
+	for _, part := range []string{"GET /api/v1/tasks HTTP/1.1\r\n", "POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1:" + s.port +
+		"\r\nAuthorization: Bearer " + secret + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"} {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, part); err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(c) // until the service hangs up
+		if errors.Is(err, net.ErrClosed) || err != nil && strings.Contains(err.Error(), "timeout") || strings.Contains(string(text), " 200 ") {
+			t.Errorf("a slow one is answered %q, %v", text, err)
+		}
+		_ = c.Close()
+	}
+	got, err := s.try("GET", "/api/v1/tasks", "", "X-Long", strings.Repeat("x", 2*largestHeader))
+	if err == nil && got.status != http.StatusRequestHeaderFieldsTooLarge { // it may hang up before that was read
+		t.Errorf("a header of %d bytes comes to %d", 2*largestHeader, got.status)
+	}
+}
+
+// The service is not open to other machines without more ado.
+func TestExposed(t *testing.T) {
+	if s, err := Listen(t.Context(), "0.0.0.0:0"); !errors.Is(err, ErrExposed) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if _, err := Listen(t.Context(), "127.0.0.1:http:no"); !errors.Is(err, ErrAddress) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,123 @@
+package faces
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"millrace/integration/place"
+)
+
+// curls sends what pages have curl send, so that a test needs no curl.
+type curls struct {
+	p      *place.Place
+	expand *strings.Replacer
+}
+
+func curlsOf(p *place.Place) *curls {
+	p.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(p.Path("data/" + name))
+		if err != nil {
+			p.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	return &curls{p, strings.NewReplacer("$API", read("http.url")+"/api/v1", "$AUTH", "Authorization: Bearer "+read("http.token"))}
+}
+
+var shellWord = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
+
+// requestOf reads a line of curl: the flags that pages use, and no others.
+func (c *curls) requestOf(line string) (r *http.Request, problem string) {
+	method, body, at := http.MethodGet, "", ""
+	header := http.Header{}
+	words := shellWord.FindAllString(line, -1)[1:]
+	next := func(i *int) string {
+		if *i++; *i < len(words) {
+			return words[*i]
+		}
+		return ""
+	}
+	for i := range words {
+		word := words[i]
+		if strings.HasPrefix(word, "'") {
+			words[i] = strings.Trim(word, "'")
+		} else {
+			words[i] = c.expand.Replace(strings.Trim(word, `"`))
+		}
+	}
+	for i := 0; i < len(words); i++ {
+		switch word := words[i]; {
+		case word == "-g":
+		case word == "-X":
+			method = next(&i)
+		case word == "-H":
+			name, value, _ := strings.Cut(next(&i), ": ")
+			header.Set(name, value)
+		case word == "--json":
+			body = next(&i)
+			header.Set("Content-Type", "application/json")
+			if method == http.MethodGet {
+				method = http.MethodPost
+			}
+		case strings.HasPrefix(word, "http://"):
+			at = word
+		default:
+			return nil, "what is " + word + "?"
+		}
+	}
+	r, err := http.NewRequestWithContext(c.p.Context(), method, at, strings.NewReader(body))
+	if err != nil {
+		return nil, err.Error()
+	}
+	r.Header = header
+	return r, ""
+}
+
+// send sends a line, which must be answered with what was asked for.
+func (c *curls) send(line typed) {
+	c.p.Helper()
+	r, problem := c.requestOf(line.text)
+	if problem != "" {
+		c.p.Errorf("line %d: %s\n%s", line.line, line.text, problem)
+		return
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.p.Fatalf("line %d: %s: %v", line.line, line.text, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		c.p.Errorf("line %d: %s\n%s %v\n%s", line.line, line.text, answer.Status, err, body)
+	}
+}
+
+// What reads lines of curl understands them, and says what it does not.
+func TestCurlLines(t *testing.T) {
+	t.Parallel()
+	c := &curls{&place.Place{TB: t}, strings.NewReplacer("$API", "http://127.0.0.1:1/api/v1", "$AUTH", "Authorization: Bearer x")}
+	for line, want := range map[string]string{
+		`curl -H "$AUTH" $API/tasks`:                                "GET /api/v1/tasks Bearer x ",
+		`curl -g "$API/tasks?labels[a]=b"`:                          "GET /api/v1/tasks  ",
+		`curl -H "$AUTH" -X PUT $API/tasks/1 --json '{"a":"$API"}'`: `PUT /api/v1/tasks/1 Bearer x {"a":"$API"}`,
+		`curl $API/tasks --json '{}'`:                               "POST /api/v1/tasks  {}",
+		`curl -k $API/tasks`:                                        "what is -k?",
+	} {
+		r, got := c.requestOf(line)
+		if r != nil {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization") + " " + string(body)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
