@@ -8,6 +8,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/internal/corpus"
 	"millrace/task"
+	"millrace/task/schedule"
 )
 
 // Requests are read as ever. A field that this version does not know is refused: who asks would wait for
@@ -21,6 +22,17 @@ func TestRequestCorpus(t *testing.T) {
 	request[client.UnreadableRequest](t, "unreadable")
 	request[copyRequest](t, "copy")
 	request[deadLetter](t, "dead")
+	request[applyRequest[task.Job]](t, "job")
+	request[applyRequest[schedule.Calendar]](t, "calendar")
+	request[applyRequest[schedule.Definition]](t, "schedule_definition")
+	request[bulkRequest](t, "bulk")
+	request[definitionRequest](t, "definition")
+	request[diffRequest](t, "diff")
+	request[editRequest](t, "edit")
+	request[nameRequest](t, "name")
+	request[pastRequest](t, "past")
+	request[rangeRequest](t, "range")
+	request[saidRequest](t, "said")
 	request[idRequest](t, "id")
 	request[labelRequest](t, "label")
 	request[nodeRequest](t, "node")

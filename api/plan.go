@@ -17,8 +17,11 @@ type planRequest struct {
 }
 
 func (r *planRequest) check() (err error) {
-	if r.ID != "" {
+	switch {
+	case r.ID != "":
 		r.ID, err = task.ParseID(string(r.ID))
+	case r.Job != "":
+		err = task.ValidName("job", r.Job)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -62,7 +64,7 @@ var kinds = []kind{
 	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},
 	{"followers", "As many follow as may", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
-		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel))},
+		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition, schedule.ErrNeverOpen))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
 	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(jet.ErrNoJob)},
 	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(jet.ErrNoSchedule)},
@@ -73,6 +75,7 @@ var kinds = []kind{
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
 	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
 	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
+	{"changed", "Somebody else has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(jet.ErrChanged)},
 	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
 		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
 	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(task.ErrQueueFull, jet.ErrManySelectors)},

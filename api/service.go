@@ -32,6 +32,8 @@ type Service struct {
 	Client  *client.Client
 	Model   Model
 	Version string // a semantic version
+	// Rules are the numbers by which it says what must happen to a task.
+	Rules task.Settings
 	// Nodes are the numbers by which it says what must happen to a node.
 	Nodes node.Settings
 	// Now is the time by which heartbeats are late. Default: that of Client.

@@ -45,10 +45,6 @@ func (r *idRequest) check() (err error) {
 	return err
 }
 
-func (s *Service) get(ctx context.Context, request idRequest) (task.Task, error) {
-	return view.GetTask(ctx, s.view(), request.ID)
-}
-
 func (s *Service) cancel(ctx context.Context, request idRequest) (task.Task, error) {
 	return s.Client.Cancel(ctx, request.ID, request.Reason)
 }

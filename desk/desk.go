@@ -91,6 +91,11 @@ func Outside(s *task.Submission) error {
 	case s.Parent != "":
 		return fmt.Errorf("%w: parent is set by the task that makes a child; leave it out (group ties tasks together)", ErrInvalid)
 	}
+	if s.Job != "" {
+		if err := task.ValidName("job", s.Job); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
 	if id, err := task.ParseID(string(s.ID)); s.ID != "" && err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	} else if id.Derived() {

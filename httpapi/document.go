@@ -24,7 +24,7 @@ func document(version string, all []operation) *huma.OpenAPI {
 		if t.Name() == "" {
 			return hint
 		}
-		return t.String() // with its package: several have a type of one name
+		return strings.Trim(strings.Map(plainRune, t.String()), "_") // with its package: several have a type of one name
 	})
 	for _, o := range all {
 		spelled(o.endpoint.Request, schemas, map[reflect.Type]bool{})
@@ -58,6 +58,14 @@ func document(version string, all []operation) *huma.OpenAPI {
 		})
 	}
 	return doc
+}
+
+// plainRune makes of the name of a type one that may stand in a reference.
+func plainRune(r rune) rune {
+	if r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+		return r
+	}
+	return '_'
 }
 
 // about is what the endpoint says of itself, without its example, which is of another form.

@@ -14,6 +14,7 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/events"
 	"millrace/events/logtest"
 )
 
@@ -44,7 +45,7 @@ func TestDocument(t *testing.T) {
 		if strings.HasPrefix(o.path, "/nodes/") {
 			at = prefix + strings.ReplaceAll(o.path, "{id}", "node-1")
 		}
-		if o.method == http.MethodGet {
+		if o.method == http.MethodGet && !strings.HasSuffix(o.path, "/wait") { // for what does not come
 			got := s.send(o.method, at, "")
 			s.documented(&o, got)
 			if got.status >= 500 {
@@ -69,7 +70,7 @@ func TestDocumentKnowsAll(t *testing.T) {
 				if v.Elem().NumField() > 0 && v.Elem().Type().Field(0).Anonymous {
 					into = v.Elem().Field(0).Addr() // beside it a page has what is for the service alone
 				}
-				logtest.Fill(t, into.Interface(), logtest.Samples...)
+				logtest.Fill(t, into.Interface(), append(logtest.Samples, []events.Record(nil))...)
 			}
 			body, err := api.Encode(v.Elem().Interface())
 			if err != nil {

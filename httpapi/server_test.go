@@ -150,6 +150,10 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("cancelled is %s", gone.State)
 	}
 	s.refused(409, "ended", "POST", "/api/v1/tasks/"+id+"/signal", "")
+	var ended struct{ Met bool }
+	if s.want(200, "GET", "/api/v1/tasks/"+id+"/wait", "", &ended); !ended.Met {
+		t.Error("who waits is not told of the end")
+	}
 	facts, err := s.store.Task(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

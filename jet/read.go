@@ -330,7 +330,21 @@ const maxBatch = 256
 
 // readBatch reads messages of a subject by one request with many answers.
 func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]events.Record, error) {
-	found, err := s.batchGet(ctx, LogStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
+	return s.readSome(ctx, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
+}
+
+// maxPage is how many bytes the records of a page have, about.
+const maxPage = 4 << 20
+
+// Page reads records from a sequence on, at most so many and as many as go into some megabytes: fewer are there, or the
+// rest follows them. It makes nothing on the server that has to be kept.
+func (s *Store) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
+	most = min(most, maxBatch)
+	return s.readSome(ctx, most, map[string]any{"batch": most, "seq": max(from, 1), "next_by_subj": ">", "max_bytes": maxPage})
+}
+
+func (s *Store) readSome(ctx context.Context, most int, request map[string]any) ([]events.Record, error) {
+	found, err := s.batchGet(ctx, LogStream, most, request)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,18 @@ const (
 	TaskRelease Verb = "task.release"
 	TaskSignal  Verb = "task.signal"
 	TaskRetry   Verb = "task.retry"
+	TaskBulk    Verb = "task.bulk" // several submissions
+	TaskEdit    Verb = "task.edit"
+	TaskWait    Verb = "task.wait"
+	TaskWhy     Verb = "task.why"
+	TaskTree    Verb = "task.tree"
+	TaskDiff    Verb = "task.diff"
+	TaskEvents  Verb = "task.events"
+	TaskOutput  Verb = "task.output"
+	TaskRecords Verb = "task.records"
+	TaskFiles   Verb = "task.artifacts"
+
+	EventList Verb = "event.list"
 
 	DeadList    Verb = "dead.list"
 	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
@@ -48,8 +60,18 @@ const (
 	NodeUncordon Verb = "node.uncordon"
 	NodeRelease  Verb = "node.release"
 	NodeLabel    Verb = "node.label"
+	NodeRetire   Verb = "node.retire"
 
 	JobList        Verb = "job.list"
+	JobGet         Verb = "job.get"
+	JobApply       Verb = "job.apply"
+	JobRemove      Verb = "job.remove"
+	CalendarList   Verb = "calendar.list"
+	CalendarGet    Verb = "calendar.get"
+	CalendarApply  Verb = "calendar.apply"
+	CalendarRemove Verb = "calendar.remove"
+	ScheduleApply  Verb = "schedule.apply"
+	ScheduleRemove Verb = "schedule.remove"
 	ScheduleList   Verb = "schedule.list"
 	ScheduleGet    Verb = "schedule.get"
 	ScheduleRun    Verb = "schedule.run"
@@ -78,10 +100,10 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskPlan, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, ScheduleList, ScheduleGet, ServerHealth}},
-	{Submitting, []Verb{TaskSubmit, TaskCopy, ScheduleRun}},
-	{Operating, []Verb{TaskCancel, TaskRelease, TaskSignal, TaskRetry, DeadDismiss, QueuePause, QueueResume, QueueLimit, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
-		NodeRelease, NodeLabel, SchedulePause, ScheduleResume}},
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ServerHealth}},
+	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun}},
+	{Operating, []Verb{TaskCancel, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
+		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume}},
 }
 
 // Verbs are all that are for one of these.

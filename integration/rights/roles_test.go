@@ -457,10 +457,13 @@ func TestRoles(t *testing.T) {
 	})
 	viewer := callerOf(p, g, roleUser(account, jet.RoleViewer, ""))
 	operator := callerOf(p, g, roleUser(account, jet.RoleOperator, ""))
-	requests := map[jet.Verb]string{jet.TaskGet: `{"id":"` + string(receipt.ID) + `"}`, jet.TaskPlan: `{"id":"` + string(receipt.ID) + `"}`, jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`}
+	requests := map[jet.Verb]string{jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`, jet.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
 	for _, verb := range jet.Verbs(jet.Reading) {
-		if verb == jet.ScheduleGet { // there is none
+		if verb == jet.ScheduleGet || verb == jet.JobGet || verb == jet.CalendarGet { // there is none
 			continue
+		}
+		if requests[verb] == "" && verb != jet.TaskList && strings.HasPrefix(string(verb), "task.") {
+			requests[verb] = `{"id":"` + string(receipt.ID) + `"}`
 		}
 		for _, caller := range []*caller{viewer, operator} {
 			askAs[any](caller, verb, requests[verb])

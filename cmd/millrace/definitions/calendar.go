@@ -155,9 +155,9 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if o.JSON() {
 			return a.WriteJSON(struct {
 				calendarRow
-				Changes []told.ShownFact  `json:"changes"`
-				At      *reach.ShownPoint `json:"at,omitempty"`
-			}{row, told.ShowFacts(changes), s.Past})
+				Changes []client.ShownFact `json:"changes"`
+				At      *reach.ShownPoint  `json:"at,omitempty"`
+			}{row, client.ShowFacts(changes), s.Past})
 		}
 		text, err := jobfile.MarshalCalendar(&is.Calendar)
 		if err != nil {

@@ -159,7 +159,7 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 		case len(changes) == 0:
 			return &jet.Absent{Kind: none, Name: args[0]}
 		case o.JSON():
-			return a.WriteJSON(told.ShowFacts(changes))
+			return a.WriteJSON(client.ShowFacts(changes))
 		}
 		t := term.Table{Header: []string{"REVISION", "WHEN", "CHANGE", "BY"}, Foot: []string{told.Plural(len(changes), "change")}}
 		for i := range changes {

@@ -140,10 +140,10 @@ func (a *Commands) jobShow() *cobra.Command {
 		if o.JSON() {
 			return a.WriteJSON(struct {
 				jet.StoredJob
-				Changes []told.ShownFact  `json:"changes"`
-				Circuit *task.Circuit     `json:"circuit,omitempty"`
-				At      *reach.ShownPoint `json:"at,omitempty"`
-			}{j, told.ShowFacts(changes), breaker, s.Past})
+				Changes []client.ShownFact `json:"changes"`
+				Circuit *task.Circuit      `json:"circuit,omitempty"`
+				At      *reach.ShownPoint  `json:"at,omitempty"`
+			}{j, client.ShowFacts(changes), breaker, s.Past})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {

@@ -324,8 +324,8 @@ func runCell(r *client.Run, now time.Time) term.Cell {
 // shownSchedule is a schedule as `schedule show` has it in JSON.
 type shownSchedule struct {
 	client.ScheduleView
-	Changes []told.ShownFact  `json:"changes"`
-	At      *reach.ShownPoint `json:"at,omitempty"`
+	Changes []client.ShownFact `json:"changes"`
+	At      *reach.ShownPoint  `json:"at,omitempty"`
 }
 
 func (a *Commands) scheduleShow() *cobra.Command {
@@ -374,7 +374,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if err != nil {
 			return err
 		}
-		shown.Changes = told.ShowFacts(changes)
+		shown.Changes = client.ShowFacts(changes)
 		plan, err := shown.Plan()
 		if err != nil {
 			return err

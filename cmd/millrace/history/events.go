@@ -184,7 +184,7 @@ func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wan
 // printEvent prints one line; the columns have fixed widths, for what comes is not known.
 func (a *Commands) printEvent(r *events.Record, asJSON bool) error {
 	if asJSON {
-		return a.WriteLine(told.ShowFact(r))
+		return a.WriteLine(client.ShowFact(r))
 	}
 	colours := term.Colourful(a.Out)
 	kind := told.TypeCell(r)
@@ -226,7 +226,7 @@ func (a *Commands) Show() *cobra.Command {
 			return err
 		}
 		if o.JSON() {
-			return a.WriteJSON(told.ShowFact(&r))
+			return a.WriteJSON(client.ShowFact(&r))
 		}
 		t := term.Table{Title: fmt.Sprintf("Message %d", r.Seq)}
 		t.Field("type", told.FactType(&r))

@@ -35,7 +35,7 @@ stored, because their worker was lost. -o json prints the facts as they were wri
 			return err
 		}
 		if o.JSON() {
-			return a.WriteJSON(told.ShowFacts(records))
+			return a.WriteJSON(client.ShowFacts(records))
 		}
 		t := History(records)
 		if found := told.Tries(records); slices.ContainsFunc(found, func(k task.Try) bool { return k.Unheard() }) {

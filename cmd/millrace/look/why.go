@@ -22,7 +22,7 @@ import (
 type Explanation struct {
 	view.Explanation
 	// Facts are those that led to the state.
-	Facts []told.ShownFact `json:"facts"`
+	Facts []client.ShownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
 	// At is the moment of the past at which it was so.
@@ -88,7 +88,7 @@ func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight
 	if e.Limits != nil {
 		e.What = told.LimitDuty(&e.Folded, e.Limits, s.Now())
 	}
-	return &Explanation{*e, told.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
+	return &Explanation{*e, client.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
 }
 
 // whyTable says it in words.

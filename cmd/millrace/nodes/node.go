@@ -278,7 +278,7 @@ func (a *Commands) nodeEvents() *cobra.Command {
 			return err
 		}
 		if o.JSON() {
-			return a.WriteJSON(told.ShowFacts(records))
+			return a.WriteJSON(client.ShowFacts(records))
 		}
 		t := term.Table{Header: []string{"SEQ", "TIME", "FACT", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ"}}
 		for i := range records {

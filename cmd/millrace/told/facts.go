@@ -16,41 +16,6 @@ import (
 	"millrace/task/definition"
 )
 
-// ShownFact is a message of the log as JSON shows it: what the log knows of it,
-// and the fact as it was written.
-type ShownFact struct {
-	Seq     uint64          `json:"seq"`
-	Stored  time.Time       `json:"stored"`
-	Subject string          `json:"subject"`
-	Fact    json.RawMessage `json:"fact,omitempty"`
-	// Raw is the message if it is not JSON, and Error why it is no fact.
-	Raw   string `json:"raw,omitempty"`
-	Error string `json:"error,omitempty"`
-}
-
-// ShowFact is a fact as JSON shows it.
-func ShowFact(r *events.Record) ShownFact {
-	f := ShownFact{Seq: r.Seq, Stored: r.Stored, Subject: r.Place}
-	if json.Valid(r.Raw) {
-		f.Fact = json.RawMessage(r.Raw)
-	} else {
-		f.Raw = string(r.Raw)
-	}
-	if r.Err != nil {
-		f.Error = r.Err.Error()
-	}
-	return f
-}
-
-// ShowFacts are facts as JSON shows them.
-func ShowFacts(records []events.Record) []ShownFact {
-	shown := make([]ShownFact, len(records))
-	for i := range records {
-		shown[i] = ShowFact(&records[i])
-	}
-	return shown
-}
-
 // FactTime is when a fact happened, or was stored if it does not say.
 func FactTime(r *events.Record) time.Time {
 	if r.Fact.At.IsZero() {

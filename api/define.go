@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+// maxBulk is how many submissions a request may have.
+const maxBulk = 1000
+
+// bulkRequest is several submissions, of any kinds.
+type bulkRequest struct {
+	Tasks []task.Submission `json:"tasks"`
+}
+
+func (r *bulkRequest) check() error {
+	if n := len(r.Tasks); n == 0 || n > maxBulk {
+		return fmt.Errorf("there are %d tasks, want 1 to %d", n, maxBulk)
+	}
+	return nil
+}
+
+// bulkAnswer says where submissions went, in their order.
+type bulkAnswer struct {
+	Receipts []client.Receipt `json:"receipts"`
+	// Broken says what was wrong with the one after the last receipt; those behind it were perhaps not submitted.
+	Broken string `json:"broken,omitempty"`
+}
+
+func (s *Service) bulk(ctx context.Context, r bulkRequest) (is bulkAnswer, err error) {
+	err = s.Client.SubmitAll(ctx, r.Tasks, func(r client.Receipt) { is.Receipts = append(is.Receipts, r) })
+	if err != nil && len(is.Receipts) > 0 {
+		is.Broken, err = err.Error(), nil
+	}
+	return is, err
+}
+
+// editRequest names a task, and its priority from now on.
+type editRequest struct {
+	ID       task.ID `json:"id"`
+	Priority int     `json:"priority"`
+	Reason   string  `json:"reason,omitempty"`
+}
+
+func (r *editRequest) check() (err error) {
+	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
+		return err
+	}
+	return task.ValidPriority(r.Priority)
+}
+
+func (s *Service) edit(ctx context.Context, r editRequest) (task.Task, error) {
+	return s.Client.Prioritize(ctx, r.ID, r.Priority, r.Reason)
+}
+
+func (s *Service) retireNode(ctx context.Context, r nodeRequest) (client.NodeView, error) {
+	n, err := s.Client.RetireNode(ctx, r.ID, r.Reason)
+	if err != nil {
+		return client.NodeView{}, err
+	}
+	return s.viewNode(ctx, n)
+}
+
+// definitionRequest names a job, schedule or calendar, and perhaps a revision of it.
+type definitionRequest struct {
+	Name     string `json:"name"`
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+func (r *definitionRequest) check() error { return task.ValidName("definition", r.Name) }
+
+// nameRequest names a job, schedule or calendar.
+type nameRequest struct {
+	Name string `json:"name"`
+}
+
+func (r *nameRequest) check() error { return task.ValidName("definition", r.Name) }
+
+// applyRequest names a definition and says what it is from now on.
+type applyRequest[T any] struct {
+	Name       string `json:"name"`
+	Definition T      `json:"definition"`
+}
+
+func (r *applyRequest[T]) check() error { return task.ValidName("definition", r.Name) }
+
+// applied says what became of a definition.
+type applied struct {
+	Revision uint64 `json:"revision"`
+	// Changed is whether it is new, or another one than before.
+	Changed bool `json:"changed"`
+}
+
+// apply stores a definition, if it is valid, under the name of its request, which it need not repeat.
+func apply[T any](r *applyRequest[T], name *string, valid func() error, put func() (uint64, bool, error)) (applied, error) {
+	if *name == "" {
+		*name = r.Name
+	}
+	if *name != r.Name {
+		return applied{}, badRequest{fmt.Errorf("the definition of %q calls itself %q", r.Name, *name)}
+	}
+	if err := valid(); err != nil {
+		return applied{}, badRequest{err}
+	}
+	revision, changed, err := put()
+	return applied{revision, changed}, err
+}
+
+func (s *Service) job(ctx context.Context, r definitionRequest) (jet.StoredJob, error) {
+	return s.Client.JobAt(ctx, r.Name, r.Revision)
+}
+
+func (s *Service) applyJob(ctx context.Context, r applyRequest[task.Job]) (applied, error) {
+	valid := func() error {
+		if of := r.Definition.Schedule; of != nil {
+			if err := schedule.Validate(r.Name, *of); err != nil {
+				return fmt.Errorf("schedule.%w", err)
+			}
+		}
+		return r.Definition.Validate()
+	}
+	return apply(&r, &r.Definition.Name, valid, func() (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition) })
+}
+
+// calendarList are calendars by name.
+type calendarList struct {
+	Calendars []schedule.StoredCalendar `json:"calendars"`
+	// Broken says which cannot be read.
+	Broken string `json:"broken,omitempty"`
+}
+
+func (s *Service) calendars(ctx context.Context, _ nothing) (calendarList, error) {
+	all, broken := s.Client.Calendars(ctx)
+	is := calendarList{Calendars: append([]schedule.StoredCalendar{}, all...)}
+	if broken != nil && len(all) > 0 {
+		is.Broken, broken = broken.Error(), nil
+	}
+	return is, broken
+}
+
+func (s *Service) calendar(ctx context.Context, r definitionRequest) (schedule.StoredCalendar, error) {
+	return s.Client.CalendarAt(ctx, r.Name, r.Revision)
+}
+
+func (s *Service) applyCalendar(ctx context.Context, r applyRequest[schedule.Calendar]) (applied, error) {
+	valid := func() error {
+		_, err := r.Definition.Hours()
+		return err
+	}
+	return apply(&r, &r.Definition.Name, valid, func() (uint64, bool, error) { return s.Client.ApplyCalendar(ctx, r.Definition) })
+}
+
+func (s *Service) applySchedule(ctx context.Context, r applyRequest[schedule.Definition]) (applied, error) {
+	if r.Definition.OfJob {
+		return applied{}, badRequest{errors.New("definition.of_job: the schedule of a job is stored with the job")}
+	}
+	return apply(&r, &r.Definition.Name, r.Definition.Validate, func() (uint64, bool, error) { return s.Client.PutSchedule(ctx, r.Definition) })
+}
+
+// removing is what an endpoint does that removes a definition.
+func removing(do func(c *client.Client, ctx context.Context, name string) error) func(*Service, context.Context, nameRequest) (nameRequest, error) {
+	return func(s *Service, ctx context.Context, r nameRequest) (nameRequest, error) {
+		return r, do(s.Client, ctx, r.Name)
+	}
+}

@@ -1,0 +1,339 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/output"
+	"millrace/view"
+)
+
+// pastRequest names a task, and a moment of the past.
+type pastRequest struct {
+	ID task.ID `json:"id"`
+	// At is a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
+}
+
+func (r *pastRequest) check() (err error) {
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+// momentOf reads a sequence of the log, or a time.
+func momentOf(text string) (m view.Moment, err error) {
+	if m.Seq, err = strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); err == nil && m.Seq > 0 {
+		return m, nil
+	}
+	if m.At, err = time.Parse(time.RFC3339Nano, text); err == nil {
+		return view.Moment{At: m.At}, nil
+	}
+	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z", text)}
+}
+
+// sight is what can be asked of single things at a moment.
+func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
+	if at == "" {
+		return s.view(), nil
+	}
+	m, err := momentOf(at)
+	if err != nil {
+		return nil, err
+	}
+	if m.Seq > 0 {
+		last, err := s.Client.Last(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if m.Seq > last {
+			return nil, badRequest{fmt.Errorf("at is %d, and the log ends at %d", m.Seq, last)}
+		}
+	}
+	p, found, err := s.Client.PointAt(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, badRequest{fmt.Errorf("at is %s, and the log begins later", at)}
+	}
+	return s.Client.Past(view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
+		if kind == view.Tasks { // that would read the whole log
+			return badRequest{errors.New("of the past tasks are shown by their ids, and not listed")}
+		}
+		return s.Client.Before(ctx, kind, p.Seq, each)
+	})), nil
+}
+
+func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {
+	v, err := s.sight(ctx, r.At)
+	if err != nil {
+		return task.Task{}, err
+	}
+	return view.GetTask(ctx, v, r.ID)
+}
+
+// endAnswer says whether a task has ended.
+type endAnswer struct {
+	Task task.Task `json:"task"`
+	Met  bool      `json:"met"`
+}
+
+func (s *Service) waitTask(ctx context.Context, r idRequest) (is endAnswer, err error) {
+	err = waits(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, watchFor)
+		defer cancel()
+		is.Task, err = s.Client.Wait(ctx, r.ID)
+		return err
+	})
+	if err != nil && (!errors.Is(err, context.DeadlineExceeded) || is.Task.ID == "") {
+		return is, err
+	}
+	is.Met = is.Task.State.Terminal()
+	return is, nil
+}
+
+// holders is how many of the tasks that hold a limit are named.
+const holders = 5
+
+// explanation says why a task is where it is.
+type explanation struct {
+	view.Explanation
+	// Facts are those that led to the state.
+	Facts []client.ShownFact `json:"facts"`
+	// Seq is the sequence of the last fact about the task.
+	Seq uint64 `json:"seq"`
+}
+
+func (s *Service) why(ctx context.Context, r idRequest) (explanation, error) {
+	e, err := view.Why(ctx, s.view(), r.ID, view.Rules{Task: s.Rules, Node: s.Nodes, Now: s.now(), Holders: holders})
+	if err != nil {
+		return explanation{}, err
+	}
+	return explanation{*e, client.ShowFacts(e.Decisive), e.Folded.Seq}, nil
+}
+
+// branch is a task with those into which it was expanded.
+type branch struct {
+	// Name is what its parent calls it.
+	Name string `json:"name,omitempty"`
+	// Task has no more than an id if nobody has made it yet.
+	Task     task.Task `json:"task"`
+	Children []branch  `json:"children,omitempty"`
+}
+
+func (s *Service) tree(ctx context.Context, r pastRequest) (branch, error) {
+	v, err := s.sight(ctx, r.At)
+	if err != nil {
+		return branch{}, err
+	}
+	b, err := view.Tree(ctx, v, r.ID)
+	return branchOf(&b), err
+}
+
+func branchOf(b *view.Branch) branch {
+	is := branch{Name: b.Name, Task: b.Task}
+	for i := range b.Branches {
+		is.Children = append(is.Children, branchOf(&b.Branches[i]))
+	}
+	return is
+}
+
+// diffRequest names two tasks, or one and one or two moments.
+type diffRequest struct {
+	ID   task.ID `json:"id"`
+	With task.ID `json:"with,omitempty"`
+	At   string  `json:"at,omitempty"`
+	// Until is the second moment; "" is now.
+	Until string `json:"until,omitempty"`
+}
+
+func (r *diffRequest) check() (err error) {
+	if (r.With == "") == (r.At == "") || r.Until != "" && r.At == "" {
+		return errors.New("want with, of another task, or at, and perhaps until, of moments of this one")
+	}
+	if r.With != "" {
+		if r.With, err = task.ParseID(string(r.With)); err != nil {
+			return fmt.Errorf("with: %w", err)
+		}
+	}
+	r.ID, err = task.ParseID(string(r.ID))
+	return err
+}
+
+// diffAnswer is how two tasks differ, or one at two moments, field by field.
+type diffAnswer struct {
+	Changes []view.Change `json:"changes"`
+}
+
+func (s *Service) diff(ctx context.Context, r diffRequest) (diffAnswer, error) {
+	if r.With == "" {
+		r.With = r.ID
+	}
+	var items [2]view.Item
+	for i, side := range []pastRequest{{r.ID, r.At}, {r.With, r.Until}} {
+		t, err := s.get(ctx, side)
+		if err != nil {
+			return diffAnswer{}, err
+		}
+		items[i].Task = &t
+	}
+	changes, err := view.DiffItems(items[0], items[1])
+	return diffAnswer{append([]view.Change{}, changes...)}, err
+}
+
+// factPage is a page of facts.
+type factPage struct {
+	Facts []client.ShownFact `json:"facts"`
+	// Next is from where the next page begins; 0 if this is the last one by now.
+	Next uint64 `json:"next,omitempty"`
+}
+
+func (p factPage) half() (page, bool) {
+	n := len(p.Facts) / 2
+	if n == 0 {
+		return nil, false
+	}
+	p.Facts, p.Next = p.Facts[:n], p.Facts[n].Seq
+	return p, true
+}
+
+func (s *Service) history(ctx context.Context, r idRequest) (factPage, error) {
+	records, err := view.All(ctx, s.view(), view.Task(r.ID))
+	return factPage{Facts: client.ShowFacts(records)}, err
+}
+
+// rangeRequest chooses facts of the log.
+type rangeRequest struct {
+	// From is the sequence of the first; 0 is the beginning.
+	From  uint64 `json:"from,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+func (r *rangeRequest) check() error { return validLimit(&r.Limit) }
+
+// validLimit sets how many rows a page has if nobody says.
+func validLimit(limit *int) error {
+	if *limit == 0 {
+		*limit = view.DefaultLimit
+	}
+	if *limit < 1 || *limit > view.MaxLimit {
+		return fmt.Errorf("limit is %d, want 1 to %d", *limit, view.MaxLimit)
+	}
+	return nil
+}
+
+func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) {
+	last, err := s.Client.Last(ctx)
+	if err != nil || r.From > last {
+		return factPage{Facts: []client.ShownFact{}}, err
+	}
+	records, err := s.Client.Store().Page(ctx, r.From, r.Limit)
+	is := factPage{Facts: client.ShowFacts(records)}
+	if n := len(records); n > 0 && records[n-1].Seq < last {
+		is.Next = records[n-1].Seq + 1
+	}
+	return is, err
+}
+
+// saidRequest chooses batches of what a task has printed or produced.
+type saidRequest struct {
+	ID task.ID `json:"id"`
+	// After is the seq of the last batch of the page before.
+	After uint64 `json:"after,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+func (r *saidRequest) check() (err error) {
+	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
+		return err
+	}
+	return validLimit(&r.Limit)
+}
+
+// batch is what was stored at once of what a task has said, under its sequence in the stream of these.
+type batch[T any] struct {
+	Seq uint64 `json:"seq"`
+	Of  T      `json:"of"`
+}
+
+// saidPage is a page of batches.
+type saidPage[T any] struct {
+	Batches []batch[T] `json:"batches"`
+	// Next is what after is for the next page; 0 if this is the last one by now.
+	Next uint64 `json:"next,omitempty"`
+}
+
+func (p saidPage[T]) half() (page, bool) {
+	n := len(p.Batches) / 2
+	if n == 0 {
+		return nil, false
+	}
+	p.Batches, p.Next = p.Batches[:n], p.Batches[n-1].Seq
+	return p, true
+}
+
+// errEnough ends the reading of a page.
+var errEnough = errors.New("the page is full")
+
+// said reads a page. Its bytes are counted as they come: a batch has a megabyte at most.
+func said[T any](r saidRequest, size func(*T) int, read func(from client.OutputStart, each func(uint64, T) error) error) (saidPage[T], error) {
+	is := saidPage[T]{Batches: []batch[T]{}}
+	from, bytes := client.OutputStart{}, 0
+	if r.After > 0 {
+		from.Seq = r.After + 1
+	}
+	err := read(from, func(seq uint64, of T) error {
+		if len(is.Batches) == r.Limit || bytes > requestBytes/4 {
+			is.Next = is.Batches[len(is.Batches)-1].Seq
+			return errEnough
+		}
+		is.Batches = append(is.Batches, batch[T]{seq, of})
+		bytes += size(&of)
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return is, err
+}
+
+func (s *Service) output(ctx context.Context, r saidRequest) (saidPage[output.Lines], error) {
+	size := func(b *output.Lines) (n int) {
+		for i := range b.Lines {
+			n += len(b.Lines[i].Text) + len(b.Lines[i].Fields)
+		}
+		return n
+	}
+	return said(r, size, func(from client.OutputStart, each func(uint64, output.Lines) error) error {
+		return s.Client.Store().PrintedFrom(ctx, r.ID, from, false, each)
+	})
+}
+
+func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.Records], error) {
+	size := func(b *output.Records) (n int) {
+		for i := range b.Items {
+			n += len(b.Items[i])
+		}
+		return n
+	}
+	return said(r, size, func(from client.OutputStart, each func(uint64, output.Records) error) error {
+		return s.Client.Store().KeptOf(ctx, []task.ID{r.ID}, from, false, each)
+	})
+}
+
+// leftAnswer is what the attempts of a task have left.
+type leftAnswer struct {
+	Artifacts []task.Left `json:"artifacts"`
+}
+
+func (s *Service) artifacts(ctx context.Context, r idRequest) (leftAnswer, error) {
+	left, err := s.Client.Artifacts(ctx, r.ID)
+	return leftAnswer{append([]task.Left{}, left...)}, err
+}
