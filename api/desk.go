@@ -19,6 +19,8 @@ const (
 	// together is how many requests are answered at the same time, and idle how many more may wait for
 	// something to happen: those hold up nobody who asks for what is there.
 	together, idle = 64, 256
+	// maxFollowers is how many may follow something.
+	maxFollowers = 2048
 	// LargestRequest is how many bytes a request may have: more than the largest submission. Those that are
 	// answered have at most requestBytes together; one that waits has patientRequest at most.
 	LargestRequest = 1 << 20
@@ -33,13 +35,15 @@ type Desk struct {
 	answered share
 	waiting  share
 	bytes    share // of requests that are answered
+	// following are those who are sent what comes.
+	following share
 }
 
 // NewDesk returns the desk of a service. There is one for all ways by which requests come.
 func NewDesk(s *Service) *Desk {
 	return &Desk{
 		service: s, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
-		answered: share{limit: together}, waiting: share{limit: idle},
+		answered: share{limit: together}, waiting: share{limit: idle}, following: share{limit: maxFollowers},
 	}
 }
 

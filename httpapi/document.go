@@ -148,6 +148,7 @@ func (o *operation) answer(schemas huma.Registry) *huma.Response {
 		"application/json": {Schema: schemas.Schema(o.endpoint.Answer, true, "")},
 	}}
 	if o.method == http.MethodGet {
+		r.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "the same whenever it has changed, as server-sent events"}}
 		r.Headers = map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: "string"}}}
 	}
 	return r

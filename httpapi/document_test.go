@@ -88,7 +88,7 @@ func TestHostileRequests(t *testing.T) {
 	all := operations()
 	var made client.Receipt
 	s.want(200, "POST", prefix+"/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &made)
-	const seed, rounds = 1, 40
+	const seed, rounds = 1, 25
 	random := rand.New(rand.NewPCG(seed, seed))
 	words := []string{string(made.ID), "01ARZ3NDEKTSV4RRFFQ69G5FAV", "", "a", "crawl", "node-1", "-1", "0", "1", "18446744073709551615", "9223372036854775807", "1e9", "null", "true", "[]", "{}", "..", ".", "/", "%2f", "%00",
 		"\x00", "\r\n", "<b>", "ü", "\xff", "*", ">", "a.b", "$JS", "1h", "-1h", "2026-03-01T00:00:00Z", "0001-01-01T00:00:00Z", "running", strings.Repeat("x", 3000), `"`, "'; drop table tasks", "@", "#1", "%"}

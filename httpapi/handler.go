@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"millrace/api"
 )
@@ -49,6 +50,12 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	body, err := o.read(r)
 	if err != nil {
 		s.refuse(w, err)
+		return
+	}
+	// What was to be read was: from here on it is the answer that takes its time.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of a connection it cannot fail
+	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") {
+		s.follow(w, r, c, o, body)
 		return
 	}
 	answer, err := s.Desk.Answer(r.Context(), c.Name, &o.endpoint, body)

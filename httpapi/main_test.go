@@ -73,7 +73,7 @@ func open(t *testing.T, change func(*Server)) *site {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() {
-		ended <- (&projections.Projector{Log: store, Store: model}).Run(ctx)
+		ended <- (&projections.Projector{Log: store, Store: model, Observers: []projections.Observer{s}}).Run(ctx)
 	}()
 	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"millrace/api"
+	"millrace/events"
 )
 
 // ErrAddress means that the address cannot be listened on.
@@ -46,6 +49,15 @@ type Server struct {
 	hosts    []string // under which the service answers
 
 	headerTimeout, bodyTimeout time.Duration // for what who asks has to send
+	takesWithin                time.Duration // for what who follows has to take
+
+	feed      *feed
+	old       chan struct{} // places of those who are sent what the feed no longer has
+	followers atomic.Int64
+	dropped   atomic.Int64
+
+	mu     sync.Mutex
+	shared map[string]*sharedAnswer // guarded by mu; by request
 }
 
 // Listen takes the address host:port, which is one of loopback; port 0 is a free one. Nothing is answered before [Server.Run]. The
@@ -61,7 +73,7 @@ func Listen(ctx context.Context, address string) (*Server, error) {
 		_ = l.Close() // nobody was let in
 		return nil, fmt.Errorf("%w: %s", ErrExposed, l.Addr())
 	}
-	s := &Server{listener: l, port: fmt.Sprint(at.Port), headerTimeout: headersWithin, bodyTimeout: bodyWithin}
+	s := &Server{listener: l, port: fmt.Sprint(at.Port), headerTimeout: headersWithin, bodyTimeout: bodyWithin, takesWithin: takesWithin, feed: newFeed(), old: make(chan struct{}, oldReaders), shared: map[string]*sharedAnswer{}}
 	for _, name := range []string{at.IP.String(), "localhost", "127.0.0.1", "::1"} {
 		s.hosts = append(s.hosts, net.JoinHostPort(name, s.port))
 	}
@@ -70,6 +82,12 @@ func Listen(ctx context.Context, address string) (*Server, error) {
 
 // URL is where the service is.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// Observe is told by the projector what the log has become, for those who follow it.
+func (s *Server) Observe(steps []events.Step) { s.feed.Observe(steps) }
+
+// Followers is how many follow something now, and how many were dropped because they took too long.
+func (s *Server) Followers() (now, dropped int64) { return s.followers.Load(), s.dropped.Load() }
 
 // Close gives the address back. Run does it, too.
 func (s *Server) Close() { _ = s.listener.Close() } // of use to nobody any more

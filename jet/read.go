@@ -337,10 +337,19 @@ func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]e
 const maxPage = 4 << 20
 
 // Page reads records from a sequence on, at most so many and as many as go into some megabytes: fewer are there, or the
-// rest follows them. It makes nothing on the server that has to be kept.
+// rest follows them. There are none if the log has none. It makes nothing on the server that has to be kept.
 func (s *Store) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
-	most = min(most, maxBatch)
-	return s.readSome(ctx, most, map[string]any{"batch": most, "seq": max(from, 1), "next_by_subj": ">", "max_bytes": maxPage})
+	most, from = min(most, maxBatch), max(from, 1)
+	records, err := s.readSome(ctx, most, map[string]any{"batch": most, "seq": from, "next_by_subj": ">", "max_bytes": maxPage})
+	if err != nil || len(records) > 0 {
+		return records, err
+	}
+	// A follower that has not caught up: the leader knows.
+	next, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": ">"})
+	if err != nil || !found {
+		return nil, err
+	}
+	return []events.Record{next}, nil
 }
 
 func (s *Store) readSome(ctx context.Context, most int, request map[string]any) ([]events.Record, error) {

@@ -52,7 +52,7 @@ func (c *curls) requestOf(line string) (r *http.Request, problem string) {
 	}
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; {
-		case word == "-g":
+		case word == "-g", word == "-N":
 		case word == "-X":
 			method = next(&i)
 		case word == "-H":
@@ -91,7 +91,12 @@ func (c *curls) send(line typed) {
 		c.p.Fatalf("line %d: %s: %v", line.line, line.text, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
+	var body []byte
+	if r.Header.Get("Accept") == "text/event-stream" {
+		_, err = answer.Body.Read(make([]byte, 1)) // it goes on for ever
+	} else {
+		body, err = io.ReadAll(answer.Body)
+	}
 	if err != nil || answer.StatusCode != http.StatusOK {
 		c.p.Errorf("line %d: %s\n%s %v\n%s", line.line, line.text, answer.Status, err, body)
 	}

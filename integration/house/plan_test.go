@@ -180,6 +180,8 @@ var clocks = map[string]string{
 	"desk/room.go":  measures,
 	"api/queues.go": measures,
 
+	"httpapi/stream.go": "tells by when who follows must have taken what he is sent",
+
 	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace/bench.go":         measures,
 	"cmd/millrace/nodes/ping.go":    measures,

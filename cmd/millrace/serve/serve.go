@@ -142,6 +142,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	decider := scheduler.New(deciding, view, beats, config)
 	marks := jet.NewMarks()
 	projector.Observers = append(projector.Observers, decider, marks)
+	if p.http != nil {
+		projector.Observers = append(projector.Observers, p.http)
+	}
 	p.figures.watchScheduler(decider)
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/output"
+)
+
+// Who follows holds no place at the desk: what he is sent is made by requests that do, or read once for all.
+
+// Reached is how far into the log answers reach.
+func (d *Desk) Reached() uint64 { return d.service.Model.Reached() }
+
+// News returns when answers reach further than a sequence, or with ctx's error.
+func (d *Desk) News(ctx context.Context, seq uint64) error { return d.service.Model.News(ctx, seq) }
+
+// Last is the sequence of the log's last message.
+func (d *Desk) Last(ctx context.Context) (uint64, error) { return d.service.Client.Last(ctx) }
+
+// Page reads records of the log from a sequence on, as [jet.Store.Page] does.
+func (d *Desk) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
+	return d.service.Client.Store().Page(ctx, from, most)
+}
+
+// Follow calls each with what a task prints ([jet.TaskOutput]) or produces ([jet.TaskRecords]), batch by batch, each with its
+// sequence, until the task has ended and all is read. The request is that of the verb; what lies at or before its After is left out.
+func (d *Desk) Follow(ctx context.Context, verb jet.Verb, body []byte, each func(seq uint64, of any) error) error {
+	r, err := read[saidRequest](body)
+	if err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return badRequest{err}
+	}
+	store := d.service.Client.Store()
+	return d.follow(ctx, r, each, func(ctx context.Context, from client.OutputStart, follow bool, each func(uint64, any) error) error {
+		if verb == jet.TaskRecords {
+			return store.KeptOf(ctx, []task.ID{r.ID}, from, follow, func(seq uint64, of output.Records) error { return each(seq, of) })
+		}
+		return store.PrintedFrom(ctx, r.ID, from, follow, func(seq uint64, of output.Lines) error { return each(seq, of) })
+	})
+}
+
+func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any) error,
+	read func(ctx context.Context, from client.OutputStart, follow bool, each func(uint64, any) error) error) error {
+	if _, err := d.service.Client.Task(ctx, r.ID); err != nil {
+		return err
+	}
+	reached := r.After
+	once := func(seq uint64, of any) error {
+		if seq <= reached {
+			return nil
+		}
+		reached = seq
+		return each(seq, of)
+	}
+	from := client.OutputStart{}
+	if r.After > 0 {
+		from.Seq = r.After + 1
+	}
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	live := make(chan error, 1)
+	go func() {
+		err := read(reading, from, true, once)
+		stop(err) // who follows is gone: there is nothing to wait for
+		live <- err
+	}()
+	_, err := d.service.Client.Wait(reading, r.ID)
+	stop(nil)
+	if said := <-live; said != nil && !errors.Is(said, context.Canceled) {
+		return said
+	}
+	if err != nil {
+		return err
+	}
+	if reached > 0 { // all was stored before the end was; the rest is there now
+		from.Seq = reached + 1
+	}
+	return read(ctx, from, false, once)
+}
+
+// ShowFact is a record of the log as answers have it.
+func ShowFact(r *events.Record) ([]byte, error) { return json.Marshal(client.ShowFact(r)) }
+
+// TakeFollower has a caller follow, if his share allows that, until leave is called.
+func (d *Desk) TakeFollower(caller string) (leave func(), ok bool) {
+	return func() { d.following.leave(caller, 1) }, d.following.take(caller, 1)
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"slices"
+	"sync"
+
+	"millrace/api"
+	"millrace/events"
+)
+
+// feedBytes is how much of the end of the log is kept for those who follow it, all of them together.
+const feedBytes = 8 << 20
+
+// feed is the end of the log, as those who follow it are sent it: each record is made into a frame once, and who
+// follows has nothing but a place in it. It is a [projections.Observer].
+type feed struct {
+	bytes int // how many it may have
+
+	mu        sync.Mutex
+	followers int           // guarded by mu; without any, nothing is kept
+	frames    []frameAt     // guarded by mu; in the order of the log
+	size      int           // guarded by mu; bytes of the frames
+	stale     int           // guarded by mu; bytes of frames that are gone, and whose memory is not
+	floor     uint64        // guarded by mu; all records after this one, up to last, are in frames; 0 before there is any
+	last      uint64        // guarded by mu
+	changed   chan struct{} // guarded by mu; closed when there is more
+}
+
+type frameAt struct {
+	seq  uint64
+	text []byte
+}
+
+func newFeed() *feed { return &feed{bytes: feedBytes, changed: make(chan struct{})} }
+
+// Observe takes records in. Those that were there already come again when the read model is made anew.
+func (f *feed) Observe(steps []events.Step) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.followers == 0 {
+		f.frames, f.size, f.stale, f.floor, f.last = nil, 0, 0, 0, 0
+		return
+	}
+	for i := range steps {
+		r := steps[i].Record
+		if r.Seq <= f.last {
+			continue
+		}
+		if f.last == 0 {
+			f.floor = r.Seq - 1
+		}
+		f.last = r.Seq
+		text := factFrame(r)
+		f.frames = append(f.frames, frameAt{r.Seq, text})
+		for f.size += len(text); f.size > f.bytes; {
+			n := len(f.frames[0].text)
+			f.floor, f.size, f.stale = f.frames[0].seq, f.size-n, f.stale+n
+			f.frames = f.frames[1:]
+		}
+		if f.stale > f.bytes { // others may read the old ones still
+			f.frames, f.stale = slices.Clone(f.frames), 0
+		}
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// follow counts who follows, until leave is called.
+func (f *feed) follow() (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.followers++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.followers--
+	}
+}
+
+// after are the frames behind a sequence. Has is false if the feed does not reach back so far: then floor is from where it has all, 0 if
+// it has nothing yet. Changed is closed when there is more.
+func (f *feed) after(seq uint64) (frames []frameAt, has bool, floor uint64, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == 0 || seq < f.floor {
+		return nil, false, f.floor, f.changed
+	}
+	first := len(f.frames)
+	for first > 0 && f.frames[first-1].seq > seq {
+		first--
+	}
+	return f.frames[first:], true, f.floor, f.changed
+}
+
+// factFrame is a record as who follows the log is sent it.
+func factFrame(r *events.Record) []byte {
+	text, err := api.ShowFact(r)
+	if err != nil { // its parts were read as JSON
+		text = []byte(`{}`)
+	}
+	kind := string(r.Fact.Type)
+	if !r.IsFact() || r.Err != nil {
+		kind = "other"
+	}
+	return appendFrame(nil, r.Seq, kind, text)
+}

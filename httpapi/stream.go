@@ -1,0 +1,373 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"millrace/api"
+	"millrace/jet"
+)
+
+// Bounds of those who follow.
+const (
+	// takesWithin is how long who follows may take to take what he is sent, before he is dropped.
+	takesWithin = 10 * time.Second
+	// stillThere is how often he is sent something though nothing has happened.
+	stillThere = 15 * time.Second
+	// atMost is how often an answer is made anew.
+	atMost = 500 * time.Millisecond
+	// oldAtOnce is how many records of the log are read at once for who is further back, and oldReaders how many are sent such at the
+	// same time.
+	oldAtOnce, oldReaders = 256, 16
+)
+
+// errSlow drops who takes too long.
+var errSlow = errors.New("who follows has fallen behind")
+
+// appendFrame appends a server-sent event. Data is JSON, in which a line may end only where a space may stand.
+func appendFrame(to []byte, id uint64, event string, data []byte) []byte {
+	if id > 0 {
+		to = append(to, "id: "...)
+		to = strconv.AppendUint(to, id, 10)
+		to = append(to, '\n')
+	}
+	to = append(append(append(to, "event: "...), event...), '\n')
+	for line := range bytes.FieldsFuncSeq(data, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		to = append(append(append(to, "data: "...), line...), '\n')
+	}
+	return append(to, '\n')
+}
+
+// stream is a response to who follows.
+type stream struct {
+	w      http.ResponseWriter
+	flow   *http.ResponseController
+	within time.Duration
+	begun  bool
+}
+
+// send sends something, and waits until it was taken.
+func (s *stream) send(parts ...[]byte) error {
+	if !s.begun {
+		h := s.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Accel-Buffering", "no") // a proxy that keeps it back keeps it for ever
+		s.begun = true
+	}
+	err := s.flow.SetWriteDeadline(time.Now().Add(s.within))
+	for i := 0; i < len(parts) && err == nil; i++ {
+		_, err = s.w.Write(parts[i])
+	}
+	if err == nil {
+		err = s.flow.Flush()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
+	}
+	return err
+}
+
+// quiet is what is sent when nothing has happened.
+var quiet = []byte(": still there\n\n")
+
+// follow answers a GET whose sender wants to hear what comes.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) {
+	leave, ok := s.Desk.TakeFollower(c.Name)
+	if !ok {
+		s.refuse(w, api.ErrTooMany)
+		return
+	}
+	defer leave()
+	s.followers.Add(1)
+	defer s.followers.Add(-1)
+	from := uint64(0)
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		var err error
+		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
+			s.refuse(w, wrong("Last-Event-ID is %q, want the id of an event", text))
+			return
+		}
+	}
+	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
+	err := s.stream(r.Context(), to, c, o, body, from)
+	switch {
+	case errors.Is(err, errSlow):
+		s.dropped.Add(1)
+		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", string(o.verb))
+	case err == nil && to.begun:
+		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // he may be gone
+	case err != nil && r.Context().Err() == nil && !to.begun:
+		s.refuse(w, err)
+	case err != nil && r.Context().Err() == nil:
+		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
+			_ = to.send(appendFrame(nil, 0, "problem", text)) // likewise
+		}
+	}
+}
+
+func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation, body []byte, from uint64) error {
+	switch o.verb {
+	case jet.EventList:
+		return s.followLog(ctx, to, body, from)
+	case jet.TaskOutput, jet.TaskRecords:
+		return s.followTask(ctx, to, o, body, from)
+	}
+	return s.followAnswer(ctx, to, c, o, body, from)
+}
+
+// followLog sends the log from behind a sequence on: what is further back is read for him alone, and the rest is what all are sent.
+func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from uint64) error {
+	leave := s.feed.follow()
+	defer leave()
+	var asked struct{ From uint64 }
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return err
+	}
+	end, err := s.Desk.Last(ctx)
+	switch {
+	case err != nil:
+		return err
+	case from > end || asked.From > end+1:
+		return wrong("the log ends at %d", end)
+	case from == 0 && asked.From > 0:
+		from = asked.From - 1
+	case from == 0:
+		from = end
+	}
+	if err := to.send(quiet); err != nil {
+		return err
+	}
+	for {
+		frames, has, floor, changed := s.feed.after(from)
+		if has {
+			if from, err = sendAll(to, frames, from); err != nil {
+				return err
+			}
+		} else {
+			n, err := s.sendOld(ctx, to, &from, floor)
+			if err != nil {
+				return err
+			}
+			if n > 0 || floor > 0 {
+				continue
+			}
+		}
+		if err := s.await(ctx, to, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// together is how many frames are sent before it is seen whether they were taken.
+const together = 64
+
+// sendAll sends frames, and returns what was sent last.
+func sendAll(to *stream, frames []frameAt, last uint64) (uint64, error) {
+	for some := range slices.Chunk(frames, together) {
+		parts := make([][]byte, len(some))
+		for i, f := range some {
+			parts[i], last = f.text, f.seq
+		}
+		if err := to.send(parts...); err != nil {
+			return last, err
+		}
+	}
+	return last, nil
+}
+
+// sendOld sends what the log has behind a sequence, up to where the feed has all, and returns how much that was.
+func (s *Server) sendOld(ctx context.Context, to *stream, from *uint64, floor uint64) (int, error) {
+	select { // what was read has a bound, however slowly it is taken
+	case s.old <- struct{}{}:
+		defer func() { <-s.old }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	records, err := s.Desk.Page(ctx, *from+1, oldAtOnce)
+	if err != nil {
+		return 0, err
+	}
+	if len(records) == 0 {
+		*from = max(*from, floor) // there is nothing between the two
+		return 0, nil
+	}
+	var frames []frameAt
+	for i := range records {
+		frames = append(frames, frameAt{records[i].Seq, factFrame(&records[i])})
+	}
+	*from, err = sendAll(to, frames, *from)
+	return len(frames), err
+}
+
+// await waits for more. Meanwhile who follows is sent a word now and then, by which is seen whether he is there.
+func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{}) error {
+	still := time.NewTimer(stillThere)
+	defer still.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-changed:
+		return nil
+	case <-still.C:
+		return to.send(quiet)
+	}
+}
+
+// followTask sends what a task prints or produces.
+func (s *Server) followTask(ctx context.Context, to *stream, o *operation, body []byte, from uint64) error {
+	if from > 0 {
+		var asked map[string]json.RawMessage
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return err
+		}
+		asked["after"] = strconv.AppendUint(nil, from, 10)
+		var err error
+		if body, err = json.Marshal(asked); err != nil {
+			return err
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var mu sync.Mutex
+	alive := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(stillThere)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-alive:
+				return
+			case <-tick.C:
+				mu.Lock()
+				err := to.send(quiet)
+				mu.Unlock()
+				if err != nil {
+					stop(err)
+					return
+				}
+			}
+		}
+	})
+	err := s.Desk.Follow(ctx, o.verb, body, func(seq uint64, of any) error {
+		text, err := json.Marshal(of)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return to.send(appendFrame(nil, seq, "batch", text))
+	})
+	close(alive)
+	watching.Wait()
+	if errors.Is(context.Cause(ctx), errSlow) {
+		return errSlow
+	}
+	return err
+}
+
+// followAnswer sends the answer to a request whenever it is another one. Those who follow the same share it.
+func (s *Server) followAnswer(ctx context.Context, to *stream, c Caller, o *operation, body []byte, from uint64) error {
+	shared, leave := s.share(o, body)
+	defer leave()
+	var sent [sha256.Size]byte
+	for first := true; ; first = false {
+		seq, text, err := shared.answer(ctx, s.Desk, c, o, body)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(text)
+		switch {
+		case first && from > 0 && from == seq: // he has this one; say that he is heard
+			err = to.send(quiet)
+		case sum != sent:
+			err = to.send(appendFrame(nil, seq, "answer", text))
+		}
+		if sent = sum; err != nil {
+			return err
+		}
+		if err := s.pause(ctx, to, seq); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits until answers reach further than a sequence, and a moment at least.
+func (s *Server) pause(ctx context.Context, to *stream, seq uint64) error {
+	rest := time.NewTimer(atMost)
+	defer rest.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-rest.C:
+	}
+	for {
+		waiting, cancel := context.WithTimeout(ctx, stillThere)
+		err := s.Desk.News(waiting, seq)
+		cancel()
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+		if err := to.send(quiet); err != nil {
+			return err
+		}
+	}
+}
+
+// sharedAnswer is the answer to a request that several follow.
+type sharedAnswer struct {
+	users int // guarded by the mu of the server
+
+	mu   sync.Mutex
+	seq  uint64 // guarded by mu
+	text []byte // guarded by mu
+}
+
+// share is what all who follow a request have in common, until leave is called.
+func (s *Server) share(o *operation, body []byte) (is *sharedAnswer, leave func()) {
+	key := string(o.verb) + string(body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared[key] == nil {
+		s.shared[key] = &sharedAnswer{}
+	}
+	is = s.shared[key]
+	is.users++
+	return is, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if is.users--; is.users == 0 {
+			delete(s.shared, key)
+		}
+	}
+}
+
+// answer is the answer to a request by now, and what it reaches at the least.
+func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, c Caller, o *operation, body []byte) (uint64, []byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seq := desk.Reached()
+	if a.text != nil && a.seq == seq {
+		return seq, a.text, nil
+	}
+	answer, err := desk.Answer(ctx, c.Name, &o.endpoint, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if a.text, err = api.Encode(answer); err == nil {
+		a.seq = seq
+	}
+	return a.seq, a.text, err
+}
