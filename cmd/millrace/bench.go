@@ -29,6 +29,7 @@ func (a *app) benchCommand() *cobra.Command {
 	var memory int
 	var metrics bool
 	var chatter chatterFlags
+	var loads loadFlags
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine: Millrace beside what is below it",
@@ -48,12 +49,13 @@ should run on the machine meanwhile.`,
   millrace bench --follow 100
   millrace bench --files 1GiB
   millrace bench --schedules 20000
-  millrace bench --nodes 1000 --node-queues 100`,
+  millrace bench --nodes 1000 --node-queues 100
+  millrace bench --profile mixed --rate 300 --for 1m --json`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
 	fs.IntVar(&cfg.Tasks, "tasks", 50_000, "`number` of no-op tasks in a round")
-	fs.IntVar(&cfg.Rounds, "rounds", 3, "`number` of rounds; the median counts")
+	fs.IntVar(&cfg.Rounds, "rounds", 3, "`number` of rounds; the median counts (5 with --profile)")
 	fs.IntVar(&cfg.Slots, "slots", 256, "`number` of tasks in flight (1024 with --sync always)")
 	fs.IntVar(&cfg.Processes, "processes", 2000, "`number` of process tasks in a round")
 	fs.IntVar(&cfg.Latencies, "latencies", 500, "`number` of single tasks that are timed")
@@ -65,13 +67,24 @@ should run on the machine meanwhile.`,
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
 	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
 	chatter.add(fs)
+	loads.add(c)
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		plan, loaded, err := loads.plan(c)
+		if err != nil {
+			return err
+		}
 		if chatter.asked() {
 			return a.benchChatter(c.Context(), cfg, sync, &chatter, &o)
 		}
 		if sync == "always" && !fs.Changed("slots") {
 			cfg.Slots = 1024 // a flush takes its time, whoever shares it
+		}
+		if loaded {
+			if !fs.Changed("rounds") {
+				cfg.Rounds = loadRounds
+			}
+			return a.benchLoad(c.Context(), cfg, sync, plan, &o)
 		}
 		report, err := a.bench(c.Context(), cfg, sync, memory, metrics)
 		if err != nil {

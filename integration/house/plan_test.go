@@ -63,6 +63,7 @@ var plan = map[string][]string{
 	"cmd/millrace/...":         anything, // its rooms
 	"cmd/millrace/bench":       anything,
 	"cmd/millrace/export":      {},
+	"cmd/millrace/load":        {},
 	"cmd/millrace/screen":      {},
 	"cmd/millrace/chaos":       anything,
 	"cmd/millrace/chaos/proxy": {},
@@ -153,8 +154,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay"}
-	still     = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay"}
+	clockless = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "cmd/millrace/load"}
+	still     = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

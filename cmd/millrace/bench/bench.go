@@ -84,6 +84,9 @@ func (b *bench) submit(ctx context.Context, s task.Submission, n int) error {
 	return b.client.SubmitMany(ctx, s, n, nil)
 }
 
+// failsOnce is the handler of tasks whose first attempt fails.
+const failsOnce = "fails-once"
+
 // crew is a worker and a count of the tasks that it has begun.
 type crew struct {
 	ended chan error
@@ -109,6 +112,12 @@ func (b *bench) hire(ctx context.Context, slots, n int, each func(task.Task)) (*
 		}
 		if c.begun.Add(1) == int64(n) {
 			close(c.all)
+		}
+		return nil
+	})
+	w.Handle(failsOnce, func(_ context.Context, t task.Task) error {
+		if t.Attempt == 1 {
+			return errors.New("the first attempt fails, as planned")
 		}
 		return nil
 	})

@@ -59,7 +59,7 @@ func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 3)
 	decider := scheduler.New(store, view, store, scheduler.Config{
-		Schedules: store, Ticks: store, Births: client.New(store, "scheduler").DeskStore(), Timed: view, Timers: store})
+		Schedules: store, Ticks: store, Births: client.New(store, "scheduler").DeskStore(), Timed: view, Timers: store, Limits: view})
 	go func() { ended <- decider.Run(ctx) }()
 	go func() {
 		ended <- (&projections.Projector{Log: store, Store: view, Observers: []projections.Observer{decider}}).Run(ctx)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/bench"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/load"
+	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+)
+
+// loadFlags ask for a load test.
+type loadFlags struct {
+	profile typed.Choice
+	spacing typed.Choice
+	rate    float64
+	length  time.Duration
+}
+
+// loadRounds is how many rounds a load test has by default: with fewer there is no judging it.
+const loadRounds = 5
+
+func (f *loadFlags) add(c *cobra.Command) {
+	f.profile, f.spacing = typed.Choice{Of: load.Names()}, typed.Choice{Value: load.Spacings[0], Of: load.Spacings}
+	fs := c.Flags()
+	fs.Var(&f.profile, "profile", "measure only a `load` whose arrivals wait for nobody; docs/load.md says which there are")
+	fs.Float64Var(&f.rate, "rate", 0, "`arrivals` of the load in a second (default: the profile's)")
+	fs.DurationVar(&f.length, "for", 0, "how long the load comes, a `duration` (default: the profile's)")
+	fs.Var(&f.spacing, "arrivals", "whether the load comes by chance or like a clock: `poisson` or even")
+}
+
+// plan is what was asked for.
+func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) {
+	if f.profile.Value == "" {
+		for _, name := range []string{"rate", "for", "arrivals"} {
+			if c.Flags().Changed(name) {
+				return p, false, exit.Misuse(c, "--%s is about a load: say which with --profile", name)
+			}
+		}
+		return p, false, nil
+	}
+	if p, err = load.NewPlan(f.profile.Value, f.rate, f.length, f.spacing.Value); err != nil {
+		return p, true, exit.MisuseOf(err)
+	}
+	return p, true, nil
+}
+
+func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, o *typed.Output) error {
+	r := load.Result{Profile: plan.Name, Rate: plan.Rate, Seconds: plan.For.Seconds(), Spacing: plan.Spacing, Version: told.ThisBuild().Version}
+	for i := range cfg.Rounds {
+		round, err := a.benchRound(ctx, cfg, sync, plan, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
+		if err != nil {
+			return err
+		}
+		r.Rounds = append(r.Rounds, round)
+	}
+	if o.JSON() {
+		return a.WriteJSON(r)
+	}
+	return a.Print(loadTable(&r))
+}
+
+// benchRound measures one round on a server of its own, so that rounds have nothing to do with each other.
+func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, which string) (load.Round, error) {
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.NoMetrics)
+	if err != nil {
+		return load.Round{}, err
+	}
+	defer stop()
+	say := cfg.Progress
+	cfg.Progress = func(what string) { say(which + what) }
+	return bench.Load(ctx, cfg, plan)
+}
+
+func loadTable(r *load.Result) term.Table {
+	t := term.Table{Title: fmt.Sprintf("%s: %v arrivals a second (%s) for %v s", r.Profile, r.Rate, r.Spacing, r.Seconds), Header: []string{"ROUND"}}
+	for i := range r.Rounds {
+		t.Header = append(t.Header, strconv.Itoa(i+1))
+	}
+	row := func(what string, value func(*load.Round) string) {
+		cells := []term.Cell{term.Plain(what)}
+		for i := range r.Rounds {
+			cells = append(cells, term.Plain(value(&r.Rounds[i])))
+		}
+		t.Add(cells...)
+	}
+	row("arrivals", func(r *load.Round) string { return strconv.Itoa(r.Arrivals) })
+	row("tasks", func(r *load.Round) string { return strconv.Itoa(r.Tasks) })
+	row("done per second", func(r *load.Round) string { return fmt.Sprintf("%.1f", r.PerSecond) })
+	for _, l := range []struct {
+		what string
+		of   func(*load.Round) load.Latency
+	}{
+		{"until the start", func(r *load.Round) load.Latency { return r.Start }},
+		{"until the end", func(r *load.Round) load.Latency { return r.End }},
+		{"sent late", func(r *load.Round) load.Latency { return r.Sent }},
+	} {
+		ms := func(of func(load.Latency) float64) func(*load.Round) string {
+			return func(r *load.Round) string { return fmt.Sprintf("%.2f", of(l.of(r))) }
+		}
+		row(l.what+" p50, ms", ms(func(l load.Latency) float64 { return l.P50 }))
+		row("p90", ms(func(l load.Latency) float64 { return l.P90 }))
+		row("p99", ms(func(l load.Latency) float64 { return l.P99 }))
+		row("p99.9", ms(func(l load.Latency) float64 { return l.P999 }))
+		row("max", ms(func(l load.Latency) float64 { return l.Max }))
+	}
+	row("waiting, max", func(r *load.Round) string { return strconv.Itoa(r.Depth) })
+	row("server memory, max", func(r *load.Round) string { return humanize.IBytes(uint64(max(r.Memory, 0))) }) // #nosec G115 -- not negative
+	row("processor time of a task, µs", func(r *load.Round) string { return fmt.Sprintf("%.0f + %.0f", r.Server, r.Worker) })
+	row("failed, lost, duplicated", func(r *load.Round) string { return fmt.Sprintf("%d, %d, %d", r.Failed, r.Lost, r.Duplicated) })
+	t.Foot = []string{"times are from when an arrival was to come; processor time is that of server and worker"}
+	return t
+}
