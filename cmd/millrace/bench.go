@@ -84,7 +84,7 @@ should run on the machine meanwhile.`,
 			if !fs.Changed("rounds") {
 				cfg.Rounds = loadRounds
 			}
-			return a.benchLoad(c.Context(), cfg, sync, plan, &o)
+			return a.benchLoad(c.Context(), cfg, sync, plan, &loads, &o)
 		}
 		report, err := a.bench(c.Context(), cfg, sync, memory, metrics)
 		if err != nil {

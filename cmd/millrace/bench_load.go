@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +27,8 @@ type loadFlags struct {
 	spacing typed.Choice
 	rate    float64
 	length  time.Duration
+
+	baseline string
 }
 
 // loadRounds is how many rounds a load test has by default: with fewer there is no judging it.
@@ -36,12 +41,13 @@ func (f *loadFlags) add(c *cobra.Command) {
 	fs.Float64Var(&f.rate, "rate", 0, "`arrivals` of the load in a second (default: the profile's)")
 	fs.DurationVar(&f.length, "for", 0, "how long the load comes, a `duration` (default: the profile's)")
 	fs.Var(&f.spacing, "arrivals", "whether the load comes by chance or like a clock: `poisson` or even")
+	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
 }
 
 // plan is what was asked for.
 func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) {
 	if f.profile.Value == "" {
-		for _, name := range []string{"rate", "for", "arrivals"} {
+		for _, name := range []string{"rate", "for", "arrivals", "baseline"} {
 			if c.Flags().Changed(name) {
 				return p, false, exit.Misuse(c, "--%s is about a load: say which with --profile", name)
 			}
@@ -54,8 +60,18 @@ func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) 
 	return p, true, nil
 }
 
-func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, o *typed.Output) error {
-	r := load.Result{Profile: plan.Name, Rate: plan.Rate, Seconds: plan.For.Seconds(), Spacing: plan.Spacing, Version: told.ThisBuild().Version}
+// loadReport is what is printed as JSON: a result, and what it is beside an earlier one.
+type loadReport struct {
+	load.Result
+	Findings []load.Finding `json:"findings,omitempty"`
+}
+
+func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, f *loadFlags, o *typed.Output) error {
+	r := loadReport{Result: load.Result{Profile: plan.Name, Rate: plan.Rate, Seconds: plan.For.Seconds(), Spacing: plan.Spacing, Version: told.ThisBuild().Version}}
+	was, err := f.earlier(&r.Result, cfg.Rounds)
+	if err != nil {
+		return err
+	}
 	for i := range cfg.Rounds {
 		round, err := a.benchRound(ctx, cfg, sync, plan, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
 		if err != nil {
@@ -63,15 +79,52 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 		}
 		r.Rounds = append(r.Rounds, round)
 	}
+	if was != nil {
+		if r.Findings, err = load.Compare(was, &r.Result); err != nil {
+			return err
+		}
+	}
+	if err := a.printLoad(&r, o); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
+		return exit.With(exit.Worse)
+	}
+	return nil
+}
+
+// earlier reads the result to compare with, before anything is measured; nil for none.
+func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
+	if f.baseline == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(f.baseline)
+	if err != nil {
+		return nil, exit.MisuseOf(err)
+	}
+	var was load.Result
+	if err := json.Unmarshal(text, &was); err != nil {
+		return nil, exit.MisuseOf(fmt.Errorf("%s is no result of bench --profile --json: %w", f.baseline, err))
+	}
+	if err := load.Comparable(&was, is, rounds); err != nil {
+		return nil, exit.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))
+	}
+	return &was, nil
+}
+
+func (a *app) printLoad(r *loadReport, o *typed.Output) error {
 	if o.JSON() {
 		return a.WriteJSON(r)
 	}
-	return a.Print(loadTable(&r))
+	if err := a.Print(loadTable(&r.Result)); err != nil || r.Findings == nil {
+		return err
+	}
+	return a.Print(findingsTable(r.Findings))
 }
 
 // benchRound measures one round on a server of its own, so that rounds have nothing to do with each other.
 func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, which string) (load.Round, error) {
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.NoMetrics)
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off)
 	if err != nil {
 		return load.Round{}, err
 	}
@@ -79,6 +132,22 @@ func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, pla
 	say := cfg.Progress
 	cfg.Progress = func(what string) { say(which + what) }
 	return bench.Load(ctx, cfg, plan)
+}
+
+func findingsTable(all []load.Finding) term.Table {
+	t := term.Table{Title: "Beside the baseline", Header: []string{"WHAT", "WAS", "IS", "TIMES AS BAD", "VERDICT"},
+		Foot: []string{"medians; worse is what is worse by a twentieth or more at the lower end of its interval: docs/load.md"}}
+	for _, f := range all {
+		interval, verdict := "", "ok"
+		if f.High > 0 {
+			interval = fmt.Sprintf("%.2f to %.2f", f.Low, f.High)
+		}
+		if f.Worse {
+			verdict = "worse"
+		}
+		t.Add(term.Plain(f.What), term.Plain(fmt.Sprintf("%.4g", f.Was)), term.Plain(fmt.Sprintf("%.4g", f.Is)), term.Plain(interval), term.Plain(verdict))
+	}
+	return t
 }
 
 func loadTable(r *load.Result) term.Table {

@@ -31,6 +31,7 @@ const (
 	Refused  = 5
 	Timeout  = 6
 	Mute     = 7
+	Worse    = 8
 
 	// What a task that was waited for can come to, beside its own code; the
 	// numbers are those of timeout(1) and of a shell.
@@ -52,6 +53,7 @@ const Page = `Every command of millrace ends with one of these codes:
   6    the time given to wait ran out; of a node, the reason was printed
   7    the log takes no messages, mostly because a disk or a storage limit is full; "server" and
        "dev" end with it if their NATS server does not come back though there is room
+  8    "bench --baseline": a figure is worse than it was, beyond noise
 
 "run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
 
