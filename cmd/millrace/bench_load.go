@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/bench"
@@ -28,7 +30,7 @@ type loadFlags struct {
 	rate    float64
 	length  time.Duration
 
-	baseline string
+	baseline, report string
 }
 
 // loadRounds is how many rounds a load test has by default: with fewer there is no judging it.
@@ -42,12 +44,13 @@ func (f *loadFlags) add(c *cobra.Command) {
 	fs.DurationVar(&f.length, "for", 0, "how long the load comes, a `duration` (default: the profile's)")
 	fs.Var(&f.spacing, "arrivals", "whether the load comes by chance or like a clock: `poisson` or even")
 	fs.StringVar(&f.baseline, "baseline", "", "compare with the JSON of an earlier --profile in a `file`, and end with 8 if something is worse beyond noise")
+	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")
 }
 
 // plan is what was asked for.
 func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) {
 	if f.profile.Value == "" {
-		for _, name := range []string{"rate", "for", "arrivals", "baseline"} {
+		for _, name := range []string{"rate", "for", "arrivals", "baseline", "report"} {
 			if c.Flags().Changed(name) {
 				return p, false, exit.Misuse(c, "--%s is about a load: say which with --profile", name)
 			}
@@ -72,6 +75,9 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 	if err != nil {
 		return err
 	}
+	if err := f.writable(); err != nil {
+		return err
+	}
 	for i := range cfg.Rounds {
 		round, err := a.benchRound(ctx, cfg, sync, plan, fmt.Sprintf("round %d of %d, ", i+1, cfg.Rounds))
 		if err != nil {
@@ -84,7 +90,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 			return err
 		}
 	}
-	if err := a.printLoad(&r, o); err != nil {
+	if err := errors.Join(a.printLoad(&r, o), f.write(&r)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
@@ -110,6 +116,32 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 		return nil, exit.MisuseOf(fmt.Errorf("%s: %w", f.baseline, err))
 	}
 	return &was, nil
+}
+
+// writable finds out beforehand whether there is a place for the page: measuring takes minutes.
+func (f *loadFlags) writable() error {
+	if f.report == "" {
+		return nil
+	}
+	if at, err := os.Stat(f.report); err == nil && at.IsDir() {
+		return exit.MisuseOf(fmt.Errorf("--report: %s is a directory", f.report))
+	}
+	if _, err := os.Stat(filepath.Dir(f.report)); err != nil {
+		return exit.MisuseOf(fmt.Errorf("--report: %w", err))
+	}
+	return nil
+}
+
+// write writes the page, if it was asked for.
+func (f *loadFlags) write(r *loadReport) error {
+	if f.report == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := load.WriteReport(&page, &r.Result, r.Findings); err != nil {
+		return err
+	}
+	return os.WriteFile(f.report, page.Bytes(), 0o600)
 }
 
 func (a *app) printLoad(r *loadReport, o *typed.Output) error {
@@ -138,14 +170,7 @@ func findingsTable(all []load.Finding) term.Table {
 	t := term.Table{Title: "Beside the baseline", Header: []string{"WHAT", "WAS", "IS", "TIMES AS BAD", "VERDICT"},
 		Foot: []string{"medians; worse is what is worse by a twentieth or more at the lower end of its interval: docs/load.md"}}
 	for _, f := range all {
-		interval, verdict := "", "ok"
-		if f.High > 0 {
-			interval = fmt.Sprintf("%.2f to %.2f", f.Low, f.High)
-		}
-		if f.Worse {
-			verdict = "worse"
-		}
-		t.Add(term.Plain(f.What), term.Plain(fmt.Sprintf("%.4g", f.Was)), term.Plain(fmt.Sprintf("%.4g", f.Is)), term.Plain(interval), term.Plain(verdict))
+		t.Add(term.Plain(f.What), term.Plain(load.Figure(f.Was)), term.Plain(load.Figure(f.Is)), term.Plain(f.Interval()), term.Plain(f.Verdict()))
 	}
 	return t
 }
@@ -155,37 +180,13 @@ func loadTable(r *load.Result) term.Table {
 	for i := range r.Rounds {
 		t.Header = append(t.Header, strconv.Itoa(i+1))
 	}
-	row := func(what string, value func(*load.Round) string) {
-		cells := []term.Cell{term.Plain(what)}
-		for i := range r.Rounds {
-			cells = append(cells, term.Plain(value(&r.Rounds[i])))
+	for _, row := range r.Rows() {
+		cells := []term.Cell{term.Plain(row.What)}
+		for _, v := range row.Values {
+			cells = append(cells, term.Plain(v))
 		}
 		t.Add(cells...)
 	}
-	row("arrivals", func(r *load.Round) string { return strconv.Itoa(r.Arrivals) })
-	row("tasks", func(r *load.Round) string { return strconv.Itoa(r.Tasks) })
-	row("done per second", func(r *load.Round) string { return fmt.Sprintf("%.1f", r.PerSecond) })
-	for _, l := range []struct {
-		what string
-		of   func(*load.Round) load.Latency
-	}{
-		{"until the start", func(r *load.Round) load.Latency { return r.Start }},
-		{"until the end", func(r *load.Round) load.Latency { return r.End }},
-		{"sent late", func(r *load.Round) load.Latency { return r.Sent }},
-	} {
-		ms := func(of func(load.Latency) float64) func(*load.Round) string {
-			return func(r *load.Round) string { return fmt.Sprintf("%.2f", of(l.of(r))) }
-		}
-		row(l.what+" p50, ms", ms(func(l load.Latency) float64 { return l.P50 }))
-		row("p90", ms(func(l load.Latency) float64 { return l.P90 }))
-		row("p99", ms(func(l load.Latency) float64 { return l.P99 }))
-		row("p99.9", ms(func(l load.Latency) float64 { return l.P999 }))
-		row("max", ms(func(l load.Latency) float64 { return l.Max }))
-	}
-	row("waiting, max", func(r *load.Round) string { return strconv.Itoa(r.Depth) })
-	row("server memory, max", func(r *load.Round) string { return humanize.IBytes(uint64(max(r.Memory, 0))) }) // #nosec G115 -- not negative
-	row("processor time of a task, µs", func(r *load.Round) string { return fmt.Sprintf("%.0f + %.0f", r.Server, r.Worker) })
-	row("failed, lost, duplicated", func(r *load.Round) string { return fmt.Sprintf("%d, %d, %d", r.Failed, r.Lost, r.Duplicated) })
-	t.Foot = []string{"times are from when an arrival was to come; processor time is that of server and worker"}
+	t.Foot = []string{"times are from when an arrival was to come"}
 	return t
 }
