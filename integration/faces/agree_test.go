@@ -45,7 +45,7 @@ func TestListAndShowAgree(t *testing.T) {
 		if err := json.Unmarshal([]byte(p.Run("task", "show", string(id), "-o", "json")), &shown); err != nil {
 			t.Fatal(err)
 		}
-		for _, more := range []string{"suspect", "live", "checkpoint", "attempts", "evidence"} {
+		for _, more := range []string{"suspect", "live", "checkpoint", "attempts", "phases", "evidence"} {
 			delete(shown, more)
 		}
 		if row := rows[string(id)]; !reflect.DeepEqual(row, shown) {

@@ -60,6 +60,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	var checkpoint *output.Checkpoint
 	var doubt *node.Doubt
 	now := s.Now()
+	phases := view.Phases(records, now)
 	if s.Past == nil {
 		live, checkpoint = standing(asking, cl, &t)
 		if doubt, err = a.doubt(asking, cl, &t); err != nil {
@@ -74,9 +75,10 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 			Live       *output.Live       `json:"live,omitempty"`
 			Checkpoint *output.Checkpoint `json:"checkpoint,omitempty"`
 			Attempts   []task.Try         `json:"attempts,omitempty"`
+			Phases     []view.Phase       `json:"phases,omitempty"`
 			Evidence   []told.LateWord    `json:"evidence,omitempty"`
 			At         *reach.ShownPoint  `json:"at,omitempty"`
-		}{t, parts, doubt, live, checkpoint, told.Tries(records), late, s.Past})
+		}{t, parts, doubt, live, checkpoint, told.Tries(records), phases, late, s.Past})
 	}
 	if live != nil && !t.Live() {
 		live.Phase = "" // it is over
@@ -92,7 +94,10 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	for _, w := range late {
 		out.Field("evidence", w.Text())
 	}
-	if err := a.Print(out); err != nil || t.Attempt < 2 {
+	if err := a.Print(out); err != nil {
+		return err
+	}
+	if err := a.Print(timeline(phases, cmp.Or(term.Width(a.Out), 80))); err != nil || t.Attempt < 2 {
 		return err // the one attempt is shown already
 	}
 	return a.Print(triesTable(told.Tries(records), nil, now))

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Brief is where a task is, in a few words.
@@ -62,6 +63,17 @@ func State(s task.State, reason string) string {
 		return s.String()
 	}
 	return s.String() + "/" + reason
+}
+
+// Phase names a phase: what was waited for, or which attempt was at work, and where.
+func Phase(p *view.Phase) string {
+	switch {
+	case p.Attempt > 0:
+		return fmt.Sprintf("%s %d on %s", p.Name, p.Attempt, p.Node)
+	case p.Reason != "":
+		return p.Name + "/" + p.Reason
+	}
+	return p.Name
 }
 
 // Retry is a retry policy in words.

@@ -1,0 +1,113 @@
+package look
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/task"
+	"millrace/view"
+)
+
+const (
+	// phaseName is how much of the name of a phase is shown, and phaseColumn the room of that, of how long it took and of gaps; the
+	// axis has the rest.
+	phaseName   = 26
+	phaseColumn = phaseName + 11
+	leastAxis   = 20
+	widestAxis  = 64
+	// shownLanes is how many lines a timeline has: of more, those of the first attempts are left out.
+	shownLanes = 20
+)
+
+// lane is a line of a timeline: an attempt's phase, or all that was the same wait.
+type lane struct {
+	name   string
+	phases []view.Phase
+}
+
+func (l *lane) took() (sum time.Duration) {
+	for _, p := range l.phases {
+		sum += p.To.Sub(p.From)
+	}
+	return sum
+}
+
+// lanesOf gives the phases of a task their lines, in the order in which those begin.
+func lanesOf(phases []view.Phase) (lanes []lane) {
+	for _, p := range phases {
+		name := told.Phase(&p)
+		i := slices.IndexFunc(lanes, func(l lane) bool { return l.name == name })
+		if i < 0 {
+			i, lanes = len(lanes), append(lanes, lane{name: name})
+		}
+		lanes[i].phases = append(lanes[i].phases, p)
+	}
+	return lanes
+}
+
+// timeline lays the phases of a task out on one axis, on a terminal of so many columns.
+func timeline(phases []view.Phase, columns int) term.Table {
+	if len(phases) == 0 {
+		return term.Table{}
+	}
+	axis := min(max(columns-phaseColumn, leastAxis), widestAxis)
+	from, to := phases[0].From, phases[len(phases)-1].To
+	t := term.Table{Header: []string{"PHASE", "TOOK", axisText(from, to, axis)}}
+	lanes := lanesOf(phases)
+	if left := len(lanes) - shownLanes; left > 0 {
+		t.Foot = append(t.Foot, fmt.Sprintf("and %s of earlier attempts: -o json has all", told.Plural(left, "phase")))
+		lanes = slices.DeleteFunc(lanes, func(l lane) bool {
+			earlier := left > 0 && l.phases[0].Attempt > 0
+			if earlier {
+				left--
+			}
+			return earlier
+		})
+	}
+	for i := range lanes {
+		bar := []rune(strings.Repeat(" ", axis))
+		for _, p := range lanes[i].phases {
+			for n, end := marks(p.From.Sub(from), p.To.Sub(from), to.Sub(from), axis); n < end; n++ {
+				bar[n] = '█'
+			}
+		}
+		t.Add(term.Plain(term.Cut(lanes[i].name, phaseName)), term.Plain(told.Span(lanes[i].took())), term.Tinted(strings.TrimRight(string(bar), " "), phaseColours[lanes[i].phases[0].Name]))
+	}
+	return t
+}
+
+// marks are the columns of an axis that a part of it touches: at least one.
+func marks(from, to, whole time.Duration, axis int) (first, end int) {
+	if whole <= 0 {
+		return 0, 1
+	}
+	at := func(d time.Duration) float64 { return float64(d) / float64(whole) * float64(axis) }
+	first = min(int(at(from)), axis-1)
+	end = min(int(at(to)), axis)
+	if float64(end) < at(to) && end < axis {
+		end++
+	}
+	return first, max(end, first+1)
+}
+
+// axisText is the head of an axis: when it begins and ends, as precisely as it has to be.
+func axisText(from, to time.Time, axis int) string {
+	form := time.TimeOnly
+	switch from, to := from.Local(), to.Local(); {
+	case from.YearDay() != to.YearDay() || from.Year() != to.Year():
+		form = "01-02 15:04"
+	case to.Sub(from) < 10*time.Second && axis > leastAxis+len(".000"):
+		form = "15:04:05.000"
+	}
+	begin, end := from.Local().Format(form), to.Local().Format(form)
+	return begin + strings.Repeat(" ", max(axis-len(begin)-len(end), 1)) + end
+}
+
+var phaseColours = map[string]term.Colour{
+	task.PhaseRun: term.Blue, task.PhaseStop: term.Yellow, task.Held.String(): term.Yellow, task.Retrying.String(): term.Yellow,
+	task.Error.String(): term.Red, task.Abnormal.String(): term.Purple, task.Finished.String(): term.Green,
+}
