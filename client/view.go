@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -14,6 +15,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/quota"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -156,6 +158,13 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		return f.store.DefinitionFacts(ctx, definition.Def(ref.ID))
 	case view.Breakers:
 		return f.store.BreakerFacts(ctx, ref.ID)
+	case view.Decisions:
+		name, tick, err := view.TickOf(ref)
+		if err != nil {
+			return nil, err
+		}
+		decided, err := f.store.Decisions(ctx, name, tick.Add(-time.Minute))
+		return slices.DeleteFunc(decided, func(r events.Record) bool { return !schedule.Decides(r.Fact.Event, tick) }), err
 	}
 	return nil, nil
 }

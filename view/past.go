@@ -48,7 +48,7 @@ type Slice []events.Record
 func (s Slice) About(_ context.Context, ref Ref) ([]events.Record, error) {
 	var about []events.Record
 	for i := range s {
-		if RefOf(&s[i]) == ref {
+		if isAbout(ref, &s[i]) {
 			about = append(about, s[i])
 		}
 	}

@@ -66,11 +66,12 @@ const (
 	Nodes
 	Queues
 	Definitions
-	Messages // those in the log that nobody can read
-	Breakers // by their jobs
+	Messages  // those in the log that nobody can read
+	Breakers  // by their jobs
+	Decisions // on a tick of a schedule: see [Tick]
 )
 
-var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message", Breakers: "breaker of job"}
+var kindNames = [...]string{Tasks: "task", Nodes: "node", Queues: "queue", Definitions: "definition", Messages: "message", Breakers: "breaker of job", Decisions: "tick of schedule"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k > 0 {

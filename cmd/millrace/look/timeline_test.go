@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/cmd/millrace/golden"
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -25,6 +26,16 @@ func TestTimelines(t *testing.T) {
 	if is := timeline(nil, 80); len(is.Header)+len(is.Rows) > 0 {
 		t.Errorf("of a task that is not born: %+v", is)
 	}
+}
+
+func TestChainTables(t *testing.T) {
+	c, err := view.Chain(t.Context(), view.Past(recorded(), view.Moment{}), id1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Table(t, "why_chain", chainTable(id1, c), 0, false)
+	c.Left, c.Missing = 3, []task.ID{id2}
+	golden.Table(t, "why_chain_80", chainTable(id1, c), 80, false)
 }
 
 func TestMarks(t *testing.T) {

@@ -32,6 +32,7 @@ type Explanation struct {
 // Why is millrace task why.
 func (a *Commands) Why() *cobra.Command {
 	var o typed.Output
+	var chain bool
 	c := &cobra.Command{
 		Use:   "why ID",
 		Short: "Say why a task is where it is, and who must act next",
@@ -42,17 +43,25 @@ The start deadline is taken from the settings of this command ("millrace config"
 the rest from the log and, if one answers, from a millrace server.
 
 With --at it says why the task was where it was then, and what was to come next: all that from
-the log, which does not tell whose heartbeat had stopped.`,
+the log, which does not tell whose heartbeat had stopped.
+
+--chain lists what led to it instead: its schedule or who submitted it, its parents, the tasks of
+which it is a copy, what it needed, its attempts, retries and takeovers, a fact a line.`,
 		Example: `  millrace task why ID
+  millrace task why ID --chain
   millrace task why ID --at -10m`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
+	c.Flags().BoolVar(&chain, "chain", false, "list the facts that led to it, from the first cause on")
 	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Nodes}, Lacks: []string{"heartbeats", "pauses of consumers"}})
 	o.Flags(c)
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
+		}
+		if chain {
+			return a.chain(ctx, s, id, &o)
 		}
 		if err := s.FoldLimits(ctx, id); err != nil {
 			return err
