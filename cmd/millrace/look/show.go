@@ -28,11 +28,12 @@ func (a *Commands) taskShow() *cobra.Command {
 		Use: "show ID", Aliases: []string{"view", "info", "i"},
 		Short: "Print all that is known of a task, from the log",
 		Example: `  millrace task show ID
-  millrace task show ID --at -10m`,
+  millrace task show ID --at -10m
+  millrace task show ID -o svg > timeline.svg`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	sight := a.AtFlag(c, reach.Then{Lacks: []string{"heartbeats", "progress", "checkpoints"}})
-	o.Flags(c)
+	o.Flags(c, "table", "json", "mermaid", "svg")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		s, err := sight(ctx, cl)
 		if err != nil {
@@ -61,6 +62,10 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 	var doubt *node.Doubt
 	now := s.Now()
 	phases := view.Phases(records, now)
+	if draw := timelines[o.Form.Value]; draw != nil && !o.JSON() {
+		_, err := fmt.Fprint(a.Out, draw("task "+string(id), spansOf(phases)))
+		return err
+	}
 	if s.Past == nil {
 		live, checkpoint = standing(asking, cl, &t)
 		if doubt, err = a.doubt(asking, cl, &t); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/cmd/millrace/picture"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
@@ -75,7 +76,7 @@ func timeline(phases []view.Phase, columns int) term.Table {
 				bar[n] = '█'
 			}
 		}
-		t.Add(term.Plain(term.Cut(lanes[i].name, phaseName)), term.Plain(told.Span(lanes[i].took())), term.Tinted(strings.TrimRight(string(bar), " "), phaseColours[lanes[i].phases[0].Name]))
+		t.Add(term.Plain(term.Cut(lanes[i].name, phaseName)), term.Plain(told.Span(lanes[i].took())), term.Tinted(strings.TrimRight(string(bar), " "), told.StateCell(phaseState(lanes[i].phases[0].Name)).Colour))
 	}
 	return t
 }
@@ -107,7 +108,26 @@ func axisText(from, to time.Time, axis int) string {
 	return begin + strings.Repeat(" ", max(axis-len(begin)-len(end), 1)) + end
 }
 
-var phaseColours = map[string]term.Colour{
-	task.PhaseRun: term.Blue, task.PhaseStop: term.Yellow, task.Held.String(): term.Yellow, task.Retrying.String(): term.Yellow,
-	task.Error.String(): term.Red, task.Abnormal.String(): term.Purple, task.Finished.String(): term.Green,
+// phaseState is the state whose colour a phase has.
+func phaseState(name string) task.State {
+	switch name {
+	case task.PhaseRun:
+		return task.Running
+	case task.PhaseStop:
+		return task.Cancelling
+	}
+	s, _ := task.ParseState(name) // a setup is none
+	return s
+}
+
+// timelines are the forms in which phases are drawn.
+var timelines = map[string]func(string, []picture.Span) string{"mermaid": picture.Gantt, "svg": picture.Timeline}
+
+// spansOf are phases as they are drawn.
+func spansOf(phases []view.Phase) []picture.Span {
+	spans := make([]picture.Span, len(phases))
+	for i, p := range phases {
+		spans[i] = picture.Span{Name: told.Phase(&p), From: p.From, To: p.To, Colour: picture.Colour(phaseState(p.Name))}
+	}
+	return spans
 }

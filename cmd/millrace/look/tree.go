@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/picture"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -38,6 +39,9 @@ type leaf struct {
 	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
+// drawings are the forms in which a tree is drawn.
+var drawings = map[string]func(*picture.Node) string{"mermaid": picture.Mermaid, "dot": picture.Dot, "svg": picture.SVG}
+
 func (a *Commands) taskTree() *cobra.Command {
 	var o typed.Output
 	var dot, watch bool
@@ -46,25 +50,29 @@ func (a *Commands) taskTree() *cobra.Command {
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
 		Long: `Shows a task with all the tasks into which it was expanded (steps, each and place in a
-job) and what each of them needs. --dot prints the graph for Graphviz, with states as colours;
---step prints nothing but the id of one of them, for other commands: a step in a
+job) and what each of them needs. -o mermaid, dot (or --dot) and svg draw the graph for Mermaid
+and Graphviz and as a picture, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,
 		Example: `  millrace task tree ID
   millrace task tree ID --at -10m
+  millrace task tree ID -o svg > graph.svg
   millrace task tree ID --dot | dot -Tsvg -o graph.svg
   millrace task retry $(millrace task tree ID --step build)`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	c.Flags().BoolVar(&dot, "dot", false, "print a graph in the language of Graphviz")
+	c.Flags().BoolVar(&dot, "dot", false, "the same as -o dot")
 	c.Flags().StringVar(&step, "step", "", "print the id of this `step` only")
 	c.Flags().StringVar(&step, "id", "", "the same as --step")
 	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
 	reach.WatchFlag(c, &watch)
 	sight := a.AtFlag(c, reach.Then{})
-	o.Flags(c)
+	o.Flags(c, "table", "json", "mermaid", "dot", "svg")
 	c.MarkFlagsMutuallyExclusive("watch", "dot", "step", "id")
 	c.MarkFlagsMutuallyExclusive("dot", "step", "id", "json", "output")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		if watch && drawings[o.Form.Value] != nil {
+			return exit.Misuse(c, "--watch goes on, and -o %s is one picture", o.Form.Value)
+		}
 		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
@@ -75,7 +83,11 @@ list is named by its path, such as sum/0.`,
 			root.At = s.Past
 			return root, s.Unknown(err)
 		}
-		if !dot && step == "" {
+		if dot {
+			o.Form.Value = "dot"
+		}
+		draw := drawings[o.Form.Value]
+		if draw == nil && step == "" {
 			return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 				root, err := read(ctx)
 				t := root.table()
@@ -98,7 +110,8 @@ list is named by its path, such as sum/0.`,
 			_, err := fmt.Fprintln(a.Out, found.Task)
 			return err
 		}
-		_, err = fmt.Fprint(a.Out, root.dot())
+		graph := root.picture()
+		_, err = fmt.Fprint(a.Out, draw(&graph))
 		return err
 	})
 	return c
@@ -168,7 +181,7 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	}
 	state := told.StateCell(l.State)
 	if state.Text = told.State(l.State, l.Reason); l.State == task.Unknown {
-		state.Text = "not made yet"
+		state.Text = unmade
 	}
 	attempt, took, needs := "", "", ""
 	if l.Times > 0 {
@@ -190,56 +203,23 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	}
 }
 
-// dotColours are those of the states, by the names that Graphviz has.
-var dotColours = map[task.State]string{
-	task.Finished: "palegreen", task.Error: "salmon", task.Abnormal: "plum", task.Cancelled: "khaki",
-	task.Running: "lightblue", task.Retrying: "orange", task.Cancelling: "orange",
-}
-
-// dot is the tree as a graph: parents are boxes round their children, and needs are arrows.
-func (l *leaf) dot() string {
-	var b strings.Builder
-	b.WriteString("digraph " + strconv.Quote(string(l.Task)) + " {\n  rankdir=LR; compound=true;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n")
-	l.dotNode(&b, "  ")
-	l.dotNeeds(&b)
-	b.WriteString("}\n")
-	return b.String()
-}
-
-func (l *leaf) dotNode(b *strings.Builder, indent string) {
-	name, colour := l.Name, dotColours[l.State]
-	if name == "" {
-		name = "task " + string(l.Task)
+// picture is the tree as others draw it.
+func (l *leaf) picture() picture.Node {
+	n := picture.Node{ID: l.Task, Name: l.Name, Text: told.State(l.State, l.Reason), State: l.State}
+	if n.Name == "" {
+		n.Name = "task " + string(l.Task)
 	}
-	if colour == "" {
-		colour = "white"
+	if l.State == task.Unknown {
+		n.Text = unmade
 	}
-	text := name + "\n" + told.State(l.State, l.Reason)
-	id := strconv.Quote(string(l.Task))
-	if len(l.Children) == 0 {
-		fmt.Fprintf(b, "%s%s [label=%s, fillcolor=%s];\n", indent, id, strconv.Quote(text), colour)
-		return
-	}
-	fmt.Fprintf(b, "%ssubgraph %s {\n", indent, strconv.Quote("cluster_"+string(l.Task)))
-	fmt.Fprintf(b, "%s  label=%s; style=\"rounded,filled\"; fillcolor=%s;\n", indent, strconv.Quote(text), colour)
-	fmt.Fprintf(b, "%s  %s [shape=point, style=invis];\n", indent, id) // what arrows to the box end at
-	for i := range l.Children {
-		l.Children[i].dotNode(b, indent+"  ")
-	}
-	fmt.Fprintf(b, "%s}\n", indent)
-}
-
-func (l *leaf) dotNeeds(b *strings.Builder) {
 	if l.Needs != nil {
-		for _, n := range l.Needs.Of {
-			style := ""
-			if n.When != "" && n.When != task.WhenSuccess {
-				style = " [style=dashed, label=" + strconv.Quote(n.When) + "]"
-			}
-			fmt.Fprintf(b, "  %s -> %s%s;\n", strconv.Quote(string(n.Task)), strconv.Quote(string(l.Task)), style)
-		}
+		n.Needs = l.Needs.Of
 	}
 	for i := range l.Children {
-		l.Children[i].dotNeeds(b)
+		n.Children = append(n.Children, l.Children[i].picture())
 	}
+	return n
 }
+
+// unmade is said of a child that nobody has made yet.
+const unmade = "not made yet"
