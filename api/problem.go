@@ -38,14 +38,14 @@ type kind struct {
 
 // What is wrong with requests over HTTP alone.
 var (
-	ErrWho      = errors.New("nobody says who asks")
-	ErrRole     = errors.New("the role of who asks does not allow that")
+	ErrWho      = errors.New("the request names no caller that the server knows")
+	ErrRole     = errors.New("the role of the caller does not allow that")
 	ErrOrigin   = errors.New("the request comes from a page of another origin")
 	ErrHost     = errors.New("the service does not answer under this name")
 	ErrNothing  = errors.New("there is nothing here")
 	ErrMethod   = errors.New("this cannot be done here")
 	ErrMedia    = errors.New("the body is not JSON")
-	ErrTooMany  = errors.New("as many follow as may")
+	ErrTooMany  = errors.New("there are as many followers as may be")
 	ErrTooLarge = tooLarge{errors.New("the body is too large")}
 )
 
@@ -55,14 +55,14 @@ var kinds = []kind{
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool { _, full := jet.Full(err); return full || errors.Is(err, events.ErrMute) }},
-	{"who", "Nobody says who asks", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory", oneOf(ErrWho)},
+	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
 	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
 	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints", oneOf(ErrHost)},
 	{"nothing-here", "There is nothing here", 404, "/openapi.json has all that there is", oneOf(ErrNothing)},
 	{"method", "This cannot be done here", 405, "the header Allow names what can; /openapi.json has all that there is", oneOf(ErrMethod)},
 	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},
-	{"followers", "As many follow as may", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
+	{"followers", "There are as many followers as may be", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
 		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition, schedule.ErrNeverOpen))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
@@ -75,11 +75,11 @@ var kinds = []kind{
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
 	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
 	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
-	{"changed", "Somebody else has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(jet.ErrChanged)},
+	{"changed", "Another caller has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(jet.ErrChanged)},
 	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
 		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
 	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(task.ErrQueueFull, jet.ErrManySelectors)},
-	{"unknown-outcome", "Nobody has answered in time", 504, "look whether it was done before you ask again; submitting again under the same id is safe",
+	{"unknown-outcome", "The NATS server has not answered in time", 504, "look whether it was done before you ask again; submitting again under the same id is safe",
 		oneOf(context.DeadlineExceeded, events.ErrUnknown)},
 }
 
