@@ -19,6 +19,9 @@ import (
 const (
 	feedWindow = 8192 // messages asked for at once
 	feedPart   = 512  // of those, how many are worth looking at before all are there
+	// feedBytes is how many bytes are asked for at once. More would lie in memory twice, on their way and read, and the
+	// server ends a connection that has too much on its way. It holds several of the largest messages.
+	feedBytes = 16 << 20
 	// feedPatience is how long a message that was counted may take to come; it may
 	// have been removed since.
 	feedPatience = 20 * time.Millisecond
@@ -28,7 +31,7 @@ const (
 // in memory and on one server; if that is lost, the feed makes another one where
 // it stopped.
 func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
-	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1)}
+	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.nc.MaxPayload()))}
 	if err := f.open(ctx); err != nil {
 		return nil, err
 	}
@@ -44,6 +47,7 @@ type feed struct {
 	consumer   string
 	pull       *puller
 	next       uint64 // the sequence that Next returns at the earliest
+	most       int    // how many bytes are asked for at once
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -60,6 +64,7 @@ type feed struct {
 	pending uint64    // how many there were behind that
 	broken  bool      // the consumer must be made again before anything else
 	records []events.Record
+	bytes   int // of the records
 }
 
 func (f *feed) open(ctx context.Context) error {
@@ -90,7 +95,7 @@ func (f *feed) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pull.idle = f.idle
+	pull.idle, pull.most, pull.cut = f.idle, f.most, f.cut
 	f.pull = pull
 	f.ask()
 	return nil
@@ -136,6 +141,14 @@ func (f *feed) take(m *nats.Msg) bool {
 	return true
 }
 
+// cut asks no longer for what does not go into the bytes of a request: that is asked for when the rest was read.
+func (f *feed) cut(left int) {
+	f.mu.Lock()
+	f.asked -= left
+	f.mu.Unlock()
+	f.notify()
+}
+
 // idle finds the loss of a message that no other one follows.
 func (f *feed) idle(sent uint64) {
 	f.mu.Lock()
@@ -164,7 +177,7 @@ func (f *feed) notify() {
 // a large part of it.
 func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 	clear(f.records)
-	f.records = f.records[:0]
+	f.records, f.bytes = f.records[:0], 0
 	for {
 		if f.broken {
 			if err := f.reopen(ctx); err != nil {
@@ -180,7 +193,7 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 		}
 		f.broken = !f.read(batch) || lost
 		if !f.broken && left <= 0 {
-			enough := f.pending == 0 || len(f.records) >= feedWindow
+			enough := f.pending == 0 || len(f.records) >= feedWindow || f.bytes >= f.most/2
 			f.ask() // so that it is there at the next call
 			if !enough {
 				continue
@@ -222,6 +235,7 @@ func (f *feed) read(batch []*nats.Msg) bool {
 		n := len(f.records) - 1
 		r := &f.records[n]
 		d, ok := recordFrom(r, m)
+		f.bytes += len(m.Data)
 		batch[i] = nil
 		if !ok {
 			f.records = f.records[:n]

@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,6 +109,40 @@ func TestFeedOfALargeLog(t *testing.T) {
 	})
 	read(t, follow(t, s, 1), 1, n)
 	read(t, follow(t, s, n-10), n-10, n)
+}
+
+// A feed reads large messages in parts that fit into memory, all of them, and does not wait between two parts.
+func TestFeedOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	const n, size = 200, 4 << 10
+	for range n {
+		must(s.Append(within(t), newFact(newTask(), note(strings.Repeat("x", size))), 0))(t)
+	}
+	f := &feed{store: s, next: 1, arrived: make(chan struct{}, 1), most: 16 * size}
+	if err := f.open(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	for next := uint64(1); next <= n; {
+		batch := must(f.Next(within(t)))(t)
+		bytes := 0
+		for i := range batch {
+			if batch[i].Seq != next {
+				t.Fatalf("record %d comes after %d", batch[i].Seq, next-1)
+			}
+			bytes += len(batch[i].Raw)
+			next++
+		}
+		if bytes > 2*f.most {
+			t.Fatalf("%d bytes come at once, where %d are asked for", bytes, f.most)
+		}
+	}
+	f.pull.mu.Lock()
+	defer f.pull.mu.Unlock()
+	if len(f.pull.past) == pullPast {
+		t.Error("requests that were over were taken for lost, each time")
+	}
 }
 
 // A feed whose reader gives up while more is on its way returns what it has, and does not look

@@ -51,7 +51,11 @@ type puller struct {
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
 	// idle, if set, is told now and then how many messages the consumer has sent.
-	idle   func(sent uint64)
+	idle func(sent uint64)
+	// most is how many bytes may answer a request, 0 for any number. What was asked for and does not go into
+	// them is no longer wanted, and cut is told how many messages that are. It is more than any message has.
+	most   int
+	cut    func(left int)
 	cancel context.CancelFunc
 	done   chan struct{}
 	// elected tells that the consumer has another leader; nil for who hears of it often.
@@ -243,6 +247,10 @@ func (p *puller) request(batch int, to *inbox) {
 		body = append(body, `,"idle_heartbeat":`...)
 		body = strconv.AppendInt(body, int64(p.pace.beat), 10)
 	}
+	if p.most > 0 {
+		body = append(body, `,"max_bytes":`...)
+		body = strconv.AppendInt(body, int64(p.most), 10)
+	}
 	body = append(body, '}')
 	// If this fails the connection is closed or full; watch asks again.
 	_ = p.nc.PublishRequest(p.subject, to.subject, body)
@@ -278,19 +286,20 @@ func (p *puller) status(in *inbox, h nats.Header) {
 		return
 	}
 	p.heard = time.Now()
-	var batch int
+	var batch, cut int
 	var to *inbox
-	switch status {
-	case "100": // a heartbeat: the request is remembered
+	switch over := left(h, p.asked); {
+	case status == "100": // a heartbeat: the request is remembered
 		p.answered = p.heard
-	case "408": // it has expired
+	case status == "408": // it has expired
 		p.answered = p.heard
-		left, err := strconv.Atoi(h.Get("Nats-Pending-Messages"))
-		if err != nil {
-			left = p.asked
-		}
-		p.asked = max(p.asked-left, 0)
+		p.asked -= over
 		batch, to = p.batch()
+	case status == "409" && h.Get("Description") == bytesUsedUp && p.cut != nil:
+		p.answered = p.heard
+		p.asked -= over
+		p.wanted -= over
+		cut = over
 	default:
 		// The consumer is gone (no responders, or it was deleted), its leader is
 		// changing, or the server refuses. To ask again at once would be in vain,
@@ -300,11 +309,26 @@ func (p *puller) status(in *inbox, h nats.Header) {
 	}
 	p.mu.Unlock()
 	p.request(batch, to)
+	if cut > 0 {
+		p.cut(cut)
+	}
 	if status == "100" && p.idle != nil {
 		if sent, err := strconv.ParseUint(h.Get("Nats-Last-Consumer"), 10, 64); err == nil {
 			p.idle(sent)
 		}
 	}
+}
+
+// bytesUsedUp is how the server says that the next message does not go into the bytes of a request any more.
+const bytesUsedUp = "Message Size Exceeds MaxBytes"
+
+// left is how many messages of a request that is over have not come; all that were asked for if the server does not say.
+func left(h nats.Header, asked int) int {
+	n, err := strconv.Atoi(h.Get("Nats-Pending-Messages"))
+	if err != nil {
+		return asked
+	}
+	return min(n, asked)
 }
 
 // trouble says what has kept messages away for some seconds; nil if nothing has.
