@@ -76,7 +76,7 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	if err := p.listen(role); err != nil {
 		return err
 	}
-	if err := p.listenHTTP(e.Data, e.another); err != nil {
+	if err := p.listenHTTP(e.Data); err != nil {
 		return err
 	}
 	p.start(func(ctx context.Context) error { return Guard(ctx, server) })

@@ -16,14 +16,15 @@ import (
 )
 
 // listenHTTP takes the address of the settings for the service over HTTP, if they have one. The credential of the machine lies in
-// the data directory, which is this user's alone. Another tells that a free port is as good if the usual one is taken.
-func (p *parts) listenHTTP(data string, another bool) error {
+// the data directory, which is this user's alone. In development a free port is as good if the usual one is taken: several servers
+// may run on a machine.
+func (p *parts) listenHTTP(data string) error {
 	address := p.settings.HTTP
 	if address == "" {
 		return nil
 	}
 	s, err := httpapi.Listen(p.ctx, address)
-	if errors.Is(err, httpapi.ErrAddress) && another && address == settings.DevHTTP {
+	if errors.Is(err, httpapi.ErrAddress) && address == settings.DevHTTP && p.settings.Profile == settings.Dev {
 		s, err = httpapi.Listen(p.ctx, "127.0.0.1:0")
 	}
 	switch {

@@ -72,7 +72,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	if err := p.listen("server"); err != nil {
 		return err
 	}
-	if err := p.listenHTTP(e.Data, false); err != nil {
+	if err := p.listenHTTP(e.Data); err != nil {
 		return err
 	}
 	view, err := p.serve(e.Data)
