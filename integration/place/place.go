@@ -46,7 +46,7 @@ var places atomic.Int64
 // PlaceTTL is long enough for a busy machine not to make workers doubt that they are heard.
 const PlaceTTL = 2 * time.Second
 
-// newPlace makes a place in which leases run out after ackWait and everything
+// New makes a place in which leases run out after ackWait and everything
 // else is as quick as it can be. All processes get their settings from the
 // environment, so they agree.
 func New(t testing.TB, ackWait time.Duration) *Place {
@@ -61,7 +61,7 @@ func New(t testing.TB, ackWait time.Duration) *Place {
 	return p
 }
 
-// newPlaceAt makes a place in a folder, with the settings that the program has
+// NewAt makes a place in a folder, with the settings that the program has
 // by itself. Who calls it leaves it.
 func NewAt(t testing.TB, dir string) *Place {
 	t.Helper()
