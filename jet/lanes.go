@@ -175,8 +175,9 @@ const maxWaiting = 1 << 20
 const resumes = 250 * time.Millisecond
 
 // keepLane makes a consumer be as is said about its queue, and tells how long it takes until it hands out again.
-func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *task.Queue) (opens time.Duration, err error) {
+func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *task.Queue) (opens time.Duration, err error) {
 	now := s.Now()
+	cfg := is.Config
 	want := cfg
 	bound(&want, q, now)
 	if want.MaxAckPending != cfg.MaxAckPending {
@@ -186,6 +187,8 @@ func (s *Store) keepLane(ctx context.Context, cfg jetstream.ConsumerConfig, q *t
 		}
 	}
 	switch was := cfg.PauseUntil; {
+	case want.PauseUntil == nil && is.Paused && is.PauseRemaining <= resumes:
+		return is.PauseRemaining, nil // who else resumes it has begun, and is not to be put off
 	case want.PauseUntil == nil && was != nil && was.After(now):
 		// The server looks at the requests that wait when a pause is over, not when somebody ends it. Then they would
 		// get nothing until another one comes, which may be for as long as requests last.
@@ -289,8 +292,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 			if err != nil {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}
-			cfg := c.CachedInfo().Config
-			in, err := s.keepLane(ctx, cfg, &q)
+			in, err := s.keepLane(ctx, c.CachedInfo(), &q)
 			if err != nil {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
 			}

@@ -318,6 +318,40 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	}
 }
 
+// Two that resume a queue at the same time do not put off when it opens.
+func TestResumedByTwo(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, Layout{})
+	rec := recorder(s)
+	submit(t, s, "a")
+	offersOf(t, s, "a")
+	for _, c := range []task.QueueCommand{task.PauseQueue{}, task.ResumeQueue{}} {
+		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
+			t.Fatal(err)
+		}
+		if _, paused := c.(task.PauseQueue); !paused {
+			break
+		}
+		if err := s.KeepQueue(within(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := must(s.queue(within(t), "a"))(t)
+	name := laneConsumer(task.Lane{Queue: "a", Priority: task.DefaultPriority})
+	keep := func() (until time.Time) {
+		t.Helper()
+		opens := must(s.keepLane(within(t), must(s.js.Consumer(within(t), LogStream, name))(t).CachedInfo(), &q))(t)
+		is := must(s.js.Consumer(within(t), LogStream, name))(t).CachedInfo()
+		if is.Paused && is.PauseRemaining > opens {
+			t.Errorf("it opens in %v, not in %v", is.PauseRemaining, opens)
+		}
+		return *is.Config.PauseUntil
+	}
+	if first, second := keep(), keep(); !first.Equal(second) {
+		t.Errorf("one says %v, and the next %v", first, second)
+	}
+}
+
 // A pause and a limit hold on the server itself, whoever pulls, and for consumers that are made later.
 func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	t.Parallel()
