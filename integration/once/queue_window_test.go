@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"millrace/client"
 	"millrace/integration/place"
+	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
@@ -19,7 +22,11 @@ import (
 // nothing of it is handed out, and another queue goes on.
 func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	t.Parallel()
-	store := openLog(t)
+	nc, store := openServed(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := client.New(store, "test")
 	day := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) + ".." + time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly)
 	apply := func(open bool) {
@@ -109,10 +116,31 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 		}
 		return k.State == task.Pending
 	}
+	// spurned tells whether offers of the queue wait at the server while no worker asks for one. One that takes the queue to
+	// be open and has free slots always asks: so an offer that waits has not just been overtaken.
+	spurned := func() bool {
+		t.Helper()
+		log, err := js.Stream(t.Context(), jet.LogStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, asked := 0, 0
+		lanes := log.ListConsumers(t.Context())
+		for lane := range lanes.Info() {
+			if lane.Config.Metadata["millrace.queue"] == "q" {
+				there, asked = there+int(lane.NumPending), asked+lane.NumWaiting
+			}
+		}
+		if err := lanes.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return there > 0 && asked == 0
+	}
 	place.Eventually(t, "the worker knows that it is closed", func() bool {
-		probe := submit("q", 1)
+		probe := submit("q", 2) // one for each lane
+		known := spurned()
 		finished(submit("other", 8))
-		return waits(probe[0])
+		return known && waits(probe[0]) && waits(probe[1]) && spurned()
 	})
 	late := submit("q", 20)
 	finished(submit("other", 20))

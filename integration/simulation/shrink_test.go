@@ -21,9 +21,10 @@ func (s size) String() string {
 }
 
 func (h *history) size() size {
-	s := size{steps: min(cmp.Or(h.variant.length, length), h.at)}
+	last := min(cmp.Or(h.variant.length, length), h.at)
+	s := size{steps: last}
 	for at := range h.variant.skipped {
-		if at <= s.steps {
+		if at <= last {
 			s.steps--
 		}
 	}
@@ -179,5 +180,21 @@ func TestShrink(t *testing.T) {
 	}
 	if told == 0 {
 		t.Error("no seed fails")
+	}
+}
+
+// A step that is left out is one step less, whichever of them is counted first.
+func TestSizeOfAVariant(t *testing.T) {
+	t.Parallel()
+	v := variant{skipped: map[int]bool{}}
+	for at := 51; at <= length; at++ {
+		v.skipped[at] = true
+	}
+	for range 20 { // each time the steps may be counted in another order
+		for at, steps := range map[int]int{length: 50, 100: 50, 20: 20} {
+			if is := (&history{variant: v, at: at}).size(); is.steps != steps {
+				t.Fatalf("of %d steps %d are left, not %d", at, is.steps, steps)
+			}
+		}
 	}
 }
