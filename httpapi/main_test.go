@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,10 +19,13 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/projections"
 )
+
+func TestMain(m *testing.M) { os.Exit(testkit.InMemory(m).Run()) }
 
 // patience is how long something may take; only a failure takes so long.
 const patience = time.Minute

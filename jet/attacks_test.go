@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -96,7 +97,7 @@ func TestNoMessageErases(t *testing.T) {
 	if err := s.Arm(within(t), newFact(later, good)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
+	testkit.Eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
 		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": queuePrefix + "later.5." + firedToken + "." + string(later)})
 		return err == nil && found
 	})
@@ -268,7 +269,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 		if err := nc.Publish(own, encoded(t, f)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it is stored", func() bool {
+		testkit.Eventually(t, "it is stored", func() bool {
 			_, found, err := s.leaderGetFrom(within(t), OutputStream, map[string]any{"last_by_subj": own})
 			return found && err == nil
 		})
@@ -276,7 +277,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all copies are in the log", func() bool { return must(s.End(within(t)))(t) == begin+uint64(len(forged)) })
+	testkit.Eventually(t, "all copies are in the log", func() bool { return must(s.End(within(t)))(t) == begin+uint64(len(forged)) })
 	none := func(what string, r events.Record) {
 		t.Helper()
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "it is a copy") || r.Fact.Event != nil {
@@ -418,6 +419,6 @@ func TestInOneAccountAnswersErase(t *testing.T) {
 			t.Fatal(err)
 		}
 		byReply(t, srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), apiPurge+LogStream)
-		eventually(t, "the log is empty", func() bool { return must(s.log.Info(within(t)))(t).State.Msgs == 0 })
+		testkit.Eventually(t, "the log is empty", func() bool { return must(s.log.Info(within(t)))(t).State.Msgs == 0 })
 	}
 }

@@ -3,6 +3,8 @@ package jet
 import (
 	"testing"
 	"time"
+
+	"millrace/internal/testkit"
 )
 
 // An offer that is handed out too often is given up: whoever listens is told, it
@@ -47,5 +49,5 @@ func TestDeadOffer(t *testing.T) {
 	if idle, err := s.Idle(within(t), "nobody"); idle || err != nil {
 		t.Errorf("a queue without a consumer is idle: %v, %v", idle, err)
 	}
-	eventually(t, "the queue is idle", func() bool { return must(s.Idle(within(t), "default"))(t) })
+	testkit.Eventually(t, "the queue is idle", func() bool { return must(s.Idle(within(t), "default"))(t) })
 }

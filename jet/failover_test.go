@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
 )
@@ -137,7 +138,7 @@ func TestServerRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := must(s.Last(within(t)))(t)
-	eventually(t, "every offer was handed out and every record followed", func() bool {
+	testkit.Eventually(t, "every offer was handed out and every record followed", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(seen) == tasks+1 && seen[late] && followed.Load() == last

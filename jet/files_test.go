@@ -18,6 +18,7 @@ import (
 
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -198,7 +199,7 @@ func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 	waited := make(chan error)
 	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
 	go func() { waited <- s.Protect(ctx, v) }()
-	eventually(t, "protection", func() bool { p, err := s.protected(ctx); return err == nil && len(p) == 1 })
+	testkit.Eventually(t, "protection", func() bool { p, err := s.protected(ctx); return err == nil && len(p) == 1 })
 	select {
 	case err := <-waited:
 		t.Error("a push did not wait for a sweep", err)

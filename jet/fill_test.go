@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
 )
@@ -61,7 +62,7 @@ func TestFill(t *testing.T) {
 	if seq, err := store.Append(within(t), f, 2_000_000); err != nil || seq <= 2_000_000 {
 		t.Errorf("what follows has the sequence %d, %v", seq, err)
 	}
-	eventually(t, "the log sources the timers", func() bool {
+	testkit.Eventually(t, "the log sources the timers", func() bool {
 		info, err := store.log.Info(within(t))
 		return err == nil && len(info.Sources) == 1 && info.Sources[0].Active >= 0
 	})

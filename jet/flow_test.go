@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -96,7 +97,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			}
 
 			calendarIn(t, s, "night", false)
-			eventually(t, "it is known to be closed", func() bool {
+			testkit.Eventually(t, "it is known to be closed", func() bool {
 				o.mu.Lock()
 				defer o.mu.Unlock()
 				return o.flows[q].shut
@@ -133,13 +134,13 @@ func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 	got := awaitOffer(t, o) // asks
 	calendarIn(t, s, "night", false)
 	windowOf(t, s, "q", "night")
-	eventually(t, "it is known to be closed", func() bool {
+	testkit.Eventually(t, "it is known to be closed", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.flows["q"].shut
 	})
 	submitTo(t, s, "q", task.DefaultPriority, "") // the request is still with the server
-	eventually(t, "it was handed out, or is asked for no more", func() bool {
+	testkit.Eventually(t, "it was handed out, or is asked for no more", func() bool {
 		if handed(t, s, "q") > 0 {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 )
 
 // read takes the records of a feed up to a sequence and checks that none is
@@ -82,7 +83,7 @@ func TestFeedFindsAGap(t *testing.T) {
 			s := newStore(t, Layout{})
 			f := follow(t, s, 1)
 			dropped := drop(t, f, c.lose)
-			eventually(t, "the feed waits at the server", func() bool {
+			testkit.Eventually(t, "the feed waits at the server", func() bool {
 				c, err := s.js.Consumer(within(t), LogStream, f.consumer)
 				return err == nil && c.CachedInfo().NumWaiting > 0
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 )
@@ -164,7 +165,7 @@ func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 	if offer := next(t, o); offer.Fact.Task != id || offer.Err != nil {
 		t.Errorf("after garbage came %+v, want the offer of task %s", offer, id)
 	}
-	eventually(t, "the garbage is acknowledged", func() bool { return ackPending(t, s, "default") == 1 })
+	testkit.Eventually(t, "the garbage is acknowledged", func() bool { return ackPending(t, s, "default") == 1 })
 }
 
 // A feed shows all of it, with an error each, and goes on.

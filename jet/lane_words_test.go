@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -117,7 +118,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 	if err := offer.Lease.Ack(); err != nil || offer.Fact.Task != first {
 		t.Fatal(offer.Fact.Task, err)
 	}
-	eventually(t, "the lane is closed once its offers are done with", func() bool {
+	testkit.Eventually(t, "the lane is closed once its offers are done with", func() bool {
 		unused := must(s.UnusedLanes(ctx, soon))(t)
 		return slices.Equal(unused, []task.Lane{lane}) && must(s.CloseLane(ctx, lane, soon))(t)
 	})
@@ -125,7 +126,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 		t.Errorf("%v counts as unused after it was closed", unused)
 	}
 	get := awaits(t, o)
-	eventually(t, "the worker lets go of the lane", func() bool {
+	testkit.Eventually(t, "the worker lets go of the lane", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane == lane })
@@ -246,7 +247,7 @@ func TestLanesAreToldAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.lookAgain()
-	eventually(t, "the worker says that the lane is used", func() bool {
+	testkit.Eventually(t, "the worker says that the lane is used", func() bool {
 		lanes := must(s.spoken(ctx, "served"))(t)
 		return slices.Equal(lanes, []task.Lane{served})
 	})
@@ -278,7 +279,7 @@ func TestRetractedRouteStaysAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := awaits(t, o)
-	eventually(t, "the worker lets go", func() bool {
+	testkit.Eventually(t, "the worker lets go", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return len(o.sources) == 1

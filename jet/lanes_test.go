@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -124,12 +125,12 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 	takeAll(t, o, 5)
 	<-time.After(o.spellNow() * 2) // else it may have been looked for a moment ago
 	submitTo(t, s, "a", 10, "")    // a lane that nobody had seen
-	eventually(t, "the lane was found", func() bool {
+	testkit.Eventually(t, "the lane was found", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
-	eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
+	testkit.Eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
 		c, err := s.js.Consumer(within(t), LogStream, laneConsumer(task.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
@@ -232,7 +233,7 @@ func takenOnce(t *testing.T, workers []*offers, tasks int, place func(i int)) {
 	for i := range tasks {
 		place(i)
 	}
-	eventually(t, "all were taken", func() bool {
+	testkit.Eventually(t, "all were taken", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(seen) == tasks
@@ -304,7 +305,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	}
 	say(task.PauseQueue{Reason: "closed"})
 	id := submit(t, s, "a")
-	eventually(t, "the server knows who waits", func() bool {
+	testkit.Eventually(t, "the server knows who waits", func() bool {
 		c := must(s.js.Consumer(within(t), LogStream, "queue_a"))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
@@ -453,7 +454,7 @@ func TestALimitHoldsForSelectors(t *testing.T) {
 		if err := o.Also(within(t), []string{zones[worker].Route.Queue()}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "its limit is known", func() bool {
+		testkit.Eventually(t, "its limit is known", func() bool {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			return len(o.sources) == 3 && o.limits["default"] != nil && o.limits["default"].several
@@ -508,7 +509,7 @@ func keepsLimit(t *testing.T, s *Store, queue string, place func(i int), serve f
 			})
 		}
 	}
-	eventually(t, "all have run", func() bool {
+	testkit.Eventually(t, "all have run", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(done) == tasks && running == 0

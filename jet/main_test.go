@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testkit.InMemory(m))
 }
 
 // testAckWait is how long leases last in tests.
@@ -45,28 +46,6 @@ func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// eventually waits until a condition holds that only looking can tell.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	if !poll(patience, holds) {
-		t.Fatalf("after %v it does not hold that %s", patience, what)
-	}
-}
-
-func poll(patience time.Duration, holds func() bool) bool {
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
 }
 
 func must[T any](v T, err error) func(t testing.TB) T {
@@ -105,7 +84,7 @@ func stopServer(t testing.TB, s *embed.Server) {
 	}
 	defer nc.Close()
 	js := must(jetstream.New(nc))(t)
-	eventually(t, "each stream of the server hears its sources", func() bool {
+	testkit.Eventually(t, "each stream of the server hears its sources", func() bool {
 		all := js.ListStreams(within(t))
 		hears := true
 		for info := range all.Info() {
@@ -285,7 +264,7 @@ func tryCluster(dir, also string) (*testCluster, error) {
 	for _, ns := range c.servers {
 		ns.Start()
 	}
-	if !poll(patience, c.ready) {
+	if !testkit.Poll(patience, c.ready) {
 		c.stop()
 		select {
 		case why := <-failed:

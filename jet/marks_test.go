@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 )
 
 // The log sources a mark when so many messages have come since the last one, and then none before as many have come again.
@@ -43,7 +44,7 @@ func TestMarks(t *testing.T) {
 		s.KeepMarks(ctx, m, func() bool { looks++; return looks > 1 }, func(err error) { t.Error(err) })
 	}()
 	defer func() { stop(); <-kept }()
-	eventually(t, "the log is marked when the turn has come", func() bool { return !asks(markEvery) && m.next.Load() > markEvery })
+	testkit.Eventually(t, "the log is marked when the turn has come", func() bool { return !asks(markEvery) && m.next.Load() > markEvery })
 	if more := must(feed.Next(within(t)))(t); len(more) != 1 || more[0].Kind != events.KindProbe {
 		t.Errorf("then the log has %+v", more)
 	}
@@ -66,7 +67,7 @@ func TestMarksAreTidied(t *testing.T) {
 		info := must(s.log.Info(within(t)))(t)
 		return int(info.State.Msgs)
 	}
-	eventually(t, "the log has sourced the marks", func() bool { return count() == ProbesKept+1 })
+	testkit.Eventually(t, "the log has sourced the marks", func() bool { return count() == ProbesKept+1 })
 	if err := s.TidyProbes(within(t)); err != nil {
 		t.Fatal(err)
 	}

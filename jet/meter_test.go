@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -41,7 +42,7 @@ func TestReturnedOffersHoldNoPlace(t *testing.T) {
 	first, second := offersOf(t, s, "a"), offersOf(t, s, "a")
 	runs := <-awaitOffer(t, first)
 	waits := awaitOffer(t, second)
-	eventually(t, "the second worker has been handed the other task in vain", func() bool {
+	testkit.Eventually(t, "the second worker has been handed the other task in vain", func() bool {
 		lanes, err := s.QueueState(within(t), "a")
 		handed := uint64(0)
 		for _, l := range lanes {

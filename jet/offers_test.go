@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
 )
@@ -23,7 +24,7 @@ func ackPending(t *testing.T, s *Store, queue string) int {
 // settled checks that the pullers want what the waiters wait for, which is nothing, and what is read ahead.
 func settled(t *testing.T, o *offers) {
 	t.Helper()
-	eventually(t, "nobody waits and nothing is wanted", func() bool {
+	testkit.Eventually(t, "nobody waits and nothing is wanted", func() bool {
 		o.mu.Lock()
 		waiting := len(o.waiting) - o.stock.ahead
 		o.mu.Unlock()
@@ -134,7 +135,7 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	o.want(stance{in: o.sources}, nil, 1)
 	o.leave(w)
 	id := submit(t, s, "a")
-	eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
+	testkit.Eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
 	o.want(stance{in: o.sources}, nil, -1)
 	offer := next(t, o)
 	if offer.Fact.Task != id {
@@ -215,7 +216,7 @@ func TestCloseGivesBack(t *testing.T) {
 			offer, _ := mine.Next(ctx)
 			ended <- offer
 		}()
-		eventually(t, "it waits", func() bool {
+		testkit.Eventually(t, "it waits", func() bool {
 			mine.mu.Lock()
 			defer mine.mu.Unlock()
 			return len(mine.waiting) == 1
@@ -250,13 +251,13 @@ func TestRequestsAreTakenBack(t *testing.T) {
 	for range 50 {
 		wg.Go(func() { _, _ = idle.Next(ctx) })
 	}
-	eventually(t, "they wait", func() bool {
+	testkit.Eventually(t, "they wait", func() bool {
 		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	cancel()
 	wg.Wait()
-	eventually(t, "no request is left", func() bool {
+	testkit.Eventually(t, "no request is left", func() bool {
 		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
 		return c.CachedInfo().NumWaiting == 0
 	})
@@ -278,7 +279,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		}
 		got <- offer
 	}()
-	eventually(t, "it waits", func() bool {
+	testkit.Eventually(t, "it waits", func() bool {
 		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting > 0
 	})
 	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
@@ -363,7 +364,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting
 	}
 	p.want(1)
-	eventually(t, "the request waits", func() bool { return requests() == 1 })
+	testkit.Eventually(t, "the request waits", func() bool { return requests() == 1 })
 	first, _ := asked()
 	p.want(-1)
 	p.want(1)
@@ -371,5 +372,5 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 		t.Errorf("for one that is wanted there were %d requests", n)
 	}
 	p.want(-1)
-	eventually(t, "the request is taken back", func() bool { return requests() == 0 })
+	testkit.Eventually(t, "the request is taken back", func() bool { return requests() == 0 })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/node"
 	"millrace/task"
@@ -69,7 +70,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 	if low := o.Low(); low != seqs[1] {
 		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
 	}
-	eventually(t, "the server knows what is settled", func() bool {
+	testkit.Eventually(t, "the server knows what is settled", func() bool {
 		return must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo().NumAckPending == 3 // one that runs, and two that the node has read ahead
 	})
 	dropRoute(t, s, "n1")
@@ -79,7 +80,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 		t.Errorf("it was made again as %+v, want from %d, in memory, on one server, described", c, seqs[1])
 	}
 	// Nobody waits for an offer, and still the lease that is out goes on.
-	eventually(t, "the lease goes on", func() bool { return held[1].Extend(within(t)) == nil })
+	testkit.Eventually(t, "the lease goes on", func() bool { return held[1].Extend(within(t)) == nil })
 	if held[1].Seq != seqs[1] {
 		t.Fatalf("it holds %d", held[1].Seq)
 	}
@@ -97,7 +98,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 		}
 	}
 	// They may have been handed out before they came again: until then nothing is known of what lies between.
-	eventually(t, "all is done with", func() bool { return o.Low() > seqs[4] })
+	testkit.Eventually(t, "all is done with", func() bool { return o.Low() > seqs[4] })
 }
 
 // A consumer that was taken for lost and is there after all keeps its leases; one that
@@ -361,7 +362,7 @@ func TestForgottenRoute(t *testing.T) {
 	src := must(o.serveOwn(within(t)))(t)
 	prove(t, o)
 	src.pull.drain() // as if its process had died
-	eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
+	testkit.Eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
 	if !hasRoute(t, s, "n1") {
 		t.Error("the route of a node that waits is gone")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 )
@@ -28,7 +29,7 @@ func stocked(t *testing.T, o *offers, n int) {
 	more := o.reach(1)
 	o.mu.Unlock()
 	o.read(more)
-	eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.stock.n == n })
+	testkit.Eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.stock.n == n })
 }
 
 // What waits when the node comes is handed out by priority, the first task included, and nothing starves.
@@ -62,7 +63,7 @@ func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 		takeAll(t, o, 20)
 		urgent := make(chan *events.Offer)
 		go func() { offer, _ := o.Next(within(t)); urgent <- offer }()
-		eventually(t, "a place is free", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
+		testkit.Eventually(t, "a place is free", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
 		aimAt(t, s, "n1", 10, "")
 		if offer := <-urgent; offer == nil || offer.Fact.Event.(task.Submitted).Route.Priority() != 10 || offer.Ack() != nil {
 			t.Errorf("with %v: %+v came, want the task of priority 10", queues, offer)
@@ -156,12 +157,12 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	first := open()
 	held := next(t, first)
 	// Of a window that comes slowly only a part is read, for what came first is handed out then.
-	eventually(t, "it reads ahead", func() bool { return info().NumAckPending > 1 })
+	testkit.Eventually(t, "it reads ahead", func() bool { return info().NumAckPending > 1 })
 	if left := info().NumPending; left < more {
 		t.Errorf("%d lie behind the window, want %d at least", left, more)
 	}
 	read := time.Now()
-	eventually(t, "leases would have run out", func() bool {
+	testkit.Eventually(t, "leases would have run out", func() bool {
 		return held.Extend(within(t)) == nil && time.Since(read) > 3*time.Second
 	})
 	for range 3 { // what has run out comes first
@@ -173,13 +174,13 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	if err := held.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server knows", func() bool { return info().AckFloor.Stream == held.Seq })
+	testkit.Eventually(t, "the server knows", func() bool { return info().AckFloor.Stream == held.Seq })
 	first.Close()
 	second := open()
 	if offer := next(t, second); offer.Seq != held.Seq+1 {
 		t.Errorf("after the end of a process %d came first, want %d", offer.Seq, held.Seq+1)
 	}
-	eventually(t, "it reads ahead again", func() bool { return info().NumAckPending > 1 })
+	testkit.Eventually(t, "it reads ahead again", func() bool { return info().NumAckPending > 1 })
 	second.stopLooking() // killed: it gives nothing back, and prolongs nothing
 	close(second.closed)
 	for _, p := range second.all() {

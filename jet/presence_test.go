@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
 
@@ -59,7 +60,7 @@ func TestPresence(t *testing.T) {
 	if m.Header.Get("Nats-TTL") == "" {
 		t.Errorf("the mark of a node that left has no TTL: %v", m.Header)
 	}
-	eventually(t, "silent nodes vanish", func() bool { return alive(t, s) == "[kept]" })
+	testkit.Eventually(t, "silent nodes vanish", func() bool { return alive(t, s) == "[kept]" })
 	if err := s.Forget(within(t), "never-was"); err != nil {
 		t.Errorf("Forget of an unknown node: %v", err)
 	}
@@ -79,7 +80,7 @@ func TestBeatsKeepANodeAlive(t *testing.T) {
 		}
 		beat(t, s, "n1", time.Second)
 	}
-	eventually(t, "it vanishes when it falls silent", func() bool { return alive(t, s) == "[]" })
+	testkit.Eventually(t, "it vanishes when it falls silent", func() bool { return alive(t, s) == "[]" })
 }
 
 func TestHints(t *testing.T) {

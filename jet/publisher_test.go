@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
 )
@@ -104,7 +105,7 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 		}
 		ended <- seq
 	}()
-	eventually(t, "the second fact is stored", func() bool {
+	testkit.Eventually(t, "the second fact is stored", func() bool {
 		last, err := look.Last(within(t))
 		return err == nil && last == 2
 	})
@@ -194,7 +195,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 				ended <- err
 			}()
 		}
-		eventually(t, "all writers wait", func() bool {
+		testkit.Eventually(t, "all writers wait", func() bool {
 			s.pub.mu.Lock()
 			defer s.pub.mu.Unlock()
 			return len(s.pub.all) >= writers

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -39,7 +40,7 @@ func TestWorkersHearOfARate(t *testing.T) {
 		}
 		for name, place := range places {
 			var o *events.Offer
-			eventually(t, "an offer of the "+name+" bears the rate", func() bool {
+			testkit.Eventually(t, "an offer of the "+name+" bears the rate", func() bool {
 				place()
 				o = <-awaitOffer(t, offers)
 				_ = o.Ack()

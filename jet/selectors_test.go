@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -94,7 +95,7 @@ func TestAlso(t *testing.T) {
 			got <- offer
 		}
 	}()
-	eventually(t, "somebody waits", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
+	testkit.Eventually(t, "somebody waits", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.waiting) == 1 })
 	e, other := selectorWork(t, "zone=eu"), selectorWork(t, "gpu")
 	id := born(t, s, e)
 	if err := s.declareFor(within(t), &other.Work); err != nil { // workers hear of no others
@@ -154,15 +155,15 @@ func TestLanesOfSelectors(t *testing.T) {
 	served := func(lanes int) func() bool {
 		return func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.sources) == 1+lanes }
 	}
-	eventually(t, "the plain lane and that of 9 are served", served(2))
+	testkit.Eventually(t, "the plain lane and that of 9 are served", served(2))
 	if took := takeAll(t, o, 1); took[0].Priority != 9 {
 		t.Errorf("took %+v", took)
 	}
 	for _, p := range []int{1, 5, 9, 10, 9} {
 		place(p)
 	}
-	eventually(t, "all four lanes are served", served(4))
-	eventually(t, "none is let be because it had nothing", func() bool {
+	testkit.Eventually(t, "all four lanes are served", served(4))
+	testkit.Eventually(t, "none is let be because it had nothing", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.empty && !time.Now().After(s.again) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task/output"
 )
@@ -72,7 +73,7 @@ func TestResumedLease(t *testing.T) {
 	if err := resumed.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the offer is done with", func() bool {
+	testkit.Eventually(t, "the offer is done with", func() bool {
 		lanes, err := other.QueueState(within(t), "default")
 		return err == nil && len(lanes) == 1 && lanes[0].Leased == 0 && lanes[0].Waiting == 0
 	})

@@ -16,10 +16,12 @@ import (
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/local"
+
+	"millrace/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"millrace": main})
+	testscript.Main(testkit.InMemory(m), map[string]func(){"millrace": main})
 }
 
 // TestScripts runs the command as it is typed, against a real server where a

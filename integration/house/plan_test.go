@@ -13,18 +13,19 @@ const module = "millrace/"
 // plan says which packages of this module each of them may import. What is not
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
-	"task":            {},
-	"near":            {},
-	"internal/form":   {},
-	"internal/corpus": {},
-	"task/jobfile":    {"internal/form", "near", "task", "task/schedule"},
-	"task/schedule":   {"task", "task/definition"},
-	"task/quota":      {"task"},
-	"task/output":     {"task"},
-	"task/definition": {"task"},
-	"node":            {"task"}, // for the form of names
-	"files":           {},
-	"files/tree":      {"files"},
+	"task":             {},
+	"near":             {},
+	"internal/form":    {},
+	"internal/corpus":  {},
+	"internal/testkit": {},
+	"task/jobfile":     {"internal/form", "near", "task", "task/schedule"},
+	"task/schedule":    {"task", "task/definition"},
+	"task/quota":       {"task"},
+	"task/output":      {"task"},
+	"task/definition":  {"task"},
+	"node":             {"task"}, // for the form of names
+	"files":            {},
+	"files/tree":       {"files"},
 
 	"events":         {"internal/form", "task", "task/definition", "node"},
 	"events/logtest": {"internal/corpus", "events", "task", "task/definition", "node"},
@@ -70,7 +71,7 @@ var plan = map[string][]string{
 
 	"integration":            {},
 	"integration/house":      {},
-	"integration/place":      {"client", "events", "jet/embed", "node", "task"}, // the harness of those that follow
+	"integration/place":      {"client", "events", "internal/testkit", "jet/embed", "node", "task"}, // the harness of those that follow
 	"integration/deaths":     {},
 	"integration/faces":      {},
 	"integration/nodes":      {},
@@ -115,7 +116,7 @@ func holds(list []string, path string) bool {
 }
 
 // testsMayImport are what tests of any package may use besides its own row.
-var testsMayImport = []string{"events/logtest", "internal/corpus", "jet/embed", "verify"}
+var testsMayImport = []string{"events/logtest", "internal/corpus", "internal/testkit", "jet/embed", "verify"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.

@@ -13,6 +13,7 @@ import (
 	"millrace/cmd/millrace/chaos/proxy"
 	"millrace/events"
 	"millrace/integration/place"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/task"
 )
@@ -101,10 +102,10 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 		o, _ := offers.Next(ctx)
 		waiting <- o
 	}()
-	place.Eventually(t, "the node asks for another offer", func() bool { return route().NumWaiting > 0 })
+	testkit.Eventually(t, "the node asks for another offer", func() bool { return route().NumWaiting > 0 })
 	set(proxy.Blackhole)
 	lost := aim()
-	place.Eventually(t, "the server hands it out", func() bool { return route().NumAckPending == 2 })
+	testkit.Eventually(t, "the server hands it out", func() bool { return route().NumAckPending == 2 })
 	set(proxy.Cut)
 	later := aim()
 	set(proxy.Up)
@@ -125,5 +126,5 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	if got[runs] {
 		t.Error("what runs was offered again")
 	}
-	place.Eventually(t, "the lease goes on", func() bool { return held.Extend(ctx) == nil })
+	testkit.Eventually(t, "the lease goes on", func() bool { return held.Extend(ctx) == nil })
 }

@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/integration/place"
+	"millrace/internal/testkit"
 	"millrace/task"
 )
 
@@ -44,7 +45,7 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 		if _, err := c.Cancel(t.Context(), first.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		place.Eventually(t, "it has ended", func() bool { return load(first.ID).State.Terminal() })
+		testkit.Eventually(t, "it has ended", func() bool { return load(first.ID).State.Terminal() })
 		which := first.ID // the whole, or one of its steps
 		if n%2 == 1 {
 			which = task.ChildID(first.ID, "a")

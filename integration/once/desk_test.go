@@ -16,6 +16,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/integration/place"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/scheduler"
 	"millrace/task"
@@ -146,7 +147,7 @@ func TestOneIDOneTask(t *testing.T) {
 		wg.Wait()
 		c := client.New(store, "test")
 		var k task.Task
-		place.Eventually(t, "it has run", func() bool { k, err = c.Task(t.Context(), id); return err == nil && k.State.Terminal() })
+		testkit.Eventually(t, "it has run", func() bool { k, err = c.Task(t.Context(), id); return err == nil && k.State.Terminal() })
 		mu.Lock()
 		if accepted.Load() != 1 || len(ran[id]) != 1 || ran[id][0] != string(k.Params) {
 			t.Errorf("round %d: %d are accepted, %v ran, and the log says %s", round, accepted.Load(), ran[id], k.Params)
@@ -350,18 +351,18 @@ func TestSpawnedAreStopped(t *testing.T) {
 			return true
 		}
 	}
-	place.Eventually(t, "all children run", are(task.Running))
+	testkit.Eventually(t, "all children run", are(task.Running))
 	if _, err := c.Cancel(t.Context(), parent.ID, "enough"); err != nil {
 		t.Fatal(err)
 	}
-	place.Eventually(t, "all children are cancelled", are(task.Cancelled))
-	place.Eventually(t, "their parent is, too", func() bool { k, err := c.Task(t.Context(), parent.ID); return err == nil && k.State == task.Cancelled })
+	testkit.Eventually(t, "all children are cancelled", are(task.Cancelled))
+	testkit.Eventually(t, "their parent is, too", func() bool { k, err := c.Task(t.Context(), parent.ID); return err == nil && k.State == task.Cancelled })
 	if _, err := c.Retry(t.Context(), parent.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	place.Eventually(t, "all children run again", are(task.Running))
+	testkit.Eventually(t, "all children run again", are(task.Running))
 	if _, err := c.Cancel(t.Context(), parent.ID, "enough"); err != nil {
 		t.Fatal(err)
 	}
-	place.Eventually(t, "all children are cancelled again", are(task.Cancelled))
+	testkit.Eventually(t, "all children are cancelled again", are(task.Cancelled))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/client"
-	"millrace/integration/place"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -53,7 +53,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	finished := func(ids []task.ID) {
 		t.Helper()
 		for _, id := range ids {
-			place.Eventually(t, fmt.Sprintf("task %s has finished", id), func() bool {
+			testkit.Eventually(t, fmt.Sprintf("task %s has finished", id), func() bool {
 				k, err := c.Task(t.Context(), id)
 				return err == nil && k.State == task.Finished
 			})
@@ -136,7 +136,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 		}
 		return there > 0 && asked == 0
 	}
-	place.Eventually(t, "the worker knows that it is closed", func() bool {
+	testkit.Eventually(t, "the worker knows that it is closed", func() bool {
 		probe := submit("q", 2) // one for each lane
 		known := spurned()
 		finished(submit("other", 8))

@@ -17,6 +17,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/integration/place"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/scheduler"
@@ -129,7 +130,7 @@ func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.R
 		t.Fatal(err)
 	}
 	var r events.Record
-	place.Eventually(t, name+" fires", func() bool {
+	testkit.Eventually(t, name+" fires", func() bool {
 		if r, err = store.LastFire(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}

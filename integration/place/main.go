@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"millrace/internal/testkit"
 )
 
 // Long asks for more than the usual.
@@ -24,7 +26,7 @@ func Main(m *testing.M) int {
 		_ = f.Value.Set("3")
 	}
 	defer removeProgram()
-	return m.Run()
+	return testkit.InMemory(m).Run()
 }
 
 // Program is the path of the binary under test. It is built by the first test

@@ -270,18 +270,3 @@ func (p *Place) Dial() *nats.Conn {
 	p.Cleanup(nc.Close)
 	return nc
 }
-
-// Eventually waits for something that must come.
-func Eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(30 * time.Second)
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("it has not come to pass: " + what)
-		}
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet"
 
 	"github.com/nats-io/nats.go"
@@ -47,13 +48,13 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 			guarded := make(chan error, 1)
 			before := srv.current()
 			go func() { guarded <- srv.Guard(ctx) }()
-			eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
+			testkit.Eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
 			makeRoom()
-			eventually(t, "the stream takes messages again", func() bool {
+			testkit.Eventually(t, "the stream takes messages again", func() bool {
 				_, err := publishWithin(js, subject, time.Second)
 				return err == nil
 			})
-			eventually(t, "nothing is wrong", func() bool { return srv.Trouble() == nil && srv.wrong() == nil })
+			testkit.Eventually(t, "nothing is wrong", func() bool { return srv.Trouble() == nil && srv.wrong() == nil })
 			end()
 			if err := <-guarded; err != nil {
 				t.Errorf("the guard ends with %v", err)
@@ -64,7 +65,7 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 			if srv.URL() != address {
 				t.Errorf("the server listens at %s now, before at %s", srv.URL(), address)
 			}
-			eventually(t, "the connection from outside is back", s.Connected)
+			testkit.Eventually(t, "the connection from outside is back", s.Connected)
 			kept := must(js.Stream(within(t), stream))(t)
 			if kept.CachedInfo().Config.MaxMsgsPerSubject == 1 {
 				stored = nil // the last one has taken the place of all
@@ -93,8 +94,8 @@ func TestGuardWaitsForRoom(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	guarded := make(chan error, 1)
 	go func() { guarded <- srv.Guard(ctx) }()
-	eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
-	eventually(t, "the guard has looked again", func() bool { return len(srv.look) == 0 && srv.Trouble() != nil })
+	testkit.Eventually(t, "the trouble is told", func() bool { return errors.Is(srv.Trouble(), events.ErrMute) })
+	testkit.Eventually(t, "the guard has looked again", func() bool { return len(srv.look) == 0 && srv.Trouble() != nil })
 	end()
 	if err := <-guarded; err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
+	"millrace/internal/testkit"
 	"millrace/jet"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testkit.InMemory(m))
 }
 
 // patience is how long a test waits for what must come; only a failure takes so long.
@@ -34,20 +35,6 @@ func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// eventually waits until a condition holds that only looking can tell.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	ctx, tick := within(t), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("after %v it does not hold that %s", patience, what)
-		case <-tick.C:
-		}
-	}
 }
 
 func must[T any](v T, err error) func(t testing.TB) T {
@@ -83,7 +70,7 @@ func stopServer(t testing.TB, s *Server) {
 	}
 	defer nc.Close()
 	js := must(jetstream.New(nc))(t)
-	eventually(t, "each stream of the server hears its sources", func() bool {
+	testkit.Eventually(t, "each stream of the server hears its sources", func() bool {
 		all := js.ListStreams(within(t))
 		hears := true
 		for info := range all.Info() {

@@ -21,6 +21,8 @@ import (
 	"millrace/scheduler"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
+
+	"millrace/internal/testkit"
 )
 
 // TestMain makes the test program its own guard of child processes.
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.InMemory(m).Run())
 }
 
 // serve starts a server with a read model, and returns how to connect.

@@ -1,0 +1,37 @@
+// Package testkit holds what the tests of several packages need.
+package testkit
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must come; only a failure takes so long.
+const Patience = time.Minute
+
+// Eventually waits until a condition holds that only looking can tell, and ends the test if it does not within [Patience].
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	if !Poll(Patience, holds) {
+		t.Fatalf("after %v it does not hold that %s", Patience, what)
+	}
+}
+
+const (
+	soonest = 2 * time.Millisecond
+	rarest  = 100 * time.Millisecond
+)
+
+// Poll looks whether a condition holds until it does or patience is over, and returns which. It looks the more rarely the
+// longer that takes, so that a wait costs little: after 2 ms at first, every 100 ms in the end.
+func Poll(patience time.Duration, holds func() bool) bool {
+	deadline := time.After(patience)
+	for pause := soonest; !holds(); pause = min(pause*5/4, rarest) {
+		select {
+		case <-deadline:
+			return false
+		case <-time.After(pause):
+		}
+	}
+	return true
+}
