@@ -70,6 +70,9 @@ func (s *Service) signal(ctx context.Context, request signalRequest) (task.Task,
 }
 
 func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, error) {
+	if err := r.Read(s.now()); err != nil {
+		return taskPage{}, err
+	}
 	if err := s.await(ctx, r.AtLeast, r.NewerThan); err != nil {
 		return taskPage{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"millrace/internal/form"
 	"millrace/jet"
 	"millrace/node"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -62,6 +63,48 @@ type ListRequest struct {
 	Progress bool `json:"progress,omitempty"`
 	// Counts asks for the number of tasks by state, of the whole queue or of all.
 	Counts bool `json:"counts,omitempty"`
+	// Query adds what people type: terms such as state:error since:2h, and text. What it says must not be said by another field, too.
+	Query string `json:"query,omitempty"`
+}
+
+// Read adds what the query says to the other fields. The error wraps [ErrInvalid].
+func (r *ListRequest) Read(now time.Time) error {
+	if r.Query == "" {
+		return nil
+	}
+	q, err := query.Parse(r.Query, now)
+	if err != nil {
+		return fmt.Errorf("%w: the query has %w", ErrInvalid, err)
+	}
+	was := *r
+	r.Query = ""
+	for _, f := range []struct {
+		name      string
+		said, had bool
+		take      func()
+	}{
+		{"state", len(q.States) > 0, len(was.States) > 0, func() { r.States = q.States }},
+		{"job", q.Job != "", was.Job != "", func() { r.Job = q.Job }},
+		{"node", q.Node != "", was.Node != "", func() { r.Node = q.Node }},
+		{"queue", q.Queue != "", was.Queue != "", func() { r.Queue = q.Queue }},
+		{"schedule", q.Schedule != "", was.Schedule != "", func() { r.Schedule = q.Schedule }},
+		{"id", q.IDPart != "", was.ID != "", func() { r.ID = q.IDPart }},
+		{"label", q.Labels != nil, was.Labels != nil, func() { r.Labels = q.Labels }},
+		{"priority", q.Priorities != nil, was.Priorities != nil, func() { r.Priorities = q.Priorities }},
+		{"batch", q.Batch != "", was.Batch != "", func() { r.Batch = q.Batch }},
+		{"since", !q.Since.IsZero(), !was.Since.IsZero(), func() { r.Since = q.Since }},
+		{"until", !q.Until.IsZero(), !was.Until.IsZero(), func() { r.Until = q.Until }},
+		{"text", q.Text != "", was.Text != "", func() { r.Text = q.Text }},
+	} {
+		switch {
+		case f.said && f.had:
+			return fmt.Errorf("%w: %s is said by the query and beside it; choose one", ErrInvalid, f.name)
+		case f.said:
+			f.take()
+		}
+	}
+	r.Dead, r.Suspect, r.Roots = r.Dead || q.Dead, r.Suspect || q.Doubted, r.Roots || q.Roots
+	return nil
 }
 
 // ListPage is a page of tasks.

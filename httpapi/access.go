@@ -97,7 +97,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.Machine.cookie(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	w.Header().Set("Location", "./") // whatever stands before the path, where a proxy has put something there
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // ours tells whether the service answers under a name. A page whose name leads to this machine (DNS rebinding) asks under

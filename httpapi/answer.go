@@ -24,11 +24,11 @@ func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 		s.refuse(w, err)
 		return
 	}
-	s.send(w, r, "application/json", body)
+	s.Send(w, r, "application/json", body)
 }
 
-// send answers a request with a body, or says that who asks has it.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+// Send answers a request with a body, or says that who asks has it.
+func (s *Server) Send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Vary", "Accept, Accept-Encoding, Authorization, Cookie")
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {

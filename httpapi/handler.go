@@ -17,7 +17,9 @@ func (s *Server) handler() http.Handler {
 		panic("httpapi: the document cannot be written: " + err.Error()) // it is made of types, which tests read
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.send(w, r, "text/plain; charset=utf-8", []byte(index)) })
+	if s.Pages == nil {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.Send(w, r, "text/plain; charset=utf-8", []byte(index)) })
+	}
 	mux.HandleFunc("GET /login", s.login)
 	mux.Handle("POST /login", s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
 		if c != s.Machine.Caller {
@@ -26,7 +28,7 @@ func (s *Server) handler() http.Handler {
 		}
 		s.sendJSON(w, r, map[string]string{"url": s.Link()})
 	}))
-	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.send(w, r, "application/openapi+json", doc) }))
+	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.Send(w, r, "application/openapi+json", doc) }))
 	for i := range all {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
@@ -103,12 +105,19 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			s.refuse(w, api.ErrHost)
 		case origins.Check(r) != nil:
 			s.refuse(w, api.ErrOrigin)
+		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
+			s.Pages(w, r, func() (Caller, error) { return s.who(r) })
 		case pattern == "":
 			s.refuseUnrouted(w, r, handler)
 		default:
 			mux.ServeHTTP(w, r)
 		}
 	})
+}
+
+// ofPrograms tells whether a path is one at which nobody expects a page.
+func ofPrograms(path string) bool {
+	return path == "/login" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/")
 }
 
 // refuseUnrouted says whether there is nothing at a path, or something that is done otherwise.

@@ -16,6 +16,7 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/jet"
 )
 
 // wrong is an error in a request.
@@ -114,6 +115,46 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// Form makes of the fields of a form the request of a verb. They are called as in a query. What is empty is left out, and what is neither
+// a text nor a number is JSON.
+func Form(verb jet.Verb, fields url.Values) (json.RawMessage, error) {
+	o := operation{route: route{verb: verb}, fields: map[string]reflect.Type{}}
+	for _, e := range api.Endpoints() {
+		if e.Verb == verb {
+			fieldsOf(e.Request, o.fields)
+		}
+	}
+	request, plain := map[string]json.RawMessage{}, url.Values{}
+	for name, all := range fields {
+		all = slices.DeleteFunc(slices.Clone(all), func(text string) bool { return text == "" })
+		t := o.fields[name]
+		pointer := t != nil && t.Kind() == reflect.Pointer
+		if pointer {
+			t = t.Elem()
+		}
+		switch {
+		case len(all) == 0:
+		case t != nil && !askable(t):
+			if !json.Valid([]byte(all[0])) {
+				return nil, wrong("%s is no JSON", name)
+			}
+			request[name] = json.RawMessage(all[0])
+		case pointer:
+			value, err := valueOf(t, name, all[0])
+			if err != nil {
+				return nil, err
+			}
+			request[name] = value
+		default:
+			plain[name] = all
+		}
+	}
+	if err := o.query(plain.Encode(), request); err != nil {
+		return nil, err
+	}
+	return json.Marshal(request)
 }
 
 // valueOf is a text as JSON of a type: what the type spells itself is a string.

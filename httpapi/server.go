@@ -42,7 +42,10 @@ type Server struct {
 	Machine *Machine
 	// Version is that of the program.
 	Version string
-	Log     *slog.Logger
+	// Pages shows a browser what it asks for: all but what programs do. Who tells who asks. Default: a text that leads to what
+	// programs ask for.
+	Pages func(w http.ResponseWriter, r *http.Request, who func() (Caller, error))
+	Log   *slog.Logger
 
 	listener net.Listener
 	port     string

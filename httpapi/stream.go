@@ -15,6 +15,8 @@ import (
 
 	"millrace/api"
 	"millrace/jet"
+	"millrace/task"
+	"millrace/task/output"
 )
 
 // Bounds of those who follow.
@@ -82,6 +84,47 @@ var quiet = []byte(": still there\n\n")
 
 // follow answers a GET whose sender wants to hear what comes.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) {
+	s.serveFollower(w, r, c, string(o.verb), func(ctx context.Context, to *stream, from uint64) error {
+		return s.stream(ctx, to, c, o, body, from)
+	})
+}
+
+// Part is a part of an answer. Who follows is sent those that have changed.
+type Part struct {
+	Name string
+	Text []byte // JSON
+}
+
+// FollowParts sends who follows the parts of what a caller is shown, whenever they are others. Those whose key is the same share
+// what make makes.
+func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, key string, make func(context.Context) ([]Part, error)) {
+	s.serveFollower(w, r, c, key, func(ctx context.Context, to *stream, from uint64) error {
+		return s.followAnswer(ctx, to, key, from, make)
+	})
+}
+
+// FollowOutput sends who follows what a task prints behind a sequence of the stream of output, batch by batch, as show has it.
+func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) {
+	s.serveFollower(w, r, c, string(jet.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
+		body, err := json.Marshal(map[string]any{"id": id, "after": max(from, after)})
+		if err != nil {
+			return err
+		}
+		return s.followTask(ctx, to, jet.TaskOutput, body, 0, func(of any) ([]byte, error) {
+			lines, ok := of.(output.Lines)
+			if !ok {
+				return nil, errNoLines
+			}
+			return show(&lines)
+		})
+	})
+}
+
+// errNoLines cannot be: the stream of output holds lines.
+var errNoLines = errors.New("what was printed is no lines")
+
+// serveFollower has run send who follows what there is behind the last event that he has.
+func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller, what string, run func(ctx context.Context, to *stream, from uint64) error) {
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
 		s.refuse(w, api.ErrTooMany)
@@ -99,11 +142,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *ope
 		}
 	}
 	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
-	err := s.stream(r.Context(), to, c, o, body, from)
+	err := run(r.Context(), to, from)
 	switch {
 	case errors.Is(err, errSlow):
 		s.dropped.Add(1)
-		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", string(o.verb))
+		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", what)
 	case err == nil && to.begun:
 		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // he may be gone
 	case err != nil && r.Context().Err() == nil && !to.begun:
@@ -120,9 +163,16 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 	case jet.EventList:
 		return s.followLog(ctx, to, body, from)
 	case jet.TaskOutput, jet.TaskRecords:
-		return s.followTask(ctx, to, o, body, from)
+		return s.followTask(ctx, to, o.verb, body, from, func(of any) ([]byte, error) { return json.Marshal(of) })
 	}
-	return s.followAnswer(ctx, to, c, o, body, from)
+	return s.followAnswer(ctx, to, string(o.verb)+string(body), from, func(ctx context.Context) ([]Part, error) {
+		answer, err := s.Desk.Answer(ctx, c.Name, &o.endpoint, body)
+		if err != nil {
+			return nil, err
+		}
+		text, err := api.Encode(answer)
+		return []Part{{"answer", text}}, err
+	})
 }
 
 // followLog sends the log from behind a sequence on: what is further back is read for him alone, and the rest is what all are sent.
@@ -224,7 +274,7 @@ func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{})
 }
 
 // followTask sends what a task prints or produces.
-func (s *Server) followTask(ctx context.Context, to *stream, o *operation, body []byte, from uint64) error {
+func (s *Server) followTask(ctx context.Context, to *stream, verb jet.Verb, body []byte, from uint64, show func(any) ([]byte, error)) error {
 	if from > 0 {
 		var asked map[string]json.RawMessage
 		if err := json.Unmarshal(body, &asked); err != nil {
@@ -261,8 +311,8 @@ func (s *Server) followTask(ctx context.Context, to *stream, o *operation, body 
 			}
 		}
 	})
-	err := s.Desk.Follow(ctx, o.verb, body, func(seq uint64, of any) error {
-		text, err := json.Marshal(of)
+	err := s.Desk.Follow(ctx, verb, body, func(seq uint64, of any) error {
+		text, err := show(of)
 		if err != nil {
 			return err
 		}
@@ -278,24 +328,35 @@ func (s *Server) followTask(ctx context.Context, to *stream, o *operation, body 
 	return err
 }
 
-// followAnswer sends the answer to a request whenever it is another one. Those who follow the same share it.
-func (s *Server) followAnswer(ctx context.Context, to *stream, c Caller, o *operation, body []byte, from uint64) error {
-	shared, leave := s.share(o, body)
+// followAnswer sends the parts of an answer whenever they are others. Those who follow the same share it.
+func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from uint64, make func(context.Context) ([]Part, error)) error {
+	shared, leave := s.share(key)
 	defer leave()
-	var sent [sha256.Size]byte
+	sent := map[string][sha256.Size]byte{}
 	for first := true; ; first = false {
-		seq, text, err := shared.answer(ctx, s.Desk, c, o, body)
+		seq, parts, err := shared.answer(ctx, s.Desk, make)
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(text)
-		switch {
-		case first && from > 0 && from == seq: // he has this one; say that he is heard
-			err = to.send(quiet)
-		case sum != sent:
-			err = to.send(appendFrame(nil, seq, "answer", text))
+		known := first && from > 0 && from == seq // he has all of this
+		var frames [][]byte
+		for i := range parts {
+			sum := sha256.Sum256(parts[i].Text)
+			if sent[parts[i].Name] == sum {
+				continue
+			}
+			if sent[parts[i].Name] = sum; !known {
+				frames = append(frames, appendFrame(nil, 0, parts[i].Name, parts[i].Text))
+			}
 		}
-		if sent = sum; err != nil {
+		switch n := len(frames); {
+		case n > 0: // who has the last one has all
+			frames[n-1] = append(strconv.AppendUint([]byte("id: "), seq, 10), append([]byte("\n"), frames[n-1]...)...)
+			err = to.send(frames...)
+		case known: // say that he is heard
+			err = to.send(quiet)
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.pause(ctx, to, seq); err != nil {
@@ -326,18 +387,17 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64) error {
 	}
 }
 
-// sharedAnswer is the answer to a request that several follow.
+// sharedAnswer is an answer that several follow.
 type sharedAnswer struct {
 	users int // guarded by the mu of the server
 
-	mu   sync.Mutex
-	seq  uint64 // guarded by mu
-	text []byte // guarded by mu
+	mu    sync.Mutex
+	seq   uint64 // guarded by mu
+	parts []Part // guarded by mu
 }
 
-// share is what all who follow a request have in common, until leave is called.
-func (s *Server) share(o *operation, body []byte) (is *sharedAnswer, leave func()) {
-	key := string(o.verb) + string(body)
+// share is what all who follow the same have in common, until leave is called.
+func (s *Server) share(key string) (is *sharedAnswer, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared[key] == nil {
@@ -354,20 +414,17 @@ func (s *Server) share(o *operation, body []byte) (is *sharedAnswer, leave func(
 	}
 }
 
-// answer is the answer to a request by now, and what it reaches at the least.
-func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, c Caller, o *operation, body []byte) (uint64, []byte, error) {
+// answer is what make makes by now, and what it reaches at the least.
+func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, make func(context.Context) ([]Part, error)) (uint64, []Part, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq := desk.Reached()
-	if a.text != nil && a.seq == seq {
-		return seq, a.text, nil
+	if a.parts != nil && a.seq == seq {
+		return seq, a.parts, nil
 	}
-	answer, err := desk.Answer(ctx, c.Name, &o.endpoint, body)
-	if err != nil {
-		return 0, nil, err
+	parts, err := make(ctx)
+	if err == nil {
+		a.seq, a.parts = seq, parts
 	}
-	if a.text, err = api.Encode(answer); err == nil {
-		a.seq = seq
-	}
-	return a.seq, a.text, err
+	return seq, parts, err
 }

@@ -15,6 +15,7 @@ const module = "millrace/"
 var plan = map[string][]string{
 	"task":             {},
 	"near":             {},
+	"query":            {"near", "task", "view"},
 	"internal/form":    {},
 	"internal/corpus":  {},
 	"internal/testkit": {},
@@ -55,7 +56,7 @@ var plan = map[string][]string{
 	"jet/natscontext":  {"local"},
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
-	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/output", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
@@ -94,7 +95,7 @@ var plan = map[string][]string{
 var anything = []string{"*"}
 
 // rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
-var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
+var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "pages", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
 func row(path string) (may []string, ok bool) {
@@ -155,8 +156,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "cmd/millrace/load"}
-	still     = []string{"task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "cmd/millrace/load"}
+	clockless = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "cmd/millrace/load"}
+	still     = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

@@ -22,6 +22,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
+	"millrace/query"
 	"millrace/task"
 	"millrace/verify"
 )
@@ -144,7 +145,7 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 	var now time.Time
 	var err error
 	if f.now != "" {
-		if now, err = typed.Past(f.now, a.Now()); err != nil {
+		if now, err = query.Past(f.now, a.Now()); err != nil {
 			return nil, exit.Misuse(c, "--now: %w", err)
 		}
 	}
@@ -223,7 +224,7 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
 	switch {
 	case f.now != "":
-		if now, err = typed.Past(f.now, a.Now()); err != nil { // once more, by the log's time
+		if now, err = query.Past(f.now, a.Now()); err != nil { // once more, by the log's time
 			return nil, err
 		}
 	case f.to == 0:

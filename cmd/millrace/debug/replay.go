@@ -24,6 +24,7 @@ import (
 	"millrace/events"
 	"millrace/incident"
 	"millrace/node"
+	"millrace/query"
 	"millrace/replay"
 	"millrace/view"
 )
@@ -163,7 +164,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	}
 	session, err := replay.New(span, replay.Config{
 		Rules: rules, Margin: s.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
-		Time: func(text string, near time.Time) (time.Time, error) { return typed.Absolute(text, near.Local()) },
+		Time: func(text string, near time.Time) (time.Time, error) { return query.Absolute(text, near.Local()) },
 	})
 	if err != nil {
 		return &exit.Fault{Code: exit.NotFound, Err: err}

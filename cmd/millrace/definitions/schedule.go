@@ -23,6 +23,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -344,7 +345,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := typed.Past(since, a.Now()); err != nil { // before anything is asked
+		if _, err := query.Past(since, a.Now()); err != nil { // before anything is asked
 			return exit.Misuse(c, "--since: %w", err)
 		}
 		if limit < 1 || limit > 1000 {
@@ -359,7 +360,7 @@ has passed without a task, and of which nothing tells why, is a hole.`,
 		if err != nil {
 			return err
 		}
-		from, err := typed.Past(since, s.Now()) // by the log's time
+		from, err := query.Past(since, s.Now()) // by the log's time
 		if err != nil {
 			return exit.Misuse(c, "--since: %w", err)
 		}

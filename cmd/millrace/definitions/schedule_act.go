@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -215,7 +216,7 @@ func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to
 		return nil, err
 	}
 	now := a.Now().In(plan.Zone())
-	first, err := typed.Absolute(from, now)
+	first, err := query.Absolute(from, now)
 	if err != nil {
 		return nil, exit.Misuse(c, "--from: %w", err)
 	}
@@ -228,7 +229,7 @@ func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to
 	}
 	last := now
 	if to != "" {
-		if last, err = typed.Absolute(to, now); err != nil {
+		if last, err = query.Absolute(to, now); err != nil {
 			return nil, exit.Misuse(c, "--to: %w", err)
 		}
 	}

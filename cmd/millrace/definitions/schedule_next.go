@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task/schedule"
 )
 
@@ -92,7 +93,7 @@ and --until without a zone of their own are times of --timezone.`,
 		after := a.Now()
 		if from != "" {
 			var err error
-			if after, err = typed.Absolute(from, a.Now().In(plan.Zone())); err != nil {
+			if after, err = query.Absolute(from, a.Now().In(plan.Zone())); err != nil {
 				return exit.Misuse(c, "--from: %w", err)
 			}
 			after = after.Add(-time.Nanosecond) // from then on
@@ -106,7 +107,7 @@ and --until without a zone of their own are times of --timezone.`,
 		var last time.Time
 		if until != "" {
 			var err error
-			if last, err = typed.Absolute(until, a.Now().In(plan.Zone())); err != nil {
+			if last, err = query.Absolute(until, a.Now().In(plan.Zone())); err != nil {
 				return exit.Misuse(c, "--until: %w", err)
 			}
 		}
@@ -126,13 +127,13 @@ func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o 
 	}
 	after, last := a.Now(), time.Time{}
 	if from != "" {
-		if after, err = typed.Absolute(from, a.Now().In(place)); err != nil {
+		if after, err = query.Absolute(from, a.Now().In(place)); err != nil {
 			return exit.Misuse(c, "--from: %w", err)
 		}
 		after = after.Add(-time.Nanosecond) // from then on
 	}
 	if until != "" {
-		if last, err = typed.Absolute(until, a.Now().In(place)); err != nil {
+		if last, err = query.Absolute(until, a.Now().In(place)); err != nil {
 			return exit.Misuse(c, "--until: %w", err)
 		}
 	}

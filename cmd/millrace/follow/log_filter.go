@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task/output"
 )
 
@@ -49,7 +50,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 		return fmt.Errorf("--attempt is %d, want 1 or more", f.attempt)
 	}
 	if f.since != "" {
-		if f.from, err = typed.Past(f.since, now); err != nil {
+		if f.from, err = query.Past(f.since, now); err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task"
 	"millrace/view"
 )
@@ -37,6 +38,7 @@ type ListFlags struct {
 	Since, Until string
 	consistent   string
 	after        string // the last task of the page before
+	query        string
 	names        bool
 	all          bool // of all pages
 	watch        bool
@@ -50,9 +52,11 @@ const lastWrite = "last"
 func (a *Commands) taskList() *cobra.Command {
 	var f ListFlags
 	c := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"},
+		Use: "ls [QUERY]", Aliases: []string{"list"},
 		Short: "List tasks; needs a millrace server",
-		Long: `Lists tasks from the read model of a millrace server. Filters must all hold.
+		Long: `Lists tasks from the read model of a millrace server. Filters must all hold. QUERY says the same in
+one line, as the pages and the service read it: terms such as state:error job:backup label:env=prod
+since:2h is:dead, and text.
 Suspect is a task of whose node nothing may be expected: the message says since when,
 and by when it is moved. The last line names the sequence of the log that the list reflects.
 
@@ -60,15 +64,16 @@ With --at this command reads the log up to that moment and folds it in its own m
 long on a long log. Who was suspect then, and how far programs were, is not recorded; --since and
 --until still count from now.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
+  millrace task ls 'state:error since:24h "no space"'
   millrace task ls --job backup --label customer=acme --limit 10
   millrace task ls --state active --watch
   millrace task ls --suspect
   millrace task ls --at -10m --queue bulk --counts
   millrace task cancel $(millrace task ls --queue bulk --state pending --names)`,
-		Args: typed.Takes(0, 0, ""),
+		Args: cobra.ArbitraryArgs,
 	}
 	r, fs := &f.Request, c.Flags()
-	fs.StringSliceVar(&f.States, "state", nil, "`states`, with commas: "+typed.StateNames()+"; active and ended stand for several")
+	fs.StringSliceVar(&f.States, "state", nil, "`states`, with commas: "+query.StateNames()+"; active and ended stand for several")
 	f.FilterFlags(c)
 	f.PageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
@@ -80,7 +85,8 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 	f.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "consistent")
 	c.MarkFlagsMutuallyExclusive("at", "suspect")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = func(c *cobra.Command, words []string) error {
+		f.query = strings.Join(words, " ")
 		if err := f.Read(c, a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
@@ -93,6 +99,10 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 			return err
 		}
 		if err := f.Times(c, a.Now()); err != nil {
+			return exit.Misuse(c, "%w", err)
+		}
+		f.Request.Query = f.query
+		if err := f.Request.Read(a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		return a.list(c.Context(), cl, &f)
@@ -136,6 +146,9 @@ func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (er
 // Read makes the request of the flags.
 func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.Request
+	if _, err := query.Parse(f.query, now); err != nil {
+		return err
+	}
 	if r.States, err = typed.States(f.States); err != nil {
 		return err
 	}
@@ -180,7 +193,7 @@ func (f *ListFlags) Times(c *cobra.Command, now time.Time) (err error) {
 		if !c.Flags().Changed(flag) {
 			continue
 		}
-		if *to, err = typed.Past(c.Flag(flag).Value.String(), now); err != nil {
+		if *to, err = query.Past(c.Flag(flag).Value.String(), now); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"millrace/cmd/millrace/picture"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
-	"millrace/task"
 	"millrace/view"
 )
 
@@ -24,32 +23,6 @@ const (
 	shownLanes = 20
 )
 
-// lane is a line of a timeline: an attempt's phase, or all that was the same wait.
-type lane struct {
-	name   string
-	phases []view.Phase
-}
-
-func (l *lane) took() (sum time.Duration) {
-	for _, p := range l.phases {
-		sum += p.To.Sub(p.From)
-	}
-	return sum
-}
-
-// lanesOf gives the phases of a task their lines, in the order in which those begin.
-func lanesOf(phases []view.Phase) (lanes []lane) {
-	for _, p := range phases {
-		name := told.Phase(&p)
-		i := slices.IndexFunc(lanes, func(l lane) bool { return l.name == name })
-		if i < 0 {
-			i, lanes = len(lanes), append(lanes, lane{name: name})
-		}
-		lanes[i].phases = append(lanes[i].phases, p)
-	}
-	return lanes
-}
-
 // timeline lays the phases of a task out on one axis, on a terminal of so many columns.
 func timeline(phases []view.Phase, columns int) term.Table {
 	if len(phases) == 0 {
@@ -58,11 +31,11 @@ func timeline(phases []view.Phase, columns int) term.Table {
 	axis := min(max(columns-phaseColumn, leastAxis), widestAxis)
 	from, to := phases[0].From, phases[len(phases)-1].To
 	t := term.Table{Header: []string{"PHASE", "TOOK", axisText(from, to, axis)}}
-	lanes := lanesOf(phases)
+	lanes := told.Lanes(phases)
 	if left := len(lanes) - shownLanes; left > 0 {
 		t.Foot = append(t.Foot, fmt.Sprintf("and %s of earlier attempts: -o json has all", told.Plural(left, "phase")))
-		lanes = slices.DeleteFunc(lanes, func(l lane) bool {
-			earlier := left > 0 && l.phases[0].Attempt > 0
+		lanes = slices.DeleteFunc(lanes, func(l told.Lane) bool {
+			earlier := left > 0 && l.Phases[0].Attempt > 0
 			if earlier {
 				left--
 			}
@@ -71,12 +44,12 @@ func timeline(phases []view.Phase, columns int) term.Table {
 	}
 	for i := range lanes {
 		bar := []rune(strings.Repeat(" ", axis))
-		for _, p := range lanes[i].phases {
+		for _, p := range lanes[i].Phases {
 			for n, end := marks(p.From.Sub(from), p.To.Sub(from), to.Sub(from), axis); n < end; n++ {
 				bar[n] = '█'
 			}
 		}
-		t.Add(term.Plain(term.Cut(lanes[i].name, phaseName)), term.Plain(told.Span(lanes[i].took())), term.Tinted(strings.TrimRight(string(bar), " "), told.StateCell(phaseState(lanes[i].phases[0].Name)).Colour))
+		t.Add(term.Plain(term.Cut(lanes[i].Name, phaseName)), term.Plain(told.Span(lanes[i].Took())), term.Tinted(strings.TrimRight(string(bar), " "), told.StateCell(told.PhaseState(lanes[i].Phases[0].Name)).Colour))
 	}
 	return t
 }
@@ -108,18 +81,6 @@ func axisText(from, to time.Time, axis int) string {
 	return begin + strings.Repeat(" ", max(axis-len(begin)-len(end), 1)) + end
 }
 
-// phaseState is the state whose colour a phase has.
-func phaseState(name string) task.State {
-	switch name {
-	case task.PhaseRun:
-		return task.Running
-	case task.PhaseStop:
-		return task.Cancelling
-	}
-	s, _ := task.ParseState(name) // a setup is none
-	return s
-}
-
 // timelines are the forms in which phases are drawn.
 var timelines = map[string]func(string, []picture.Span) string{"mermaid": picture.Gantt, "svg": picture.Timeline}
 
@@ -127,7 +88,7 @@ var timelines = map[string]func(string, []picture.Span) string{"mermaid": pictur
 func spansOf(phases []view.Phase) []picture.Span {
 	spans := make([]picture.Span, len(phases))
 	for i, p := range phases {
-		spans[i] = picture.Span{Name: told.Phase(&p), From: p.From, To: p.To, Colour: picture.Colour(phaseState(p.Name))}
+		spans[i] = picture.Span{Name: told.Phase(&p), From: p.From, To: p.To, Colour: picture.Colour(told.PhaseState(p.Name))}
 	}
 	return spans
 }

@@ -14,10 +14,10 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
-	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
+	"millrace/query"
 	"millrace/task"
 	"millrace/view"
 )
@@ -59,7 +59,7 @@ func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 		}
 		return view.Moment{Seq: seq}, nil
 	}
-	if m.At, err = typed.Past(strings.TrimPrefix(text, "-"), now); err != nil {
+	if m.At, err = query.Past(strings.TrimPrefix(text, "-"), now); err != nil {
 		return m, fmt.Errorf("--at: %w, or a sequence of the log: 1048211", err)
 	}
 	return m, nil

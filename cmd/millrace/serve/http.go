@@ -8,6 +8,7 @@ import (
 
 	"millrace/api"
 	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/pages"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
@@ -51,6 +52,7 @@ func (p *parts) serveHTTP(service *api.Service) {
 	}
 	service.Desk = api.NewDesk(service)
 	p.http.Desk = service.Desk
+	p.http.Pages = pages.New(p.http).Serve
 	p.start(p.http.Run)
 }
 
@@ -64,7 +66,7 @@ func (a *Commands) sayHTTP(p *parts, data string, link bool) (remove func(), err
 	if err := local.WriteSecret(path, []byte(p.http.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	fmt.Fprintf(a.Errs, "The HTTP API is at %s; programs send the token in %s.\n", p.http.URL(), filepath.Join(data, "http.token"))
+	fmt.Fprintf(a.Errs, "The pages and the HTTP API are at %s; programs send the token in %s.\n", p.http.URL(), filepath.Join(data, "http.token"))
 	if link {
 		fmt.Fprintf(a.Errs, "This link lets a browser in, once: %s\n", p.http.Link())
 	}

@@ -18,6 +18,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task"
 )
 
@@ -240,7 +241,7 @@ func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 	if f.at == "" {
 		return at, nil
 	}
-	if at, err = typed.Future(f.at, now); err != nil {
+	if at, err = query.Future(f.at, now); err != nil {
 		err = fmt.Errorf("--at: %w", err)
 	}
 	return at, err

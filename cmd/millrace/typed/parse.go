@@ -14,33 +14,11 @@ import (
 
 	"github.com/joho/godotenv"
 
+	"millrace/query"
 	"millrace/task"
 )
 
-// ParseSpan reads a duration in which days and weeks are units, too: 90s, 2h30m, 7d, 1w.
-func ParseSpan(s string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if head, ok := strings.CutSuffix(s, unit); ok {
-			n, err := strconv.ParseFloat(head, 64)
-			if err != nil || !(n >= 0 && n < 36500) {
-				break
-			}
-			return time.Duration(n * float64(length)), nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if positive, minus := strings.CutPrefix(s, "-"); minus {
-		if _, err := ParseSpan(positive); err == nil && !strings.HasPrefix(positive, "-") {
-			return 0, fmt.Errorf("%q is negative: want 0 or more, such as %s", s, positive)
-		}
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
-	}
-	return d, nil
-}
-
-// Span is a flag that parseSpan reads; set tells whether it was given.
+// Span is a flag that [query.Span] reads; set tells whether it was given.
 type Span struct {
 	D     time.Duration
 	Given bool
@@ -54,7 +32,7 @@ func (f *Span) String() string {
 }
 func (f *Span) Type() string { return "duration" }
 func (f *Span) Set(s string) (err error) {
-	f.D, err = ParseSpan(s)
+	f.D, err = query.Span(s)
 	f.Given = err == nil
 	return err
 }
@@ -66,45 +44,6 @@ func (f *Span) Wanted() *task.Duration {
 	}
 	d := task.Duration(f.D)
 	return &d
-}
-
-// dayForms are the absolute times that are read, in the local zone where they name none.
-var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
-
-// Absolute reads a time that stands for itself; what lacks a date or a zone has those of now.
-func Absolute(s string, now time.Time) (time.Time, error) {
-	for _, form := range dayForms {
-		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	for _, form := range []string{"15:04", time.TimeOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
-}
-
-// Past reads a time that has been: so long ago (2h, 7d), or absolute.
-func Past(s string, now time.Time) (time.Time, error) {
-	if d, err := ParseSpan(s); err == nil {
-		return now.Add(-d), nil
-	}
-	t, err := Absolute(s, now)
-	if err != nil {
-		return t, fmt.Errorf("%w, or so long ago: 2h, 7d", err)
-	}
-	return t, nil
-}
-
-// Future reads a time to come. A time of day that has passed is tomorrow's.
-func Future(s string, now time.Time) (time.Time, error) {
-	t, err := Absolute(s, now)
-	if err == nil && !t.After(now) && strings.Contains(s, ":") && len(s) <= len("15:04:05") {
-		t = time.Date(t.Year(), t.Month(), t.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
-	}
-	return t, err
 }
 
 // Pairs reads k=v, of which a later one wins.
@@ -208,38 +147,13 @@ func Weights(list []string) (queues []string, weights map[string]int, err error)
 	return queues, weights, nil
 }
 
-// States reads states, also several with commas; "active" stands for all
-// that are not terminal and "ended" for all that are.
+// States reads states of --state.
 func States(list []string) ([]task.State, error) {
-	var states []task.State
-	for _, item := range list {
-		for name := range strings.SplitSeq(item, ",") {
-			switch name = strings.TrimSpace(name); name {
-			case "active", "ended":
-				for _, s := range task.States() {
-					if s.Terminal() == (name == "ended") {
-						states = append(states, s)
-					}
-				}
-			default:
-				s, err := task.ParseState(name)
-				if err != nil {
-					return nil, fmt.Errorf("--state: no state is called %q; there are %s, and active and ended for several", name, StateNames())
-				}
-				states = append(states, s)
-			}
-		}
+	states, err := query.States(list)
+	if err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
 	}
 	return states, nil
-}
-
-// StateNames lists all states.
-func StateNames() string {
-	var names []string
-	for _, s := range task.States() {
-		names = append(names, s.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 // ParseRate reads a number of starts, and the time for that after a /.

@@ -1,0 +1,79 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/httpapi"
+	"millrace/jet"
+)
+
+// seenWithin is how long an action waits for lists to show what it has done.
+const seenWithin = 2 * time.Second
+
+// act has a verb of the service done, as a button asks for it: the fields of its form are those of the request. Then it leads back to the
+// page of the button, or to the task that was made.
+func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	verb := jet.Verb(r.PathValue("verb"))
+	if verb.Access() == "" || verb.Access() == jet.Reading {
+		s.refuse(w, r, c, api.ErrNothing)
+		return
+	}
+	if !c.Role.May(verb) {
+		s.refuse(w, r, c, api.ErrRole)
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read: %w", client.ErrInvalid, err))
+		return
+	}
+	back := r.PostForm.Get("back")
+	r.PostForm.Del("back")
+	request, err := httpapi.Form(verb, r.PostForm)
+	if err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	var made struct{ ID string }
+	var answer json.RawMessage
+	if err := s.server.Desk.Ask(r.Context(), c.Name, verb, request, &answer); err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	s.settle(r.Context())
+	if verb.Access() == jet.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
+		back = "/tasks/" + made.ID
+	}
+	seeOther(w, r, back)
+}
+
+// settle waits until lists show what is in the log by now, for a while.
+func (s *Site) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, seenWithin)
+	defer cancel()
+	last, err := s.server.Desk.Last(ctx)
+	for err == nil && s.server.Desk.Reached() < last {
+		err = s.server.Desk.News(ctx, s.server.Desk.Reached())
+	}
+}
+
+// seeOther leads on to a page. A path that is none of the pages' leads to the first one.
+func seeOther(w http.ResponseWriter, r *http.Request, to string) {
+	is, err := url.Parse(to)
+	if err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
+		is = &url.URL{Path: "/"}
+	}
+	at := base(r.URL.EscapedPath()) + strings.TrimPrefix(is.EscapedPath(), "/")
+	if is.RawQuery != "" {
+		at += "?" + is.RawQuery
+	}
+	w.Header().Set("Location", at)
+	w.WriteHeader(http.StatusSeeOther)
+}

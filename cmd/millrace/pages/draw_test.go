@@ -1,0 +1,168 @@
+package pages
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/view"
+)
+
+func TestPen(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                 "",
+		"a < b":                            "a &lt; b",
+		"\x1b[31mred\x1b[0m plain":         `<span class="sgr-1">red</span> plain`,
+		"\x1b[1;4;92mgood\x1b[22m\x1b[24m": `<span class="sgr-b sgr-u sgr-2">good</span>`,
+		"\x1b[41m<b>\x1b[m":                `<span class="sgr-bg-1">&lt;b&gt;</span>`,
+		"\x1b[38;5;200mx\x1b[38;2;1;2;3my": "xy",
+		"\x1b[2J\x1b[Hclean\x1b[K":         "clean",
+		"\x1b]8;;http://evil\x1b\\link":    "link",
+		"\x1b]0;title\atext":               "text",
+		"\x1b[31":                          "",
+		"end\x1b":                          "end",
+	} {
+		var p pen
+		if got := string(p.draw(text)); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	var p pen
+	p.draw("\x1b[33mbegun")
+	if got := string(p.draw("on")); got != `<span class="sgr-3">on</span>` {
+		t.Errorf("a colour does not go on in the next line: %s", got)
+	}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	columns, rows := tableOf([]json.RawMessage{[]byte(`{"b":1,"a":"x"}`), []byte(`{"c":[1],"a":null}`), []byte(`"plain"`), []byte(`7`)})
+	if want := []string{"b", "a", "c", ""}; !reflect.DeepEqual(columns, want) {
+		t.Errorf("the columns are %q, want %q", columns, want)
+	}
+	want := [][]string{{"1", "x", "", ""}, {"", "null", "[1]", ""}, {"", "", "", "plain"}, {"", "", "", "7"}}
+	for i := range want {
+		if i < len(rows) && want[i][1] == "null" && rows[i][1] == "" {
+			want[i][1] = "" // nothing, however it is said
+		}
+	}
+	if !reflect.DeepEqual(rows, want) {
+		t.Errorf("the rows are %q, want %q", rows, want)
+	}
+}
+
+func TestLinkIsRelative(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from  string
+		parts []string
+		want  string
+	}{
+		{"/", nil, "./"},
+		{"/", []string{"tasks"}, "./tasks"},
+		{"/tasks", []string{"tasks", "a/b"}, "./tasks/a%2Fb"},
+		{"/tasks/a", nil, "../"},
+		{"/tasks/a%2Fb/compare", []string{"tasks", "?#"}, "../../tasks/%3F%23"},
+	} {
+		if got := link(c.from, c.parts, nil); got != c.want {
+			t.Errorf("from %s to %q it is %s, want %s", c.from, c.parts, got, c.want)
+		}
+	}
+}
+
+// An action leads back to a page, never away.
+func TestSeeOther(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]string{
+		"/tasks?q=a%3Ab": "../tasks?q=a%3Ab", "/": "../", "": "../", "tasks": "../", "//evil.example/": "../", "https://evil.example/": "../", `/\evil.example`: "../", "/../x": "../",
+		"/tasks/a%2Fb": "../tasks/a%2Fb",
+	} {
+		w := httptest.NewRecorder()
+		seeOther(w, httptest.NewRequestWithContext(t.Context(), "POST", "/do/task.cancel", nil), to)
+		if got := w.Header().Get("Location"); got != want || w.Code != 303 {
+			t.Errorf("%q leads to %q (%d), want %q", to, got, w.Code, want)
+		}
+	}
+}
+
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"plain\n\tütext": "plain\n\tütext", "a\x00b\rc\x1bd\x7f": "a·b·c·d·", "a\u202eb\u2066c\ufeff": "a·b·c·", "\xff": "·", "\u2028": "·", "\u0085": "·"} {
+		if got := string(visible([]byte(text))); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Bars lie on one axis, and even the shortest can be seen.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	var d taskData
+	d.timeline([]view.Phase{{Name: "pending", From: at(0), To: at(50)}, {Name: task.PhaseRun, Attempt: 1, Node: "w", From: at(50), To: at(100)}, {Name: "pending", From: at(100), To: at(100)}})
+	if len(d.Lanes) != 2 || len(d.Lanes[0].Bars) != 2 || d.Lanes[1].Bars[0] != (bar{X: 500, Width: 500, Title: "run 1 on w: 50.0s"}) && d.Lanes[1].Bars[0].X != 500 {
+		t.Errorf("the lanes are %+v", d.Lanes)
+	}
+	for _, l := range d.Lanes {
+		for _, b := range l.Bars {
+			if b.Width < 2 || b.X+b.Width > 1000 {
+				t.Errorf("%s has a bar at %v of %v", l.Name, b.X, b.Width)
+			}
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := count(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+// What others have made is what the manifest says, and nothing else is there.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	text, err := files.ReadFile("foreign/manifest.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{"manifest.txt": true}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		if len(fields) != 6 {
+			t.Fatalf("%q has not six fields", lines.Text())
+		}
+		listed[fields[0]] = true
+		body, err := files.ReadFile("foreign/" + fields[0])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != fields[5] {
+			t.Errorf("%s has the digest %x, want %s", fields[0], sum, fields[5])
+		}
+	}
+	entries, err := files.ReadDir("foreign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !listed[e.Name()] {
+			t.Errorf("%s is not in the manifest", e.Name())
+		}
+	}
+}

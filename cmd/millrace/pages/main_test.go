@@ -1,0 +1,198 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/httpapi"
+	"millrace/internal/testkit"
+	"millrace/jet"
+	"millrace/jet/embed"
+	"millrace/projections"
+	"millrace/task"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.InMemory(m).Run()) }
+
+// patience is how long something may take; only a failure takes so long.
+const patience = time.Minute
+
+// place is a site with a log behind it, on which tasks of all kinds are.
+type place struct {
+	*testing.T
+	*Site
+	store  *jet.Store
+	client *client.Client
+
+	mu     sync.Mutex
+	caller *httpapi.Caller // guarded by mu; nil for one whom the server does not know
+}
+
+func open(t *testing.T) *place {
+	t.Helper()
+	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	nc, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err := jet.Open(t.Context(), nc, jet.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := httpapi.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c := client.New(store, "")
+	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: task.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
+	s.Log = slog.New(slog.DiscardHandler)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- (&projections.Projector{Log: store, Store: model}).Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, model.Close()); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return &place{T: t, Site: New(s), store: store, client: c, caller: &httpapi.Caller{Name: "ada", Role: jet.RoleOperator}}
+}
+
+// as lets requests come of somebody with a role; "" is one whom the server does not know.
+func (p *place) as(role jet.Role) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.caller = nil; role != "" {
+		p.caller = &httpapi.Caller{Name: "ada", Role: role}
+	}
+}
+
+// ServeHTTP answers as the server does that lets callers in.
+func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.Serve(w, r, func() (httpapi.Caller, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.caller == nil {
+			return httpapi.Caller{}, api.ErrWho
+		}
+		return *p.caller, nil
+	})
+}
+
+// get asks for a page, which must come with a status.
+func (p *place) get(status int, path string) (string, http.Header) {
+	p.Helper()
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequestWithContext(p.Context(), http.MethodGet, path, nil))
+	if w.Code != status {
+		p.Fatalf("%s is answered with %d, want %d: %s", path, w.Code, status, w.Body)
+	}
+	return w.Body.String(), w.Header()
+}
+
+// press sends a form.
+func (p *place) press(status int, path string, fields ...string) (string, http.Header) {
+	p.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	r := httptest.NewRequestWithContext(p.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	if w.Code != status {
+		p.Fatalf("%s is answered with %d, want %d: %s", path, w.Code, status, w.Body)
+	}
+	return w.Body.String(), w.Header()
+}
+
+// submit makes a task, and waits until lists show it.
+func (p *place) submit(s task.Submission) task.ID {
+	p.Helper()
+	r, err := p.client.Submit(p.Context(), s)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.seen()
+	return r.ID
+}
+
+// seen waits until lists show what is in the log.
+func (p *place) seen() {
+	p.Helper()
+	last, err := p.store.Last(p.Context())
+	for err == nil && p.server.Desk.Reached() < last {
+		err = p.server.Desk.News(p.Context(), p.server.Desk.Reached())
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// element is one of a page.
+type element struct {
+	name string
+	attr map[string]string
+}
+
+// elements reads a page as a browser does.
+func elements(t *testing.T, page string) (all []element) {
+	t.Helper()
+	z := html.NewTokenizer(strings.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			if !errors.Is(z.Err(), io.EOF) {
+				t.Fatal(z.Err())
+			}
+			return all
+		case html.StartTagToken, html.SelfClosingTagToken:
+			token := z.Token()
+			e := element{token.Data, map[string]string{}}
+			for _, a := range token.Attr {
+				e.attr[a.Key] = a.Val
+			}
+			all = append(all, e)
+		}
+	}
+}
+
+// links are where a page leads to, and what it loads.
+func links(t *testing.T, page string) (all []string) {
+	for _, e := range elements(t, page) {
+		for _, name := range []string{"href", "src", "action", "data-follow"} {
+			if to, ok := e.attr[name]; ok && !strings.HasPrefix(to, "#") && !slices.Contains(all, to) {
+				all = append(all, to)
+			}
+		}
+	}
+	return all
+}

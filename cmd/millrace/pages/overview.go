@@ -1,0 +1,170 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"millrace/client"
+	"millrace/jet"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/output"
+	"millrace/task/schedule"
+	"millrace/view"
+)
+
+var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb: jet.TaskList, show: showOverview}
+
+// Bounds of what the overview shows of each.
+const (
+	shownRunning = 20
+	shownFailed  = 8
+	shownNext    = 8
+)
+
+type overviewData struct {
+	Counts  countsPanel
+	Running runningPanel
+	Failed  tasksPanel
+	Nodes   nodesPanel
+	Next    nextPanel
+}
+
+type countsPanel struct {
+	panel
+	States []stateCount
+	All    int
+}
+
+// stateCount is how many tasks are in a state.
+type stateCount struct {
+	State task.State
+	N     int
+}
+
+type runningPanel struct {
+	panel
+	Rows []runningRow
+	More bool
+}
+
+// runningRow is a task that runs, with how far it is and who must act next.
+type runningRow struct {
+	task.Task
+	Live    *output.Live
+	Whole   *client.Whole
+	Suspect *node.Doubt
+	Duty    task.Duty
+	Overdue bool
+}
+
+type tasksPanel struct {
+	panel
+	Tasks []task.Task
+}
+
+// nodesPanel has nodes that are not ready, or not heard of.
+type nodesPanel struct {
+	panel
+	All     int
+	Trouble []client.NodeView
+}
+
+type nextPanel struct {
+	panel
+	Fires []fire
+}
+
+// fire is a tick to come.
+type fire struct {
+	Schedule string
+	At       time.Time
+}
+
+func showOverview(ctx context.Context, l *look) (any, error) {
+	d := &overviewData{}
+	d.Counts.fail(d.Counts.find(ctx, l))
+	d.Running.fail(d.Running.find(ctx, l))
+	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: shownFailed}})
+	d.Failed.Tasks = failed.Tasks
+	d.Failed.fail(err)
+	d.Nodes.fail(d.Nodes.find(ctx, l))
+	d.Next.fail(d.Next.find(ctx, l))
+	return d, nil
+}
+
+func (p *countsPanel) find(ctx context.Context, l *look) error {
+	counts, err := l.Count(ctx, view.Query{Kind: view.Tasks})
+	states := counts.States()
+	for _, s := range task.States() {
+		p.States = append(p.States, stateCount{s, states[s]})
+	}
+	p.All = counts.All()
+	return err
+}
+
+func (p *runningPanel) find(ctx context.Context, l *look) error {
+	page, err := l.tasks(ctx, client.ListRequest{States: []task.State{task.Running, task.Cancelling}, Limit: shownRunning, Progress: true})
+	if err != nil {
+		return err
+	}
+	p.More = page.Next != ""
+	for i := range page.Tasks {
+		t := page.Tasks[i]
+		row := runningRow{Task: t, Live: page.Live[t.ID], Whole: page.Wholes[t.ID], Suspect: page.Suspects[t.ID]}
+		if row.Duty, err = view.Owed(ctx, l.View, &t, l.Rules); err != nil {
+			return err
+		}
+		row.Overdue = row.Duty.Overdue(l.Now)
+		p.Rows = append(p.Rows, row)
+	}
+	slices.SortStableFunc(p.Rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })
+	return nil
+}
+
+func overdueFirst(r *runningRow) int {
+	if r.Overdue || r.Suspect != nil {
+		return 0
+	}
+	return 1
+}
+
+// tasks is a page of tasks, in the present with what only that knows.
+func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.ListPage, err error) {
+	if err := r.Read(l.Now); err != nil {
+		return page, err
+	}
+	if !l.Past {
+		return page, l.ask(ctx, jet.TaskList, r, &page)
+	}
+	return client.PageOf(ctx, l.View, client.FilterOf(&r), r.Counts)
+}
+
+func (p *nodesPanel) find(ctx context.Context, l *look) error {
+	page, err := client.NodesOf(ctx, l.View, l.Now, l.Rules.Node)
+	p.All = len(page.Nodes)
+	for _, n := range page.Nodes {
+		if n.State != node.Ready && n.State != node.Retired || n.Silent {
+			p.Trouble = append(p.Trouble, n)
+		}
+	}
+	return err
+}
+
+func (p *nextPanel) find(ctx context.Context, l *look) error {
+	stored, err := client.SchedulesOf(ctx, l.View)
+	for i := range stored {
+		row := client.NewScheduleRow(stored[i], nil, l.Now, nil, l.Now)
+		if row.Next != nil {
+			p.Fires = append(p.Fires, fire{stored[i].Name, fireTime(row.Next)})
+		}
+	}
+	slices.SortFunc(p.Fires, func(a, b fire) int { return a.At.Compare(b.At) })
+	p.Fires = p.Fires[:min(len(p.Fires), shownNext)]
+	return err
+}
+
+// fireTime is when something comes of a tick.
+func fireTime(t *schedule.Tick) time.Time { return t.Due }

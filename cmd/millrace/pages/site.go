@@ -1,0 +1,177 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/httpapi"
+	"millrace/jet"
+)
+
+// Site answers browsers. Create it with [New].
+type Site struct {
+	server *httpapi.Server
+	mux    *http.ServeMux
+	shapes map[string]*shape // by the names of pages
+	assets *assets
+}
+
+// page is one page.
+type page struct {
+	// name is that of its templates, and what makes its path if that is "".
+	name string
+	// path is a pattern of [http.ServeMux], without the method.
+	path string
+	// entry is what it is called in the navigation; "" if it is not there.
+	entry string
+	// verb is what who wants to see it must be allowed to ask for.
+	verb jet.Verb
+	// show finds out what is on it. It is the Data of its templates.
+	show func(ctx context.Context, l *look) (any, error)
+}
+
+// pages are all of them, in the order of the navigation.
+var pages = []page{overviewPage, tasksPage, taskPage, comparePage}
+
+// New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
+func New(server *httpapi.Server) *Site {
+	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets()}
+	s.shapes = shapes(pages)
+	for i := range pages {
+		p := &pages[i]
+		s.mux.HandleFunc("GET "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
+	}
+	s.mux.HandleFunc("POST /do/{verb}", s.known(s.act))
+	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
+	s.mux.HandleFunc("GET /assets/{digest}/{name}", s.assets.serve)
+	return s
+}
+
+// policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+type callerKey struct{}
+
+// Serve answers a request that is for a page. Who tells who asks.
+func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi.Caller, error)) {
+	w.Header().Set("Content-Security-Policy", policy)
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		err := api.ErrNothing
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			err = api.ErrMethod
+		}
+		if _, stranger := who(); stranger != nil { // who is not let in does not hear what there is
+			err = stranger
+		}
+		s.refuse(w, r, httpapi.Caller{}, err)
+		return
+	}
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+}
+
+// known is a handler for those whom the server knows.
+func (s *Site) known(handle func(w http.ResponseWriter, r *http.Request, c httpapi.Caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // Serve has put it there
+		c, err := who()
+		if err != nil {
+			s.refuse(w, r, c, err)
+			return
+		}
+		handle(w, r, c)
+	}
+}
+
+// show answers with a page, or sends its parts whenever they change.
+func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p *page) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	switch {
+	case err != nil:
+		s.refuse(w, r, c, fmt.Errorf("%w: %w", client.ErrInvalid, err))
+	case !c.Role.May(p.verb):
+		s.refuse(w, r, c, api.ErrRole)
+	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
+		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
+			err = s.look(ctx, r, c, p, query, func(l *look) error {
+				l.Live = true
+				parts, err = s.shapes[p.name].parts(l)
+				return err
+			})
+			return parts, err
+		})
+	default:
+		var body []byte
+		err := s.look(r.Context(), r, c, p, query, func(l *look) (err error) {
+			body, err = s.shapes[p.name].whole(l)
+			return err
+		})
+		var to elsewhere
+		switch {
+		case errors.As(err, &to):
+			seeOther(w, r, string(to))
+			return
+		case err != nil:
+			s.refuse(w, r, c, err)
+			return
+		}
+		s.server.Send(w, r, "text/html; charset=utf-8", body)
+	}
+}
+
+// elsewhere is the path of the page that is meant.
+type elsewhere string
+
+func (e elsewhere) Error() string { return "see " + string(e) }
+
+// look finds out what is on a page, and has it drawn.
+func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *page, query url.Values, draw func(*look) error) error {
+	l := s.newLook(r, c, p, query)
+	return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *api.Sight) (err error) {
+		l.Sight = sight
+		if l.Data, err = p.show(ctx, l); err != nil {
+			return err
+		}
+		return draw(l)
+	})
+}
+
+// refuse says on a page what is wrong, and what to do next.
+func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, err error) {
+	problem := api.ProblemOf(err)
+	if problem.Status == http.StatusInternalServerError {
+		s.server.Log.Warn("a page has failed", "path", r.URL.Path, "error", err)
+	}
+	query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+	l := s.newLook(r, c, &page{name: "error"}, query)
+	l.Title, l.Data, l.Sight = problem.Title, wrongData{&problem, problem.Status == http.StatusUnauthorized}, &api.Sight{}
+	body, err := s.shapes["error"].whole(l)
+	if err != nil {
+		body = []byte(problem.Title)
+	}
+	if problem.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(problem.Status)
+	_, _ = w.Write(body) // nobody may be there to read it
+}
+
+// wrongData is what is on the page of a refused request.
+type wrongData struct {
+	*api.Problem
+	// Stranger is whether the server does not know who asks.
+	Stranger bool
+}
+
+// jsonString is a text as JSON.
+func jsonString(text []byte) ([]byte, error) { return json.Marshal(string(text)) }

@@ -1,0 +1,360 @@
+package pages
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/output"
+)
+
+// command is a task that nobody runs here.
+func command(argv ...string) task.Submission {
+	return task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: argv}}}
+}
+
+// paths are pages of all kinds, with a task.
+func paths(id task.ID) []string {
+	of := "/tasks/" + string(id)
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing"}
+}
+
+// hostile are texts that mean something to one who is not careful.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "{{.Data}}", "javascript:alert(1)",
+	"a\x1b[31mred\x1b]8;;http://evil.example\aon", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", "nul\x00", `hx-get="/x" hx-on:click="x"`, "</title></textarea></template>",
+	strings.Repeat("w", 5000), "a/b?c#d%2fe", "\u2028line",
+}
+
+// Whatever the texts of others say, a page has no elements and attributes but its own, shows no control characters, and takes
+// nothing from elsewhere.
+func TestPagesEscape(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	var id task.ID
+	for i, text := range hostile {
+		s := command("echo", strings.ReplaceAll(text, "\x00", ""))
+		s.Labels = map[string]string{"k" + strconv.Itoa(i): text[:min(len(text), 60)]}
+		param, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Params = map[string]json.RawMessage{"p": param}
+		id = p.submit(s)
+		if err := p.store.Print(p.Context(), output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: 1, Stream: output.Stdout, Text: text, At: time.Now()}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.client.Cancel(p.Context(), id, text[:min(len(text), 200)]); err != nil {
+			t.Fatal(err)
+		}
+		p.seen()
+		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text)) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			p.harmless(fmt.Sprintf("%s of %.20q", path, text), w.Body.String())
+		}
+	}
+}
+
+// harmless holds a page against what it may have.
+func (p *place) harmless(what, page string) {
+	p.Helper()
+	for _, e := range elements(p.T, page) {
+		if slices.Contains([]string{"img", "iframe", "style", "object", "embed", "base"}, e.name) || e.name == "script" && e.attr["src"] == "" {
+			p.Errorf("%s has an element %s: %v", what, e.name, e.attr)
+		}
+		for name := range e.attr {
+			if strings.HasPrefix(name, "on") || name == "style" || strings.HasPrefix(name, "hx-") && name != "hx-ignore" {
+				p.Errorf("%s has an attribute %s", what, name)
+			}
+		}
+	}
+	for _, to := range links(p.T, page) {
+		if !strings.HasPrefix(to, "./") && !strings.HasPrefix(to, "../") {
+			p.Errorf("%s leads to %.60s", what, to)
+		}
+	}
+	for _, r := range page {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == '\u2028' {
+			p.Errorf("%s shows %U", what, r)
+			return
+		}
+	}
+}
+
+// What a browser may do with a page is said on all of them, on those of refused requests as well.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	for _, path := range append(paths(id), "/assets/0/none.js", "/tasks/none") {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		csp := w.Header().Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'"} {
+			if !strings.Contains(csp, want) || strings.Contains(csp, "unsafe") {
+				t.Errorf("%s may do %q, want %s", path, csp, want)
+			}
+		}
+		if kind := w.Header().Get("Content-Type"); w.Code < 400 && kind != "text/html; charset=utf-8" {
+			t.Errorf("%s is %s", path, kind)
+		}
+	}
+	for name := range *p.assets {
+		_, h := p.get(200, "/"+p.assets.path(name))
+		if !strings.Contains(h.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s is kept as %q", name, h.Get("Cache-Control"))
+		}
+	}
+}
+
+// Every link of every page leads somewhere, also where a proxy has put something before the paths.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	const prefix = "/a/b"
+	proxied := http.StripPrefix(prefix, p)
+	seen := map[string]bool{}
+	for _, path := range paths(id) {
+		page, _ := p.get(map[bool]int{true: 404, false: 200}[path == "/nothing"], path)
+		from, err := url.Parse("http://site" + prefix + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range links(t, page) {
+			at, err := from.Parse(to)
+			if err != nil || !strings.HasPrefix(at.Path, prefix+"/") {
+				t.Errorf("%s leads to %s, out of the pages (%v)", path, to, err)
+				continue
+			}
+			if seen[at.RequestURI()] || strings.Contains(at.Path, "/do/") {
+				continue
+			}
+			seen[at.RequestURI()] = true
+			w := httptest.NewRecorder()
+			proxied.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, at.RequestURI(), nil))
+			if w.Code != 200 && !strings.Contains(at.RawQuery, "at=") {
+				t.Errorf("%s leads to %s: %d", path, to, w.Code)
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d links were followed", len(seen))
+	}
+}
+
+// A page can be read without a script: what the log knows stands in it.
+func TestReadable(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	page, _ := p.get(200, "/tasks")
+	if !strings.Contains(page, "There are no tasks yet") {
+		t.Error("an empty list does not say what to do")
+	}
+	s := command("echo", "hello")
+	s.Labels = map[string]string{"env": "prod"}
+	id := p.submit(s)
+	for path, want := range map[string][]string{
+		"/":                              {"<b>1</b>", "pending", "There are no nodes yet"},
+		"/tasks":                         {id.Short(), "echo hello", "pending"},
+		"/tasks?q=label%3Aenv%3Dprod":    {id.Short()},
+		"/tasks?q=echo+state%3Aerror":    {"Nothing matches", "state:error"},
+		"/tasks?q=sate%3Aerror":          {"do you mean state?"},
+		"/tasks/" + string(id):           {string(id), "must act", "env=prod", "task.submitted", "has printed nothing"},
+		"/tasks/" + string(id) + "?at=1": {"This is how it was at #1", "Return to live"},
+	} {
+		page, _ := p.get(200, path)
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s does not say %q", path, text)
+			}
+		}
+	}
+	_, h := p.get(303, "/tasks?q="+strings.ToLower(string(id)))
+	if to := h.Get("Location"); to != "./tasks/"+string(id) {
+		t.Errorf("an id leads to %s", to)
+	}
+	for path, status := range map[string]int{"/tasks/none": 400, "/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV": 404, "/tasks?at=never": 400, "/?at=100000": 400, "/tasks?cursor=x": 200} {
+		page, _ := p.get(status, path)
+		if !strings.Contains(page, "Next: ") {
+			t.Errorf("%s does not say what to do next: %s", path, page)
+		}
+	}
+}
+
+// The past has no buttons, and is as it was.
+func TestThen(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	birth := p.server.Desk.Reached()
+	if _, err := p.client.Cancel(t.Context(), id, "no more"); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	of := "/tasks/" + string(id)
+	now, _ := p.get(200, of)
+	then, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, birth))
+	if !strings.Contains(now, `action="../do/task.retry"`) || !strings.Contains(now, "no more") {
+		t.Error("a cancelled task cannot be retried, or does not say why it was cancelled")
+	}
+	if strings.Contains(then, `method="post"`) || strings.Contains(then, "no more") || !strings.Contains(then, "s-pending") {
+		t.Error("the past has buttons, or is not as it was")
+	}
+	if end, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, p.server.Desk.Reached())); !strings.Contains(end, "no more") || strings.Contains(end, `method="post"`) {
+		t.Error("the past up to the end is not as the present")
+	}
+}
+
+// Buttons are verbs, under the rights of who presses them.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	of := "/tasks/" + string(id)
+	p.as(jet.RoleViewer)
+	if page, _ := p.get(200, of); strings.Contains(page, `method="post"`) {
+		t.Error("a viewer has buttons")
+	}
+	p.press(403, "/do/task.cancel", "id", string(id))
+	p.as(jet.RoleSubmitter)
+	p.get(403, "/tasks")
+	page, _ := p.get(200, of)
+	if strings.Contains(page, "do/task.cancel") || !strings.Contains(page, "do/task.copy") {
+		t.Error("a submitter has buttons of others, or not his own")
+	}
+	p.press(403, "/do/task.cancel", "id", string(id))
+	p.as("")
+	if page, _ := p.get(401, of); strings.Contains(page, "<nav") || !strings.Contains(page, "millrace dev") {
+		t.Error("who is not known is shown where what is, or not how to get in")
+	}
+	p.get(401, "/nothing")
+	p.press(401, "/do/task.cancel", "id", string(id))
+	p.as(jet.RoleOperator)
+	p.press(404, "/do/task.get", "id", string(id))
+	p.press(404, "/do/none", "id", string(id))
+	p.press(400, "/do/task.cancel", "id", string(id), "more", "x")
+	p.press(405, of)
+	if got, err := p.client.Task(t.Context(), id); err != nil || got.State != task.Pending {
+		t.Fatalf("the task is %s, %v", got.State, err)
+	}
+	_, h := p.press(303, "/do/task.cancel", "id", string(id), "reason", "no more", "back", of+"?x=1")
+	if to := h.Get("Location"); to != "../tasks/"+string(id)+"?x=1" {
+		t.Errorf("it leads back to %s", to)
+	}
+	got, err := p.client.Task(t.Context(), id)
+	if err != nil || got.State != task.Cancelled {
+		t.Errorf("the task is %s, %v", got.State, err)
+	}
+	if page, _ := p.get(200, "/tasks"); !strings.Contains(page, "s-cancelled") {
+		t.Error("the list does not show at once what was done")
+	}
+	if page, _ := p.press(409, "/do/task.signal", "id", string(id)); !strings.Contains(page, "The task has ended") {
+		t.Errorf("a button that came too late says %s", page)
+	}
+	_, h = p.press(303, "/do/task.copy", "id", string(id), "task", `{"params":{"a":1}}`, "back", of)
+	to := h.Get("Location")
+	copied, err := p.client.Task(t.Context(), task.ID(to[strings.LastIndexByte(to, '/')+1:]))
+	if err != nil || copied.RetryOf != id || string(copied.Params) != `{"a":1}` {
+		t.Errorf("%s is %+v, %v", to, copied.Work, err)
+	}
+	p.press(400, "/do/task.copy", "id", string(id), "task", `{`)
+}
+
+// A page that is looked at changes with the log.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	server := httptest.NewServer(p)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/tasks", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	if kind := got.Header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Fatalf("it comes as %s", kind)
+	}
+	lines := bufio.NewScanner(got.Body)
+	lines.Buffer(nil, 1<<20)
+	part := func(name, with string) {
+		t.Helper()
+		event := ""
+		for lines.Scan() {
+			if is, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				event = is
+			}
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok || event != name {
+				continue
+			}
+			var text string
+			if err := json.Unmarshal([]byte(data), &text); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(text, with) {
+				return
+			}
+		}
+		t.Fatalf("no part %s comes with %s: %v", name, with, lines.Err())
+	}
+	part("rows", "s-pending")
+	if _, err := p.client.Cancel(ctx, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	part("rows", "s-cancelled")
+}
+
+// The end of what was printed is on the page, and all of it is to be had.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	for i := range 3 {
+		b := output.Lines{Task: id, Attempt: 1, Epoch: 5}
+		for n := range 300 {
+			b.Lines = append(b.Lines, output.Line{N: i*300 + n + 1, Stream: output.Stdout, At: time.Now(), Text: fmt.Sprintf("line %d <b>", i*300+n+1)})
+		}
+		if err := p.store.Print(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, _ := p.get(200, "/tasks/"+string(id))
+	if !strings.Contains(page, "line 900 &lt;b&gt;") || strings.Contains(page, "line 500 ") || !strings.Contains(page, "The end of it is shown") {
+		t.Error("the page has not the end of the output")
+	}
+	if n := strings.Count(page, `class="line`); n != shownLines {
+		t.Errorf("the page has %d lines, want %d", n, shownLines)
+	}
+	all, h := p.get(200, "/tasks/"+string(id)+"/output")
+	if lines := strings.Split(all, "\n"); len(lines) != 901 || lines[899] != "line 900 <b>" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+		t.Errorf("all of it has %d lines", len(lines))
+	}
+	p.as(jet.RoleSubmitter)
+	p.get(403, "/tasks/"+string(id)+"/output")
+	if page, _ := p.get(200, "/tasks/"+string(id)); strings.Contains(page, "line 900") {
+		t.Error("a submitter reads what was printed")
+	}
+}

@@ -1,0 +1,48 @@
+package told
+
+import (
+	"slices"
+	"time"
+
+	"millrace/task"
+	"millrace/view"
+)
+
+// Lane is a line of a timeline: an attempt's phase, or all that was the same wait.
+type Lane struct {
+	Name   string
+	Phases []view.Phase
+}
+
+// Took is how long its phases took together.
+func (l *Lane) Took() (sum time.Duration) {
+	for _, p := range l.Phases {
+		sum += p.To.Sub(p.From)
+	}
+	return sum
+}
+
+// Lanes gives the phases of a task their lines, in the order in which those begin.
+func Lanes(phases []view.Phase) (lanes []Lane) {
+	for _, p := range phases {
+		name := Phase(&p)
+		i := slices.IndexFunc(lanes, func(l Lane) bool { return l.Name == name })
+		if i < 0 {
+			i, lanes = len(lanes), append(lanes, Lane{Name: name})
+		}
+		lanes[i].Phases = append(lanes[i].Phases, p)
+	}
+	return lanes
+}
+
+// PhaseState is the state whose colour a phase has.
+func PhaseState(name string) task.State {
+	switch name {
+	case task.PhaseRun:
+		return task.Running
+	case task.PhaseStop:
+		return task.Cancelling
+	}
+	s, _ := task.ParseState(name) // a setup is none
+	return s
+}

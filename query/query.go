@@ -1,0 +1,233 @@
+// Package query reads what people type to choose tasks, and the times that they type. The command line, the service and the
+// pages share it.
+package query
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/near"
+	"millrace/task"
+	"millrace/view"
+)
+
+// Tasks are those that somebody has asked for.
+type Tasks struct {
+	view.Filter
+	// Doubted chooses those of whose node nothing may be expected.
+	Doubted bool
+}
+
+// Keys are what a term may begin with, each with an example.
+var Keys = []struct{ Name, Example string }{
+	{"state", "state:error,abnormal"}, {"job", "job:backup"}, {"queue", "queue:crawl"}, {"node", "node:w3"}, {"schedule", "schedule:nightly"},
+	{"label", "label:env=prod"}, {"priority", "priority:8,9"}, {"since", "since:2h"}, {"until", "until:12:00"}, {"is", "is:dead"},
+	{"batch", "batch:01ARZ3NDEKTSV4RRFFQ69G5FAV"}, {"id", "id:9G5FAV"},
+}
+
+// Wrong says which term of a query is no term, and where it begins, counted in bytes.
+type Wrong struct {
+	At   int
+	Term string
+	Err  error
+}
+
+func (w *Wrong) Error() string { return fmt.Sprintf("%q at %d: %v", w.Term, w.At+1, w.Err) }
+func (w *Wrong) Unwrap() error { return w.Err }
+
+// Parse reads a query: terms such as state:error, all of which must hold, and text that must be part of the id, the job, the step, the
+// command or the message. A comma between states or priorities means any of them, quotes keep spaces, and a time is as [Past]
+// has it. The error is a *[Wrong].
+func Parse(text string, now time.Time) (Tasks, error) {
+	var q Tasks
+	var words []string
+	seen := map[string]bool{}
+	for at := 0; at < len(text); {
+		if text[at] == ' ' || text[at] == '\t' || text[at] == '\n' {
+			at++
+			continue
+		}
+		word, quoted, end := next(text, at)
+		key, value, isTerm := strings.Cut(word, ":")
+		fail := func(err error) (Tasks, error) { return Tasks{}, &Wrong{at, text[at:end], err} }
+		switch {
+		case isTerm && !quoted:
+			if seen[key] && key != "label" {
+				return fail(fmt.Errorf("%s is there twice; commas are for several states or priorities", key))
+			}
+			seen[key] = true
+			if err := q.term(key, value, now); err != nil {
+				return fail(err)
+			}
+		default:
+			words = append(words, word)
+		}
+		at = end
+	}
+	q.Text = strings.Join(words, " ")
+	return q, nil
+}
+
+// next is the word that begins at a place, without its quotes, whether it begins with one, and where it ends.
+func next(text string, at int) (word string, quoted bool, end int) {
+	var b strings.Builder
+	quoted = text[at] == '"'
+	in := false
+	for end = at; end < len(text); end++ {
+		switch c := text[end]; {
+		case c == '"':
+			in = !in
+		case !in && (c == ' ' || c == '\t' || c == '\n'):
+			return b.String(), quoted, end
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), quoted, end
+}
+
+// term adds what one term says.
+func (q *Tasks) term(key, value string, now time.Time) (err error) {
+	if value == "" {
+		return errors.New("nothing stands behind the colon")
+	}
+	switch key {
+	case "state":
+		q.States, err = States([]string{value})
+	case "job":
+		q.Job = value
+	case "queue":
+		q.Queue = value
+	case "node":
+		q.Node = value
+	case "schedule":
+		q.Schedule = value
+	case "batch":
+		q.Batch = strings.ToUpper(value)
+	case "label":
+		name, is, ok := strings.Cut(value, "=")
+		if !ok || name == "" {
+			return errors.New("want label:name=value")
+		}
+		if q.Labels == nil {
+			q.Labels = map[string]string{}
+		}
+		q.Labels[name] = is
+	case "priority":
+		err = q.priorities(value)
+	case "since":
+		q.Since, err = Past(value, now)
+	case "until":
+		q.Until, err = Past(value, now)
+	case "id":
+		part, ok := task.Part(value)
+		if q.IDPart = part; !ok {
+			err = fmt.Errorf("want at least %d characters from the beginning or the end of an id", task.MinPart)
+		}
+	case "is":
+		err = q.is(value)
+	default:
+		return unknown(key, keyNames(), "key")
+	}
+	return err
+}
+
+func (q *Tasks) priorities(value string) error {
+	for text := range strings.SplitSeq(value, ",") {
+		p, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is no priority", text)
+		}
+		if err := task.ValidPriority(p); err != nil {
+			return err
+		}
+		q.Priorities = append(q.Priorities, p)
+	}
+	return nil
+}
+
+func (q *Tasks) is(value string) error {
+	switch value {
+	case "dead":
+		q.Dead = true
+	case "suspect":
+		q.Doubted = true
+	case "root":
+		q.Roots = true
+	default:
+		return unknown(value, []string{"dead", "suspect", "root"}, "word for is:")
+	}
+	return nil
+}
+
+func keyNames() []string {
+	names := make([]string, len(Keys))
+	for i, k := range Keys {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// unknown says that a word is none of some others, and which one it may be meant to be.
+func unknown(word string, words []string, what string) error {
+	if is := near.Word(word, words); is != "" {
+		return fmt.Errorf("there is no %s %s; do you mean %s?", what, word, is)
+	}
+	return fmt.Errorf("there is no %s %s; there are %s. Quotes make it text", what, word, strings.Join(words, ", "))
+}
+
+// States reads states, also several with commas; "active" stands for all that are not terminal and "ended" for all that are.
+func States(list []string) ([]task.State, error) {
+	var states []task.State
+	for _, item := range list {
+		for name := range strings.SplitSeq(item, ",") {
+			switch name = strings.TrimSpace(name); name {
+			case "active", "ended":
+				for _, s := range task.States() {
+					if s.Terminal() == (name == "ended") {
+						states = append(states, s)
+					}
+				}
+			default:
+				s, err := task.ParseState(name)
+				if err != nil {
+					return nil, fmt.Errorf("no state is called %q; there are %s, and active and ended for several", name, StateNames())
+				}
+				states = append(states, s)
+			}
+		}
+	}
+	return states, nil
+}
+
+// StateNames lists all states.
+func StateNames() string {
+	var names []string
+	for _, s := range task.States() {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// With is a query with another term of a key, or without one if the value is "".
+func With(text, key, value string) string {
+	var kept []string
+	for at := 0; at < len(text); {
+		if strings.IndexByte(" \t\n", text[at]) >= 0 {
+			at++
+			continue
+		}
+		word, quoted, end := next(text, at)
+		if is, _, term := strings.Cut(word, ":"); quoted || !term || is != key {
+			kept = append(kept, text[at:end])
+		}
+		at = end
+	}
+	if value != "" {
+		kept = append([]string{key + ":" + value}, kept...)
+	}
+	return strings.Join(kept, " ")
+}

@@ -1,0 +1,70 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Span reads a duration in which days and weeks are units, too: 90s, 2h30m, 7d, 1w.
+func Span(s string) (time.Duration, error) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if head, ok := strings.CutSuffix(s, unit); ok {
+			n, err := strconv.ParseFloat(head, 64)
+			if err != nil || !(n >= 0 && n < 36500) {
+				break
+			}
+			return time.Duration(n * float64(length)), nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if positive, minus := strings.CutPrefix(s, "-"); minus {
+		if _, err := Span(positive); err == nil && !strings.HasPrefix(positive, "-") {
+			return 0, fmt.Errorf("%q is negative: want 0 or more, such as %s", s, positive)
+		}
+	}
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is no duration: want a number with a unit, such as 90s, 2h30m or 7d", s)
+	}
+	return d, nil
+}
+
+// dayForms are the absolute times that are read, in the local zone where they name none.
+var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
+
+// Absolute reads a time that stands for itself; what lacks a date or a zone has those of now.
+func Absolute(s string, now time.Time) (time.Time, error) {
+	for _, form := range dayForms {
+		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	for _, form := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.Parse(form, s); err == nil {
+			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
+}
+
+// Past reads a time that has been: so long ago (2h, 7d), or absolute.
+func Past(s string, now time.Time) (time.Time, error) {
+	if d, err := Span(s); err == nil {
+		return now.Add(-d), nil
+	}
+	t, err := Absolute(s, now)
+	if err != nil {
+		return t, fmt.Errorf("%w, or so long ago: 2h, 7d", err)
+	}
+	return t, nil
+}
+
+// Future reads a time to come. A time of day that has passed is tomorrow's.
+func Future(s string, now time.Time) (time.Time, error) {
+	t, err := Absolute(s, now)
+	if err == nil && !t.After(now) && strings.Contains(s, ":") && len(s) <= len("15:04:05") {
+		t = time.Date(t.Year(), t.Month(), t.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
+	}
+	return t, err
+}
