@@ -1,14 +1,11 @@
 package simulation
 
 import (
-	"maps"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"millrace/task"
-	"millrace/verify"
 )
 
 // thrift are the budgets of starts, by key.
@@ -39,7 +36,7 @@ func TestSimulationOfBudgets(t *testing.T) {
 	each(max(min(*historiesFlag, 500)/10, *historiesFlag/50, 1), func(seed uint64) bool {
 		h := play(t, *firstFlag+seed, variant{thrifty: true})
 		h.report(t)
-		for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+		for _, f := range h.whole(t).Findings {
 			t.Errorf("seed %d of budgets: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
 		type day struct {

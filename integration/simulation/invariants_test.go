@@ -45,6 +45,8 @@ var (
 	errOwed = errors.New("owed: nobody does what somebody else should have done")
 	// errEvidence belongs to I-3: what is kept as refused was not accepted as well.
 	errEvidence = errors.New("evidence: what is kept as late was refused")
+	// errVerify is about a whole history, of which each decision is made again.
+	errVerify = errors.New("package verify finds a broken rule")
 )
 
 // promises are those that hold after every step.

@@ -79,6 +79,9 @@ func (s *shrinker) try(leave func(*variant)) bool {
 	v.spared, v.skipped, v.absent = cloned(v.spared), cloned(v.skipped), cloned(v.absent)
 	leave(&v)
 	h := play(s.t, s.least.seed, v)
+	if errors.Is(s.least.failure, errVerify) {
+		h.verify(s.t)
+	}
 	if !sameKind(h.failure, s.least.failure) {
 		return false
 	}
@@ -141,7 +144,7 @@ func sameKind(a, b error) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	for _, promise := range []error{errI2, errI3, errI5, errI7, errI8, errEvidence} {
+	for _, promise := range []error{errI2, errI3, errI5, errI7, errI8, errEvidence, errVerify} {
 		if errors.Is(b, promise) {
 			return errors.Is(a, promise)
 		}

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -36,7 +37,21 @@ func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record)
 	return v.Report(time.Time{})
 }
 
-// What honest programs write verifies clean, whatever befalls them.
+// whole is what package verify says of all of a history.
+func (h *history) whole(t *testing.T) *verify.Report {
+	t.Helper()
+	return verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records)
+}
+
+// verify has package verify judge all of a history, which fails with the first broken rule: so each decision is made again.
+func (h *history) verify(t *testing.T) {
+	t.Helper()
+	for _, f := range h.whole(t).Findings {
+		h.blame(f.Task, fmt.Errorf("%w: %v: node %s, %v: %s", errVerify, f.Rule, f.Node, f.Seqs, f.What))
+	}
+}
+
+// What honest programs write verifies clean in each of its parts, whatever befalls them.
 func TestHistoriesVerify(t *testing.T) {
 	// What is open in the middle of a history may be late: much time passes in
 	// leaps, and some have no scheduler.
@@ -50,9 +65,8 @@ func TestHistoriesVerify(t *testing.T) {
 		seed += *firstFlag
 		h := play(t, seed, variant{})
 		h.report(t)
-		accepted := slices.Sorted(maps.Keys(h.accepted))
 		for name, r := range map[string]*verify.Report{
-			"all of it":        verified(t, h, verify.Config{Settled: true, Acknowledged: accepted}, h.records),
+			"all of it":        h.whole(t),
 			"its beginning":    verified(t, h, verify.Config{Rules: whenever}, h.records[:len(h.records)/2]),
 			"its end":          verified(t, h, verify.Config{From: h.seen/3 + 1}, h.records[h.seen/3:]),
 			"a part of it":     verified(t, h, verify.Config{Rules: whenever, From: h.seen/5 + 1}, h.records[h.seen/5:h.seen*4/5]),
@@ -85,7 +99,7 @@ func TestHistoriesVerify(t *testing.T) {
 func (h *history) rulesFound(t *testing.T) []verify.Rule {
 	t.Helper()
 	var found []verify.Rule
-	for _, f := range verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records).Findings {
+	for _, f := range h.whole(t).Findings {
 		found = append(found, f.Rule)
 	}
 	return found
