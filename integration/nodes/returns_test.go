@@ -44,6 +44,7 @@ func TestWorkerReturns(t *testing.T) {
 	p.MayRepair("what a link held back can claim a task after its node was found offline")
 	p.Server()
 	c := p.Connect()
+	most := within(t)
 	var next atomic.Uint64
 	next.Store(*returnsFrom)
 	var mu sync.Mutex
@@ -51,7 +52,7 @@ func TestWorkerReturns(t *testing.T) {
 	var took []time.Duration         // guarded by mu
 	var all errgroup.Group
 	for i := range ways {
-		s := newShaky(p, c, node.ID(fmt.Sprint("shaky-", i)))
+		s := newShaky(p, c, most, node.ID(fmt.Sprint("shaky-", i)))
 		all.Go(func() error {
 			for seed := next.Add(1) - 1; seed < *returnsFrom+uint64(*returns); seed = next.Add(1) - 1 {
 				ids, waits, err := s.play(seed)
@@ -86,9 +87,10 @@ type shaky struct {
 	id    node.ID
 	link  *proxy.Proxy
 	c     *client.Client
+	most  func() time.Duration // for which a task may wait
 }
 
-func newShaky(p *place.Place, c *client.Client, id node.ID) *shaky {
+func newShaky(p *place.Place, c *client.Client, most func() time.Duration, id node.ID) *shaky {
 	p.Helper()
 	target, err := url.Parse(p.URL)
 	if err != nil {
@@ -135,7 +137,7 @@ func newShaky(p *place.Place, c *client.Client, id node.ID) *shaky {
 	case err := <-gone:
 		p.Fatalf("%s ended with %v", id, err)
 	}
-	return &shaky{place: p, id: id, link: link, c: c}
+	return &shaky{place: p, id: id, link: link, c: c, most: most}
 }
 
 // play has the link drop as the seed says, aims three tasks at the node and returns them
@@ -220,8 +222,8 @@ func (s *shaky) started(id task.ID, back, asked time.Time) (time.Duration, error
 		back = asked
 	}
 	wait := max(records[i].Stored.Sub(back), 0)
-	if wait > startsWithin || done.State != task.Finished || done.Node != string(s.id) {
-		return wait, fmt.Errorf("%s is %s on %s and started after %v, want it on %s after %v at most\n%s", id, done.State, done.Node, wait, s.id, startsWithin, place.Story(records))
+	if wait > s.most() || done.State != task.Finished || done.Node != string(s.id) {
+		return wait, fmt.Errorf("%s is %s on %s and started after %v, want it on %s after %v at most\n%s", id, done.State, done.Node, wait, s.id, s.most(), place.Story(records))
 	}
 	return wait, nil
 }
