@@ -144,7 +144,7 @@ func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 		if handed(t, s, "q") > 0 {
 			return true
 		}
-		p := o.all()[0]
+		p := o.all()[0].pull
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.asked == 0

@@ -26,17 +26,17 @@ func settled(t *testing.T, o *offers) {
 	t.Helper()
 	testkit.Eventually(t, "nobody waits and nothing is wanted", func() bool {
 		o.mu.Lock()
-		waiting := len(o.waiting) - o.stock.ahead
-		o.mu.Unlock()
-		for _, p := range o.all() {
-			p.mu.Lock()
-			waiting += max(p.wanted, -p.wanted)
-			p.mu.Unlock()
-		}
+		waiting := len(o.waiting)
 		for _, s := range o.sources {
-			if s.ask == nil {
-				continue
+			if s.ahead > 0 {
+				waiting -= s.pulled
 			}
+		}
+		o.mu.Unlock()
+		for _, s := range o.all() {
+			s.pull.mu.Lock()
+			waiting += max(s.pull.wanted, -s.pull.wanted)
+			s.pull.mu.Unlock()
 			s.ask.mu.Lock()
 			waiting += max(s.ask.wanted, -s.ask.wanted)
 			s.ask.mu.Unlock()
@@ -131,12 +131,19 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	s := newStore(t, Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a")
 	w := &waiter{got: make(chan *events.Offer, 1)}
+	o.mu.Lock()
 	o.waiting = append(o.waiting, w)
-	o.want(stance{in: o.sources}, nil, 1)
-	o.leave(w)
+	o.count(nil, 1)
+	came := o.aim(nil)
+	o.mu.Unlock()
+	apply(came)
+	o.mu.Lock()
+	o.remove(0)
+	left := o.aim(nil)
+	o.mu.Unlock()
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
-	o.want(stance{in: o.sources}, nil, -1)
+	apply(left)
 	offer := next(t, o)
 	if offer.Fact.Task != id {
 		t.Errorf("got the offer of task %s, want %s", offer.Fact.Task, id)
@@ -354,7 +361,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 	s := newStore(t, Layout{})
 	o := must(s.Offers(within(t), []string{"a"}))(t).(*offers)
 	t.Cleanup(o.Close)
-	p := o.all()[0]
+	p := o.all()[0].pull
 	asked := func() (string, int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

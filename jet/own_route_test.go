@@ -132,8 +132,8 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: 30 * time.Second})
 	r := newOwnRoute(s, "n1")
-	r.pull = must(newPuller(s.nc, LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
-	t.Cleanup(r.pull.close)
+	r.source().pull = must(newPuller(s.nc, LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	t.Cleanup(r.src.pull.close)
 	conn := uint64(0)
 	r.conns = func() uint64 { return conn }
 	said := func(floor uint64) {
@@ -185,7 +185,7 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	ten := is(10, fresh)
 	is(11, stale)
 	check("10 runs", false, 10)
-	r.handed(ten)
+	ten.Lease.(*ownLease).handed()
 	is(10, fresh) // whoever runs it may have given it up
 	remade(9)
 	is(10, reclaimed)
@@ -359,9 +359,11 @@ func TestForgottenRoute(t *testing.T) {
 	t.Cleanup(o.Close)
 	o.own = newOwnRoute(s, "n2")
 	o.own.idle = 100 * time.Millisecond
-	src := must(o.serveOwn(within(t)))(t)
+	if err := o.serve(within(t), o.own.lane); err != nil {
+		t.Fatal(err)
+	}
 	prove(t, o)
-	src.pull.drain() // as if its process had died
+	o.own.src.pull.drain() // as if its process had died
 	testkit.Eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
 	if !hasRoute(t, s, "n1") {
 		t.Error("the route of a node that waits is gone")

@@ -105,8 +105,8 @@ const (
 // is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	_, err := o.serve(ctx, &source{lane: task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}, pace: readerPace}, fireConsumer, s.ensureFires)
-	if err != nil {
+	lane := task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: readerPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}
