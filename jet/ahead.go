@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -77,7 +78,7 @@ func laneIn(queue string, o *events.Offer) task.Lane {
 	case task.Due:
 		l.Number = min(max(e.Number, 0), task.Lanes)
 	}
-	rest, _ := strings.CutPrefix(o.Place, queuePrefix+queue+".")
+	rest, _ := strings.CutPrefix(o.Place, wire.QueuePrefix+queue+".")
 	token, _, _ := strings.Cut(rest, ".")
 	if p, err := strconv.Atoi(token); err == nil && task.ValidPriority(p) == nil {
 		l.Priority = p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"millrace/jet/wire"
 	"time"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) timeSoon() (time.Time, error) {
 
 // Time asks what time the server has which keeps the log, and fires its timers.
 func (s *Store) Time(ctx context.Context) (time.Time, error) {
-	stream, err := s.js.Stream(ctx, LogStream)
+	stream, err := s.js.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask the log for its time: %w", err)
 	}

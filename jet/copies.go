@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task/definition"
 )
 
@@ -20,8 +21,8 @@ import (
 // in Millrace reads a definition from there.
 
 const (
-	copySubject       = "$KV." + DefsBucket + "."
-	copyStream        = "KV_" + DefsBucket
+	copySubject       = "$KV." + wire.DefsBucket + "."
+	copyStream        = "KV_" + wire.DefsBucket
 	revisionHeader    = "Mr-Revision"
 	kvOperationHeader = "KV-Operation"
 )
@@ -44,7 +45,7 @@ type copied struct {
 func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
-	for _, subject := range []string{copySubject + ">", defPrefix + ">"} {
+	for _, subject := range []string{copySubject + ">", wire.DefPrefix + ">"} {
 		sub, err := s.nc.Subscribe(subject, func(*nats.Msg) {
 			select {
 			case touched <- struct{}{}:
@@ -143,7 +144,7 @@ func (k *copyKeeper) look(ctx context.Context) error {
 func (k *copyKeeper) state(ctx context.Context) (bucketState, error) {
 	stream, err := k.s.js.Stream(ctx, copyStream)
 	if err != nil {
-		return bucketState{}, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+		return bucketState{}, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}
 	info := stream.CachedInfo()
 	return bucketState{info.Created, info.State.LastSeq, info.State.Msgs}, nil
@@ -246,7 +247,7 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	if len(k.untold.Copies) == 0 {
 		return nil
 	}
-	last, found, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+	last, found, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject})
 	if err != nil {
 		return fmt.Errorf("tell of copies: %w", err)
 	}
@@ -257,7 +258,7 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.CopiesRestored, Actor: events.PartServer, Event: k.untold}
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
-			r, _, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+			r, _, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject})
 			return r, r.Seq, r.Fact.ID == wrote.ID, err
 		},
 		Write: k.s.Append, Once: true,
@@ -316,7 +317,7 @@ func (s *Store) Copies(ctx context.Context) (map[definition.Def]definition.Copie
 func (s *Store) copies(ctx context.Context) (map[definition.Def]copied, error) {
 	stream, err := s.js.Stream(ctx, copyStream)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}
 	all := map[definition.Def]copied{}
 	err = s.lastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {

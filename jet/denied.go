@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"millrace/jet/wire"
 	"regexp"
 	"strings"
 	"sync"
@@ -131,7 +132,7 @@ func (d *denials) note(err error) bool {
 // answered tells whether somebody waits for an answer to what is published to a subject. Words
 // that may be lost, and tidying up that the server does by itself a little later, go without.
 func answered(subject string) bool {
-	for _, prefix := range []string{hintPrefix, lanesPrefix, apiDrop, "$JS.ACK."} {
+	for _, prefix := range []string{wire.HintPrefix, wire.LanesPrefix, wire.APIDrop, "$JS.ACK."} {
 		if strings.HasPrefix(subject, prefix) {
 			return false
 		}

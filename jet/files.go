@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/jet/wire"
 )
 
 // Contents of files lie in a stream of their own, one message for each chunk on a
@@ -37,7 +38,7 @@ const maxFilesMessage = 1 << 20
 
 func (l Layout) filesStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        FilesStream,
+		Name:        wire.FilesStream,
 		Description: "Millrace: contents of files by their digest, and what tasks have left",
 		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", leftPrefix + "*.*", sweepSubject},
 		AllowDirect: true, AllowMsgTTL: true,
@@ -100,7 +101,7 @@ func filesTrouble(err error) error {
 	case says(err, codeNoSuchStream):
 		return errNoFiles
 	case errors.Is(err, events.ErrNoStream):
-		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, FilesStream)
+		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, wire.FilesStream)
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return errNoFiles
 	case errors.Is(err, events.ErrTooLarge):
@@ -116,7 +117,7 @@ func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read content %s: %w", d.Short(), filesTrouble(err))
 	case !found:
-		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), FilesStream)
+		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), wire.FilesStream)
 	}
 	if err := d.Check(b); err != nil {
 		return nil, s.damaged(ctx, d, err)
@@ -133,7 +134,7 @@ func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
 	if _, err := s.pub.publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}
-	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, FilesStream)
+	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
 }
 
 // undamaged takes those away that a reader has found to be something else since they were stored.
@@ -147,11 +148,11 @@ func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
 		if !there[d] {
 			continue
 		}
-		note, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		note, found, err := s.leaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 		if err != nil {
 			return err
 		}
-		chunk, _, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
+		chunk, _, err := s.leaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
 		if err != nil {
 			return err
 		}
@@ -169,7 +170,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
 	err = s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.request(ctx, apiDirect+FilesStream+"."+subject, nil)
+		m, err := s.request(ctx, wire.APIDirect+wire.FilesStream+"."+subject, nil)
 		if err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 	if err != nil || found {
 		return body, found, err
 	}
-	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+	m, found, err := s.leaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 	return m.Data, found, err
 }
 
@@ -256,7 +257,7 @@ func (s *Store) fileSubjects(ctx context.Context, filter string) ([]string, erro
 			} `json:"state"`
 		}
 		err = s.patiently(ctx, func(ctx context.Context) error {
-			m, err := s.request(ctx, apiInfo+FilesStream, body)
+			m, err := s.request(ctx, wire.APIInfo+wire.FilesStream, body)
 			if err != nil {
 				return err
 			}
@@ -322,7 +323,7 @@ func (s *Store) Commit(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	chain := s.said(FilesStream, versionPrefix+string(v.Digest))
+	chain := s.said(wire.FilesStream, versionPrefix+string(v.Digest))
 	chain.Once = true
 	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
 		return s.patientlySend(ctx, m, putPatience)
@@ -380,7 +381,7 @@ func (s *Store) Versions(ctx context.Context, prefix string) ([]files.Digest, er
 
 // FilesSize is how many chunks are stored, and how many bytes the files' stream takes.
 func (s *Store) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
-	stream, err := s.js.Stream(ctx, FilesStream)
+	stream, err := s.js.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return 0, 0, filesTrouble(err)
 	}

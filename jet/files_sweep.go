@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/jet/wire"
 )
 
 // A sweep removes what no version needs that somebody wants. It must never remove what
@@ -73,7 +74,7 @@ func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, want
 
 // storedBefore lists the messages of one kind that were stored before a time.
 func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
-	c, err := s.js.OrderedConsumer(ctx, FilesStream, jetstream.OrderedConsumerConfig{
+	c, err := s.js.OrderedConsumer(ctx, wire.FilesStream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{prefix + "*"}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Tim
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = s.js.DeleteConsumer(ending, wire.FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	left := c.CachedInfo().NumPending
 	if left == 0 {
@@ -223,7 +224,7 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 	}
 	all := map[files.Digest]tree.Version{}
 	for _, subject := range subjects {
-		m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		m, found, err := s.leaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 		if err != nil {
 			return nil, err
 		}
@@ -238,11 +239,11 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 
 // sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
 func (s *Store) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
-	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": sweepSubject})
+	m, found, err := s.leaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": sweepSubject})
 	if err != nil || !found {
 		return 0, 0, err
 	}
-	stream, err := s.js.Stream(ctx, FilesStream)
+	stream, err := s.js.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -267,7 +268,7 @@ func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
 		return nil, ErrSweeping
 	}
 	m := &nats.Msg{Subject: sweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
-	chain := s.said(FilesStream, sweepSubject)
+	chain := s.said(wire.FilesStream, sweepSubject)
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, last, func(*storedMessage) (*nats.Msg, bool, error) { return m, true, nil })
 	if err != nil {
@@ -306,7 +307,7 @@ func (s *Store) removeFile(ctx context.Context, seq uint64) error {
 		return err
 	}
 	return s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.request(ctx, apiErase+FilesStream, body)
+		m, err := s.request(ctx, wire.APIErase+wire.FilesStream, body)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"millrace/jet/wire"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,7 +21,7 @@ func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string,
 	}
 	var cfg jetstream.StreamConfig
 	for _, s := range layout.withDefaults().streams() {
-		if s.Name == OutputStream {
+		if s.Name == wire.OutputStream {
 			cfg = s
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -79,7 +80,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			}
 			for range 5 {
 				submitTo(t, s, "other", task.DefaultPriority, "")
-				if lies := next().Place; lies[:len(queuePrefix+"other")] != queuePrefix+"other" {
+				if lies := next().Place; lies[:len(wire.QueuePrefix+"other")] != wire.QueuePrefix+"other" {
 					t.Fatalf("there is an offer on %s", lies)
 				}
 			}

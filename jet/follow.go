@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 )
 
 // How a feed reads. It asks for as many messages as the server says there are,
@@ -91,7 +92,7 @@ func (f *feed) open(ctx context.Context) error {
 	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
-	pull, err := newPuller(f.store.nc, LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
+	pull, err := newPuller(f.store.nc, wire.LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ var errAnotherLog = errors.New("the log is another one: its stream was deleted a
 
 // same checks that the stream is still the one that was read before.
 func (f *feed) same(ctx context.Context) error {
-	stream, err := f.store.js.Stream(ctx, LogStream)
+	stream, err := f.store.js.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return fmt.Errorf("follow the log from %d: %w", f.next, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 )
@@ -118,8 +119,8 @@ func TestUnreadableJob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.js.Publish(ctx, defPrefix+"job.was", []byte("{")))(t)
-	must(s.js.Publish(ctx, defPrefix+"job.never", []byte("{")))(t)
+	must(s.js.Publish(ctx, wire.DefPrefix+"job.was", []byte("{")))(t)
+	must(s.js.Publish(ctx, wire.DefPrefix+"job.never", []byte("{")))(t)
 	next := must((&definition.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
 	now := s.Now()
 	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Def: "job.bad", Type: events.DefinitionApplied, Event: definition.DefinitionApplied{Edition: next}}, 0))(t)

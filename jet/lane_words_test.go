@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -131,7 +132,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 		defer o.mu.Unlock()
 		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane == lane })
 	})
-	if all := consumers(t, s); slices.Contains(all, laneConsumer(lane)) {
+	if all := consumers(t, s); slices.Contains(all, wire.LaneConsumer(lane)) {
 		t.Errorf("consumers %v: the worker has made it again", all)
 	}
 
@@ -139,7 +140,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 	if got := get(); got != second {
 		t.Errorf("got an offer of %s, want %s", got, second)
 	}
-	c := must(s.js.Consumer(ctx, LogStream, laneConsumer(lane)))(t)
+	c := must(s.js.Consumer(ctx, wire.LogStream, wire.LaneConsumer(lane)))(t)
 	if info := c.CachedInfo(); info.Config.OptStartSeq <= offer.Seq || info.Delivered.Consumer != 1 {
 		t.Errorf("it begins at %d, and has handed out %d; what lies at %d was done with", info.Config.OptStartSeq, info.Delivered.Consumer, offer.Seq)
 	}
@@ -218,7 +219,7 @@ func TestLanesAreToldAgain(t *testing.T) {
 	done(t, o, submitAt(t, s, "served", 8))
 	waits := submitAt(t, s, "later", 3)
 	far := s.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
-	if err := s.js.DeleteStream(ctx, StateStream); err != nil {
+	if err := s.js.DeleteStream(ctx, wire.StateStream); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.LanesTold(ctx); !errors.Is(err, events.ErrNoStream) {
@@ -243,7 +244,7 @@ func TestLanesAreToldAgain(t *testing.T) {
 	done(t, offersOf(t, openStore(t, s.nc, Layout{}), "later"), waits)
 
 	served := task.Lane{Queue: "served", Priority: 8}
-	if err := s.dropUpTo(ctx, StateStream, laneSubject(served), math.MaxUint32); err != nil {
+	if err := s.dropUpTo(ctx, wire.StateStream, laneSubject(served), math.MaxUint32); err != nil {
 		t.Fatal(err)
 	}
 	o.lookAgain()

@@ -12,12 +12,13 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
 func ackPending(t *testing.T, s *Store, queue string) int {
 	t.Helper()
-	c := must(s.js.Consumer(within(t), LogStream, consumerName(queue)))(t)
+	c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName(queue)))(t)
 	return c.CachedInfo().NumAckPending
 }
 
@@ -259,13 +260,13 @@ func TestRequestsAreTakenBack(t *testing.T) {
 		wg.Go(func() { _, _ = idle.Next(ctx) })
 	}
 	testkit.Eventually(t, "they wait", func() bool {
-		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	cancel()
 	wg.Wait()
 	testkit.Eventually(t, "no request is left", func() bool {
-		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting == 0
 	})
 	submit(t, s, "a")
@@ -287,9 +288,9 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		got <- offer
 	}()
 	testkit.Eventually(t, "it waits", func() bool {
-		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting > 0
+		return must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting > 0
 	})
-	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
 	}
 	id := submit(t, s, "a")
@@ -297,7 +298,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %+v, want the offer of task %s", offer, id)
 	}
 	// And while nobody waits.
-	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
 	}
 	if offer := next(t, o); offer.Fact.Task != id { // a consumer made anew knows of no acknowledgement
@@ -368,7 +369,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 		return p.inbox.subject, p.asked
 	}
 	requests := func() int {
-		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting
+		return must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting
 	}
 	p.want(1)
 	testkit.Eventually(t, "the request waits", func() bool { return requests() == 1 })

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -40,7 +41,7 @@ func (s *Store) Print(ctx context.Context, b output.Lines) error {
 		b.Lines = all[half:]
 		return s.Print(ctx, b)
 	}
-	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
+	return s.keep(ctx, &nats.Msg{Subject: wire.OutputPrefix + string(b.Task), Data: body})
 }
 
 // plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
@@ -60,7 +61,7 @@ func (s *Store) Keep(ctx context.Context, b output.Records) error {
 	if err != nil {
 		return err
 	}
-	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
+	return s.keep(ctx, &nats.Msg{Subject: wire.DataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
 }
 
 func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
@@ -99,7 +100,7 @@ const MaxTogether = 500
 // PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they were stored, as
 // [Store.PrintedFrom] does those of one.
 func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error {
-	return readFrom(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
+	return readFrom(ctx, s, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
 		b.OneByOne()
 		return each(seq, b)
 	})
@@ -107,7 +108,7 @@ func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, 
 
 // KeptOf is [Store.PrintedOf] for records; a start is one in [DataStream].
 func (s *Store) KeptOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Records) error) error {
-	return readFrom(ctx, s, DataStream, subjectsOf(dataPrefix, ids), from, follow, each)
+	return readFrom(ctx, s, wire.DataStream, subjectsOf(wire.DataPrefix, ids), from, follow, each)
 }
 
 func subjectsOf(prefix string, ids []task.ID) []string {
@@ -120,7 +121,7 @@ func subjectsOf(prefix string, ids []task.ID) []string {
 
 // PrintedAs reads the messages in which the lines of some tasks lie, at most [MaxTogether], as they are stored.
 func (s *Store) PrintedAs(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
-	return readMessages(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), OutputStart{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+	return readMessages(ctx, s, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), OutputStart{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		return each(meta.Sequence.Stream, meta.Timestamp, m.Subject(), m.Data())
 	})
 }
@@ -188,7 +189,7 @@ func readMessages(ctx context.Context, s *Store, stream string, subjects []strin
 // WatchTask calls changed whenever something may have happened to a task, until
 // stop is called. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchTask(id task.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(chainPrefix+string(id), func(*nats.Msg) { changed() })
+	sub, err := s.nc.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch task %s: %w", id, err)
 	}

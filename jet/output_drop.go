@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -19,12 +20,12 @@ const droppedHeader = "Millrace-Dropped"
 
 // OutputTasks lists the tasks that have output.
 func (s *Store) OutputTasks(ctx context.Context) ([]task.ID, error) {
-	return s.tasksOf(ctx, OutputStream, outputPrefix)
+	return s.tasksOf(ctx, wire.OutputStream, wire.OutputPrefix)
 }
 
 // RecordTasks lists the tasks that have records.
 func (s *Store) RecordTasks(ctx context.Context) ([]task.ID, error) {
-	return s.tasksOf(ctx, DataStream, dataPrefix)
+	return s.tasksOf(ctx, wire.DataStream, wire.DataPrefix)
 }
 
 func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, error) {
@@ -48,12 +49,12 @@ func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, er
 // first and what it stands for is removed then, which only a server may do: whoever dies in between leaves
 // the removal to the next call.
 func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) output.Lines) (bool, error) {
-	return s.drop(ctx, OutputStream, outputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
+	return s.drop(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
 }
 
 // DropRecords is [Store.DropOutput] for what a task has produced.
 func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records int) output.Records) (bool, error) {
-	return s.drop(ctx, DataStream, dataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
+	return s.drop(ctx, wire.DataStream, wire.DataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
 }
 
 func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte) (uint64, int), marker func(int) any) (bool, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -40,8 +41,8 @@ func (s *Store) PrintedFrom(ctx context.Context, id task.ID, from OutputStart, f
 // PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the
 // latest first, until more returns false or there are none before.
 func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, output.Lines) bool) error {
-	subject := outputPrefix + string(id)
-	seq, data, err := s.lastOf(ctx, OutputStream, subject)
+	subject := wire.OutputPrefix + string(id)
+	seq, data, err := s.lastOf(ctx, wire.OutputStream, subject)
 	for err == nil && seq > 0 {
 		var b output.Lines
 		_ = json.Unmarshal(data, &b) // what is none of ours has no lines
@@ -49,7 +50,7 @@ func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, o
 		if !more(seq, b) {
 			return nil
 		}
-		seq, data, err = s.beforeOf(ctx, OutputStream, subject, seq)
+		seq, data, err = s.beforeOf(ctx, wire.OutputStream, subject, seq)
 	}
 	return err
 }

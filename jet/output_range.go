@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -22,7 +23,7 @@ type OutputRange struct {
 // looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
 // printed at the same time it may find less than there is.
 func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]OutputRange, error) {
-	return s.ranges(ctx, OutputStream, outputPrefix+string(id), linesUpTo)
+	return s.ranges(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo)
 }
 
 // linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -60,7 +61,7 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 
 // source is where the offers of the route come from. They belong to no queue, and nobody else reads them.
 func (r *ownRoute) source() *source {
-	r.src = &source{maker: r, lane: r.lane, consumer: nodeConsumer(r.node), pace: workerPace, ahead: ownWindow}
+	r.src = &source{maker: r, lane: r.lane, consumer: wire.NodeConsumer(r.node), pace: workerPace, ahead: ownWindow}
 	return r.src
 }
 
@@ -86,7 +87,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		return false, err
 	}
 	if there {
-		if err := s.log.DeleteConsumer(ctx, nodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := s.log.DeleteConsumer(ctx, wire.NodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return false, fmt.Errorf("route of node %s: %w", r.node, err)
 		}
 	}
@@ -100,9 +101,9 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		low = n.Low
 	}
 	cfg := jetstream.ConsumerConfig{
-		Durable:       nodeConsumer(r.node),
+		Durable:       wire.NodeConsumer(r.node),
 		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
-		FilterSubject: laneFilter(r.lane),
+		FilterSubject: wire.LaneFilter(r.lane),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
@@ -139,7 +140,7 @@ const findTime = time.Second
 func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	c, err := r.store.js.Consumer(soon, LogStream, nodeConsumer(r.node))
+	c, err := r.store.js.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
 	switch {
 	case err == nil:
 		r.found(c.CachedInfo())
@@ -413,7 +414,7 @@ func (o *offers) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: probeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
+	m := &nats.Msg{Subject: wire.ProbeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
 	if _, err := o.store.pub.publish(ctx, m); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
@@ -440,7 +441,7 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 		return err
 	}
 	var err error
-	if e := s.log.DeleteConsumer(ctx, nodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+	if e := s.log.DeleteConsumer(ctx, wire.NodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 		err = e
 	}
 	if err == nil {
@@ -455,7 +456,7 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 // WatchNode calls changed whenever something may have happened to a node, until stop
 // is called; of its own, a worker hears by [Store.OnHint]. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(nodePrefix+string(id), func(*nats.Msg) { changed() })
+	sub, err := s.nc.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch node %s: %w", id, err)
 	}

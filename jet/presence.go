@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -28,7 +29,7 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	}
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
-	m := &nats.Msg{Subject: "$KV." + NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
+	m := &nats.Msg{Subject: "$KV." + wire.NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
 	if last, known := s.beats.Load(id); known {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}
@@ -44,7 +45,7 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	return nil
 }
 
-const beatPrefix = "$KV." + NodesBucket + "."
+const beatPrefix = "$KV." + wire.NodesBucket + "."
 
 // heartbeat reads a message of the bucket; ok is false if it says that one ran
 // out or was removed, or is none of ours.
@@ -82,7 +83,7 @@ func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	}
 }
 
-const beatStream = "KV_" + NodesBucket
+const beatStream = "KV_" + wire.NodesBucket
 
 // Beating returns the heartbeat of a node, and false if it has run out: the
 // word of the bucket's leader.
@@ -139,12 +140,12 @@ func (s *Store) Forget(ctx context.Context, id node.ID) error {
 // Hint tells a node, without any promise of delivery, that something has happened to a task that it runs, or to
 // the node itself if the task is "". It looks at the log by itself now and then.
 func (s *Store) Hint(n node.ID, id task.ID) error {
-	return s.nc.Publish(hintPrefix+string(n), []byte(id))
+	return s.nc.Publish(wire.HintPrefix+string(n), []byte(id))
 }
 
 // OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is called.
 func (s *Store) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(hintPrefix+string(n), func(m *nats.Msg) {
+	sub, err := s.nc.Subscribe(wire.HintPrefix+string(n), func(m *nats.Msg) {
 		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {
 			look(id)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 
@@ -42,7 +43,7 @@ func TestPresence(t *testing.T) {
 	beat(t, s, "leaves", time.Minute)
 	beat(t, s, "dies", time.Second)
 	beat(t, s, "odd", 300*time.Millisecond) // whole seconds, at least one
-	raw(t, s, "$KV."+NodesBucket+".garbage", nil, []byte("{"))
+	raw(t, s, "$KV."+wire.NodesBucket+".garbage", nil, []byte("{"))
 	if got := alive(t, s); got != "[dies kept leaves odd]" {
 		t.Fatalf("alive: %s", got)
 	}
@@ -56,7 +57,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("alive after one left: %s", got)
 	}
 	// The mark that it left does not stay for ever, or marks would fill the request's bound.
-	m := must(must(s.js.Stream(within(t), "KV_"+NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+NodesBucket+".leaves"))(t)
+	m := must(must(s.js.Stream(within(t), "KV_"+wire.NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+wire.NodesBucket+".leaves"))(t)
 	if m.Header.Get("Nats-TTL") == "" {
 		t.Errorf("the mark of a node that left has no TTL: %v", m.Header)
 	}
@@ -93,7 +94,7 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := newTask()
-	if err := s.nc.Publish(hintPrefix+"n1", []byte("garbage")); err != nil {
+	if err := s.nc.Publish(wire.HintPrefix+"n1", []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
 	for n, id := range map[node.ID]task.ID{"n2": newTask(), "n1": id} {
@@ -133,13 +134,13 @@ func TestPing(t *testing.T) {
 			t.Errorf("ping %s: %v, want ErrNoPong", id, err)
 		}
 	}
-	must(s.nc.Subscribe(pingPrefix+"mute", func(*nats.Msg) {}))(t)
+	must(s.nc.Subscribe(wire.PingPrefix+"mute", func(*nats.Msg) {}))(t)
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := s.Ping(soon, "mute"); !errors.Is(err, ErrNoPong) {
 		t.Errorf("ping of a process that does not answer: %v, want ErrNoPong", err)
 	}
-	must(s.nc.Subscribe(pingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
+	must(s.nc.Subscribe(wire.PingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
 	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, ErrNoPong) {
 		t.Errorf("rubbish for an answer: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -338,7 +339,7 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	publish := func(n int) error {
-		_, err := s.pub.publish(within(t), &nats.Msg{Subject: outputPrefix + fmt.Sprint(n), Data: []byte("x")})
+		_, err := s.pub.publish(within(t), &nats.Msg{Subject: wire.OutputPrefix + fmt.Sprint(n), Data: []byte("x")})
 		return err
 	}
 	const slots = 3
@@ -353,7 +354,7 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 		}
 		sending.Wait()
 	}
-	if err := s.js.DeleteStream(within(t), OutputStream); err != nil {
+	if err := s.js.DeleteStream(within(t), wire.OutputStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := ensure(within(t), newFormer(s.nc, Patience{}), s.js, Layout{}.withDefaults()); err != nil {

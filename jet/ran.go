@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -15,7 +16,7 @@ import (
 const ranTTL = 30 * 24 * time.Hour
 
 // ranSubject is where that is stored. Names are hashed as those of unique keys are.
-func ranSubject(name string) string { return ranPrefix + task.KeyMark(name) }
+func ranSubject(name string) string { return wire.RanPrefix + task.KeyMark(name) }
 
 // SaveRan stores where a task started in place of what was known.
 func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
@@ -31,7 +32,7 @@ func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
 
 // Ran returns where a task started last of those that share a name; its node is "" if nobody knows.
 func (s *Store) Ran(ctx context.Context, name string) (task.Ran, error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": ranSubject(name)})
+	m, found, err := s.leaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
 	if err != nil {
 		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -21,18 +22,18 @@ import (
 // Task implements [events.Reader]. It returns every birth and offer there is, also several births
 // of one id: which of them counts follows from the whole history alone.
 func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
-	records, err := s.readSubject(ctx, chainPrefix+string(id), 0)
+	records, err := s.readSubject(ctx, wire.ChainPrefix+string(id), 0)
 	if err != nil {
 		return nil, err
 	}
 	var g errgroup.Group
 	var offers, fired, held []events.Record
-	g.Go(func() (err error) { offers, err = s.readFew(ctx, queuePrefix+"*.*."+string(id)); return err })
+	g.Go(func() (err error) { offers, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+string(id)); return err })
 	g.Go(func() (err error) {
-		fired, err = s.readFew(ctx, queuePrefix+"*.*."+firedToken+"."+string(id))
+		fired, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+wire.FiredToken+"."+string(id))
 		return err
 	})
-	g.Go(func() (err error) { held, err = s.readFew(ctx, holdPrefix+string(id)); return err })
+	g.Go(func() (err error) { held, err = s.readFew(ctx, wire.HoldPrefix+string(id)); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func readError(subject string, err error) error {
 
 // Node implements [events.Reader].
 func (s *Store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
-	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": nodePrefix + string(id)})
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.NodePrefix + string(id)})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", id, err)
@@ -76,30 +77,30 @@ func (s *Store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Re
 	case !found || end.Seq <= after:
 		return nil, nil
 	}
-	return s.readTo(ctx, nodePrefix+string(id), after, end)
+	return s.readTo(ctx, wire.NodePrefix+string(id), after, end)
 }
 
 // Queue implements [events.Reader].
 func (s *Store) Queue(ctx context.Context, name string) ([]events.Record, error) {
-	return s.readSubject(ctx, statePrefix+name, 0)
+	return s.readSubject(ctx, wire.StatePrefix+name, 0)
 }
 
 // AllOf reads what the log has about all nodes, all queues or all definitions, in its order.
 func (s *Store) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
 	switch kind {
 	case events.KindNode:
-		return s.readSubject(ctx, nodePrefix+">", 0)
+		return s.readSubject(ctx, wire.NodePrefix+">", 0)
 	case events.KindQueue:
-		return s.readSubject(ctx, statePrefix+">", 0)
+		return s.readSubject(ctx, wire.StatePrefix+">", 0)
 	case events.KindDefinition:
-		return s.readSubject(ctx, defPrefix+">", 0)
+		return s.readSubject(ctx, wire.DefPrefix+">", 0)
 	}
 	return nil, fmt.Errorf("read all of one kind: kind %v is not read by itself", kind)
 }
 
 // Latest implements [events.Reader].
 func (s *Store) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
-	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": chainSubject(&about)})
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.ChainSubject(&about)})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("last fact about %s: %w", about.About(), err)
 	}
@@ -111,7 +112,7 @@ func (s *Store) BreakerFacts(ctx context.Context, job string) ([]events.Record, 
 	if err := task.ValidName("job", job); err != nil {
 		return nil, err
 	}
-	return s.readSubject(ctx, breakPrefix+job, 0)
+	return s.readSubject(ctx, wire.BreakPrefix+job, 0)
 }
 
 // Last implements [events.Follower]. A message that was removed since, such as a
@@ -127,7 +128,7 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 // LastAt is the last message before the first one that the log took after a time; false if the log begins later.
 func (s *Store) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
 	// Any replica may answer. What one that is behind takes for the end is not, so the leader says where that is.
-	later, err := s.batchGet(ctx, LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	later, err := s.batchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
 	}
@@ -169,7 +170,7 @@ func (s *Store) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, 
 
 // End is the sequence of the last message that the log took, also of one that was removed since.
 func (s *Store) End(ctx context.Context) (uint64, error) {
-	log, err := s.js.Stream(ctx, LogStream)
+	log, err := s.js.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return 0, fmt.Errorf("end of the log: %w", err)
 	}
@@ -232,7 +233,7 @@ func (s *Store) readRest(ctx context.Context, subject string, records []events.R
 
 // leaderGet reads one message of the log.
 func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
-	m, found, err := s.leaderGetFrom(ctx, LogStream, request)
+	m, found, err := s.leaderGetFrom(ctx, wire.LogStream, request)
 	if err != nil || !found {
 		return events.Record{}, false, err
 	}
@@ -267,7 +268,7 @@ func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[st
 }
 
 func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
-	m, err := s.request(ctx, apiGet+stream, request)
+	m, err := s.request(ctx, wire.APIGet+stream, request)
 	if err != nil {
 		return storedMessage{}, false, err
 	}
@@ -353,7 +354,7 @@ func (s *Store) Page(ctx context.Context, from uint64, most int) ([]events.Recor
 }
 
 func (s *Store) readSome(ctx context.Context, most int, request map[string]any) ([]events.Record, error) {
-	found, err := s.batchGet(ctx, LogStream, most, request)
+	found, err := s.batchGet(ctx, wire.LogStream, most, request)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +397,7 @@ func (s *Store) batchGet(ctx context.Context, stream string, most int, request m
 }
 
 func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, request []byte) (_ []*nats.Msg, err error) {
-	ctx, done := s.denials.guard(ctx, apiDirect+stream)
+	ctx, done := s.denials.guard(ctx, wire.APIDirect+stream)
 	defer func() { err = done(err) }()
 	inbox := s.nc.NewInbox()
 	answers := make(chan *nats.Msg, most+1) // and the end
@@ -406,7 +407,7 @@ func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, reque
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
-	if err := s.nc.PublishRequest(apiDirect+stream, inbox, request); err != nil {
+	if err := s.nc.PublishRequest(wire.APIDirect+stream, inbox, request); err != nil {
 		return nil, err
 	}
 	var found []*nats.Msg
@@ -481,7 +482,7 @@ func recordOf(subject string, seq uint64, stored time.Time, how came, data []byt
 // readRecord reads a message of the log in place. r must be zero.
 func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, how came, data []byte) {
 	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
-	kind, about := place(subject)
+	kind, about := wire.Place(subject)
 	r.Kind = kind
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return
@@ -493,7 +494,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 	case how == byCopy:
 		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which nobody has published on %s", subject)
 	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope || f.Message != about.Message,
-		r.Kind == events.KindKey && uniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
+		r.Kind == events.KindKey && wire.UniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
@@ -511,7 +512,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 
 // liesAt tells whether an offer on a route can lie at a subject.
 func liesAt(route task.Route, subject string) bool {
-	at, _, ok := routeAt(subject)
+	at, _, ok := wire.RouteAt(subject)
 	return ok && at == route
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -28,14 +29,14 @@ type RecordSum struct {
 // the headers of all messages, and of each attempt the last message. The batch that stands in place of records which
 // were dropped is returned beside them; its Dropped is 0 if there is none.
 func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, dropped output.Records, err error) {
-	subject := dataPrefix + string(id)
+	subject := wire.DataPrefix + string(id)
 	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
 	first := map[uint64]uint64{} // by epoch, the number of the first record in that
-	err = s.headers(ctx, DataStream, subject, func(m jetstream.Msg, seq uint64) error {
+	err = s.headers(ctx, wire.DataStream, subject, func(m jetstream.Msg, seq uint64) error {
 		size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
 		epoch, n, ok := batchOf(m.Headers().Get(jetstream.MsgIDHeader), id)
 		if !ok {
-			_, data, err := s.fromOf(ctx, DataStream, subject, seq)
+			_, data, err := s.fromOf(ctx, wire.DataStream, subject, seq)
 			var b output.Records
 			if err != nil || json.Unmarshal(data, &b) != nil { // else it is none of ours
 				return err
@@ -62,7 +63,7 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 		}
 		var data []byte
 		var b output.Records
-		if _, data, err = s.fromOf(ctx, DataStream, subject, last[sums[i].Epoch]); err == nil {
+		if _, data, err = s.fromOf(ctx, wire.DataStream, subject, last[sums[i].Epoch]); err == nil {
 			_ = json.Unmarshal(data, &b) // what is none of ours counts none
 			sums[i].Attempt, sums[i].Records = b.Attempt, b.First+len(b.Items)
 		}
@@ -121,14 +122,14 @@ func (s *Store) headers(ctx context.Context, stream, subject string, each func(m
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
 // until more returns false or there are none before.
 func (s *Store) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
-	subject := dataPrefix + string(id)
-	seq, data, err := s.lastOf(ctx, DataStream, subject)
+	subject := wire.DataPrefix + string(id)
+	seq, data, err := s.lastOf(ctx, wire.DataStream, subject)
 	for err == nil && seq > 0 {
 		var b output.Records
 		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is none of ours
 			return nil
 		}
-		seq, data, err = s.beforeOf(ctx, DataStream, subject, seq)
+		seq, data, err = s.beforeOf(ctx, wire.DataStream, subject, seq)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/wire"
 	"millrace/task/output"
 )
 
@@ -44,8 +45,8 @@ func TestRecordSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Stored once more, long after an answer was lost; a stranger's; and one without a name.
-	raw(t, s, dataPrefix+string(id), nats.Header{"Mr-Test": {"1"}}, again)
-	raw(t, s, dataPrefix+string(id), nil, []byte("garbage"))
+	raw(t, s, wire.DataPrefix+string(id), nats.Header{"Mr-Test": {"1"}}, again)
+	raw(t, s, wire.DataPrefix+string(id), nil, []byte("garbage"))
 	sums, _, err = s.RecordSums(within(t), id)
 	if err != nil || len(sums) < 3 {
 		t.Fatalf("%+v, %v", sums, err)

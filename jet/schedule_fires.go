@@ -11,12 +11,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
 // LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": tickPrefix + name})
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
 	return r, err
 }
 
@@ -24,7 +25,7 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 // replica answers, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
-	err := s.lastOn(ctx, LogStream, tickPrefix, names, func(name string, m *nats.Msg) error {
+	err := s.lastOn(ctx, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
 		seq, err := sequenceOf(m)
 		if err != nil {
 			return err
@@ -33,7 +34,7 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
-		last[name] = recordOf(tickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
+		last[name] = recordOf(wire.TickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
 		return nil
 	})
 	if err != nil {
@@ -64,18 +65,18 @@ func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []strin
 
 // LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": firePrefix + name})
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
 	return r, err
 }
 
 // Decisions returns the decisions on ticks of a schedule that the log took from a time on.
 func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, tickPrefix+name, since)
+	return s.readSince(ctx, wire.TickPrefix+name, since)
 }
 
 // ScheduleFires returns the fires of a schedule that the log took from a time on.
 func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, firePrefix+name, since)
+	return s.readSince(ctx, wire.FirePrefix+name, since)
 }
 
 // readSince reads the records of a literal subject that the log took from a time on.
@@ -115,13 +116,13 @@ func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 
 // ensureFires makes the consumer of fires if there is none, and tells whether it did.
 func (s *Store) ensureFires(ctx context.Context) (made bool, err error) {
-	_, err = s.js.Consumer(ctx, LogStream, fireConsumer)
+	_, err = s.js.Consumer(ctx, wire.LogStream, fireConsumer)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, err
 	}
 	_, err = s.log.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: fireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
-		FilterSubject: firePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
+		FilterSubject: wire.FirePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1024,
 		Metadata: map[string]string{"millrace": "1"},
 	})

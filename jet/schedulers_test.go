@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 )
 
 // Schedulers on different connections hear each other, and nothing that is no word of theirs.
@@ -24,7 +25,7 @@ func TestSchedulersMeet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []string{"", "+", "01JNA000000000000000000001", "+a.b", "+ "} {
-		if err := one.nc.Publish(schedulersWord, []byte(s)); err != nil {
+		if err := one.nc.Publish(wire.SchedulersWord, []byte(s)); err != nil {
 			t.Fatal(err)
 		}
 	}

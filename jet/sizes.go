@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"millrace/jet/wire"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -54,10 +55,10 @@ type sized struct {
 
 func (s Sizes) streams() []sized {
 	return []sized{
-		{OutputStream, s.Output, jetstream.DiscardOld},
-		{DataStream, s.Records, jetstream.DiscardNew},
-		{FilesStream, s.Files, jetstream.DiscardNew},
-		{StateStream, s.State, jetstream.DiscardNew},
+		{wire.OutputStream, s.Output, jetstream.DiscardOld},
+		{wire.DataStream, s.Records, jetstream.DiscardNew},
+		{wire.FilesStream, s.Files, jetstream.DiscardNew},
+		{wire.StateStream, s.State, jetstream.DiscardNew},
 	}
 }
 
@@ -118,7 +119,7 @@ func (s *Store) estimate(ctx context.Context) (int64, error) {
 	if most := account.Limits.MaxStore; most > 0 {
 		return most, nil
 	}
-	stream, err := s.js.Stream(ctx, OutputStream)
+	stream, err := s.js.Stream(ctx, wire.OutputStream)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +167,7 @@ func (s *Store) Usages(ctx context.Context, store int64) ([]Usage, error) {
 	}
 	all := []Usage{{Stream: "all", Bytes: int64(account.Store), Limit: store}} // #nosec G115 -- no disk has as many
 	for _, one := range []struct{ stream, name string }{
-		{LogStream, "log"}, {OutputStream, "output"}, {DataStream, "records"}, {FilesStream, "files"}, {StateStream, "state"},
+		{wire.LogStream, "log"}, {wire.OutputStream, "output"}, {wire.DataStream, "records"}, {wire.FilesStream, "files"}, {wire.StateStream, "state"},
 	} {
 		stream, err := s.js.Stream(ctx, one.stream)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
@@ -155,7 +156,7 @@ func TestTakes(t *testing.T) {
 			t.Errorf("tidied up, the log has %d messages, want %d: one probe of each kind", info.State.Msgs, before+2)
 		}
 	}
-	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": logProbe})
+	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": wire.LogProbe})
 	if err != nil || !found || r.Kind != events.KindProbe || r.IsFact() || r.Err != nil || r.Unreadable() != "" {
 		t.Errorf("a reader takes a probe for %+v (%v)", r, err)
 	}

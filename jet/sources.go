@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -108,7 +109,7 @@ func (o *offers) serve(ctx context.Context, l task.Lane) error {
 		home = d.Queue
 	}
 	ensure := func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) }
-	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: laneConsumer(l), pace: workerPace, home: home})
+	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: wire.LaneConsumer(l), pace: workerPace, home: home})
 }
 
 // begin begins to pull from a source.
@@ -132,7 +133,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	// Before anything can come: what comes first may be here before newPuller has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := newPuller(o.store.nc, LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
+	p, err := newPuller(o.store.nc, wire.LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		heard := o.more[queue]
 		if heard == nil {
 			var err error
-			if heard, err = o.store.nc.Subscribe(lanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
+			if heard, err = o.store.nc.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
 				err = o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
 			}
 			if err != nil {
@@ -239,7 +240,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 	}
 	var subs []*nats.Subscription
 	for _, q := range o.queues {
-		sub, err := o.store.nc.Subscribe(lanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
+		sub, err := o.store.nc.Subscribe(wire.LanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
 		if err != nil {
 			return fmt.Errorf("watch the lanes of queue %s: %w", q, err)
 		}
@@ -347,7 +348,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 // are said to be. A removed one is not either, and of that there is a word.
 func (o *offers) tellLanes(ctx context.Context, said []task.Lane) error {
 	for _, src := range o.all() {
-		if !special(src.lane) || slices.Contains(said, src.lane) {
+		if !wire.Special(src.lane) || slices.Contains(said, src.lane) {
 			continue
 		}
 		if err := o.store.tellLane(ctx, src.lane); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -24,9 +25,9 @@ const (
 // stateStream holds the latest word of tasks: one message for each subject.
 func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        StateStream,
+		Name:        wire.StateStream,
 		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
-		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*", laneWordPrefix + "*.*.*", selectorPrefix + "*"},
+		Subjects:    []string{wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.SelectorPrefix + "*"},
 		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
@@ -41,7 +42,7 @@ func (s *Store) SaveLive(ctx context.Context, l output.Live) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: livePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
+	_, err = s.pub.publish(ctx, &nats.Msg{Subject: wire.LivePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
 	return err
 }
 
@@ -52,7 +53,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	chain := s.said(StateStream, checkpointPrefix+string(c.Task))
+	chain := s.said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
 	read := chain.Read
 	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
 		_, err = s.patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
@@ -65,7 +66,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 		if before := checkpointIn(there, c.Task); there != nil && !c.Follows(&before) {
 			return nil, false, task.ErrFenced
 		}
-		return &nats.Msg{Subject: checkpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}, true, nil
+		return &nats.Msg{Subject: wire.CheckpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}, true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
@@ -79,7 +80,7 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 // While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
 func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		there, _, _, err := s.said(StateStream, checkpointPrefix+string(id)).Read(ctx, nil)
+		there, _, _, err := s.said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
 		c := checkpointIn(there, id)
 		switch {
 		case err == nil:
@@ -106,7 +107,7 @@ func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
 // Live returns how a task stood when its program last said so; its epoch is 0 if
 // it never has.
 func (s *Store) Live(ctx context.Context, id task.ID) (output.Live, error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": livePrefix + string(id)})
+	m, found, err := s.leaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.LivePrefix + string(id)})
 	if err != nil {
 		return output.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
 	}
@@ -127,9 +128,9 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.
 	for some := range slices.Chunk(ids, liveAtOnce) {
 		subjects := make([]string, len(some))
 		for i, id := range some {
-			subjects[i] = livePrefix + string(id)
+			subjects[i] = wire.LivePrefix + string(id)
 		}
-		found, err := s.batchGet(ctx, StateStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.batchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
 		}
@@ -146,7 +147,7 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.
 // WatchLive calls said with how a task stands, each time its program says so,
 // until stop is called. Words can be lost.
 func (s *Store) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(livePrefix+string(id), func(m *nats.Msg) {
+	sub, err := s.nc.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
 		var l output.Live
 		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
 			said(l)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/logclock"
 )
 
@@ -131,7 +132,7 @@ func Open(ctx context.Context, nc *nats.Conn, layout Layout, options ...Option) 
 func (s *Store) open(ctx context.Context, f *former) (err error) {
 	err = f.do(ctx, func(ctx context.Context) (err error) {
 		asked := time.Now()
-		if s.log, err = s.js.Stream(ctx, LogStream); err != nil {
+		if s.log, err = s.js.Stream(ctx, wire.LogStream); err != nil {
 			return err
 		}
 		info := s.log.CachedInfo()
@@ -142,13 +143,13 @@ func (s *Store) open(ctx context.Context, f *former) (err error) {
 		return majority(info.Cluster)
 	})
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", LogStream, err)
+		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.js.Stream(ctx, TimerStream); return err }); err != nil {
-		return fmt.Errorf("stream %s: %w", TimerStream, err)
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.js.Stream(ctx, wire.TimerStream); return err }); err != nil {
+		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.js.KeyValue(ctx, NodesBucket); return err }); err != nil {
-		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.js.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
 	meta := s.log.CachedInfo().Config.Metadata
 	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {

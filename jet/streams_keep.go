@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"millrace/jet/wire"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -72,7 +73,7 @@ func (k *keeper) keep(ctx context.Context, name string, make func(context.Contex
 	switch {
 	case err == nil:
 		k.last[name] = stream.CachedInfo().State.LastSeq
-		if name != TimerStream {
+		if name != wire.TimerStream {
 			return nil
 		}
 		made, err := ensureFired(ctx, k.s.js)
@@ -87,7 +88,7 @@ func (k *keeper) keep(ctx context.Context, name string, make func(context.Contex
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil // nobody can say
 	}
-	if name == LogStream { // what the timers refer to is lost with it
+	if name == wire.LogStream { // what the timers refer to is lost with it
 		err = k.s.timers.Purge(ctx)
 	} else {
 		err = nil
@@ -95,7 +96,7 @@ func (k *keeper) keep(ctx context.Context, name string, make func(context.Contex
 	if err == nil {
 		err = make(ctx)
 	}
-	if err == nil && name == TimerStream {
+	if err == nil && name == wire.TimerStream {
 		err = sourceAgain(ctx, k.s.js)
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -36,7 +37,7 @@ func (s *Store) Told(ctx context.Context, id task.ID, epoch uint64) (told output
 		}
 		return nil
 	}
-	seq, data, err := s.lastOf(ctx, OutputStream, outputPrefix+string(id))
+	seq, data, err := s.lastOf(ctx, wire.OutputStream, wire.OutputPrefix+string(id))
 	if err != nil {
 		return told, fmt.Errorf("read what task %s has printed: %w", id, err)
 	}
@@ -53,7 +54,7 @@ func (s *Store) Told(ctx context.Context, id task.ID, epoch uint64) (told output
 		}
 		return nil
 	}
-	seq, data, err = s.lastOf(ctx, DataStream, dataPrefix+string(id))
+	seq, data, err = s.lastOf(ctx, wire.DataStream, wire.DataPrefix+string(id))
 	_ = json.Unmarshal(data, &records)
 	if _ = count(records); err == nil && seq > 0 && records.Epoch != epoch {
 		err = s.Kept(ctx, id, false, count)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -20,7 +21,7 @@ const expectedHeader = jetstream.ExpectedLastSubjSeqHeader
 
 // Append implements [events.Appender].
 func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	m, err := newMessage(chainSubject(f), f)
+	m, err := newMessage(wire.ChainSubject(f), f)
 	if err != nil {
 		return 0, err
 	}
@@ -38,7 +39,7 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	batch := make([]*nats.Msg, len(facts))
 	for i, f := range facts {
-		m, err := newMessage(chainSubject(f), f)
+		m, err := newMessage(wire.ChainSubject(f), f)
 		if err != nil {
 			return 0, err
 		}
@@ -155,11 +156,11 @@ func placeOf(f *events.Fact) (string, error) {
 			return "", fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
 		}
 		if !e.Offers() {
-			return holdPrefix + string(f.Task), nil
+			return wire.HoldPrefix + string(f.Task), nil
 		}
-		return offerSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	case task.Queued:
-		return offerSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	}
 	return "", fmt.Errorf("place: %s is no offer", f.Type)
 }

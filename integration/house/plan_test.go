@@ -54,8 +54,9 @@ var plan = map[string][]string{
 
 	"worker/filecache": {"worker", "files", "files/tree", "task", "task/output", "private"},
 	"jet/natscontext":  {"local"},
-	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
-	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
+	"jet/wire":         {"events", "task", "task/definition", "node"},
+	"jet/embed":        {"jet", "jet/natscontext", "jet/wire", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
+	"jet":              {"jet/natscontext", "jet/wire", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/output", "node"}, // jet/embed and projections for its tests alone
@@ -266,7 +267,7 @@ const most = 25
 
 // grown are the packages that have more, and how many. They may only shrink, and this list with them.
 var grown = map[string]int{
-	"jet":    68,
+	"jet":    67,
 	"task":   57,
 	"verify": 35,
 }
