@@ -150,10 +150,10 @@ func TestRolesHearEachOther(t *testing.T) {
 	listen(c.WatchTask(id, say("task")))
 	listen(c.WatchNode("w", say("node")))
 	listen(c.WatchLive(id, func(output.Live) { heard <- "live" }))
-	sub := must(w.nc.Subscribe(wire.LanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
+	sub := must(w.NC.Subscribe(wire.LanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
 	defer func() { _ = sub.Unsubscribe() }()
 	for _, listens := range []*Store{c, w} {
-		if err := listens.nc.Flush(); err != nil { // now the server knows of it
+		if err := listens.NC.Flush(); err != nil { // now the server knows of it
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestRolesHearEachOther(t *testing.T) {
 		}
 	}
 	for _, says := range []*Store{s, c} {
-		if err := errors.Join(says.Hint("w", id), says.Hint("w", ""), says.nc.Publish(wire.LanesPrefix+"q", nil)); err != nil {
+		if err := errors.Join(says.Hint("w", id), says.Hint("w", ""), says.NC.Publish(wire.LanesPrefix+"q", nil)); err != nil {
 			t.Fatal(err)
 		}
 		got := []string{hear(), hear(), hear()}

@@ -153,7 +153,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 		aim(t, s, "n1")
 	}
 	info := func() *jetstream.ConsumerInfo {
-		return must(s.js.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo()
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo()
 	}
 	open := func() *offers { return must(s.Offers(within(t), []string{"@n1"}))(t).(*offers) }
 	first := open()

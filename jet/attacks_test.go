@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -41,15 +42,15 @@ func headers(victim string) []nats.Header {
 }
 
 // logged is all that the log holds.
-func logged(t *testing.T, s *Store) map[uint64]storedMessage {
+func logged(t *testing.T, s *Store) map[uint64]link.Message {
 	t.Helper()
 	info := must(s.log.Info(within(t)))(t)
 	if info.State.NumDeleted > 0 || info.State.FirstSeq != 1 {
 		t.Fatalf("the log begins at %d and lacks %d messages", info.State.FirstSeq, info.State.NumDeleted)
 	}
-	all := map[uint64]storedMessage{}
+	all := map[uint64]link.Message{}
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
-		m, found, err := s.leaderGetFrom(within(t), wire.LogStream, map[string]any{"seq": seq})
+		m, found, err := s.LeaderGetFrom(within(t), wire.LogStream, map[string]any{"seq": seq})
 		if err != nil || !found {
 			t.Fatalf("message %d of the log: found %t, error %v", seq, found, err)
 		}
@@ -123,7 +124,7 @@ func TestForgedTimers(t *testing.T) {
 	w := openStore(t, srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), Layout{})
 	brought := wire.QueuePrefix + "default.5." + wire.FiredToken + "." + string(newTask())
 	denied(t, brought, func(ctx context.Context) error {
-		_, err := w.pub.publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
+		_, err := w.pub.Publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
 		return err
 	})
 	evil := testWork("default")
@@ -271,7 +272,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, "it is stored", func() bool {
-			_, found, err := s.leaderGetFrom(within(t), wire.OutputStream, map[string]any{"last_by_subj": own})
+			_, found, err := s.LeaderGetFrom(within(t), wire.OutputStream, map[string]any{"last_by_subj": own})
 			return found && err == nil
 		})
 		if err := nc.PublishRequest(wire.APIDirect+wire.OutputStream, subject, []byte(`{"last_by_subj":"`+own+`"}`)); err != nil {
@@ -381,8 +382,8 @@ func TestNoAnswerErases(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard := make(chan *nats.Msg, 1000)
-		must(s.nc.ChanSubscribe(apiPrefix+">", heard))(t)
-		must(s.nc.ChanSubscribe("$KV."+wire.DefsBucket+".>", heard))(t)
+		must(s.NC.ChanSubscribe(apiPrefix+">", heard))(t)
+		must(s.NC.ChanSubscribe("$KV."+wire.DefsBucket+".>", heard))(t)
 		before := logged(t, s)
 		nc := srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		for _, target := range targets {
@@ -399,7 +400,7 @@ func TestNoAnswerErases(t *testing.T) {
 				t.Errorf("by %s: message %d has got into the log, %s %s", user, seq, m.Subject, m.Data)
 			}
 		}
-		must(s.js.Stream(within(t), wire.TimerStream))(t)
+		must(s.JS.Stream(within(t), wire.TimerStream))(t)
 		for len(heard) > 0 {
 			m := <-heard
 			t.Errorf("by %s: a server hears %s %s", user, m.Subject, m.Data)

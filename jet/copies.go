@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task/definition"
 )
@@ -46,7 +47,7 @@ func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func(
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
 	for _, subject := range []string{copySubject + ">", wire.DefPrefix + ">"} {
-		sub, err := s.nc.Subscribe(subject, func(*nats.Msg) {
+		sub, err := s.NC.Subscribe(subject, func(*nats.Msg) {
 			select {
 			case touched <- struct{}{}:
 			default:
@@ -60,7 +61,7 @@ func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func(
 	defer tick.Stop()
 	for {
 		if first() {
-			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.NC.IsConnected() {
 				failed(err)
 			}
 		}
@@ -142,7 +143,7 @@ func (k *copyKeeper) look(ctx context.Context) error {
 }
 
 func (k *copyKeeper) state(ctx context.Context) (bucketState, error) {
-	stream, err := k.s.js.Stream(ctx, copyStream)
+	stream, err := k.s.JS.Stream(ctx, copyStream)
 	if err != nil {
 		return bucketState{}, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}
@@ -228,7 +229,7 @@ func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64,
 			c, err := k.s.copyOf(ctx, key)
 			return c, c.seq, c.Revision == d.Revision && bytes.Equal(c.Text, d.Text), err
 		},
-		Write: k.s.say, Once: true,
+		Write: k.s.Replace, Once: true,
 	}
 	is, err := chain.DecideFrom(ctx, copied{}, last, func(copied) (*nats.Msg, bool, error) { return copyMessage(key, d), true, nil })
 	switch {
@@ -285,9 +286,9 @@ func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 
 // copyOf reads a copy from the leader.
 func (s *Store) copyOf(ctx context.Context, key definition.Def) (copied, error) {
-	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
+	m, found, err := s.LeaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
-		return copied{}, readError(copySubject+string(key), err)
+		return copied{}, link.ReadError(copySubject+string(key), err)
 	}
 	header, _ := nats.DecodeHeadersMsg(m.Header) // somebody else's may have none
 	return copiedIn(header, m.Data, m.Seq), nil
@@ -315,7 +316,7 @@ func (s *Store) Copies(ctx context.Context) (map[definition.Def]definition.Copie
 
 // copies reads all of the bucket of copies, what was removed included.
 func (s *Store) copies(ctx context.Context) (map[definition.Def]copied, error) {
-	stream, err := s.js.Stream(ctx, copyStream)
+	stream, err := s.JS.Stream(ctx, copyStream)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}

@@ -28,7 +28,7 @@ type copying struct {
 func newCopying(t *testing.T) *copying {
 	c := &copying{T: t, Store: newStore(t, Layout{})}
 	c.k = &copyKeeper{s: c.Store, told: func(e definition.CopiesRestored) { c.told = append(c.told, e) }}
-	c.kv = must(c.js.KeyValue(within(t), wire.DefsBucket))(t)
+	c.kv = must(c.JS.KeyValue(within(t), wire.DefsBucket))(t)
 	return c
 }
 
@@ -92,7 +92,7 @@ func TestCopiesFollowTheLog(t *testing.T) {
 		t.Errorf("a look that had nothing to do has written: %+v, %+v", before, after)
 	}
 	// A bucket that is lost comes back with all that was in it, and nobody has changed anything by hand.
-	if err := c.js.DeleteStream(ctx, copyStream); err != nil {
+	if err := c.JS.DeleteStream(ctx, copyStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := (&keeper{s: c.Store, made: func(string) {}, last: map[string]uint64{}}).look(ctx, Layout{}.withDefaults()); err != nil {

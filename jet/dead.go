@@ -25,7 +25,7 @@ const maxDeliver = 50
 // until stop is called. The server says so once and to whoever listens, when
 // somebody asks for offers the next time; so some may be missed.
 func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(wire.DeadAdvisory, func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.DeadAdvisory, func(m *nats.Msg) {
 		var advisory struct {
 			Seq uint64 `json:"stream_seq"`
 		}
@@ -65,7 +65,7 @@ func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 		return false, err
 	}
 	for _, l := range lanes {
-		c, err := s.js.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return false, nil // whoever makes it again gets all that lies there
 		}

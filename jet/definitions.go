@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -69,7 +70,7 @@ func (s *Store) latest(ctx context.Context, def definition.Def) (d defined, fact
 	}
 	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.DefSubject(def)})
 	if err != nil || !found {
-		return d, "", readError(wire.DefSubject(def), err)
+		return d, "", link.ReadError(wire.DefSubject(def), err)
 	}
 	d, err = s.definitionIn(ctx, def, &last)
 	return d, last.Fact.ID, err
@@ -92,7 +93,7 @@ func (s *Store) nearest(ctx context.Context, def definition.Def) (defined, error
 		return d, nil
 	}
 	if err != nil {
-		return d, readError(wire.DefSubject(def), err)
+		return d, link.ReadError(wire.DefSubject(def), err)
 	}
 	last := recordOf(m.Subject, m.Sequence, m.Time, cameWith(m.Header, 1), m.Data)
 	return s.definitionIn(ctx, def, &last)
@@ -126,7 +127,7 @@ func (s *Store) definitionAt(ctx context.Context, def definition.Def, revision u
 	for from := uint64(1); ; {
 		batch, err := s.readBatch(ctx, wire.DefSubject(def), from)
 		if err != nil {
-			return d, readError(wire.DefSubject(def), err)
+			return d, link.ReadError(wire.DefSubject(def), err)
 		}
 		for i := range batch {
 			if e, ok := batch[i].Fact.Event.(definition.DefinitionEvent); ok {
@@ -247,7 +248,7 @@ func (s *Store) lastOfAll(ctx context.Context, stream jetstream.Stream, filter s
 		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	for left := int(c.CachedInfo().NumPending); left > 0; {
-		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(readTry))
+		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(link.ReadTry))
 		if err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ const manyChanges = 64
 // changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
 // they are many, or the log is another one, all is true, and any may have changed.
 func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
-	stream, err := s.js.Stream(ctx, wire.LogStream)
+	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 	}

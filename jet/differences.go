@@ -2,6 +2,7 @@ package jet
 
 import (
 	"fmt"
+
 	"millrace/jet/wire"
 )
 

@@ -2,8 +2,9 @@ package jet
 
 import (
 	"context"
-	"millrace/jet/wire"
 	"time"
+
+	"millrace/jet/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"

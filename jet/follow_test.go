@@ -64,7 +64,7 @@ func drop(t *testing.T, f *feed, lose uint64) (dropped *atomic.Bool) {
 		t.Fatal(err)
 	}
 	dropped = new(atomic.Bool)
-	in.sub = must(f.store.nc.Subscribe(in.subject, func(m *nats.Msg) {
+	in.sub = must(f.store.NC.Subscribe(in.subject, func(m *nats.Msg) {
 		if d, ok := parseDelivery(m.Reply); ok && d.streamSeq == lose && dropped.CompareAndSwap(false, true) {
 			return
 		}
@@ -85,7 +85,7 @@ func TestFeedFindsAGap(t *testing.T) {
 			f := follow(t, s, 1)
 			dropped := drop(t, f, c.lose)
 			testkit.Eventually(t, "the feed waits at the server", func() bool {
-				c, err := s.js.Consumer(within(t), wire.LogStream, f.consumer)
+				c, err := s.JS.Consumer(within(t), wire.LogStream, f.consumer)
 				return err == nil && c.CachedInfo().NumWaiting > 0
 			})
 			read(t, f, 1, write(t, s, 10))

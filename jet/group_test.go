@@ -100,7 +100,7 @@ func TestGroupTakesASubjectOnce(t *testing.T) {
 func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	t.Parallel()
 	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), time.Second, Layout{SyncAlways: true})
-	t.Cleanup(s.nc.Close)
+	t.Cleanup(s.NC.Close)
 	var deaf atomic.Bool
 	deafen(t, s.pub, deaf.Load)
 	deaf.Store(true)

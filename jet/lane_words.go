@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -72,12 +73,12 @@ func laneAt(subject string) (l task.Lane, ok bool) {
 
 // laneWord reads the word of a lane from the leader.
 func (s *Store) laneWord(ctx context.Context, l task.Lane) (w laneWord, err error) {
-	m, _, _, err := s.said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
+	m, _, _, err := s.Said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
 	return laneWordIn(m), err
 }
 
 // laneWordIn is the word that a message says.
-func laneWordIn(m *storedMessage) (w laneWord) {
+func laneWordIn(m *link.Message) (w laneWord) {
 	if m == nil {
 		return w
 	}
@@ -96,9 +97,9 @@ func (w *laneWord) message(l task.Lane) (*nats.Msg, error) {
 
 // sayLane replaces the word of a lane as it was read. If it is not that any more, done is false.
 func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWord, done bool, err error) {
-	chain := s.said(wire.StateStream, laneSubject(l))
+	chain := s.Said(wire.StateStream, laneSubject(l))
 	chain.Once = true
-	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*storedMessage) (*nats.Msg, bool, error) {
+	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*link.Message) (*nats.Msg, bool, error) {
 		m, err := w.message(l)
 		return m, true, err
 	})
@@ -108,7 +109,7 @@ func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWo
 
 // useLane says that a lane is used, up to a time.
 func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error {
-	_, err := s.said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err := s.Said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		w := laneWordIn(there)
 		if there != nil && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
 			return nil, false, nil
@@ -137,13 +138,13 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, erro
 		for i, q := range some {
 			filters[i] = wire.LaneWordPrefix + q + ".*.*"
 		}
-		found, err := s.batchGet(ctx, wire.StateStream, 1024, map[string]any{"multi_last": filters})
+		found, err := s.BatchGet(ctx, wire.StateStream, 1024, map[string]any{"multi_last": filters})
 		if err != nil {
 			return nil, fmt.Errorf("list the lanes of queues: %w", err)
 		}
 		for _, m := range found {
 			var w laneWord
-			if l, ok := laneAt(added(m, jetstream.SubjectHeader)); ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed {
+			if l, ok := laneAt(link.Added(m, jetstream.SubjectHeader)); ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed {
 				lanes = append(lanes, l)
 			}
 		}
@@ -158,13 +159,13 @@ var errRemoved = errors.New("it was removed, for nobody used it")
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error) {
 	var unused []task.Lane
 	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, wire.StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": wire.LaneWordPrefix + ">"})
+		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.LaneWordPrefix + ">"})
 		if err != nil {
 			return nil, fmt.Errorf("list lanes: %w", err)
 		}
 		for _, m := range found {
-			l, ok := laneAt(added(m, jetstream.SubjectHeader))
-			stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+			l, ok := laneAt(link.Added(m, jetstream.SubjectHeader))
+			stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
 			if from, err = nextOf(m, err); err != nil {
 				return nil, fmt.Errorf("list lanes: %w", err)
 			}
@@ -176,7 +177,7 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 				unused = append(unused, l)
 			}
 		}
-		if len(found) < maxBatch {
+		if len(found) < link.MaxBatch {
 			break
 		}
 	}
@@ -188,7 +189,7 @@ const lanesTold = wire.LaneWordPrefix + "~.~.~"
 
 // LanesTold tells whether what is said of lanes is whole. After the stream is lost it is not, until somebody calls [Store.TellLanes].
 func (s *Store) LanesTold(ctx context.Context) (bool, error) {
-	m, _, _, err := s.said(wire.StateStream, lanesTold).Read(ctx, nil)
+	m, _, _, err := s.Said(wire.StateStream, lanesTold).Read(ctx, nil)
 	if err != nil {
 		return false, fmt.Errorf("look whether it was said which lanes are used: %w", err)
 	}
@@ -204,9 +205,9 @@ func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) err
 		if err := s.useLane(ctx, l, until); err != nil {
 			return err
 		}
-		_ = s.nc.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
-	_, err := s.said(wire.StateStream, lanesTold).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err := s.Said(wire.StateStream, lanesTold).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		return &nats.Msg{Subject: lanesTold, Data: []byte("{}")}, there == nil, nil
 	})
 	if err != nil {
@@ -222,14 +223,14 @@ func (s *Store) tellLane(ctx context.Context, l task.Lane) error {
 		return fmt.Errorf("say anew that lane %s is used: %w", wire.LaneConsumer(l), err)
 	}
 	if done {
-		_ = s.nc.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
 	return nil
 }
 
 // nextOf is the sequence behind a message.
 func nextOf(m *nats.Msg, err error) (uint64, error) {
-	seq, err2 := sequenceOf(m)
+	seq, err2 := link.SequenceOf(m)
 	return seq + 1, errors.Join(err, err2)
 }
 
@@ -246,7 +247,7 @@ func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (cl
 	if err != nil || w.seq == 0 || w.Closed || !w.used().Before(since) {
 		return false, err
 	}
-	c, err := s.js.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // nobody has ever served it
 		return true, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), w.seq)
 	}
@@ -281,7 +282,7 @@ func (s *Store) removeLane(ctx context.Context, l task.Lane, mine laneWord) erro
 
 // dropUpTo removes what lies on a subject of a stream, up to a sequence: what was said since stays.
 func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint64) error {
-	of, err := s.js.Stream(ctx, stream)
+	of, err := s.JS.Stream(ctx, stream)
 	if err != nil {
 		return err
 	}
@@ -290,7 +291,7 @@ func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint6
 
 // served tells whether somebody serves, or has served, a queue: it has a consumer for its plain lane.
 func (s *Store) served(ctx context.Context, queue string) (bool, error) {
-	_, err := s.js.Consumer(ctx, wire.LogStream, wire.ConsumerName(queue))
+	_, err := s.JS.Consumer(ctx, wire.LogStream, wire.ConsumerName(queue))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, nil
 	}

@@ -62,7 +62,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 		}
 	}
 	s.lanes.Store(l, opened{time.Now(), until})
-	_ = s.nc.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
+	_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 		return false, err
 	}
 	name := wire.LaneConsumer(l)
-	c, err := s.js.Consumer(ctx, wire.LogStream, name)
+	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
 	}
@@ -159,7 +159,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
 	if home != l.Queue && home != "" { // whoever counts what runs of that queue has one lane more to count
-		_ = s.nc.Publish(wire.LanesPrefix+home, nil)
+		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
 		return true, errors.Join(err, s.KeepQueue(ctx, home)) // said while it was made
@@ -208,7 +208,7 @@ func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *tas
 // how the nats command line names the lane's consumer; the zero time if it does, or nobody has ever served the lane.
 func (s *Store) LanePaused(ctx context.Context, l task.Lane) (until time.Time, consumer string, err error) {
 	name := wire.LaneConsumer(l)
-	c, err := s.js.Consumer(ctx, wire.LogStream, name)
+	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		return until, "", nil
@@ -286,7 +286,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		var opens time.Duration
 		for _, l := range lanes {
-			c, err := s.js.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+			c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				continue // whoever makes it does so himself
 			}
@@ -301,14 +301,14 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		if opens > 0 {
 			// So that workers know the rate, should one have been set meanwhile, when they get offers again.
-			_ = s.nc.Publish(wire.LanesPrefix+name, nil)
+			_ = s.NC.Publish(wire.LanesPrefix+name, nil)
 			select {
 			case <-time.After(opens):
 			case <-ctx.Done():
 				return fmt.Errorf("consumers of queue %s: %w", name, ctx.Err())
 			}
 		}
-		_ = s.nc.Publish(wire.LanesPrefix+name, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+name, nil) // workers also look by themselves
 		now, err := s.queue(ctx, name)
 		if err != nil || now.Head == q.Head {
 			return err
@@ -343,7 +343,7 @@ func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error
 	}
 	var states []LaneState
 	for _, l := range lanes {
-		c, err := s.js.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
+		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue
 		}

@@ -132,7 +132,7 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
 	testkit.Eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
-		c, err := s.js.Consumer(within(t), wire.LogStream, wire.LaneConsumer(task.Lane{Queue: "a", Priority: 10}))
+		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(task.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
@@ -267,7 +267,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	raw(t, s, "mr.queue.a.8."+string(old), nil, body)
 	plain := submit(t, s, "a")
 
-	earlier := must(s.js.Consumer(within(t), wire.LogStream, "queue_a"))(t)
+	earlier := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
 	leased := must(earlier.Next())(t)
 	urgent := submitTo(t, s, "a", 8, "")
 	o := offersOf(t, s, "a")
@@ -307,7 +307,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	say(task.PauseQueue{Reason: "closed"})
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the server knows who waits", func() bool {
-		c := must(s.js.Consumer(within(t), wire.LogStream, "queue_a"))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	say(task.ResumeQueue{})
@@ -342,8 +342,8 @@ func TestResumedByTwo(t *testing.T) {
 	name := wire.LaneConsumer(task.Lane{Queue: "a", Priority: task.DefaultPriority})
 	keep := func() (until time.Time) {
 		t.Helper()
-		opens := must(s.keepLane(within(t), must(s.js.Consumer(within(t), wire.LogStream, name))(t).CachedInfo(), &q))(t)
-		is := must(s.js.Consumer(within(t), wire.LogStream, name))(t).CachedInfo()
+		opens := must(s.keepLane(within(t), must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo(), &q))(t)
+		is := must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo()
 		if is.Paused && is.PauseRemaining > opens {
 			t.Errorf("it opens in %v, not in %v", is.PauseRemaining, opens)
 		}
@@ -392,7 +392,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		t.Errorf("of a paused queue: %v, %q, %v", until, consumer, err)
 	}
 	for _, l := range must(s.QueueState(within(t), "a"))(t) {
-		if c := must(s.js.Consumer(within(t), wire.LogStream, wire.LaneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
+		if c := must(s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
 			t.Errorf("of a paused queue %+v is not", l)
 		}
 	}

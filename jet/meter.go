@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/link"
 )
 
 // A limit holds for a queue, and the server knows only limits of consumers. With one lane
@@ -105,7 +106,7 @@ func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
 // leased counts what the consumers of a queue have handed out. If that cannot be known it is
 // too many.
 func (o *offers) leased(queue string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {
@@ -169,7 +170,7 @@ func (o *offers) nudge() {
 // retrieve asks the lanes of a queue that have handed out something once more. What they bring
 // is taken like anything else: if it was lost it is counted already, and has its place.
 func (o *offers) retrieve(queue string) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
 )
@@ -69,7 +70,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	o := s.newOffers()
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
 	o.stopLooking = stopLooking
-	forming := newFormer(s.nc, s.patience)
+	forming := newFormer(s.NC, s.patience)
 	for _, queue := range queues {
 		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
@@ -78,7 +79,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		}
 		err := forming.do(ctx, func(ctx context.Context) error {
 			err := o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
-			if answers(err, codeResources) { // for a consumer that is to be on more servers than are up
+			if link.Answers(err, link.CodeResources) { // for a consumer that is to be on more servers than are up
 				err = fmt.Errorf("%w (%w)", ErrElecting, err)
 			}
 			return err

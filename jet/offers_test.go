@@ -18,7 +18,7 @@ import (
 
 func ackPending(t *testing.T, s *Store, queue string) int {
 	t.Helper()
-	c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName(queue)))(t)
+	c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName(queue)))(t)
 	return c.CachedInfo().NumAckPending
 }
 
@@ -260,13 +260,13 @@ func TestRequestsAreTakenBack(t *testing.T) {
 		wg.Go(func() { _, _ = idle.Next(ctx) })
 	}
 	testkit.Eventually(t, "they wait", func() bool {
-		c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	cancel()
 	wg.Wait()
 	testkit.Eventually(t, "no request is left", func() bool {
-		c := must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting == 0
 	})
 	submit(t, s, "a")
@@ -288,7 +288,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		got <- offer
 	}()
 	testkit.Eventually(t, "it waits", func() bool {
-		return must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting > 0
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting > 0
 	})
 	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestLeaseOnAGoneConnection(t *testing.T) {
 	if err := offer.Extend(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	s.nc.Close()
+	s.NC.Close()
 	if err := offer.Extend(within(t)); err == nil {
 		t.Error("Extend on a closed connection reports success")
 	}
@@ -369,7 +369,7 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 		return p.inbox.subject, p.asked
 	}
 	requests := func() int {
-		return must(s.js.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting
 	}
 	p.want(1)
 	testkit.Eventually(t, "the request waits", func() bool { return requests() == 1 })

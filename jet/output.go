@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -66,8 +67,8 @@ func (s *Store) Keep(ctx context.Context, b output.Records) error {
 
 func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		_, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || says(err, codeSameInFlight)) {
+		_, err := s.pub.Publish(ctx, m)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight)) {
 			return err
 		}
 		select {
@@ -140,14 +141,14 @@ func readMessages(ctx context.Context, s *Store, stream string, subjects []strin
 	subject := subjects[0] // what an error names
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: time.Minute}
 	from.set(&cfg)
-	c, err := s.js.OrderedConsumer(ctx, stream, cfg)
+	c, err := s.JS.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = s.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -189,7 +190,7 @@ func readMessages(ctx context.Context, s *Store, stream string, subjects []strin
 // WatchTask calls changed whenever something may have happened to a task, until
 // stop is called. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchTask(id task.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
+	sub, err := s.NC.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch task %s: %w", id, err)
 	}

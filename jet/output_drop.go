@@ -29,7 +29,7 @@ func (s *Store) RecordTasks(ctx context.Context) ([]task.ID, error) {
 }
 
 func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, error) {
-	stream, err := s.js.Stream(ctx, name)
+	stream, err := s.JS.Stream(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list the tasks in %s: %w", name, err)
 	}
@@ -58,7 +58,7 @@ func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records
 }
 
 func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte) (uint64, int), marker func(int) any) (bool, error) {
-	stream, err := s.js.Stream(ctx, name)
+	stream, err := s.JS.Stream(ctx, name)
 	if err != nil {
 		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}

@@ -3,13 +3,11 @@ package jet
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -57,8 +55,8 @@ func (s *Store) PrintedBack(ctx context.Context, id task.ID, more func(uint64, o
 
 // lastOf is the last message of a subject, as the stream's leader has it; its sequence is 0 if there is none.
 func (s *Store) lastOf(ctx context.Context, stream, subject string) (seq uint64, data []byte, err error) {
-	m, _, err := s.leaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
-	return m.Seq, m.Data, wrapRead(subject, err)
+	m, _, err := s.LeaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
+	return m.Seq, m.Data, link.ReadError(subject, err)
 }
 
 // beforeOf is the last message of a subject before a sequence, as any replica has it.
@@ -75,26 +73,10 @@ func (s *Store) fromOf(ctx context.Context, stream, subject string, seq uint64) 
 }
 
 func (s *Store) oneOf(ctx context.Context, stream, subject string, request map[string]any) (uint64, []byte, error) {
-	found, err := s.batchGet(ctx, stream, 1, request)
+	found, err := s.BatchGet(ctx, stream, 1, request)
 	if err != nil || len(found) == 0 {
-		return 0, nil, wrapRead(subject, err)
+		return 0, nil, link.ReadError(subject, err)
 	}
-	seq, err := sequenceOf(found[0])
-	return seq, found[0].Data, wrapRead(subject, err)
-}
-
-func wrapRead(subject string, err error) error {
-	if err != nil {
-		return fmt.Errorf("read %s: %w", subject, err)
-	}
-	return nil
-}
-
-// sequenceOf is where a message lies that was got directly.
-func sequenceOf(m *nats.Msg) (uint64, error) {
-	seq, err := strconv.ParseUint(added(m, jetstream.SequenceHeader), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("a message without a sequence: %w", err)
-	}
-	return seq, nil
+	seq, err := link.SequenceOf(found[0])
+	return seq, found[0].Data, link.ReadError(subject, err)
 }

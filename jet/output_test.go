@@ -100,7 +100,7 @@ func TestPrintedFollows(t *testing.T) {
 func TestKeepIsOnce(t *testing.T) {
 	t.Parallel()
 	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 100*time.Millisecond, Layout{})
-	t.Cleanup(s.nc.Close)
+	t.Cleanup(s.NC.Close)
 	lost := 0
 	deafen(t, s.pub, func() bool { lost++; return lost%2 == 1 }) // every first answer
 	id := newTask()

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -51,7 +52,7 @@ type ownRoute struct {
 }
 
 func newOwnRoute(s *Store, id node.ID) *ownRoute {
-	conns := func() uint64 { return s.nc.Stats().Reconnects }
+	conns := func() uint64 { return s.NC.Stats().Reconnects }
 	lane := task.Lane{Queue: id.Queue(), Priority: task.DefaultPriority}
 	return &ownRoute{
 		store: s, node: id, lane: lane, idle: routeIdle, conns: conns, conn: conns(),
@@ -140,12 +141,12 @@ const findTime = time.Second
 func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	c, err := r.store.js.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
+	c, err := r.store.JS.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
 	switch {
 	case err == nil:
 		r.found(c.CachedInfo())
 		return true, nil
-	case ctx.Err() == nil && (isOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
+	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
 		return false, nil
 	}
 	return false, fmt.Errorf("route of node %s: %w", r.node, err)
@@ -415,7 +416,7 @@ func (o *offers) probe(ctx context.Context) error {
 		return err
 	}
 	m := &nats.Msg{Subject: wire.ProbeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
-	if _, err := o.store.pub.publish(ctx, m); err != nil {
+	if _, err := o.store.pub.Publish(ctx, m); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
 	return nil
@@ -456,7 +457,7 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 // WatchNode calls changed whenever something may have happened to a node, until stop
 // is called; of its own, a worker hears by [Store.OnHint]. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
+	sub, err := s.NC.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch node %s: %w", id, err)
 	}

@@ -24,7 +24,7 @@ func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.pub.publish(ctx, &nats.Msg{Subject: ranSubject(r.Name), Data: body, Header: ttl(ranTTL)}); err != nil {
+	if _, err := s.pub.Publish(ctx, &nats.Msg{Subject: ranSubject(r.Name), Data: body, Header: ttl(ranTTL)}); err != nil {
 		return fmt.Errorf("remember where %s ran: %w", r.Name, err)
 	}
 	return nil
@@ -32,7 +32,7 @@ func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
 
 // Ran returns where a task started last of those that share a name; its node is "" if nobody knows.
 func (s *Store) Ran(ctx context.Context, name string) (task.Ran, error) {
-	m, found, err := s.leaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
+	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
 	if err != nil {
 		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
 	}

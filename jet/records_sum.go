@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -85,33 +86,33 @@ func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 
 // headers calls each with the messages of a subject, without their bodies.
 func (s *Store) headers(ctx context.Context, stream, subject string, each func(m jetstream.Msg, seq uint64) error) error {
-	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+	c, err := s.JS.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
-		return wrapRead(subject, err)
+		return link.ReadError(subject, err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = s.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	if c.CachedInfo().NumPending == 0 {
 		return nil
 	}
 	iter, err := c.Messages()
 	if err != nil {
-		return wrapRead(subject, err)
+		return link.ReadError(subject, err)
 	}
 	defer iter.Stop()
 	for {
 		m, err := iter.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return wrapRead(subject, err)
+			return link.ReadError(subject, err)
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return wrapRead(subject, err)
+			return link.ReadError(subject, err)
 		}
 		if err := each(m, meta.Sequence.Stream); err != nil || meta.NumPending == 0 {
 			return err

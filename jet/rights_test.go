@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -90,7 +91,7 @@ func denied(t *testing.T, subject string, call func(context.Context) error) {
 	defer cancel()
 	start := time.Now()
 	err := call(ctx)
-	var d *Denied
+	var d *link.Denied
 	if !errors.As(err, &d) || d.Subject != subject {
 		t.Errorf("got %v, want that the right to %s is missing", err, subject)
 	} else if !strings.Contains(err.Error(), "permission to publish to "+subject+" is missing") {
@@ -107,7 +108,7 @@ func TestDenied(t *testing.T) {
 	srv := newStrict(t, wire.ChainPrefix+"*", wire.QueuePrefix+"*.*.*", wire.APIGet+"*")
 	srv.as("s")
 	unawaited := make(chan string, 8)
-	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- deniedBy(err).Subject })), Layout{})
+	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- link.DeniedBy(err).Subject })), Layout{})
 	id := newTask()
 	fact := newFact(id, note("it is refused"))
 	denied(t, wire.ChainPrefix+string(id), func(ctx context.Context) error { _, err := c.Append(ctx, fact, 0); return err })
@@ -123,7 +124,7 @@ func TestDenied(t *testing.T) {
 	denied(t, "$JS.API.STREAM.CREATE.MINE", func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer c.OnDenied(cancel)()
-		_, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE"})
+		_, err := c.JS.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE"})
 		return errors.Join(err, context.Cause(ctx))
 	})
 	// Words that may be lost are nobody's trouble: only the owner of the connection hears of them.
@@ -131,7 +132,7 @@ func TestDenied(t *testing.T) {
 	defer cancel(nil)
 	defer c.OnDenied(cancel)()
 	for _, subject := range []string{wire.HintPrefix + "x.y", wire.LanesPrefix + "x.y"} {
-		_ = c.nc.Publish(subject, nil)
+		_ = c.NC.Publish(subject, nil)
 		select {
 		case heard := <-unawaited:
 			if heard != subject {
@@ -150,7 +151,7 @@ func TestDeaf(t *testing.T) {
 	srv.as("s")
 	start := time.Now()
 	_, err := Attach(within(t), connect(t, srv.url, nats.UserInfo("c", "c")))
-	var d *Denied
+	var d *link.Denied
 	if !errors.As(err, &d) || !d.Listening || !strings.HasPrefix(d.Subject, "_INBOX.") || time.Since(start) > soon {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
@@ -169,7 +170,7 @@ func TestInboxesAreApart(t *testing.T) {
 		}
 		select {
 		case err := <-refused:
-			if d := deniedBy(err); d == nil || d.Subject != subject {
+			if d := link.DeniedBy(err); d == nil || d.Subject != subject {
 				t.Errorf("%s: %v", subject, err)
 			}
 		case <-within(t).Done():
@@ -271,7 +272,7 @@ func TestWhoMayWrite(t *testing.T) {
 	}
 	for _, user := range []string{"s", "c", "w", "sub", "view"} {
 		refused := make(chan string, len(all)+1)
-		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- deniedBy(err).Subject }))
+		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- link.DeniedBy(err).Subject }))
 		for subject := range all {
 			if strings.HasPrefix(subject, "$JS.API.") && slices.Contains(strings.Fields(all[subject]), user) {
 				continue // it would be done

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -26,11 +27,11 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
 	err := s.lastOn(ctx, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
-		seq, err := sequenceOf(m)
+		seq, err := link.SequenceOf(m)
 		if err != nil {
 			return err
 		}
-		stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+		stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
@@ -45,17 +46,17 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 
 // lastOn reads the last message of the subject of each name, those that have none left out.
 func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []string, read func(name string, m *nats.Msg) error) error {
-	for some := range slices.Chunk(names, maxBatch) {
+	for some := range slices.Chunk(names, link.MaxBatch) {
 		subjects := make([]string, len(some))
 		for i, name := range some {
 			subjects[i] = prefix + name
 		}
-		found, err := s.batchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.BatchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return err
 		}
 		for _, m := range found {
-			if err := read(added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
+			if err := read(link.Added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
 				return err
 			}
 		}
@@ -116,7 +117,7 @@ func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 
 // ensureFires makes the consumer of fires if there is none, and tells whether it did.
 func (s *Store) ensureFires(ctx context.Context) (made bool, err error) {
-	_, err = s.js.Consumer(ctx, wire.LogStream, fireConsumer)
+	_, err = s.JS.Consumer(ctx, wire.LogStream, fireConsumer)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -168,7 +169,7 @@ func TestMuteReason(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&serverError{ErrCode: codeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
+		{&link.ServerError{ErrCode: link.CodeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
 		{errors.Join(events.ErrUnknown, errors.New("waited for 8s")), "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
 			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
 		{events.ErrNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},

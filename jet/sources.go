@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -118,7 +119,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 		return err
 	}
 	revive := func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 		defer cancel()
 		switch made, err := src.ensure(ctx); { // if it fails, the puller comes again
 		case made && err == nil:
@@ -133,13 +134,13 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	// Before anything can come: what comes first may be here before newPuller has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := newPuller(o.store.nc, wire.LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
+	p, err := newPuller(o.store.NC, wire.LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
 	if err != nil {
 		return err
 	}
 	src.pull = p
 	src.ask = &asker{
-		nc: o.store.nc, subject: p.subject, gone: p.gone,
+		nc: o.store.NC, subject: p.subject, gone: p.gone,
 		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) },
 	}
 	o.mu.Lock()
@@ -173,7 +174,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		heard := o.more[queue]
 		if heard == nil {
 			var err error
-			if heard, err = o.store.nc.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
+			if heard, err = o.store.NC.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
 				err = o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
 			}
 			if err != nil {
@@ -240,7 +241,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 	}
 	var subs []*nats.Subscription
 	for _, q := range o.queues {
-		sub, err := o.store.nc.Subscribe(wire.LanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
+		sub, err := o.store.NC.Subscribe(wire.LanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
 		if err != nil {
 			return fmt.Errorf("watch the lanes of queue %s: %w", q, err)
 		}
@@ -273,7 +274,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 				o.nudge()
 				continue
 			case <-o.turn:
-				ctx, cancel := context.WithTimeout(looking, readTimeout)
+				ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
 				if _, err := o.hear(ctx); err != nil {
 					time.AfterFunc(lookAfter, func() { signal(o.turn) })
 				}
@@ -282,7 +283,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			case <-o.look:
 			case <-tick.C:
 			}
-			ctx, cancel := context.WithTimeout(looking, readTimeout)
+			ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
 			if o.findLanes(ctx) != nil {
 				time.AfterFunc(lookAfter, o.lookAgain) // what was said may not come again for a minute
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -42,7 +43,7 @@ func (s *Store) SaveLive(ctx context.Context, l output.Live) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: wire.LivePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
+	_, err = s.pub.Publish(ctx, &nats.Msg{Subject: wire.LivePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
 	return err
 }
 
@@ -53,16 +54,16 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	chain := s.said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
+	chain := s.Said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
 	read := chain.Read
-	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
-		_, err = s.patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
+		_, err = s.Patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
 			there, end, mine, err = read(ctx, wrote)
 			return 0, err
 		})
 		return there, end, mine, err
 	}
-	_, err = chain.Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err = chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		if before := checkpointIn(there, c.Task); there != nil && !c.Follows(&before) {
 			return nil, false, task.ErrFenced
 		}
@@ -80,12 +81,12 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 // While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
 func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		there, _, _, err := s.said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
+		there, _, _, err := s.Said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
 		c := checkpointIn(there, id)
 		switch {
 		case err == nil:
 			return c, nil
-		case !says(err, codeNoSuchStream):
+		case !link.Says(err, link.CodeNoSuchStream):
 			return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
 		}
 		select {
@@ -97,7 +98,7 @@ func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, 
 }
 
 // checkpointIn is the checkpoint that a message is; none if it is none of ours, and then the next one takes its place.
-func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
+func checkpointIn(m *link.Message, id task.ID) (c output.Checkpoint) {
 	if m == nil || json.Unmarshal(m.Data, &c) != nil || c.Task != id {
 		return output.Checkpoint{}
 	}
@@ -107,7 +108,7 @@ func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
 // Live returns how a task stood when its program last said so; its epoch is 0 if
 // it never has.
 func (s *Store) Live(ctx context.Context, id task.ID) (output.Live, error) {
-	m, found, err := s.leaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.LivePrefix + string(id)})
+	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.LivePrefix + string(id)})
 	if err != nil {
 		return output.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
 	}
@@ -130,7 +131,7 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.
 		for i, id := range some {
 			subjects[i] = wire.LivePrefix + string(id)
 		}
-		found, err := s.batchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.BatchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
 		}
@@ -147,7 +148,7 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.
 // WatchLive calls said with how a task stands, each time its program says so,
 // until stop is called. Words can be lost.
 func (s *Store) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
 		var l output.Live
 		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
 			said(l)

@@ -40,7 +40,7 @@ func TestStanding(t *testing.T) {
 	if all, err := s.LiveAll(within(t), []task.ID{newTask(), id}); err != nil || len(all) != 1 || all[id].Message != "page 2" {
 		t.Errorf("of two tasks %+v, %v", all, err)
 	}
-	info, err := s.js.Stream(within(t), wire.StateStream)
+	info, err := s.JS.Stream(within(t), wire.StateStream)
 	if err != nil || info.CachedInfo().State.Msgs != 1 {
 		t.Errorf("%d messages are kept, %v", info.CachedInfo().State.Msgs, err)
 	}

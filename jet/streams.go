@@ -120,11 +120,11 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 	cfg := info.Config
 	cfg.Sources = nil
-	if _, err = s.js.UpdateStream(ctx, cfg); err != nil {
+	if _, err = s.JS.UpdateStream(ctx, cfg); err != nil {
 		return err
 	}
 	cfg.Sealed = true
-	_, err = s.js.UpdateStream(ctx, cfg)
+	_, err = s.JS.UpdateStream(ctx, cfg)
 	return err
 }
 

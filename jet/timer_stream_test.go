@@ -72,7 +72,7 @@ func TestTimerStreamIsMadeAgain(t *testing.T) {
 	look()
 	lost := newTask()
 	for name, remove := range map[string]func() error{
-		wire.TimerStream:                       func() error { return s.js.DeleteStream(within(t), wire.TimerStream) },
+		wire.TimerStream:                       func() error { return s.JS.DeleteStream(within(t), wire.TimerStream) },
 		wire.TimerStream + " " + firedConsumer: func() error { return s.timers.DeleteConsumer(within(t), firedConsumer) },
 	} {
 		made = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
@@ -146,8 +147,8 @@ func atTime(due time.Time) string { return "@at " + due.UTC().Format(time.RFC333
 
 // setTimer stores a timer. If its subject has one, replaces decides whether it gives way. An unknown outcome is
 // tried again: one timer is left however often it is set.
-func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *storedMessage) bool) error {
-	_, err := s.said(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *storedMessage) (*nats.Msg, bool, error) {
+func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *link.Message) bool) error {
+	_, err := s.Said(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *link.Message) (*nats.Msg, bool, error) {
 		return m, there == nil || replaces(there), nil
 	})
 	return err
@@ -169,7 +170,7 @@ func readTimer(subject string, h nats.Header, body []byte) (d task.Due, ok bool)
 }
 
 // timerOf is [readTimer] of a message as the stream's leader returns it.
-func (m *storedMessage) timer() (task.Due, bool) {
+func timerOf(m *link.Message) (task.Due, bool) {
 	h, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {
 		return task.Due{}, false
@@ -192,8 +193,8 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	}
 	m, err := timer(wire.TimerPrefix+string(f.Task), ref, e.Due, wire.OfferSubject(&e.Work, f.Task))
 	if err == nil {
-		err = s.setTimer(ctx, m, func(there *storedMessage) bool {
-			due, ok := there.timer()
+		err = s.setTimer(ctx, m, func(there *link.Message) bool {
+			due, ok := timerOf(there)
 			return !ok || e.Timer().Replaces(due)
 		})
 	}
@@ -206,9 +207,9 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 // Disarm implements [events.Timekeeper].
 func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
 	subject := wire.TimerPrefix + string(id)
-	there, found, err := s.leaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": subject})
+	there, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": subject})
 	if found {
-		if due, ok := there.timer(); !ok || due.Before(before) {
+		if due, ok := timerOf(&there); !ok || due.Before(before) {
 			err = s.purgeTimer(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(there.Seq+1))
 		}
 	}
@@ -219,24 +220,24 @@ func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
 }
 
 func (s *Store) purgeTimer(ctx context.Context, which ...jetstream.StreamPurgeOpt) error {
-	ctx, done := s.denials.guard(ctx, wire.APIPurge+wire.TimerStream)
+	ctx, done := s.Denials.Guard(ctx, wire.APIPurge+wire.TimerStream)
 	return done(s.timers.Purge(ctx, which...))
 }
 
 // Armed implements [events.Timers].
 func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	armed := make(map[task.ID]task.Due, len(ids))
-	for some := range slices.Chunk(ids, maxBatch) {
+	for some := range slices.Chunk(ids, link.MaxBatch) {
 		subjects := make([]string, len(some))
 		for i, id := range some {
 			subjects[i] = wire.TimerPrefix + string(id)
 		}
-		found, err := s.batchGet(ctx, wire.TimerStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.BatchGet(ctx, wire.TimerStream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return nil, fmt.Errorf("read %d timers: %w", len(ids), err)
 		}
 		for _, m := range found {
-			subject := added(m, jetstream.SubjectHeader)
+			subject := link.Added(m, jetstream.SubjectHeader)
 			if due, ok := readTimer(subject, m.Header, m.Data); ok {
 				armed[task.ID(subject[len(wire.TimerPrefix):])] = due
 			}
@@ -254,11 +255,11 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 		if _, there := armed[id]; there {
 			continue
 		}
-		m, found, err := s.leaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": wire.TimerPrefix + string(id)})
+		m, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": wire.TimerPrefix + string(id)})
 		if err != nil {
 			return fmt.Errorf("read the timer of task %s: %w", id, err)
 		}
-		if due, ok := m.timer(); found && ok {
+		if due, ok := timerOf(&m); found && ok {
 			armed[id] = due
 		}
 	}
@@ -286,7 +287,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	}
 	m, err := timer(wire.CronPrefix+name, f, at, wire.FirePrefix+name)
 	if err == nil {
-		err = s.setTimer(ctx, m, func(there *storedMessage) bool { return replace && !slices.Equal(there.Data, m.Data) })
+		err = s.setTimer(ctx, m, func(there *link.Message) bool { return replace && !slices.Equal(there.Data, m.Data) })
 	}
 	if err != nil {
 		return fmt.Errorf("set the timer of schedule %s: %w", name, err)
