@@ -131,7 +131,7 @@ const damagedTTL = 30 * 24 * time.Hour
 
 // damaged notes that a chunk was replaced by something else, so that the next push stores it again.
 func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
-	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: ttl(damagedTTL)}
+	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: link.TTL(damagedTTL)}
 	if _, err := s.pub.Publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}

@@ -14,7 +14,7 @@ import (
 const floorBatch = 256 << 10
 
 // FloorOutput stores n bytes of a line, again and again, as bare messages in a
-// stream made like [OutputStream], two in flight, and returns how long that took.
+// stream made like [wire.OutputStream], two in flight, and returns how long that took.
 func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string, n int64) (time.Duration, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
 	if err != nil {

@@ -90,3 +90,17 @@ func (l *lease) Extend(ctx context.Context) error {
 func (l *lease) Prolong() error { return l.store.NC.Publish(l.reply, progressBody) }
 
 const extendTimeout = 5 * time.Second
+
+// Resume returns the lease of an offer that an earlier process has pulled, by its token.
+func (s *Store) Resume(token string) events.Lease { return &lease{store: s, reply: token} }
+
+// Token implements [events.Lasting].
+func (l *lease) Token() string { return l.reply }
+
+// Token implements [events.Lasting].
+func (l *ownLease) Token() string {
+	if now, ok := l.get().(events.Lasting); ok {
+		return now.Token()
+	}
+	return ""
+}

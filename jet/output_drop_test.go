@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/outputs"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -65,7 +66,7 @@ func TestDropIsFinished(t *testing.T) {
 	if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
 		t.Fatal(err)
 	}
-	raw(t, s, wire.OutputPrefix+string(id), nats.Header{droppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
+	raw(t, s, wire.OutputPrefix+string(id), nats.Header{outputs.DroppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
 	if did, err := s.DropOutput(within(t), id, func(int) output.Lines { t.Error("it is dropped twice"); return output.Lines{} }); did || err != nil {
 		t.Fatal(did, err)
 	}

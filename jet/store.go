@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/outputs"
 	"millrace/jet/wire"
 	"millrace/logclock"
 )
@@ -20,6 +21,7 @@ import (
 // concurrent use.
 type Store struct {
 	*link.Link
+	*outputs.Outputs
 	caller  string // under which name it asks the service
 	log     jetstream.Stream
 	timers  jetstream.Stream
@@ -50,7 +52,8 @@ func WithClock(c *logclock.Clock) Option {
 }
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
-	s := &Store{Link: link.New(nc, js), caller: callerOn(nc)}
+	l := link.New(nc, js)
+	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, caller: callerOn(nc)}
 	for _, set := range options {
 		set(s)
 	}

@@ -57,3 +57,8 @@ func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint6
 		pause = min(2*pause, 250*time.Millisecond)
 	}
 }
+
+// TTL is the header by which the server removes a message after some time.
+func TTL(d time.Duration) nats.Header {
+	return nats.Header{"Nats-TTL": {strconv.Itoa(int(d.Seconds())) + "s"}}
+}
