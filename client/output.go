@@ -5,14 +5,14 @@ import (
 	"errors"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/outputs"
 	"millrace/task"
 	"millrace/task/output"
 )
 
 // OutputStart is where the reading of a task's output begins: at a message, or at what was stored
 // since a time. The zero value is the beginning.
-type OutputStart = jet.OutputStart
+type OutputStart = outputs.Start
 
 // Output calls each with the lines that a task has printed, in order; with
 // follow also with those to come, until the task has ended. Every line is
@@ -75,7 +75,7 @@ func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.T
 
 // OutputRanges returns where the output of each attempt of a task lies in the
 // stream of output, by the attempt's epoch. It reads a few messages of each attempt.
-func (c *Client) OutputRanges(ctx context.Context, id task.ID) (map[uint64]jet.OutputRange, error) {
+func (c *Client) OutputRanges(ctx context.Context, id task.ID) (map[uint64]outputs.Range, error) {
 	return c.store.OutputRanges(ctx, id)
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/outputs"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -68,7 +68,7 @@ func (c *Client) Records(ctx context.Context, id task.ID, each func(output.Recor
 
 // RecordSums sums up what each attempt of a task has produced, without reading all of it, and returns beside that
 // what stands in place of records that were dropped, if its Dropped is not 0.
-func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]jet.RecordSum, output.Records, error) {
+func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]outputs.Sum, output.Records, error) {
 	return c.store.RecordSums(ctx, id)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/jet"
+	"millrace/jet/outputs"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -67,7 +67,7 @@ type StepRecords struct {
 }
 
 // OutputOf calls each with the lines that the members of a whole have printed. They come in the order in which
-// they were stored; of more than [jet.MaxTogether] members those of the first so many come before the others.
+// they were stored; of more than [outputs.MaxTogether] members those of the first so many come before the others.
 func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStart, each func(StepLines) error) error {
 	seen := map[uint64]int{}
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
@@ -100,7 +100,7 @@ func ofMembers(members []Member, read func(ids []task.ID, steps map[task.ID]stri
 			ids = append(ids, m.Task.ID)
 		}
 	}
-	for some := range slices.Chunk(ids, jet.MaxTogether) {
+	for some := range slices.Chunk(ids, outputs.MaxTogether) {
 		if err := read(some, steps); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 	w := newWhole(c, id)
 	seen := map[uint64]int{}
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.PrintedOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, l output.Lines) error {
+		return c.store.PrintedOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, l output.Lines) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq
@@ -150,7 +150,7 @@ func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Mem
 func (c *Client) FollowRecords(ctx context.Context, id task.ID, each func(StepRecords) error) (task.Task, error) {
 	w := newWhole(c, id)
 	w.read = func(ctx context.Context, b *batch, follow bool) error {
-		return c.store.KeptOf(ctx, b.ids, jet.OutputStart{Seq: b.at}, follow, func(seq uint64, r output.Records) error {
+		return c.store.KeptOf(ctx, b.ids, outputs.Start{Seq: b.at}, follow, func(seq uint64, r output.Records) error {
 			w.saying.Lock()
 			defer w.saying.Unlock()
 			b.at = seq
@@ -339,7 +339,7 @@ func (w *whole) look(ctx context.Context) error {
 			}
 		}
 	}
-	for some := range slices.Chunk(w.fresh, jet.MaxTogether) {
+	for some := range slices.Chunk(w.fresh, outputs.MaxTogether) {
 		b := &batch{ids: slices.Clone(some)}
 		w.batches = append(w.batches, b)
 		w.readers.Go(func() error { return w.read(ctx, b, true) })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -161,7 +162,7 @@ func (r *Realm) cross(at map[string]*Account, role Role) {
 
 // answerer is the role whose users answer what is published to a subject.
 func answerer(subject string) Role {
-	if strings.HasPrefix(subject, pingPrefix) {
+	if strings.HasPrefix(subject, wire.PingPrefix) {
 		return RoleWorker
 	}
 	return RoleServer
@@ -216,5 +217,5 @@ func (r *Realm) share(at map[string]*Account, subject string, service bool, from
 
 // streamed tells whether a request on a subject may have several answers.
 func streamed(subject string) bool {
-	return strings.HasPrefix(subject, apiNext) || strings.HasPrefix(subject, apiDirect)
+	return strings.HasPrefix(subject, wire.APINext) || strings.HasPrefix(subject, wire.APIDirect)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
@@ -96,7 +97,7 @@ func TestAccounts(t *testing.T) {
 			}
 		}
 	}
-	for _, erases := range []string{"$JS.API.STREAM.DELETE." + LogStream, apiPurge + LogStream, apiErase + LogStream} {
+	for _, erases := range []string{"$JS.API.STREAM.DELETE." + wire.LogStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream} {
 		for _, a := range accounts {
 			if slices.ContainsFunc(a.Imports, func(in Import) bool { return server.SubjectsCollide(in.Subject, erases) }) {
 				t.Errorf("%s reaches %s", a.Name, erases)
@@ -149,10 +150,10 @@ func TestRolesHearEachOther(t *testing.T) {
 	listen(c.WatchTask(id, say("task")))
 	listen(c.WatchNode("w", say("node")))
 	listen(c.WatchLive(id, func(output.Live) { heard <- "live" }))
-	sub := must(w.nc.Subscribe(lanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
+	sub := must(w.NC.Subscribe(wire.LanesPrefix+"q", func(*nats.Msg) { heard <- "lanes" }))(t)
 	defer func() { _ = sub.Unsubscribe() }()
 	for _, listens := range []*Store{c, w} {
-		if err := listens.nc.Flush(); err != nil { // now the server knows of it
+		if err := listens.NC.Flush(); err != nil { // now the server knows of it
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +168,7 @@ func TestRolesHearEachOther(t *testing.T) {
 		}
 	}
 	for _, says := range []*Store{s, c} {
-		if err := errors.Join(says.Hint("w", id), says.Hint("w", ""), says.nc.Publish(lanesPrefix+"q", nil)); err != nil {
+		if err := errors.Join(says.Hint("w", id), says.Hint("w", ""), says.NC.Publish(wire.LanesPrefix+"q", nil)); err != nil {
 			t.Fatal(err)
 		}
 		got := []string{hear(), hear(), hear()}
@@ -238,8 +239,8 @@ func TestAccountsOnACluster(t *testing.T) {
 	}
 	end := must(s.End(within(t)))(t)
 	for i := range c.servers {
-		byReply(t, at(i, "w"), apiPurge+LogStream)
-		byReply(t, at(i, "c"), "$JS.API.STREAM.DELETE."+LogStream)
+		byReply(t, at(i, "w"), wire.APIPurge+wire.LogStream)
+		byReply(t, at(i, "c"), "$JS.API.STREAM.DELETE."+wire.LogStream)
 	}
 	if all := logged(t, s); uint64(len(all)) < end {
 		t.Errorf("%d messages of %d are left", len(all), end)

@@ -25,7 +25,7 @@ func (e *ServiceError) Error() string { return e.Message }
 // Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
 // reads its answer. The error wraps [ErrNoService] or is a [*ServiceError], or a [*Denied] if this user may not ask that.
 func (s *Store) Ask(ctx context.Context, verb Verb, request, answer any) error {
-	return ask(ctx, s.request, verb.For(s.caller), request, answer)
+	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
 }
 
 // AskOnce is [Store.Ask] for who has no store: it makes a connection for the one question.

@@ -48,13 +48,6 @@ func (a *asker) want(n int) {
 	a.mu.Unlock()
 }
 
-// credit makes up for a want that is going to be taken back and never came.
-func (a *asker) credit() {
-	a.mu.Lock()
-	a.wanted++
-	a.mu.Unlock()
-}
-
 // ask sends a request if one is due. The caller holds a.mu.
 func (a *asker) ask() {
 	missing := a.wanted - a.asked

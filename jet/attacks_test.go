@@ -14,6 +14,8 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -40,15 +42,15 @@ func headers(victim string) []nats.Header {
 }
 
 // logged is all that the log holds.
-func logged(t *testing.T, s *Store) map[uint64]storedMessage {
+func logged(t *testing.T, s *Store) map[uint64]link.Message {
 	t.Helper()
 	info := must(s.log.Info(within(t)))(t)
 	if info.State.NumDeleted > 0 || info.State.FirstSeq != 1 {
 		t.Fatalf("the log begins at %d and lacks %d messages", info.State.FirstSeq, info.State.NumDeleted)
 	}
-	all := map[uint64]storedMessage{}
+	all := map[uint64]link.Message{}
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
-		m, found, err := s.leaderGetFrom(within(t), LogStream, map[string]any{"seq": seq})
+		m, found, err := s.LeaderGetFrom(within(t), wire.LogStream, map[string]any{"seq": seq})
 		if err != nil || !found {
 			t.Fatalf("message %d of the log: found %t, error %v", seq, found, err)
 		}
@@ -82,10 +84,10 @@ func TestNoMessageErases(t *testing.T) {
 	for _, user := range []string{"w", "c"} {
 		js := must(jetstream.New(srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))))(t)
 		for _, subject := range []string{
-			chainPrefix + string(id), chainPrefix + "X", queuePrefix + "default.5." + string(id), holdPrefix + string(id), holdPrefix + "X", keyPrefix + "X", breakPrefix + "x",
-			timerPrefix + string(id), timerPrefix + "X",
+			wire.ChainPrefix + string(id), wire.ChainPrefix + "X", wire.QueuePrefix + "default.5." + string(id), wire.HoldPrefix + string(id), wire.HoldPrefix + "X", wire.KeyPrefix + "X", wire.BreakPrefix + "x",
+			wire.TimerPrefix + string(id), wire.TimerPrefix + "X",
 		} {
-			for _, victim := range []string{chainPrefix + string(id), queuePrefix + "default.5." + string(id), duePrefix + "default.5." + string(id), duePrefix + "x", timerPrefix + string(later), LogStream} {
+			for _, victim := range []string{wire.ChainPrefix + string(id), wire.QueuePrefix + "default.5." + string(id), wire.DuePrefix + "default.5." + string(id), wire.DuePrefix + "x", wire.TimerPrefix + string(later), wire.LogStream} {
 				for _, h := range headers(victim) {
 					// Most are refused; the log is what counts.
 					_, _ = js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: h, Data: []byte(`{"type":"task.due"}`)}, jetstream.WithRetryAttempts(0))
@@ -98,7 +100,7 @@ func TestNoMessageErases(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
-		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": queuePrefix + "later.5." + firedToken + "." + string(later)})
+		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": wire.QueuePrefix + "later.5." + wire.FiredToken + "." + string(later)})
 		return err == nil && found
 	})
 	after := logged(t, s)
@@ -120,9 +122,9 @@ func TestForgedTimers(t *testing.T) {
 	r := recorder(s)
 	js := must(jetstream.New(srv.dial("w")))(t)
 	w := openStore(t, srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), Layout{})
-	brought := queuePrefix + "default.5." + firedToken + "." + string(newTask())
+	brought := wire.QueuePrefix + "default.5." + wire.FiredToken + "." + string(newTask())
 	denied(t, brought, func(ctx context.Context) error {
-		_, err := w.pub.publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
+		_, err := w.pub.Publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
 		return err
 	})
 	evil := testWork("default")
@@ -145,12 +147,12 @@ func TestForgedTimers(t *testing.T) {
 		was[id] = must(r.Load(within(t), id))(t)
 	}
 	fire := func(id task.ID, e task.Event, target string) (refused error) {
-		m := must(timer(timerPrefix+string(newTask()), newFact(id, e), time.Now().Add(-time.Second), "x"))(t)
+		m := must(timer(wire.TimerPrefix+string(newTask()), newFact(id, e), time.Now().Add(-time.Second), "x"))(t)
 		m.Header.Set(scheduleTargetHeader, target)
 		_, err := js.PublishMsg(within(t), m)
 		return err
 	}
-	at := func(id task.ID) string { return duePrefix + "default.5." + string(id) }
+	at := func(id task.ID) string { return wire.DuePrefix + "default.5." + string(id) }
 	for _, c := range []struct {
 		id     task.ID
 		e      task.Event
@@ -165,14 +167,14 @@ func TestForgedTimers(t *testing.T) {
 		{elsewhere, task.Due{Route: "default.5"}, at(elsewhere)},      // it waits on another route
 		{elsewhere, task.Due{Route: "other.5"}, at(elsewhere)},        // and says so in the wrong place
 		{due, task.AttemptFinished{Attempt: 1}, at(due)},
-		{due, task.AttemptFinished{Attempt: 1}, duePrefix + "nightly"},
-		{due, task.Due{After: 99, Route: "default.5"}, timerPrefix + string(fresh)}, // in place of another timer
+		{due, task.AttemptFinished{Attempt: 1}, wire.DuePrefix + "nightly"},
+		{due, task.Due{After: 99, Route: "default.5"}, wire.TimerPrefix + string(fresh)}, // in place of another timer
 	} {
 		if err := fire(c.id, c.e, c.target); err != nil {
 			t.Errorf("%T to %s: %v", c.e, c.target, err)
 		}
 	}
-	for _, target := range []string{chainPrefix + string(due), queuePrefix + "default.5." + string(fresh), admitPrefix + "job.crawl", nodePrefix + "root", firePrefix + "nightly", "$KV." + NodesBucket + ".x"} {
+	for _, target := range []string{wire.ChainPrefix + string(due), wire.QueuePrefix + "default.5." + string(fresh), wire.AdmitPrefix + "job.crawl", wire.NodePrefix + "root", wire.FirePrefix + "nightly", "$KV." + wire.NodesBucket + ".x"} {
 		if err := fire(due, task.AttemptFinished{}, target); err == nil {
 			t.Errorf("a timer may fire at %s", target)
 		}
@@ -213,7 +215,7 @@ func TestNobodySpeaksForTimers(t *testing.T) {
 	for _, user := range []string{"w", "c"} {
 		refused := make(chan error, 8)
 		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-		for _, subject := range []string{firedSubject, duePrefix + "default.5.x", duePrefix + "x", "$JS.API.CONSUMER.RESET." + TimerStream + "." + firedConsumer, apiDrop + TimerStream + "." + firedConsumer, "$JS.API.STREAM.DELETE." + TimerStream, apiPurge + LogStream, apiErase + LogStream} {
+		for _, subject := range []string{firedSubject, wire.DuePrefix + "default.5.x", wire.DuePrefix + "x", "$JS.API.CONSUMER.RESET." + wire.TimerStream + "." + firedConsumer, wire.APIDrop + wire.TimerStream + "." + firedConsumer, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream} {
 			if err := nc.Publish(subject, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +237,7 @@ func TestRouteAt(t *testing.T) {
 		"mr.queue.~0123456789abcdef01234567~2.7.T": "~0123456789abcdef01234567.7",
 		"mr.queue.default.T":                       "", "mr.queue.a.b.c.d": "", "mr.queue.default.x.T": "", "mr.queue.default.99.T": "",
 	} {
-		route, id, ok := routeAt(subject)
+		route, id, ok := wire.RouteAt(subject)
 		if ok != (want != "") || ok && (route != want || id != "T") {
 			t.Errorf("%s: %s %s %t, want %q", subject, route, id, ok, want)
 		}
@@ -255,25 +257,25 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	nc := srv.dial("s")
 	now := time.Now()
 	forged := map[string]*events.Fact{
-		tickPrefix + "nightly":  {Schedule: "nightly", Event: definition.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
-		defPrefix + "job.hello": {Def: "job.hello", Event: definition.DefinitionRemoved{Revision: 1}},
-		statePrefix + "q":       {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
-		nodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
+		wire.TickPrefix + "nightly":  {Schedule: "nightly", Event: definition.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
+		wire.DefPrefix + "job.hello": {Def: "job.hello", Event: definition.DefinitionRemoved{Revision: 1}},
+		wire.StatePrefix + "q":       {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
+		wire.NodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
 	}
 	for subject, f := range forged {
 		f.ID, f.At, f.Type, f.Actor = events.NewID(now), now, events.TypeOf(f.Event), "scheduler"
 		if r := recordOf(subject, 1, now, byPublisher, encoded(t, f)); r.Err != nil {
 			t.Fatalf("%s: it would be no fact anyway: %v", subject, r.Err)
 		}
-		own := outputPrefix + strings.ReplaceAll(subject, ".", "_")
+		own := wire.OutputPrefix + strings.ReplaceAll(subject, ".", "_")
 		if err := nc.Publish(own, encoded(t, f)); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, "it is stored", func() bool {
-			_, found, err := s.leaderGetFrom(within(t), OutputStream, map[string]any{"last_by_subj": own})
+			_, found, err := s.LeaderGetFrom(within(t), wire.OutputStream, map[string]any{"last_by_subj": own})
 			return found && err == nil
 		})
-		if err := nc.PublishRequest(apiDirect+OutputStream, subject, []byte(`{"last_by_subj":"`+own+`"}`)); err != nil {
+		if err := nc.PublishRequest(wire.APIDirect+wire.OutputStream, subject, []byte(`{"last_by_subj":"`+own+`"}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,15 +318,15 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 		}
 	}
 	// What is stored is chosen well: a request that JetStream understands.
-	const own = outputPrefix + "X"
+	const own = wire.OutputPrefix + "X"
 	if err := nc.Publish(own, []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Publish(own, nil); err != nil {
 		t.Fatal(err)
 	}
-	must(js.PublishMsg(within(t), &nats.Msg{Subject: timerPrefix + "X"}))(t)
-	consumer := must(js.CreateConsumer(within(t), OutputStream, jetstream.ConsumerConfig{Name: "reply", FilterSubject: own, AckPolicy: jetstream.AckExplicitPolicy}))(t)
+	must(js.PublishMsg(within(t), &nats.Msg{Subject: wire.TimerPrefix + "X"}))(t)
+	consumer := must(js.CreateConsumer(within(t), wire.OutputStream, jetstream.ConsumerConfig{Name: "reply", FilterSubject: own, AckPolicy: jetstream.AckExplicitPolicy}))(t)
 	for _, body := range []string{"+ACK", "+WPI", "-NAK"} {
 		if batch := must(consumer.Fetch(1, jetstream.FetchMaxWait(100*time.Millisecond)))(t); batch != nil {
 			for m := range batch.Messages() {
@@ -333,31 +335,31 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 		}
 	}
 	for _, request := range []string{`{"batch":9,"no_wait":true}`, `{"batch":9,"expires":100000000}`, `{"batch":1,"expires":1,"idle_heartbeat":1}`, "junk"} {
-		ask(apiNext+OutputStream+".reply", request)
+		ask(wire.APINext+wire.OutputStream+".reply", request)
 	}
 	ask(own, "{}")
-	ask(timerPrefix+"X", "{}")
-	for _, stream := range []string{LogStream, OutputStream, TimerStream} {
-		ask(apiInfo+stream, "")
+	ask(wire.TimerPrefix+"X", "{}")
+	for _, stream := range []string{wire.LogStream, wire.OutputStream, wire.TimerStream} {
+		ask(wire.APIInfo+stream, "")
 		for _, request := range []string{`{"last_by_subj":"` + own + `"}`, `{"last_by_subj":"nothing"}`, `{"seq":1}`, `{"seq":99999}`, `{"batch":9,"seq":1}`, "junk", ""} {
-			ask(apiGet+stream, request)
-			ask(apiDirect+stream, request)
+			ask(wire.APIGet+stream, request)
+			ask(wire.APIDirect+stream, request)
 		}
 	}
-	ask(apiConsumer+OutputStream+".reply", "")
-	push := `{"stream_name":"` + OutputStream + `","config":{"name":"push","filter_subject":"` + own + `","deliver_subject":"` + target + `","idle_heartbeat":100000000,"ack_policy":"none","deliver_policy":"all","replay_policy":"instant"}}`
-	_, _ = nc.RequestWithContext(within(t), apiMake+OutputStream+".push."+own, []byte(push)) // where JetStream refuses it, well
+	ask(wire.APIConsumer+wire.OutputStream+".reply", "")
+	push := `{"stream_name":"` + wire.OutputStream + `","config":{"name":"push","filter_subject":"` + own + `","deliver_subject":"` + target + `","idle_heartbeat":100000000,"ack_policy":"none","deliver_policy":"all","replay_policy":"instant"}}`
+	_, _ = nc.RequestWithContext(within(t), wire.APIMake+wire.OutputStream+".push."+own, []byte(push)) // where JetStream refuses it, well
 	// What comes behind it all goes the same ways.
-	must(nc.RequestWithContext(within(t), apiNext+OutputStream+".reply", []byte(`{"batch":1,"expires":100000000}`)))(t)
+	must(nc.RequestWithContext(within(t), wire.APINext+wire.OutputStream+".reply", []byte(`{"batch":1,"expires":100000000}`)))(t)
 	for range 20 {
-		for _, stream := range []string{OutputStream, TimerStream, LogStream} {
-			for _, api := range []string{apiDirect, apiGet} {
+		for _, stream := range []string{wire.OutputStream, wire.TimerStream, wire.LogStream} {
+			for _, api := range []string{wire.APIDirect, wire.APIGet} {
 				must(nc.RequestWithContext(within(t), api+stream, []byte(`{"last_by_subj":"`+own+`"}`)))(t)
 			}
 		}
 	}
 	for _, c := range []string{"reply", "push"} {
-		if err := js.DeleteConsumer(within(t), OutputStream, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := js.DeleteConsumer(within(t), wire.OutputStream, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			t.Fatal(err)
 		}
 	}
@@ -367,7 +369,7 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 // own, also where it purges or deletes the log, or gets into it. The account of a role is a wall against that.
 func TestNoAnswerErases(t *testing.T) {
 	t.Parallel()
-	targets := []string{apiPurge + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.DELETE." + TimerStream, apiErase + LogStream, admitPrefix + "job.x", defPrefix + "job.x", "$KV." + DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
+	targets := []string{wire.APIPurge + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIErase + wire.LogStream, wire.AdmitPrefix + "job.x", wire.DefPrefix + "job.x", "$KV." + wire.DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
 	for _, user := range []string{"w", "c"} {
 		srv := newStrict(t)
 		s := srv.as("s")
@@ -380,8 +382,8 @@ func TestNoAnswerErases(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard := make(chan *nats.Msg, 1000)
-		must(s.nc.ChanSubscribe(apiPrefix+">", heard))(t)
-		must(s.nc.ChanSubscribe("$KV."+DefsBucket+".>", heard))(t)
+		must(s.NC.ChanSubscribe(apiPrefix+">", heard))(t)
+		must(s.NC.ChanSubscribe("$KV."+wire.DefsBucket+".>", heard))(t)
 		before := logged(t, s)
 		nc := srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		for _, target := range targets {
@@ -398,7 +400,7 @@ func TestNoAnswerErases(t *testing.T) {
 				t.Errorf("by %s: message %d has got into the log, %s %s", user, seq, m.Subject, m.Data)
 			}
 		}
-		must(s.js.Stream(within(t), TimerStream))(t)
+		must(s.JS.Stream(within(t), wire.TimerStream))(t)
 		for len(heard) > 0 {
 			m := <-heard
 			t.Errorf("by %s: a server hears %s %s", user, m.Subject, m.Data)
@@ -418,7 +420,7 @@ func TestInOneAccountAnswersErase(t *testing.T) {
 		if _, err := recorder(s).Submit(within(t), newTask(), submittedNoop); err != nil {
 			t.Fatal(err)
 		}
-		byReply(t, srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), apiPurge+LogStream)
+		byReply(t, srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), wire.APIPurge+wire.LogStream)
 		testkit.Eventually(t, "the log is empty", func() bool { return must(s.log.Info(within(t)))(t).State.Msgs == 0 })
 	}
 }

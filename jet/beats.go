@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
 	"millrace/node"
 )
 
@@ -36,11 +37,11 @@ func (s *Store) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 // watchBeats watches through one consumer until that is lost.
 func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
 	// From before the consumer is there, or a cut between the two would be missed.
-	status := s.nc.StatusChanged(nats.CONNECTED)
-	defer s.nc.RemoveStatusListener(status)
-	opening, cancel := context.WithTimeout(ctx, readTimeout)
+	status := s.NC.StatusChanged(nats.CONNECTED)
+	defer s.NC.RemoveStatusListener(status)
+	opening, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	defer cancel()
-	c, err := s.js.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
+	c, err := s.JS.CreateConsumer(opening, beatStream, jetstream.ConsumerConfig{
 		Description:   "Millrace: a scheduler watches heartbeats run out",
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxWaiting: 64,
@@ -64,15 +65,15 @@ func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		default:
 		}
 	}
-	p, err := newPuller(s.nc, beatStream, name, readerPace, beatWindow/4, take, revive)
+	p, err := newPuller(s.NC, beatStream, name, readerPace, beatWindow/4, take, revive)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
 		p.close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTry)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTry)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ctx, beatStream, name) // else the server removes it after a minute
+		_ = s.JS.DeleteConsumer(ctx, beatStream, name) // else the server removes it after a minute
 	}()
 	p.want(beatWindow)
 	lost()

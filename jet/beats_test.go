@@ -55,8 +55,8 @@ func TestWatchBeats(t *testing.T) {
 	beat(t, s, "next", time.Second)
 	heard("next")
 	// Somebody removes its consumer.
-	for name := range must(s.js.Stream(within(t), beatStream))(t).ConsumerNames(within(t)).Name() {
-		if err := s.js.DeleteConsumer(within(t), beatStream, name); err != nil {
+	for name := range must(s.JS.Stream(within(t), beatStream))(t).ConsumerNames(within(t)).Name() {
+		if err := s.JS.DeleteConsumer(within(t), beatStream, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestWatchBeats(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n := must(s.js.Stream(within(t), beatStream))(t).CachedInfo().State.Consumers; n > 0 {
+	if n := must(s.JS.Stream(within(t), beatStream))(t).CachedInfo().State.Consumers; n > 0 {
 		t.Errorf("it left %d consumers", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -63,7 +64,7 @@ func TestScheduleChanges(t *testing.T) {
 	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
 		t.Errorf("more changes than are worth reading: all %t, %v; want all to be listed", all, err)
 	}
-	if _, err := s.js.Publish(ctx, defPrefix+"schedule.s3", []byte("{")); err != nil {
+	if _, err := s.JS.Publish(ctx, wire.DefPrefix+"schedule.s3", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	changed, all, _, err = s.ScheduleChanges(ctx, reached)
@@ -91,7 +92,7 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	if err := k.look(ctx, Layout{}.withDefaults()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.js.DeleteStream(ctx, LogStream); err != nil {
+	if err := s.JS.DeleteStream(ctx, wire.LogStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.look(ctx, Layout{}.withDefaults()); err != nil {

@@ -8,117 +8,145 @@ import (
 	"millrace/task"
 )
 
-// choose says who is asked for a waiter's offer, or returns one of the own route if that has its turn. If
-// only is set, it may be no other than a lane of a queue with a limit. A zero time is the present.
-// The caller holds o.mu.
-func (o *offers) choose(w *waiter, now time.Time, only bool) *events.Offer {
-	w.stance = stance{in: o.stand}
+// choose says where somebody who waits does so: at a lane that is asked for it, or, nil, at all sources. Or it returns an offer
+// that was read ahead and has its turn. If only is set, it may be no other than a lane of a queue with a limit.
+// A zero time is the present. The caller holds o.mu.
+func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Offer) {
 	if !o.several() {
-		return nil // there is nothing to choose
+		return nil, nil // there is nothing to choose
 	}
 	if now.IsZero() {
 		now = time.Now()
 	}
 	var open []task.Lane
 	for _, s := range o.sources {
-		if s.own != nil || s.shut || s.empty && !now.After(s.again) || only && !s.metered {
-			continue
+		switch {
+		case s.ahead > 0 && !only:
+			open = s.open(open)
+		case s.ahead > 0, s.shut, s.empty && !now.After(s.again), only && !s.metered, s.metered && now.Before(o.limits[s.home].asking):
+		default:
+			open = append(open, s.lane)
 		}
-		if s.metered && now.Before(o.limits[s.home].asking) {
-			continue
-		}
-		open = append(open, s.lane)
-	}
-	if !only {
-		open = o.stock.open(open)
 	}
 	if len(open) == 0 {
-		return nil
+		return nil, nil
 	}
 	next := o.turns.Next(open)
-	if o.own != nil && next.Queue == o.own.lane.Queue {
-		return o.unstock(next)
+	at = o.at(next)
+	if at.ahead > 0 {
+		return nil, o.unstock(at, next)
 	}
+	if at.metered {
+		o.limits[at.home].asking = now.Add(2 * askSilence)
+	}
+	if q := o.limits[at.home]; q != nil && q.full {
+		at.checking++
+		go o.check(at, q.limit)
+	}
+	return at, nil
+}
+
+// at is the source from which a lane is taken.
+func (o *offers) at(l task.Lane) *source {
 	for _, s := range o.sources {
-		if s.lane == next {
-			w.at = s
+		if s.lane == l || s.ahead > 0 && s.lane.Queue == l.Queue {
+			return s
 		}
-	}
-	if w.at.metered {
-		o.limits[w.at.home].asking = now.Add(2 * askSilence)
 	}
 	return nil
 }
 
 // several tells whether there is anything to choose. The caller holds o.mu.
-func (o *offers) several() bool { return o.lanes() > 1 || o.stock.n > 0 }
-
-// lanes counts the sources that are asked for single offers. The caller holds o.mu.
-func (o *offers) lanes() int {
-	if o.own != nil {
-		return len(o.sources) - 1
+func (o *offers) several() bool {
+	lanes := 0
+	for _, s := range o.sources {
+		if s.ahead == 0 {
+			lanes++
+		}
+		if lanes > 1 || s.n > 0 {
+			return true
+		}
 	}
-	return len(o.sources)
+	return false
 }
 
-// stance is where a waiter waits.
-type stance struct {
-	// at is the lane that is asked for it, nil if all pullers of in wait for it.
-	at *source
-	in []*source
+// change is how many more offers a source is to be asked for, by its puller and by its asker.
+type change struct {
+	*source
+	pull, ask int
 }
 
-// counts tells whether what a source brings, having been asked or not, is an offer for which it was told that
-// the waiter wants one.
-func (w *stance) counts(from *source, asked bool) bool {
-	if w.at == nil {
-		return !asked
-	}
-	return asked && w.at == from
-}
-
-// want asks for n more offers, or fewer, on behalf of waiters with a stance; but not
-// from the source that has been told already.
-func (o *offers) want(w stance, told *source, n int) {
-	if w.at != nil {
+// aim appends what to ask the sources for besides, or less, now that something has changed: who waits, where,
+// what has come, or whether a source may be asked. The caller holds o.mu, and applies it when it does not.
+func (o *offers) aim(changes []change) []change {
+	for _, s := range o.sources {
+		pull, ask := s.pulled, max(s.here-s.checking, 0)
 		switch {
-		case w.at == told:
-		case n > 0:
-			o.meter(w.at)
-		default:
-			w.at.ask.want(n)
+		case s.ahead == 0 && (s.shut || s.metered):
+			pull = 0
+		case s.ahead == 0:
+			pull = o.standing
+		case len(o.waiting) > 0 && s.n+s.pulled < s.ahead/2:
+			if pull = s.ahead - s.n; s.behind > 0 {
+				o.settle(s)
+			}
 		}
-		return
-	}
-	for _, s := range w.in {
-		if s != told {
-			s.pull.want(n)
+		if pull != s.pulled || ask != s.asked {
+			changes = append(changes, change{s, pull - s.pulled, ask - s.asked})
+			s.pulled, s.asked = pull, ask
 		}
 	}
+	return changes
+}
+
+// apply asks the sources.
+func apply(changes []change) {
+	for _, c := range changes {
+		if c.pull != 0 {
+			c.source.pull.want(c.pull)
+		}
+		if c.ask != 0 {
+			c.source.ask.want(c.ask)
+		}
+	}
+}
+
+// count notes that n more wait at a source, or, if it is nil, at all of them. The caller holds o.mu.
+func (o *offers) count(at *source, n int) {
+	if at == nil {
+		o.standing += n
+	} else {
+		at.here += n
+	}
+}
+
+// took notes that an offer was taken from a lane. The caller holds o.mu.
+func (o *offers) took(l task.Lane) {
+	var open []task.Lane
+	for _, s := range o.sources {
+		if s.ahead > 0 {
+			open = s.open(open)
+		} else if !s.empty || s.lane == l {
+			open = append(open, s.lane)
+		}
+	}
+	o.turns.Took(l, open)
 }
 
 // came notes what an offer says about its lane. The caller holds o.mu.
 func (o *offers) came(from *source, pending uint64, taken bool) {
-	now := time.Now()
 	if taken {
-		open := o.stock.open(nil)
-		for _, s := range o.sources {
-			if s.own == nil && (!s.empty || s == from) {
-				open = append(open, s.lane)
-			}
-		}
-		o.turns.Took(from.lane, open)
+		o.took(from.lane)
 	}
 	if from.empty = pending == 0 && taken; from.empty {
-		from.again = now.Add(o.spell())
+		from.again = time.Now().Add(o.spell())
 	}
 }
 
 // bare notes that a lane has nothing, or does not say, and finds another one for those who
 // waited for it.
 func (o *offers) bare(from *source, silent bool) {
-	var moves []stance
-	given := map[*waiter]*events.Offer{}
+	var hands []hand
 	o.mu.Lock()
 	now := time.Now()
 	from.empty, from.again = true, now.Add(o.spell())
@@ -129,50 +157,31 @@ func (o *offers) bare(from *source, silent bool) {
 		q.asking, q.full = time.Time{}, q.full || silent
 		from.again = now.Add(meterRest)
 	}
-	for _, w := range o.waiting {
+	o.waiting = slices.DeleteFunc(o.waiting, func(w *waiter) bool {
 		if w.at != from {
-			continue
+			return false
 		}
-		if offer := o.choose(w, now, false); offer != nil {
-			given[w] = offer
-			continue
+		at, offer := o.choose(now, false)
+		o.count(from, -1)
+		if offer != nil {
+			hands = append(hands, hand{w, offer})
+			return true
 		}
-		moves = append(moves, w.stance)
-	}
-	if len(given) > 0 {
-		o.waiting = slices.DeleteFunc(o.waiting, func(w *waiter) bool { return given[w] != nil })
-	}
-	more := o.reach(len(o.waiting))
+		w.at = at
+		o.count(at, 1)
+		return false
+	})
+	changes := o.aim(nil)
 	o.mu.Unlock()
-	o.read(more)
-	if len(moves)+len(given) == 0 {
-		return
-	}
-	from.ask.want(-len(moves) - len(given))
-	for w, offer := range given {
-		w.got <- offer
-	}
-	for _, m := range moves {
-		if m.at != nil {
-			o.meter(m.at)
-			continue
-		}
-		for _, s := range m.in {
-			s.pull.want(1)
-		}
-	}
+	apply(changes)
+	give(hands)
 }
 
 // askAgain gives up what was asked for before the connection was lost.
 func (o *offers) askAgain() {
-	o.mu.Lock()
-	sources := o.sources
-	o.mu.Unlock()
-	for _, s := range sources {
-		if s.own == nil {
-			s.ask.forget()
-			o.bare(s, false)
-		}
+	for _, s := range o.all() {
+		s.ask.forget()
+		o.bare(s, false)
 	}
 }
 
@@ -181,13 +190,16 @@ func (o *offers) askAgain() {
 const lookEvery = 10 * time.Millisecond
 
 // spell is how long a lane that has nothing is let be. The caller holds o.mu.
-func (o *offers) spell() time.Duration { return lookEvery * time.Duration(max(o.lanes()-1, 1)) }
+func (o *offers) spell() time.Duration { return lookEvery * time.Duration(max(len(o.sources)-1, 1)) }
 
 // Weigh implements [events.Offers].
 func (o *offers) Weigh(weights map[string]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.turns.Weights = weights; o.own != nil {
-		o.turns.Weights = task.WithOwn(weights, o.own.lane.Queue)
+	o.turns.Weights = weights
+	for _, s := range o.sources {
+		if s.ahead > 0 {
+			o.turns.Weights = task.WithOwn(weights, s.lane.Queue)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -18,7 +19,7 @@ func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) event
 			body(t)
 		},
 		Garbage: func(t *testing.T, log events.Log, id task.ID, body []byte) {
-			raw(t, log.(*Store), chainPrefix+string(id), nil, body)
+			raw(t, log.(*Store), wire.ChainPrefix+string(id), nil, body)
 		},
 	})
 }

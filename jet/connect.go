@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/link"
 	"millrace/jet/natscontext"
 	"millrace/logclock"
 )
@@ -129,7 +130,7 @@ func Resilient(name string, log *slog.Logger) []nats.Option {
 			log.Info("connected to NATS again", "server", nc.ConnectedUrlRedacted())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			if denied := deniedBy(err); denied != nil {
+			if denied := link.DeniedBy(err); denied != nil {
 				log.Warn(denied.Error()+": grant it to this user of the NATS server; `millrace nats permissions` prints what each role needs", "subject", denied.Subject)
 				return
 			}

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task/definition"
 )
 
@@ -20,8 +22,8 @@ import (
 // in Millrace reads a definition from there.
 
 const (
-	copySubject       = "$KV." + DefsBucket + "."
-	copyStream        = "KV_" + DefsBucket
+	copySubject       = "$KV." + wire.DefsBucket + "."
+	copyStream        = "KV_" + wire.DefsBucket
 	revisionHeader    = "Mr-Revision"
 	kvOperationHeader = "KV-Operation"
 )
@@ -44,8 +46,8 @@ type copied struct {
 func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
-	for _, subject := range []string{copySubject + ">", defPrefix + ">"} {
-		sub, err := s.nc.Subscribe(subject, func(*nats.Msg) {
+	for _, subject := range []string{copySubject + ">", wire.DefPrefix + ">"} {
+		sub, err := s.NC.Subscribe(subject, func(*nats.Msg) {
 			select {
 			case touched <- struct{}{}:
 			default:
@@ -59,7 +61,7 @@ func (s *Store) KeepCopies(ctx context.Context, every time.Duration, first func(
 	defer tick.Stop()
 	for {
 		if first() {
-			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+			if err := k.look(ctx); err != nil && ctx.Err() == nil && s.NC.IsConnected() {
 				failed(err)
 			}
 		}
@@ -141,9 +143,9 @@ func (k *copyKeeper) look(ctx context.Context) error {
 }
 
 func (k *copyKeeper) state(ctx context.Context) (bucketState, error) {
-	stream, err := k.s.js.Stream(ctx, copyStream)
+	stream, err := k.s.JS.Stream(ctx, copyStream)
 	if err != nil {
-		return bucketState{}, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+		return bucketState{}, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}
 	info := stream.CachedInfo()
 	return bucketState{info.Created, info.State.LastSeq, info.State.Msgs}, nil
@@ -227,7 +229,7 @@ func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64,
 			c, err := k.s.copyOf(ctx, key)
 			return c, c.seq, c.Revision == d.Revision && bytes.Equal(c.Text, d.Text), err
 		},
-		Write: k.s.say, Once: true,
+		Write: k.s.Replace, Once: true,
 	}
 	is, err := chain.DecideFrom(ctx, copied{}, last, func(copied) (*nats.Msg, bool, error) { return copyMessage(key, d), true, nil })
 	switch {
@@ -246,7 +248,7 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	if len(k.untold.Copies) == 0 {
 		return nil
 	}
-	last, found, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+	last, found, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject})
 	if err != nil {
 		return fmt.Errorf("tell of copies: %w", err)
 	}
@@ -257,7 +259,7 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.CopiesRestored, Actor: events.PartServer, Event: k.untold}
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
-			r, _, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+			r, _, err := k.s.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject})
 			return r, r.Seq, r.Fact.ID == wrote.ID, err
 		},
 		Write: k.s.Append, Once: true,
@@ -284,9 +286,9 @@ func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 
 // copyOf reads a copy from the leader.
 func (s *Store) copyOf(ctx context.Context, key definition.Def) (copied, error) {
-	m, found, err := s.leaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
+	m, found, err := s.LeaderGetFrom(ctx, copyStream, map[string]any{"last_by_subj": copySubject + string(key)})
 	if err != nil || !found {
-		return copied{}, readError(copySubject+string(key), err)
+		return copied{}, link.ReadError(copySubject+string(key), err)
 	}
 	header, _ := nats.DecodeHeadersMsg(m.Header) // somebody else's may have none
 	return copiedIn(header, m.Data, m.Seq), nil
@@ -314,9 +316,9 @@ func (s *Store) Copies(ctx context.Context) (map[definition.Def]definition.Copie
 
 // copies reads all of the bucket of copies, what was removed included.
 func (s *Store) copies(ctx context.Context) (map[definition.Def]copied, error) {
-	stream, err := s.js.Stream(ctx, copyStream)
+	stream, err := s.JS.Stream(ctx, copyStream)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", DefsBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", wire.DefsBucket, err)
 	}
 	all := map[definition.Def]copied{}
 	err = s.lastOfAll(ctx, stream, copySubject+">", func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {

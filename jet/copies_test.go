@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 )
@@ -27,7 +28,7 @@ type copying struct {
 func newCopying(t *testing.T) *copying {
 	c := &copying{T: t, Store: newStore(t, Layout{})}
 	c.k = &copyKeeper{s: c.Store, told: func(e definition.CopiesRestored) { c.told = append(c.told, e) }}
-	c.kv = must(c.js.KeyValue(within(t), DefsBucket))(t)
+	c.kv = must(c.JS.KeyValue(within(t), wire.DefsBucket))(t)
 	return c
 }
 
@@ -91,7 +92,7 @@ func TestCopiesFollowTheLog(t *testing.T) {
 		t.Errorf("a look that had nothing to do has written: %+v, %+v", before, after)
 	}
 	// A bucket that is lost comes back with all that was in it, and nobody has changed anything by hand.
-	if err := c.js.DeleteStream(ctx, copyStream); err != nil {
+	if err := c.JS.DeleteStream(ctx, copyStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := (&keeper{s: c.Store, made: func(string) {}, last: map[string]uint64{}}).look(ctx, Layout{}.withDefaults()); err != nil {
@@ -146,7 +147,7 @@ func TestCopiesChangedByHand(t *testing.T) {
 			t.Errorf("told was %+v, want %+v", r, want)
 		}
 	}
-	last, found, err := c.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject})
+	last, found, err := c.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject})
 	if e, ok := last.Fact.Event.(definition.CopiesRestored); !found || err != nil || !ok || last.Kind != events.KindCopies || last.Fact.Actor != events.PartServer || len(e.Copies) != 5 {
 		t.Fatalf("the log has %+v, %v", last, err)
 	}
@@ -155,7 +156,7 @@ func TestCopiesChangedByHand(t *testing.T) {
 		c.look()
 	}
 	c.same("job.changed", "job.removed", "job.purged", "job.kept")
-	if again, _, err := c.leaderGet(ctx, map[string]any{"last_by_subj": copiesSubject}); err != nil || again.Seq != last.Seq || len(c.told) != 1 {
+	if again, _, err := c.leaderGet(ctx, map[string]any{"last_by_subj": wire.CopiesSubject}); err != nil || again.Seq != last.Seq || len(c.told) != 1 {
 		t.Errorf("the log was told again within a minute, at %d: %v", again.Seq, err)
 	}
 	if n := len(c.k.untold.Copies); n != definition.MaxRestored || c.k.untold.More != 50-n {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 )
 
 // maxDeliver is how often an offer is handed out before the server gives it up:
@@ -24,7 +25,7 @@ const maxDeliver = 50
 // until stop is called. The server says so once and to whoever listens, when
 // somebody asks for offers the next time; so some may be missed.
 func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(deadAdvisory, func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.DeadAdvisory, func(m *nats.Msg) {
 		var advisory struct {
 			Seq uint64 `json:"stream_seq"`
 		}
@@ -49,7 +50,7 @@ func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, e
 
 // Dismissal reads the fact that dismissed a message; false if nobody has.
 func (s *Store) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
-	r, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": deadPrefix + strconv.FormatUint(seq, 10)})
+	r, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.DeadPrefix + strconv.FormatUint(seq, 10)})
 	if err != nil {
 		return r, false, fmt.Errorf("read what became of message %d: %w", seq, err)
 	}
@@ -64,7 +65,7 @@ func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 		return false, err
 	}
 	for _, l := range lanes {
-		c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return false, nil // whoever makes it again gets all that lies there
 		}

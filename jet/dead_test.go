@@ -27,7 +27,7 @@ func TestDeadOffer(t *testing.T) {
 			t.Errorf("while an offer is leased the queue is idle: %v, %v", idle, err)
 		}
 		// Not Return, which would take its time.
-		if err := s.nc.Publish(offer.Lease.(*lease).reply, returnBody); err != nil {
+		if err := s.NC.Publish(offer.Lease.(*lease).reply, returnBody); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task/definition"
 	"millrace/task/schedule"
 )
@@ -66,9 +68,9 @@ func (s *Store) latest(ctx context.Context, def definition.Def) (d defined, fact
 	if err := def.Validate(); err != nil {
 		return d, "", err
 	}
-	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": defSubject(def)})
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.DefSubject(def)})
 	if err != nil || !found {
-		return d, "", readError(defSubject(def), err)
+		return d, "", link.ReadError(wire.DefSubject(def), err)
 	}
 	d, err = s.definitionIn(ctx, def, &last)
 	return d, last.Fact.ID, err
@@ -86,12 +88,12 @@ func (s *Store) nearest(ctx context.Context, def definition.Def) (defined, error
 	if err := def.Validate(); err != nil {
 		return d, err
 	}
-	m, err := s.log.GetLastMsgForSubject(ctx, defSubject(def))
+	m, err := s.log.GetLastMsgForSubject(ctx, wire.DefSubject(def))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return d, nil
 	}
 	if err != nil {
-		return d, readError(defSubject(def), err)
+		return d, link.ReadError(wire.DefSubject(def), err)
 	}
 	last := recordOf(m.Subject, m.Sequence, m.Time, cameWith(m.Header, 1), m.Data)
 	return s.definitionIn(ctx, def, &last)
@@ -105,7 +107,7 @@ func (s *Store) definitionIn(ctx context.Context, def definition.Def, last *even
 		d.Definition = evolved(d.Definition, last, e)
 		return d, nil
 	}
-	records, err := s.readSubject(ctx, defSubject(def), 0)
+	records, err := s.readSubject(ctx, wire.DefSubject(def), 0)
 	d.Definition = events.FoldDefinition(records)
 	d.Head = max(d.Head, last.Seq)
 	return d, err
@@ -123,9 +125,9 @@ func (s *Store) definitionAt(ctx context.Context, def definition.Def, revision u
 	}
 	d = defined{Def: def}
 	for from := uint64(1); ; {
-		batch, err := s.readBatch(ctx, defSubject(def), from)
+		batch, err := s.readBatch(ctx, wire.DefSubject(def), from)
 		if err != nil {
-			return d, readError(defSubject(def), err)
+			return d, link.ReadError(wire.DefSubject(def), err)
 		}
 		for i := range batch {
 			if e, ok := batch[i].Fact.Event.(definition.DefinitionEvent); ok {
@@ -216,8 +218,8 @@ const anyKind = "*"
 // definitions reads the latest edition of every definition of a kind, by name; also of those that were removed.
 func (s *Store) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
-	err := s.lastOfAll(ctx, s.log, defSubject(definition.DefOf(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
-		def := definition.Def(strings.TrimPrefix(m.Subject(), defPrefix))
+	err := s.lastOfAll(ctx, s.log, wire.DefSubject(definition.DefOf(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		def := definition.Def(strings.TrimPrefix(m.Subject(), wire.DefPrefix))
 		if _, known := genres[def.Kind()]; !known || def.Validate() != nil {
 			return nil
 		}
@@ -246,7 +248,7 @@ func (s *Store) lastOfAll(ctx context.Context, stream jetstream.Stream, filter s
 		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	for left := int(c.CachedInfo().NumPending); left > 0; {
-		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(readTry))
+		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(link.ReadTry))
 		if err != nil {
 			return err
 		}
@@ -307,7 +309,7 @@ const manyChanges = 64
 // changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
 // they are many, or the log is another one, all is true, and any may have changed.
 func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
-	stream, err := s.js.Stream(ctx, LogStream)
+	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 	}
@@ -320,7 +322,7 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 	}
 	for from := after + 1; from <= state.LastSeq; {
 		// Any replica may lag behind without a sign of it.
-		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": defSubject(definition.DefOf(kind, "*"))})
+		r, found, err := s.leaderGet(ctx, map[string]any{"seq": from, "next_by_subj": wire.DefSubject(definition.DefOf(kind, "*"))})
 		if err != nil {
 			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 		}
@@ -330,7 +332,7 @@ func (s *Store) changes(ctx context.Context, kind string, after uint64) (changed
 		if len(changed) == manyChanges {
 			return nil, true, state.LastSeq, nil
 		}
-		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, defPrefix)), &r)
+		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, wire.DefPrefix)), &r)
 		if err != nil {
 			return nil, false, 0, err
 		}
@@ -395,5 +397,5 @@ func (s *Store) DefinitionFacts(ctx context.Context, def definition.Def) ([]even
 	if err := def.Validate(); err != nil {
 		return nil, err
 	}
-	return s.readSubject(ctx, defSubject(def), 0)
+	return s.readSubject(ctx, wire.DefSubject(def), 0)
 }

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -26,7 +27,7 @@ func TestLeaderStepsDown(t *testing.T) {
 	var commands, changes atomic.Int64
 	stepDown := func() {
 		for _, ns := range c.servers {
-			if name := "A" + strconv.Itoa(account); ns.JetStreamIsStreamLeader(name, LogStream) && ns.JetStreamStepdownStream(name, LogStream) == nil {
+			if name := "A" + strconv.Itoa(account); ns.JetStreamIsStreamLeader(name, wire.LogStream) && ns.JetStreamStepdownStream(name, wire.LogStream) == nil {
 				changes.Add(1)
 			}
 		}

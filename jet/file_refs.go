@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/files"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 )
@@ -157,7 +158,7 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 	if id != "" {
 		filter = leftPrefix + string(id) + ".*"
 	}
-	stream, err := s.js.Stream(ctx, FilesStream)
+	stream, err := s.JS.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return nil, filesTrouble(err)
 	}
@@ -178,7 +179,7 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 
 // ForgetArtifacts removes what [Store.KeepArtifacts] recorded; the contents stay until gc.
 func (s *Store) ForgetArtifacts(ctx context.Context, a task.Left) error {
-	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
+	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
 	if err != nil || !found {
 		return filesTrouble(err)
 	}

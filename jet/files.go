@@ -15,6 +15,8 @@ import (
 	"millrace/events"
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 )
 
 // Contents of files lie in a stream of their own, one message for each chunk on a
@@ -37,7 +39,7 @@ const maxFilesMessage = 1 << 20
 
 func (l Layout) filesStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        FilesStream,
+		Name:        wire.FilesStream,
 		Description: "Millrace: contents of files by their digest, and what tasks have left",
 		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", leftPrefix + "*.*", sweepSubject},
 		AllowDirect: true, AllowMsgTTL: true,
@@ -74,8 +76,8 @@ func (s *Store) patientlySend(ctx context.Context, m *nats.Msg, patience time.Du
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		seq, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || says(err, codeSameInFlight) || says(err, codeWriteInFlight) || says(err, codeNoLeader)) {
+		seq, err := s.pub.Publish(ctx, m)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight) || link.Says(err, link.CodeWriteInFlight) || link.Says(err, link.CodeNoLeader)) {
 			return seq, err
 		}
 		select {
@@ -97,10 +99,10 @@ func filesTrouble(err error) error {
 		return nil
 	case full:
 		return fmt.Errorf("%w (it says %q)", tree.ErrFull, word)
-	case says(err, codeNoSuchStream):
+	case link.Says(err, link.CodeNoSuchStream):
 		return errNoFiles
 	case errors.Is(err, events.ErrNoStream):
-		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, FilesStream)
+		return fmt.Errorf("%w, or the leader of stream %s is changing", errNoFiles, wire.FilesStream)
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return errNoFiles
 	case errors.Is(err, events.ErrTooLarge):
@@ -116,7 +118,7 @@ func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read content %s: %w", d.Short(), filesTrouble(err))
 	case !found:
-		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), FilesStream)
+		return nil, fmt.Errorf("%w: %s is gone from stream %s: push the folder again, which stores what is missing", tree.ErrNoChunk, d.Short(), wire.FilesStream)
 	}
 	if err := d.Check(b); err != nil {
 		return nil, s.damaged(ctx, d, err)
@@ -129,11 +131,11 @@ const damagedTTL = 30 * 24 * time.Hour
 
 // damaged notes that a chunk was replaced by something else, so that the next push stores it again.
 func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
-	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: ttl(damagedTTL)}
-	if _, err := s.pub.publish(ctx, note); err != nil {
+	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: link.TTL(damagedTTL)}
+	if _, err := s.pub.Publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}
-	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, FilesStream)
+	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
 }
 
 // undamaged takes those away that a reader has found to be something else since they were stored.
@@ -147,11 +149,11 @@ func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
 		if !there[d] {
 			continue
 		}
-		note, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		note, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 		if err != nil {
 			return err
 		}
-		chunk, _, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
+		chunk, _, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
 		if err != nil {
 			return err
 		}
@@ -168,12 +170,12 @@ const filePatience = 30 * time.Second
 func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
-	err = s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.request(ctx, apiDirect+FilesStream+"."+subject, nil)
+	err = s.Patiently(ctx, func(ctx context.Context) error {
+		m, err := s.Request(ctx, wire.APIDirect+wire.FilesStream+"."+subject, nil)
 		if err != nil {
 			return err
 		}
-		if added(m, jetstream.SequenceHeader) != "" {
+		if link.Added(m, jetstream.SequenceHeader) != "" {
 			body, found = m.Data, true
 			return nil
 		}
@@ -185,7 +187,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 	if err != nil || found {
 		return body, found, err
 	}
-	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 	return m.Data, found, err
 }
 
@@ -249,14 +251,14 @@ func (s *Store) fileSubjects(ctx context.Context, filter string) ([]string, erro
 			return nil, err
 		}
 		var info struct {
-			Total int          `json:"total"`
-			Error *serverError `json:"error"`
+			Total int               `json:"total"`
+			Error *link.ServerError `json:"error"`
 			State struct {
 				Subjects map[string]uint64 `json:"subjects"`
 			} `json:"state"`
 		}
-		err = s.patiently(ctx, func(ctx context.Context) error {
-			m, err := s.request(ctx, apiInfo+FilesStream, body)
+		err = s.Patiently(ctx, func(ctx context.Context) error {
+			m, err := s.Request(ctx, wire.APIInfo+wire.FilesStream, body)
 			if err != nil {
 				return err
 			}
@@ -322,13 +324,13 @@ func (s *Store) Commit(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	chain := s.said(FilesStream, versionPrefix+string(v.Digest))
+	chain := s.Said(wire.FilesStream, versionPrefix+string(v.Digest))
 	chain.Once = true
 	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
 		return s.patientlySend(ctx, m, putPatience)
 	}
-	_, err = chain.DecideFrom(ctx, nil, 0, func(*storedMessage) (*nats.Msg, bool, error) {
-		return &nats.Msg{Subject: versionPrefix + string(v.Digest), Data: body, Header: nats.Header{expectedHeader: {"0"}}}, true, nil
+	_, err = chain.DecideFrom(ctx, nil, 0, func(*link.Message) (*nats.Msg, bool, error) {
+		return &nats.Msg{Subject: versionPrefix + string(v.Digest), Data: body, Header: nats.Header{link.ExpectedHeader: {"0"}}}, true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("store version %s: %w", v.Digest.Short(), filesTrouble(err))
@@ -380,7 +382,7 @@ func (s *Store) Versions(ctx context.Context, prefix string) ([]files.Digest, er
 
 // FilesSize is how many chunks are stored, and how many bytes the files' stream takes.
 func (s *Store) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
-	stream, err := s.js.Stream(ctx, FilesStream)
+	stream, err := s.JS.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return 0, 0, filesTrouble(err)
 	}

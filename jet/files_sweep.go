@@ -17,6 +17,8 @@ import (
 	"millrace/events"
 	"millrace/files"
 	"millrace/files/tree"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 )
 
 // A sweep removes what no version needs that somebody wants. It must never remove what
@@ -73,16 +75,16 @@ func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, want
 
 // storedBefore lists the messages of one kind that were stored before a time.
 func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
-	c, err := s.js.OrderedConsumer(ctx, FilesStream, jetstream.OrderedConsumerConfig{
+	c, err := s.JS.OrderedConsumer(ctx, wire.FilesStream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{prefix + "*"}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
 		return nil, filesTrouble(err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = s.JS.DeleteConsumer(ending, wire.FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	left := c.CachedInfo().NumPending
 	if left == 0 {
@@ -223,7 +225,7 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 	}
 	all := map[files.Digest]tree.Version{}
 	for _, subject := range subjects {
-		m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": subject})
+		m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": subject})
 		if err != nil {
 			return nil, err
 		}
@@ -238,11 +240,11 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 
 // sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
 func (s *Store) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
-	m, found, err := s.leaderGetFrom(ctx, FilesStream, map[string]any{"last_by_subj": sweepSubject})
+	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": sweepSubject})
 	if err != nil || !found {
 		return 0, 0, err
 	}
-	stream, err := s.js.Stream(ctx, FilesStream)
+	stream, err := s.JS.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -267,9 +269,9 @@ func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
 		return nil, ErrSweeping
 	}
 	m := &nats.Msg{Subject: sweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
-	chain := s.said(FilesStream, sweepSubject)
+	chain := s.Said(wire.FilesStream, sweepSubject)
 	chain.Once = true
-	d, err := chain.DecideFrom(ctx, nil, last, func(*storedMessage) (*nats.Msg, bool, error) { return m, true, nil })
+	d, err := chain.DecideFrom(ctx, nil, last, func(*link.Message) (*nats.Msg, bool, error) { return m, true, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +279,7 @@ func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
 		return nil, ErrSweeping
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
 		_ = s.removeFile(ctx, d.End) // else it goes by itself
 	}, nil
@@ -305,13 +307,13 @@ func (s *Store) removeFile(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	return s.patiently(ctx, func(ctx context.Context) error {
-		m, err := s.request(ctx, apiErase+FilesStream, body)
+	return s.Patiently(ctx, func(ctx context.Context) error {
+		m, err := s.Request(ctx, wire.APIErase+wire.FilesStream, body)
 		if err != nil {
 			return err
 		}
 		var answer struct {
-			Error *serverError `json:"error"`
+			Error *link.ServerError `json:"error"`
 		}
 		if err := json.Unmarshal(m.Data, &answer); err != nil {
 			return err
@@ -324,6 +326,6 @@ func (s *Store) removeFile(ctx context.Context, seq uint64) error {
 }
 
 // gone tells whether a message could not be removed because it is not there.
-func gone(err *serverError) bool {
-	return err.ErrCode == codeNoMessage || err.ErrCode == codeNoSequence || err.ErrCode == codeDeleteFailed && strings.Contains(err.Description, "no message")
+func gone(err *link.ServerError) bool {
+	return err.ErrCode == link.CodeNoMessage || err.ErrCode == link.CodeNoSequence || err.ErrCode == link.CodeDeleteFailed && strings.Contains(err.Description, "no message")
 }

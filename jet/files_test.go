@@ -19,6 +19,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -153,7 +154,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("a version that was just pushed: %+v", done)
 	}
 	for _, v := range []*tree.Tree{kept, lost} {
-		stream := must(s.js.Stream(ctx, FilesStream))(t)
+		stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+string(v.Digest))); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +178,7 @@ func TestSweep(t *testing.T) {
 	}
 	// What is wanted and cannot be read ends the sweep: nobody knows what it needs.
 	v := must(s.Version(ctx, kept.Digest))(t)
-	stream := must(s.js.Stream(ctx, FilesStream))(t)
+	stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(chunkPrefix+string(v.Chunks[0]))); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func TestSweepBesidePushes(t *testing.T) {
 			}
 		}
 	}()
-	stream := must(s.js.Stream(ctx, FilesStream))(t)
+	stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
 	for i := 0; ; i++ {
 		select {
 		case <-ended:
@@ -320,9 +321,9 @@ func TestStorageLimit(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	cfg := must(s.js.Stream(ctx, FilesStream))(t).CachedInfo().Config
+	cfg := must(s.JS.Stream(ctx, wire.FilesStream))(t).CachedInfo().Config
 	cfg.MaxBytes = files.ChunkSize
-	must(s.js.UpdateStream(ctx, cfg))(t)
+	must(s.JS.UpdateStream(ctx, cfg))(t)
 	one, two := bytes.Repeat([]byte{1}, files.ChunkSize/2), bytes.Repeat([]byte{2}, files.ChunkSize/2)
 	if err := s.Put(ctx, files.DigestOf(one), one); err != nil {
 		t.Fatal(err)
@@ -373,7 +374,7 @@ func BenchmarkObjects(b *testing.B) {
 	}
 	s := newStore(b, Layout{})
 	ctx := context.WithoutCancel(b.Context())
-	objects := must(s.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "compared"}))(b)
+	objects := must(s.JS.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "compared"}))(b)
 	b.Run("put/chunk", func(b *testing.B) { each(b, func(i int) error { return s.Put(ctx, digests[i], contents[i]) }) })
 	b.Run("put/object", func(b *testing.B) {
 		each(b, func(i int) error { _, err := objects.PutBytes(ctx, string(digests[i]), contents[i]); return err })
@@ -415,7 +416,7 @@ func TestFilesWithFewRights(t *testing.T) {
 	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
-	stream := must(server.js.Stream(ctx, FilesStream))(t)
+	stream := must(server.JS.Stream(ctx, wire.FilesStream))(t)
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+"*")); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -38,8 +39,8 @@ func TestFill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	fill := func() error {
-		return embed.Fill(dir, embed.Stream{Config: must(Layout{}.Config(LogStream))(t), Messages: messagesOf(log)},
-			embed.Stream{Config: must(Layout{}.Config(OutputStream))(t), Messages: messagesOf(nil)})
+		return embed.Fill(dir, embed.Stream{Config: must(Layout{}.Config(wire.LogStream))(t), Messages: messagesOf(log)},
+			embed.Stream{Config: must(Layout{}.Config(wire.OutputStream))(t), Messages: messagesOf(nil)})
 	}
 	if err := fill(); err != nil {
 		t.Fatal(err)

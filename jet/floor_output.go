@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"millrace/jet/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -12,7 +14,7 @@ import (
 const floorBatch = 256 << 10
 
 // FloorOutput stores n bytes of a line, again and again, as bare messages in a
-// stream made like [OutputStream], two in flight, and returns how long that took.
+// stream made like [wire.OutputStream], two in flight, and returns how long that took.
 func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string, n int64) (time.Duration, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
 	if err != nil {
@@ -20,7 +22,7 @@ func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string,
 	}
 	var cfg jetstream.StreamConfig
 	for _, s := range layout.withDefaults().streams() {
-		if s.Name == OutputStream {
+		if s.Name == wire.OutputStream {
 			cfg = s
 		}
 	}

@@ -69,9 +69,9 @@ func (o *offers) turned(queue string, v flow) {
 			s.empty = s.empty && v.shut // what opens may have something
 		}
 	}
-	do := o.remeter()
+	changes := o.remeter()
 	o.mu.Unlock()
-	do()
+	apply(changes)
 }
 
 // lookNoMore stops the timers by which queues are looked at.

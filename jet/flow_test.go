@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -79,7 +80,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			}
 			for range 5 {
 				submitTo(t, s, "other", task.DefaultPriority, "")
-				if lies := next().Place; lies[:len(queuePrefix+"other")] != queuePrefix+"other" {
+				if lies := next().Place; lies[:len(wire.QueuePrefix+"other")] != wire.QueuePrefix+"other" {
 					t.Fatalf("there is an offer on %s", lies)
 				}
 			}
@@ -144,7 +145,7 @@ func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 		if handed(t, s, "q") > 0 {
 			return true
 		}
-		p := o.all()[0]
+		p := o.all()[0].pull
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.asked == 0

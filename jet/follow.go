@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 )
 
 // How a feed reads. It asks for as many messages as the server says there are,
@@ -31,7 +33,7 @@ const (
 // in memory and on one server; if that is lost, the feed makes another one where
 // it stopped.
 func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
-	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.nc.MaxPayload()))}
+	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload()))}
 	if err := f.open(ctx); err != nil {
 		return nil, err
 	}
@@ -91,7 +93,7 @@ func (f *feed) open(ctx context.Context) error {
 	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
-	pull, err := newPuller(f.store.nc, LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
+	pull, err := newPuller(f.store.NC, wire.LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ var errAnotherLog = errors.New("the log is another one: its stream was deleted a
 
 // same checks that the stream is still the one that was read before.
 func (f *feed) same(ctx context.Context) error {
-	stream, err := f.store.js.Stream(ctx, LogStream)
+	stream, err := f.store.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return fmt.Errorf("follow the log from %d: %w", f.next, err)
 	}
@@ -277,7 +279,7 @@ func (f *feed) Close() {
 		return
 	}
 	f.pull.close()
-	ctx, cancel := context.WithTimeout(context.Background(), readTry)
+	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTry)
 	defer cancel()
 	_ = f.store.log.DeleteConsumer(ctx, f.consumer) // else the server removes it after a minute
 }

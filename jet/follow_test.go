@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 )
 
 // read takes the records of a feed up to a sequence and checks that none is
@@ -63,7 +64,7 @@ func drop(t *testing.T, f *feed, lose uint64) (dropped *atomic.Bool) {
 		t.Fatal(err)
 	}
 	dropped = new(atomic.Bool)
-	in.sub = must(f.store.nc.Subscribe(in.subject, func(m *nats.Msg) {
+	in.sub = must(f.store.NC.Subscribe(in.subject, func(m *nats.Msg) {
 		if d, ok := parseDelivery(m.Reply); ok && d.streamSeq == lose && dropped.CompareAndSwap(false, true) {
 			return
 		}
@@ -84,7 +85,7 @@ func TestFeedFindsAGap(t *testing.T) {
 			f := follow(t, s, 1)
 			dropped := drop(t, f, c.lose)
 			testkit.Eventually(t, "the feed waits at the server", func() bool {
-				c, err := s.js.Consumer(within(t), LogStream, f.consumer)
+				c, err := s.JS.Consumer(within(t), wire.LogStream, f.consumer)
 				return err == nil && c.CachedInfo().NumWaiting > 0
 			})
 			read(t, f, 1, write(t, s, 10))
@@ -161,7 +162,7 @@ func TestFeedEndsWithItsContext(t *testing.T) {
 	go func() {
 		got := 0
 		for seq := uint64(1); got < 5; {
-			f.take(&nats.Msg{Subject: chainPrefix + string(newTask()), Reply: fmt.Sprintf("$JS.ACK.%s.c.1.%d.%d.1.7", LogStream, seq, seq)})
+			f.take(&nats.Msg{Subject: wire.ChainPrefix + string(newTask()), Reply: fmt.Sprintf("$JS.ACK.%s.c.1.%d.%d.1.7", wire.LogStream, seq, seq)})
 			if records, err := f.Next(ctx); err == nil { // else it has looked at its context first
 				got += len(records)
 				seq += uint64(len(records))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/jet/link"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -111,7 +113,7 @@ func (f *former) do(ctx context.Context, step func(context.Context) error) error
 // awaits tells whether an error of a step may be over when a leader is elected.
 func (f *former) awaits(err error) bool {
 	switch {
-	case isForming(err), says(err, codeNoLeader), errors.Is(err, ErrElecting):
+	case link.IsForming(err), link.Says(err, link.CodeNoLeader), errors.Is(err, ErrElecting):
 		return true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return f.mute()

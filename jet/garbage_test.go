@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -67,7 +68,7 @@ func TestGarbageOnAChain(t *testing.T) {
 			t.Fatal(err)
 		}
 		header := pretended[i%len(pretended)]
-		seq := raw(t, s, chainPrefix+string(id), header, body)
+		seq := raw(t, s, wire.ChainPrefix+string(id), header, body)
 		i++
 		records := must(s.Task(within(t), id))(t)
 		if len(records) != 2 || records[1].Seq != seq || records[1].Err == nil || records[1].Fact.Task != id {
@@ -88,7 +89,7 @@ func TestGarbageOnAChain(t *testing.T) {
 	}
 	for _, header := range pretended { // each of them with nothing else
 		id := newTask()
-		raw(t, s, chainPrefix+string(id), header, nil)
+		raw(t, s, wire.ChainPrefix+string(id), header, nil)
 		if records := must(s.Task(within(t), id))(t); len(records) != 1 || records[0].Err == nil {
 			t.Errorf("an empty message with %v gave the records %+v", header, records)
 		}
@@ -108,17 +109,17 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 		place string
 		fact  *events.Fact
 	}{
-		{chainPrefix + string(id), queued},
-		{chainPrefix + "n1", online},
-		{holdPrefix + string(id), queued},
-		{holdPrefix + string(id), started},
-		{queuePrefix + "default.5." + string(id), started},
-		{nodePrefix + "n1", started},
-		{nodePrefix + string(id), born},
-		{nodePrefix + "n2", online},
-		{queuePrefix + "default.5.n1", online},
-		{admitPrefix + "job.b", &events.Fact{ID: newID(), At: time.Now(), Type: events.LimitGranted, Scope: "job.a", Event: task.Granted{}}},
-		{admitPrefix + "job.a", started},
+		{wire.ChainPrefix + string(id), queued},
+		{wire.ChainPrefix + "n1", online},
+		{wire.HoldPrefix + string(id), queued},
+		{wire.HoldPrefix + string(id), started},
+		{wire.QueuePrefix + "default.5." + string(id), started},
+		{wire.NodePrefix + "n1", started},
+		{wire.NodePrefix + string(id), born},
+		{wire.NodePrefix + "n2", online},
+		{wire.QueuePrefix + "default.5.n1", online},
+		{wire.AdmitPrefix + "job.b", &events.Fact{ID: newID(), At: time.Now(), Type: events.LimitGranted, Scope: "job.a", Event: task.Granted{}}},
+		{wire.AdmitPrefix + "job.a", started},
 	} {
 		r := recordOf(c.place, 1, time.Now(), byPublisher, encoded(t, c.fact))
 		if r.Err == nil || r.Fact.Event != nil {
@@ -132,7 +133,7 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 		}
 	}
 	unknown := []byte(fmt.Sprintf(`{"type":"task.yet_to_come","v":1,"id":"x","at":"2026-01-01T00:00:00Z","task":%q}`, id))
-	for _, place := range []string{chainPrefix, holdPrefix, queuePrefix + "default.5."} {
+	for _, place := range []string{wire.ChainPrefix, wire.HoldPrefix, wire.QueuePrefix + "default.5."} {
 		if r := recordOf(place+string(id), 1, time.Now(), byPublisher, unknown); r.Err != nil || r.Fact.Event != nil {
 			t.Errorf("a type of a later version on %s: %v", place, r.Err)
 		}
@@ -145,7 +146,7 @@ func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 	o := offersOf(t, s, "default")
 	i := 0
 	for name, body := range garbage(t) {
-		seq := raw(t, s, queuePrefix+"default.5."+string(newTask()), pretended[i%len(pretended)], body)
+		seq := raw(t, s, wire.QueuePrefix+"default.5."+string(newTask()), pretended[i%len(pretended)], body)
 		i++
 		offer := next(t, o)
 		if offer.Seq != seq || offer.Err == nil || offer.Fact.Event != nil || offer.Deliveries != 1 {
@@ -156,7 +157,7 @@ func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 		}
 	}
 	for _, header := range pretended {
-		seq := raw(t, s, queuePrefix+"default.5.x", header, nil)
+		seq := raw(t, s, wire.QueuePrefix+"default.5.x", header, nil)
 		if offer := next(t, o); offer.Seq != seq || offer.Err == nil || offer.Ack() != nil {
 			t.Errorf("an empty message with %v was offered as %+v", header, offer)
 		}
@@ -174,16 +175,16 @@ func TestGarbageInAFeed(t *testing.T) {
 	s := newStore(t, Layout{})
 	f := follow(t, s, 1)
 	places := []string{
-		chainPrefix + "x", chainPrefix + "x.y.z", chainPrefix + "Größe", chainPrefix + string(newTask()),
-		queuePrefix + "default.5.x", queuePrefix + "x", queuePrefix + "a.b.c.d.e", queuePrefix + "default.zwölf.x",
-		holdPrefix + "x", holdPrefix + "a.b", nodePrefix + "x", nodePrefix + "a.b",
+		wire.ChainPrefix + "x", wire.ChainPrefix + "x.y.z", wire.ChainPrefix + "Größe", wire.ChainPrefix + string(newTask()),
+		wire.QueuePrefix + "default.5.x", wire.QueuePrefix + "x", wire.QueuePrefix + "a.b.c.d.e", wire.QueuePrefix + "default.zwölf.x",
+		wire.HoldPrefix + "x", wire.HoldPrefix + "a.b", wire.NodePrefix + "x", wire.NodePrefix + "a.b",
 	}
 	var last uint64
 	errs := map[uint64]bool{}
 	for _, place := range places {
 		i := 0
 		for name, body := range garbage(t) {
-			if name == "900 kB" && place != chainPrefix+"x" {
+			if name == "900 kB" && place != wire.ChainPrefix+"x" {
 				continue // once is enough
 			}
 			last = raw(t, s, place, pretended[i%len(pretended)], body)

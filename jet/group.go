@@ -177,5 +177,5 @@ func (p *publisher) commit(ctx context.Context, batch []*nats.Msg) (uint64, erro
 		}
 	}
 	end.Header[batchCommitHeader] = []string{"1"}
-	return p.publish(ctx, end)
+	return p.Publish(ctx, end)
 }

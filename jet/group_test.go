@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -23,7 +24,7 @@ func newIdleGroup(s *Store) *group {
 
 func enqueue(t *testing.T, g *group, f *events.Fact, last uint64) *slot {
 	t.Helper()
-	m := must(newMessage(chainSubject(f), f))(t)
+	m := must(newMessage(wire.ChainSubject(f), f))(t)
 	m.expect(last)
 	defer m.free()
 	return must(g.send(m.detach()))(t)
@@ -99,7 +100,7 @@ func TestGroupTakesASubjectOnce(t *testing.T) {
 func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	t.Parallel()
 	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), time.Second, Layout{SyncAlways: true})
-	t.Cleanup(s.nc.Close)
+	t.Cleanup(s.NC.Close)
 	var deaf atomic.Bool
 	deafen(t, s.pub, deaf.Load)
 	deaf.Store(true)

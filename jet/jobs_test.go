@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 )
@@ -118,8 +119,8 @@ func TestUnreadableJob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.js.Publish(ctx, defPrefix+"job.was", []byte("{")))(t)
-	must(s.js.Publish(ctx, defPrefix+"job.never", []byte("{")))(t)
+	must(s.JS.Publish(ctx, wire.DefPrefix+"job.was", []byte("{")))(t)
+	must(s.JS.Publish(ctx, wire.DefPrefix+"job.never", []byte("{")))(t)
 	next := must((&definition.Definition{}).Next([]byte(`{"name":"another"}`)))(t)
 	now := s.Now()
 	must(s.Append(ctx, &events.Fact{ID: events.NewID(now), At: now, Def: "job.bad", Type: events.DefinitionApplied, Event: definition.DefinitionApplied{Edition: next}}, 0))(t)
@@ -208,7 +209,7 @@ func TestAsk(t *testing.T) {
 	if err := s.Ask(within(t), "test.nobody", nil, &answer); !errors.Is(err, ErrNoService) {
 		t.Errorf("nobody answers: %v, want ErrNoService", err)
 	}
-	service := must(micro.AddService(s.nc, micro.Config{Name: "test", Version: "1.0.0"}))(t)
+	service := must(micro.AddService(s.NC, micro.Config{Name: "test", Version: "1.0.0"}))(t)
 	defer func() {
 		if err := service.Stop(); err != nil {
 			t.Error(err)
@@ -238,7 +239,7 @@ func TestAsk(t *testing.T) {
 	if err := s.Ask(within(t), "test.garbage", nil, &answer); err == nil {
 		t.Error("an answer that cannot be read was taken")
 	}
-	must(s.nc.Subscribe(Verb("test.silent").Endpoint(), func(*nats.Msg) {}))(t)
+	must(s.NC.Subscribe(Verb("test.silent").Endpoint(), func(*nats.Msg) {}))(t)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Ask(ctx, "test.silent", nil, &answer); !errors.Is(err, context.DeadlineExceeded) {

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -54,29 +56,29 @@ func (w *laneWord) used() time.Time {
 
 // laneSubject is where the word of a lane lies.
 func laneSubject(l task.Lane) string {
-	return laneWordPrefix + l.Queue + "." + strconv.Itoa(l.Priority) + "." + strconv.Itoa(l.Number)
+	return wire.LaneWordPrefix + l.Queue + "." + strconv.Itoa(l.Priority) + "." + strconv.Itoa(l.Number)
 }
 
 // laneAt is the reverse of laneSubject.
 func laneAt(subject string) (l task.Lane, ok bool) {
-	tokens := strings.Split(strings.TrimPrefix(subject, laneWordPrefix), ".")
+	tokens := strings.Split(strings.TrimPrefix(subject, wire.LaneWordPrefix), ".")
 	if len(tokens) != 3 {
 		return l, false
 	}
 	l.Queue = tokens[0]
 	l.Priority, _ = strconv.Atoi(tokens[1]) // 0 is none
 	l.Number, _ = strconv.Atoi(tokens[2])
-	return l, l.Validate() == nil && special(l) && laneSubject(l) == subject
+	return l, l.Validate() == nil && wire.Special(l) && laneSubject(l) == subject
 }
 
 // laneWord reads the word of a lane from the leader.
 func (s *Store) laneWord(ctx context.Context, l task.Lane) (w laneWord, err error) {
-	m, _, _, err := s.said(StateStream, laneSubject(l)).Read(ctx, nil)
+	m, _, _, err := s.Said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
 	return laneWordIn(m), err
 }
 
 // laneWordIn is the word that a message says.
-func laneWordIn(m *storedMessage) (w laneWord) {
+func laneWordIn(m *link.Message) (w laneWord) {
 	if m == nil {
 		return w
 	}
@@ -95,9 +97,9 @@ func (w *laneWord) message(l task.Lane) (*nats.Msg, error) {
 
 // sayLane replaces the word of a lane as it was read. If it is not that any more, done is false.
 func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWord, done bool, err error) {
-	chain := s.said(StateStream, laneSubject(l))
+	chain := s.Said(wire.StateStream, laneSubject(l))
 	chain.Once = true
-	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*storedMessage) (*nats.Msg, bool, error) {
+	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*link.Message) (*nats.Msg, bool, error) {
 		m, err := w.message(l)
 		return m, true, err
 	})
@@ -107,7 +109,7 @@ func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWo
 
 // useLane says that a lane is used, up to a time.
 func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error {
-	_, err := s.said(StateStream, laneSubject(l)).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err := s.Said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		w := laneWordIn(there)
 		if there != nil && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
 			return nil, false, nil
@@ -120,7 +122,7 @@ func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error
 		return m, true, err
 	})
 	if err != nil {
-		return fmt.Errorf("say that lane %s is used: %w", laneConsumer(l), err)
+		return fmt.Errorf("say that lane %s is used: %w", wire.LaneConsumer(l), err)
 	}
 	return nil
 }
@@ -134,15 +136,15 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, erro
 	for some := range slices.Chunk(queues, wordsAtOnce) {
 		filters := make([]string, len(some))
 		for i, q := range some {
-			filters[i] = laneWordPrefix + q + ".*.*"
+			filters[i] = wire.LaneWordPrefix + q + ".*.*"
 		}
-		found, err := s.batchGet(ctx, StateStream, 1024, map[string]any{"multi_last": filters})
+		found, err := s.BatchGet(ctx, wire.StateStream, 1024, map[string]any{"multi_last": filters})
 		if err != nil {
 			return nil, fmt.Errorf("list the lanes of queues: %w", err)
 		}
 		for _, m := range found {
 			var w laneWord
-			if l, ok := laneAt(added(m, jetstream.SubjectHeader)); ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed {
+			if l, ok := laneAt(link.Added(m, jetstream.SubjectHeader)); ok && json.Unmarshal(m.Data, &w) == nil && !w.Closed {
 				lanes = append(lanes, l)
 			}
 		}
@@ -157,13 +159,13 @@ var errRemoved = errors.New("it was removed, for nobody used it")
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error) {
 	var unused []task.Lane
 	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": laneWordPrefix + ">"})
+		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.LaneWordPrefix + ">"})
 		if err != nil {
 			return nil, fmt.Errorf("list lanes: %w", err)
 		}
 		for _, m := range found {
-			l, ok := laneAt(added(m, jetstream.SubjectHeader))
-			stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+			l, ok := laneAt(link.Added(m, jetstream.SubjectHeader))
+			stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
 			if from, err = nextOf(m, err); err != nil {
 				return nil, fmt.Errorf("list lanes: %w", err)
 			}
@@ -175,7 +177,7 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 				unused = append(unused, l)
 			}
 		}
-		if len(found) < maxBatch {
+		if len(found) < link.MaxBatch {
 			break
 		}
 	}
@@ -183,11 +185,11 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, 
 }
 
 // lanesTold is where it lies that the words are whole. It is lost with them.
-const lanesTold = laneWordPrefix + "~.~.~"
+const lanesTold = wire.LaneWordPrefix + "~.~.~"
 
 // LanesTold tells whether what is said of lanes is whole. After the stream is lost it is not, until somebody calls [Store.TellLanes].
 func (s *Store) LanesTold(ctx context.Context) (bool, error) {
-	m, _, _, err := s.said(StateStream, lanesTold).Read(ctx, nil)
+	m, _, _, err := s.Said(wire.StateStream, lanesTold).Read(ctx, nil)
 	if err != nil {
 		return false, fmt.Errorf("look whether it was said which lanes are used: %w", err)
 	}
@@ -197,15 +199,15 @@ func (s *Store) LanesTold(ctx context.Context) (bool, error) {
 // TellLanes says which lanes are used, and until when the last timer is due that was set for each, where that is not said.
 func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) error {
 	for l, until := range used {
-		if !special(l) || l.Validate() != nil {
+		if !wire.Special(l) || l.Validate() != nil {
 			continue
 		}
 		if err := s.useLane(ctx, l, until); err != nil {
 			return err
 		}
-		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
-	_, err := s.said(StateStream, lanesTold).Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err := s.Said(wire.StateStream, lanesTold).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		return &nats.Msg{Subject: lanesTold, Data: []byte("{}")}, there == nil, nil
 	})
 	if err != nil {
@@ -218,17 +220,17 @@ func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) err
 func (s *Store) tellLane(ctx context.Context, l task.Lane) error {
 	_, done, err := s.sayLane(ctx, l, laneWord{})
 	if err != nil {
-		return fmt.Errorf("say anew that lane %s is used: %w", laneConsumer(l), err)
+		return fmt.Errorf("say anew that lane %s is used: %w", wire.LaneConsumer(l), err)
 	}
 	if done {
-		_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	}
 	return nil
 }
 
 // nextOf is the sequence behind a message.
 func nextOf(m *nats.Msg, err error) (uint64, error) {
-	seq, err2 := sequenceOf(m)
+	seq, err2 := link.SequenceOf(m)
 	return seq + 1, errors.Join(err, err2)
 }
 
@@ -238,16 +240,16 @@ func nextOf(m *nats.Msg, err error) (uint64, error) {
 func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (closed bool, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("remove lane %s: %w", laneConsumer(l), err)
+			err = fmt.Errorf("remove lane %s: %w", wire.LaneConsumer(l), err)
 		}
 	}()
 	w, err := s.laneWord(ctx, l)
 	if err != nil || w.seq == 0 || w.Closed || !w.used().Before(since) {
 		return false, err
 	}
-	c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // nobody has ever served it
-		return true, s.dropUpTo(ctx, StateStream, laneSubject(l), w.seq)
+		return true, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), w.seq)
 	}
 	if err != nil {
 		return false, err
@@ -268,7 +270,7 @@ func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (cl
 // removeLane removes the consumer of a lane that was closed by a word of ours.
 func (s *Store) removeLane(ctx context.Context, l task.Lane, mine laneWord) error {
 	s.lanes.Delete(l)
-	if err := s.log.DeleteConsumer(ctx, laneConsumer(l)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := s.log.DeleteConsumer(ctx, wire.LaneConsumer(l)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return err
 	}
 	w, err := s.laneWord(ctx, l)
@@ -280,7 +282,7 @@ func (s *Store) removeLane(ctx context.Context, l task.Lane, mine laneWord) erro
 
 // dropUpTo removes what lies on a subject of a stream, up to a sequence: what was said since stays.
 func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint64) error {
-	of, err := s.js.Stream(ctx, stream)
+	of, err := s.JS.Stream(ctx, stream)
 	if err != nil {
 		return err
 	}
@@ -289,7 +291,7 @@ func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint6
 
 // served tells whether somebody serves, or has served, a queue: it has a consumer for its plain lane.
 func (s *Store) served(ctx context.Context, queue string) (bool, error) {
-	_, err := s.js.Consumer(ctx, LogStream, consumerName(queue))
+	_, err := s.JS.Consumer(ctx, wire.LogStream, wire.ConsumerName(queue))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -89,7 +90,7 @@ func TestLanesWithoutAServer(t *testing.T) {
 	if all := consumers(t, s); len(all) > 0 {
 		t.Errorf("consumers %v, want none", all)
 	}
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "later")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "later")
 	done(t, o, now)
 	done(t, o, due)
 }
@@ -99,7 +100,7 @@ func TestLanesWithoutAServer(t *testing.T) {
 func TestUnusedLaneCloses(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "q")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "q")
 	lane := task.Lane{Queue: "q", Priority: 8}
 	first := submitAt(t, s, "q", 8)
 	ctx := within(t)
@@ -131,7 +132,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 		defer o.mu.Unlock()
 		return !slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane == lane })
 	})
-	if all := consumers(t, s); slices.Contains(all, laneConsumer(lane)) {
+	if all := consumers(t, s); slices.Contains(all, wire.LaneConsumer(lane)) {
 		t.Errorf("consumers %v: the worker has made it again", all)
 	}
 
@@ -139,7 +140,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 	if got := get(); got != second {
 		t.Errorf("got an offer of %s, want %s", got, second)
 	}
-	c := must(s.js.Consumer(ctx, LogStream, laneConsumer(lane)))(t)
+	c := must(s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(lane)))(t)
 	if info := c.CachedInfo(); info.Config.OptStartSeq <= offer.Seq || info.Delivered.Consumer != 1 {
 		t.Errorf("it begins at %d, and has handed out %d; what lies at %d was done with", info.Config.OptStartSeq, info.Delivered.Consumer, offer.Seq)
 	}
@@ -174,7 +175,7 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "q")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "q")
 	lane := task.Lane{Queue: "q", Priority: 8}
 	done(t, o, submitAt(t, s, "q", 8))
 
@@ -196,7 +197,7 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	seen = must(s.laneWord(ctx, lane))(t)
 	seen.Closed, seen.From = true, 1
 	mine, _ := say(seen)
-	id := submitAt(t, openStore(t, s.nc, Layout{}), "q", 8) // a writer finds the lane closed and its consumer there
+	id := submitAt(t, openStore(t, s.NC, Layout{}), "q", 8) // a writer finds the lane closed and its consumer there
 	if err := s.removeLane(ctx, lane, mine); err != nil {
 		t.Fatal(err)
 	}
@@ -214,17 +215,17 @@ func TestLanesAreToldAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "served")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "served")
 	done(t, o, submitAt(t, s, "served", 8))
 	waits := submitAt(t, s, "later", 3)
 	far := s.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
-	if err := s.js.DeleteStream(ctx, StateStream); err != nil {
+	if err := s.JS.DeleteStream(ctx, wire.StateStream); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.LanesTold(ctx); !errors.Is(err, events.ErrNoStream) {
 		t.Errorf("where there is no stream: %v", err)
 	}
-	if err := ensureStream(ctx, s.js, Layout{}.withDefaults().stateStream()); err != nil {
+	if err := ensureStream(ctx, s.JS, Layout{}.withDefaults().stateStream()); err != nil {
 		t.Fatal(err)
 	}
 	if told := must(s.LanesTold(ctx))(t); told {
@@ -240,10 +241,10 @@ func TestLanesAreToldAgain(t *testing.T) {
 	if w := must(s.laneWord(ctx, task.Lane{Queue: "served", Priority: 8}))(t); !w.Until.Equal(far) {
 		t.Errorf("its last timer is said to be due at %v, want %v", w.Until, far)
 	}
-	done(t, offersOf(t, openStore(t, s.nc, Layout{}), "later"), waits)
+	done(t, offersOf(t, openStore(t, s.NC, Layout{}), "later"), waits)
 
 	served := task.Lane{Queue: "served", Priority: 8}
-	if err := s.dropUpTo(ctx, StateStream, laneSubject(served), math.MaxUint32); err != nil {
+	if err := s.dropUpTo(ctx, wire.StateStream, laneSubject(served), math.MaxUint32); err != nil {
 		t.Fatal(err)
 	}
 	o.lookAgain()
@@ -268,7 +269,7 @@ func TestRetractedRouteStaysAway(t *testing.T) {
 	s := newStore(t, Layout{})
 	e := selectorWork(t, "gpu")
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "default")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "default")
 	id := born(t, s, e)
 	if err := o.Also(ctx, []string{e.Route.Queue()}); err != nil {
 		t.Fatal(err)
@@ -338,7 +339,7 @@ func TestFloodOfNames(t *testing.T) {
 	}
 	born(t, s, selectorWork(t, "another"))
 
-	o := offersOf(t, openStore(t, s.nc, Layout{}), "new", "flood-7")
+	o := offersOf(t, openStore(t, s.NC, Layout{}), "new", "flood-7")
 	want := map[task.ID]bool{submitAt(t, s, "new", 9): true, submitAt(t, s, "flood-7", 1): true}
 	for range 3 { // one is of the flood
 		delete(want, must(o.Next(within(t)))(t).Fact.Task)
@@ -361,8 +362,8 @@ func TestMoreConsumers(t *testing.T) {
 		t.Errorf("the log may have %d consumers", cfg.MaxConsumers)
 	}
 	cfg.MaxConsumers = -1
-	must(s.js.UpdateStream(within(t), cfg))(t)
-	s = openStore(t, s.nc, Layout{})
+	must(s.JS.UpdateStream(within(t), cfg))(t)
+	s = openStore(t, s.NC, Layout{})
 	if got := s.log.CachedInfo().Config.MaxConsumers; got != maxConsumers {
 		t.Errorf("the log may have %d consumers", got)
 	}

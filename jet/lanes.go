@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -32,7 +33,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 		return nil
 	}
 	l := w.Lane()
-	if !special(l) || s.openedLately(l, due) {
+	if !wire.Special(l) || s.openedLately(l, due) {
 		return nil
 	}
 	if err := l.Validate(); err != nil {
@@ -61,7 +62,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 		}
 	}
 	s.lanes.Store(l, opened{time.Now(), until})
-	_ = s.nc.Publish(lanesPrefix+l.Queue, nil) // workers also look by themselves
+	_ = s.NC.Publish(wire.LanesPrefix+l.Queue, nil) // workers also look by themselves
 	return nil
 }
 
@@ -90,8 +91,8 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 	if err := task.ValidQueue(l.Queue); err != nil {
 		return false, err
 	}
-	name := laneConsumer(l)
-	c, err := s.js.Consumer(ctx, LogStream, name)
+	name := wire.LaneConsumer(l)
+	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
 	}
@@ -118,7 +119,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 			what = selectorWords(&d)
 		}
 	}
-	if special(l) {
+	if wire.Special(l) {
 		w, err := s.laneWord(ctx, l)
 		if err != nil {
 			return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
@@ -135,13 +136,13 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "Millrace: offers of queue " + l.Queue + "; an ack wait is a lease",
-		FilterSubject: laneFilter(l),
+		FilterSubject: wire.LaneFilter(l),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		MaxDeliver:    maxDeliver, MaxAckPending: -1, MaxWaiting: maxWaiting, MaxRequestBatch: 0,
 		Metadata: map[string]string{"millrace": "1", "millrace.queue": l.Queue},
 	}
-	if special(l) {
+	if wire.Special(l) {
 		cfg.Metadata["millrace.priority"], cfg.Metadata["millrace.lane"] = fmt.Sprint(l.Priority), fmt.Sprint(l.Number)
 	}
 	if what != "" {
@@ -158,7 +159,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
 	if home != l.Queue && home != "" { // whoever counts what runs of that queue has one lane more to count
-		_ = s.nc.Publish(lanesPrefix+home, nil)
+		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
 		return true, errors.Join(err, s.KeepQueue(ctx, home)) // said while it was made
@@ -206,8 +207,8 @@ func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *tas
 // LanePaused returns until when the NATS server hands nothing out of a lane, whoever has asked it for that, and
 // how the nats command line names the lane's consumer; the zero time if it does, or nobody has ever served the lane.
 func (s *Store) LanePaused(ctx context.Context, l task.Lane) (until time.Time, consumer string, err error) {
-	name := laneConsumer(l)
-	c, err := s.js.Consumer(ctx, LogStream, name)
+	name := wire.LaneConsumer(l)
+	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		return until, "", nil
@@ -217,7 +218,7 @@ func (s *Store) LanePaused(ctx context.Context, l task.Lane) (until time.Time, c
 	if info := c.CachedInfo(); info.Paused && info.Config.PauseUntil != nil {
 		until = *info.Config.PauseUntil
 	}
-	return until, LogStream + " " + name, nil
+	return until, wire.LogStream + " " + name, nil
 }
 
 // bound writes what operators have said about a queue into the configuration of a consumer.
@@ -285,7 +286,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		var opens time.Duration
 		for _, l := range lanes {
-			c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+			c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				continue // whoever makes it does so himself
 			}
@@ -300,14 +301,14 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		}
 		if opens > 0 {
 			// So that workers know the rate, should one have been set meanwhile, when they get offers again.
-			_ = s.nc.Publish(lanesPrefix+name, nil)
+			_ = s.NC.Publish(wire.LanesPrefix+name, nil)
 			select {
 			case <-time.After(opens):
 			case <-ctx.Done():
 				return fmt.Errorf("consumers of queue %s: %w", name, ctx.Err())
 			}
 		}
-		_ = s.nc.Publish(lanesPrefix+name, nil) // workers also look by themselves
+		_ = s.NC.Publish(wire.LanesPrefix+name, nil) // workers also look by themselves
 		now, err := s.queue(ctx, name)
 		if err != nil || now.Head == q.Head {
 			return err
@@ -342,7 +343,7 @@ func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error
 	}
 	var states []LaneState
 	for _, l := range lanes {
-		c, err := s.js.Consumer(ctx, LogStream, laneConsumer(l))
+		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			continue
 		}

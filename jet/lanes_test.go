@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -59,42 +60,42 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 }
 
 func offerAt(l task.Lane, id task.ID) string {
-	if special(l) {
-		return lanePrefix(l) + string(id)
+	if wire.Special(l) {
+		return wire.LanePrefix(l) + string(id)
 	}
-	return queuePrefix + string(task.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
+	return wire.QueuePrefix + string(task.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
 }
 
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
 	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
-		if got, ok := laneOf(laneConsumer(l)); !ok || got != l {
-			t.Errorf("%s is read as %+v, %v; want %+v", laneConsumer(l), got, ok, l)
+		if got, ok := wire.LaneOf(wire.LaneConsumer(l)); !ok || got != l {
+			t.Errorf("%s is read as %+v, %v; want %+v", wire.LaneConsumer(l), got, ok, l)
 		}
 	}
 	for _, name := range []string{"queue_crawl", "lane_", "lane_5_0_q", "lane_05_00_q", "lane_99_00_", "lane_xx_00_q", "MR_NODE_n"} {
-		if l, ok := laneOf(name); ok {
+		if l, ok := wire.LaneOf(name); ok {
 			t.Errorf("%s is read as lane %+v", name, l)
 		}
 	}
 	w := task.Work{Route: "crawl.5"}
-	if got, want := offerSubject(&w, "T"), "mr.queue.crawl.5.T"; got != want {
+	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.crawl.5.T"; got != want {
 		t.Errorf("the plain lane is at %s, want %s", got, want)
 	}
 	w.Route = "crawl.8"
-	if got, want := offerSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
+	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.crawl~0.8.T"; got != want {
 		t.Errorf("priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "~0123.8"
-	if got, want := offerSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
+	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.~0123~0.8.T"; got != want {
 		t.Errorf("a selector's priority 8 is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.8"
-	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
+	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.@n1.8.T"; got != want {
 		t.Errorf("priority 8 of a node's route is at %s, want %s", got, want)
 	}
 	w.Route = "@n1.5"
-	if got, want := offerSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
+	if got, want := wire.OfferSubject(&w, "T"), "mr.queue.@n1.5.T"; got != want {
 		t.Errorf("a node's route is at %s, want %s", got, want)
 	}
 }
@@ -131,7 +132,7 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
 	testkit.Eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
-		c, err := s.js.Consumer(within(t), LogStream, laneConsumer(task.Lane{Queue: "a", Priority: 10}))
+		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(task.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
@@ -266,7 +267,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	raw(t, s, "mr.queue.a.8."+string(old), nil, body)
 	plain := submit(t, s, "a")
 
-	earlier := must(s.js.Consumer(within(t), LogStream, "queue_a"))(t)
+	earlier := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
 	leased := must(earlier.Next())(t)
 	urgent := submitTo(t, s, "a", 8, "")
 	o := offersOf(t, s, "a")
@@ -306,7 +307,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	say(task.PauseQueue{Reason: "closed"})
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the server knows who waits", func() bool {
-		c := must(s.js.Consumer(within(t), LogStream, "queue_a"))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	say(task.ResumeQueue{})
@@ -338,11 +339,11 @@ func TestResumedByTwo(t *testing.T) {
 		}
 	}
 	q := must(s.queue(within(t), "a"))(t)
-	name := laneConsumer(task.Lane{Queue: "a", Priority: task.DefaultPriority})
+	name := wire.LaneConsumer(task.Lane{Queue: "a", Priority: task.DefaultPriority})
 	keep := func() (until time.Time) {
 		t.Helper()
-		opens := must(s.keepLane(within(t), must(s.js.Consumer(within(t), LogStream, name))(t).CachedInfo(), &q))(t)
-		is := must(s.js.Consumer(within(t), LogStream, name))(t).CachedInfo()
+		opens := must(s.keepLane(within(t), must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo(), &q))(t)
+		is := must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo()
 		if is.Paused && is.PauseRemaining > opens {
 			t.Errorf("it opens in %v, not in %v", is.PauseRemaining, opens)
 		}
@@ -387,11 +388,11 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := task.Lane{Queue: "a", Priority: task.DefaultPriority}
-	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != LogStream+" queue_a" {
+	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != wire.LogStream+" queue_a" {
 		t.Errorf("of a paused queue: %v, %q, %v", until, consumer, err)
 	}
 	for _, l := range must(s.QueueState(within(t), "a"))(t) {
-		if c := must(s.js.Consumer(within(t), LogStream, laneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
+		if c := must(s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(l.Lane)))(t); !c.CachedInfo().Paused {
 			t.Errorf("of a paused queue %+v is not", l)
 		}
 	}

@@ -29,13 +29,13 @@ func (l *lease) Ack() error { return l.store.pub.post(l.reply, ackBody) }
 // would go round thousands of times a second until the server gives it up.
 func (l *lease) Return() error {
 	if l.deliveries <= freeReturns {
-		return l.store.nc.Publish(l.reply, returnBody)
+		return l.store.NC.Publish(l.reply, returnBody)
 	}
 	return l.Rest(min(time.Millisecond<<min(l.deliveries-freeReturns, 10), time.Second))
 }
 
 func (l *lease) Rest(d time.Duration) error {
-	return l.store.nc.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
+	return l.store.NC.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
 }
 
 // meteredLease is that of an offer of a queue with a limit and several lanes. To the server an
@@ -77,8 +77,8 @@ const freeReturns = 3
 func (l *lease) Extend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
-	err := l.store.patiently(ctx, func(ctx context.Context) error {
-		_, err := l.store.nc.RequestWithContext(ctx, l.reply, progressBody)
+	err := l.store.Patiently(ctx, func(ctx context.Context) error {
+		_, err := l.store.NC.RequestWithContext(ctx, l.reply, progressBody)
 		return err
 	})
 	if err != nil {
@@ -87,6 +87,20 @@ func (l *lease) Extend(ctx context.Context) error {
 	return nil
 }
 
-func (l *lease) Prolong() error { return l.store.nc.Publish(l.reply, progressBody) }
+func (l *lease) Prolong() error { return l.store.NC.Publish(l.reply, progressBody) }
 
 const extendTimeout = 5 * time.Second
+
+// Resume returns the lease of an offer that an earlier process has pulled, by its token.
+func (s *Store) Resume(token string) events.Lease { return &lease{store: s, reply: token} }
+
+// Token implements [events.Lasting].
+func (l *lease) Token() string { return l.reply }
+
+// Token implements [events.Lasting].
+func (l *ownLease) Token() string {
+	if now, ok := l.get().(events.Lasting); ok {
+		return now.Token()
+	}
+	return ""
+}

@@ -144,8 +144,8 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 		s.group = newGroup(pub)
 	}
 	s.pub.close()
-	s.pub = pub
-	s.denials.of(pub)
+	s.pub, s.Link.Pub = pub, pub
+	s.Denials.Of(pub)
 	return s
 }
 
@@ -199,7 +199,7 @@ func follow(t testing.TB, s *Store, from uint64) *feed {
 // raw stores a message as somebody could who knows nothing of facts.
 func raw(t testing.TB, s *Store, subject string, header nats.Header, body []byte) uint64 {
 	t.Helper()
-	ack, err := s.js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: header, Data: body})
+	ack, err := s.JS.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: header, Data: body})
 	if err != nil {
 		t.Fatalf("publish to %s: %v", subject, err)
 	}

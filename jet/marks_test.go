@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 )
 
 // The log sources a mark when so many messages have come since the last one, and then none before as many have come again.
@@ -19,7 +20,7 @@ func TestMarks(t *testing.T) {
 	feed := must(s.Follow(within(t), 1))(t)
 	defer feed.Close()
 	marked := must(feed.Next(within(t)))(t)
-	if r := marked[0]; len(marked) != 1 || r.Kind != events.KindProbe || r.Place != logProbe || r.Err != nil || r.IsFact() {
+	if r := marked[0]; len(marked) != 1 || r.Kind != events.KindProbe || r.Place != wire.LogProbe || r.Err != nil || r.IsFact() {
 		t.Errorf("marks in the log: %+v", marked)
 	}
 	if got := must(s.log.GetMsg(within(t), marked[0].Seq))(t); len(got.Header[firedHeader]) == 0 {

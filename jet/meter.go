@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/link"
 )
 
 // A limit holds for a queue, and the server knows only limits of consumers. With one lane
@@ -37,50 +38,20 @@ type queueLimit struct {
 	retrieve time.Time
 }
 
-// remeter finds out where one may stand and wait, after lanes, limits or windows have changed. It
-// returns what is to be asked for then. The caller holds o.mu.
-func (o *offers) remeter() (do func()) {
+// remeter finds out which lanes are metered, after lanes, limits or windows have changed. It returns what is to be asked for
+// then. The caller holds o.mu.
+func (o *offers) remeter() []change {
 	lanes := map[string]int{}
 	for _, s := range o.sources {
 		lanes[s.home]++
 	}
-	old, stand := o.stand, make([]*source, 0, len(o.sources))
 	o.metering = false
 	for _, s := range o.sources {
 		q := o.limits[s.home]
-		switch s.metered = q != nil && (q.several || lanes[s.home] > 1); {
-		case s.shut:
-		case s.metered:
-			o.metering = true
-		case s.own == nil:
-			stand = append(stand, s)
-		}
+		s.metered = q != nil && (q.several || lanes[s.home] > 1)
+		o.metering = o.metering || s.metered && !s.shut
 	}
-	o.stand = stand
-	standing := 0
-	for _, w := range o.waiting {
-		if w.at == nil {
-			w.in = stand
-			standing++
-		}
-	}
-	if standing == 0 {
-		return func() {}
-	}
-	change := map[*source]int{}
-	for _, s := range old {
-		change[s] -= standing
-	}
-	for _, s := range stand {
-		change[s] += standing
-	}
-	return func() {
-		for s, n := range change {
-			if n != 0 {
-				s.pull.want(n)
-			}
-		}
-	}
+	return o.aim(nil)
 }
 
 // limit notes the limit of a queue, and whether it has several lanes; 0 is none.
@@ -96,32 +67,23 @@ func (o *offers) limit(queue string, limit int, several bool) {
 	default:
 		o.limits[queue] = &queueLimit{limit: limit, several: several}
 	}
-	do := o.remeter()
+	changes := o.remeter()
 	o.mu.Unlock()
-	do()
+	apply(changes)
 }
 
-// meter asks a lane of a queue with a limit, unless that is known to be full and still is.
-func (o *offers) meter(at *source) {
-	o.mu.Lock()
-	q := o.limits[at.home]
-	if q == nil || !q.full {
-		o.mu.Unlock()
-		at.ask.want(1)
-		return
-	}
-	limit := q.limit
-	o.mu.Unlock()
-	go func() {
-		if o.leased(at.home) < limit {
-			o.setFull(at.home, false)
-			at.ask.want(1)
-			return
-		}
-		o.setFull(at.home, true)
-		at.ask.credit()
+// check has a lane of a queue that was full asked for somebody who waits there, if it is full no more.
+func (o *offers) check(at *source, limit int) {
+	full := o.leased(at.home) >= limit
+	o.setFull(at.home, full)
+	if full {
 		o.bare(at, false)
-	}()
+	}
+	o.mu.Lock()
+	at.checking--
+	changes := o.aim(nil)
+	o.mu.Unlock()
+	apply(changes)
 }
 
 // admit gives an offer to a waiter if the limit of its queue allows, or else returns it and
@@ -144,7 +106,7 @@ func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
 // leased counts what the consumers of a queue have handed out. If that cannot be known it is
 // too many.
 func (o *offers) leased(queue string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {
@@ -180,13 +142,8 @@ func (o *offers) setFull(queue string, full bool) {
 	}
 }
 
-// nudge has one of those who stand and wait look at each queue with a limit that is due.
+// nudge has one of those who wait everywhere look at each queue with a limit that is due.
 func (o *offers) nudge() {
-	type move struct {
-		stance
-		from []*source
-	}
-	var moves []move
 	o.mu.Lock()
 	now := time.Now()
 	for queue, q := range o.limits {
@@ -199,25 +156,21 @@ func (o *offers) nudge() {
 		if w.at != nil {
 			continue
 		}
-		in := w.in
-		if o.choose(w, now, true); w.at == nil {
+		if w.at, _ = o.choose(now, true); w.at == nil {
 			break // nothing is due
 		}
-		moves = append(moves, move{w.stance, in})
+		o.count(nil, -1)
+		o.count(w.at, 1)
 	}
+	changes := o.aim(nil)
 	o.mu.Unlock()
-	for _, m := range moves {
-		for _, s := range m.from {
-			s.pull.want(-1)
-		}
-		o.meter(m.at)
-	}
+	apply(changes)
 }
 
 // retrieve asks the lanes of a queue that have handed out something once more. What they bring
 // is taken like anything else: if it was lost it is counted already, and has its place.
 func (o *offers) retrieve(queue string) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
 	lanes, err := o.store.QueueState(ctx, queue)
 	if err != nil {

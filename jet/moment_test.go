@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/wire"
 )
 
 // A time and a sequence find the last message up to there, whichever messages are gone by now.
@@ -18,7 +19,7 @@ func TestLastAt(t *testing.T) {
 	for range 9 {
 		submit(t, s, "default")
 	}
-	log := must(s.js.Stream(within(t), LogStream))(t)
+	log := must(s.JS.Stream(within(t), wire.LogStream))(t)
 	last := must(s.Last(within(t)))(t)
 	for _, gone := range []uint64{1, 2, 5, 6} {
 		if err := log.DeleteMsg(within(t), gone); err != nil {

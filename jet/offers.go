@@ -3,24 +3,26 @@ package jet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
 )
 
-// offers hands what the pullers and askers bring to whoever waits. While nothing is
-// known to be anywhere, all pullers wait for each of those. A lane that has something is asked
-// alone, by its asker: who is handed two offers for one place has to return one. A node's own route
-// is read ahead beside that, see stock.
+// offers hands what the sources bring to whoever waits. While nothing is known to be anywhere, the
+// pullers of all of them wait for each of those. A lane that has something is asked
+// alone, by its asker: who is handed two offers for one place has to return one. What has one reader
+// is read ahead beside that, see stock. How many offers each source is asked for says aim.
 type offers struct {
 	store  *Store
 	queues []string
-	own    *ownRoute // nil without one
+	own    *ownRoute // proves the node, and knows what it is done with; nil without one
 	once   sync.Once
 	closed chan struct{}
 	broken chan events.Break
@@ -35,24 +37,28 @@ type offers struct {
 	more map[string]*nats.Subscription
 
 	mu sync.Mutex
-	// sources and pullers are replaced, so a slice that was read stays as it is. Guarded by mu.
-	sources []*source
-	pullers []*puller
-	waiting []*waiter  // guarded by mu
-	turns   task.Turns // guarded by mu
-	// stand are the sources at which one may stand and wait; metering is whether those are not
-	// all. Guarded by mu, and a slice that was read stays as it is.
-	stand    []*source
-	metering bool
-	stock    stock                     // guarded by mu; what was read of the own route
+	// sources is replaced, so a slice that was read stays as it is. Guarded by mu.
+	sources  []*source
+	waiting  []*waiter                 // guarded by mu
+	standing int                       // guarded by mu; of those, the ones that wait at all sources
+	turns    task.Turns                // guarded by mu
+	metering bool                      // guarded by mu; whether some source is metered
+	patience time.Duration             // guarded by mu; see settleTime
 	limits   map[string]*queueLimit    // guarded by mu
 	rates    map[string]task.QueueRate // guarded by mu
 	flows    map[string]flow           // guarded by mu
 }
 
 type waiter struct {
-	got    chan *events.Offer
-	stance // guarded by offers.mu
+	got chan *events.Offer
+	// at is the source that is asked for it, nil if it waits at all of them. Guarded by offers.mu.
+	at *source
+}
+
+// hand is an offer on its way to whom it was given.
+type hand struct {
+	*waiter
+	offer *events.Offer
 }
 
 var waiters = sync.Pool{New: func() any { return &waiter{got: make(chan *events.Offer, 1)} }}
@@ -64,21 +70,16 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	o := s.newOffers()
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
 	o.stopLooking = stopLooking
-	forming := newFormer(s.nc, s.patience)
+	forming := newFormer(s.NC, s.patience)
 	for _, queue := range queues {
-		lane := task.Lane{Queue: queue, Priority: task.DefaultPriority}
 		if id, ok := task.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
 		} else {
 			o.queues = append(o.queues, queue)
 		}
-		err := forming.do(ctx, func(ctx context.Context) (err error) {
-			if o.own != nil && o.own.lane == lane {
-				_, err = o.serveOwn(ctx)
-			} else {
-				_, err = o.serveLane(ctx, lane)
-			}
-			if answers(err, codeResources) { // for a consumer that is to be on more servers than are up
+		err := forming.do(ctx, func(ctx context.Context) error {
+			err := o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+			if link.Answers(err, link.CodeResources) { // for a consumer that is to be on more servers than are up
 				err = fmt.Errorf("%w (%w)", ErrElecting, err)
 			}
 			return err
@@ -88,9 +89,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 			return nil, err
 		}
 	}
-	if o.own != nil {
-		o.watch.Go(o.prolong)
-	}
+	o.watch.Go(o.prolong)
 	if err := o.watchLanes(ctx, looking); err != nil {
 		o.Close()
 		return nil, err
@@ -100,7 +99,7 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 
 func (s *Store) newOffers() *offers {
 	return &offers{
-		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, flows: map[string]flow{}, stock: stock{patience: ownSettle},
+		store: s, closed: make(chan struct{}), broken: make(chan events.Break, 1), limits: map[string]*queueLimit{}, flows: map[string]flow{}, patience: settleTime,
 		look: make(chan struct{}, 1), turn: make(chan struct{}, 1), stopLooking: func() {},
 	}
 }
@@ -117,21 +116,22 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 
 // next is Next, but may come back with nothing: then it is to be called again.
 func (o *offers) next(ctx context.Context) (*events.Offer, error) {
+	var buf [4]change
 	w := waiters.Get().(*waiter)
 	o.mu.Lock()
-	more := o.reach(len(o.waiting) + 1)
-	if offer := o.choose(w, time.Time{}, false); offer != nil {
-		more += o.reach(len(o.waiting))
-		o.mu.Unlock()
+	at, offer := o.choose(time.Time{}, false)
+	if offer == nil {
+		w.at = at
+		o.waiting = append(o.waiting, w)
+		o.count(at, 1)
+	}
+	changes := o.aim(buf[:0])
+	o.mu.Unlock()
+	apply(changes)
+	if offer != nil {
 		waiters.Put(w)
-		o.read(more)
 		return offer, nil
 	}
-	o.waiting = append(o.waiting, w)
-	where := w.stance
-	o.mu.Unlock()
-	o.want(where, nil, 1)
-	o.read(more)
 	select {
 	case offer := <-w.got:
 		waiters.Put(w)
@@ -139,18 +139,13 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	case <-ctx.Done():
 	case <-o.closed:
 	}
-	where, more, waits := o.leave(w)
-	if !waits {
+	if !o.leave(w) {
 		// It came at the same moment.
-		offer := <-w.got
-		waiters.Put(w)
-		if offer != nil {
-			return offer, nil
-		}
-	} else {
-		o.want(where, nil, -1)
-		o.read(more)
-		waiters.Put(w)
+		offer = <-w.got
+	}
+	waiters.Put(w)
+	if offer != nil {
+		return offer, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -158,83 +153,88 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	return nil, fmt.Errorf("offers: %w", nats.ErrConnectionClosed)
 }
 
-// leave takes a waiter out, and tells where it was, what is to be read of the own route then, and whether
-// it still waited.
-func (o *offers) leave(w *waiter) (where stance, more int, waits bool) {
+// leave takes a waiter out, and tells whether it still waited.
+func (o *offers) leave(w *waiter) bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, other := range o.waiting {
-		if other == w {
-			o.waiting = append(o.waiting[:i], o.waiting[i+1:]...)
-			return w.stance, o.reach(len(o.waiting)), true
-		}
+	i := slices.Index(o.waiting, w)
+	if i < 0 {
+		o.mu.Unlock()
+		return false
 	}
-	return stance{}, 0, false
+	o.remove(i)
+	changes := o.aim(nil)
+	o.mu.Unlock()
+	apply(changes)
+	return true
 }
 
-// take gives an offer to somebody who waits. If nobody waits it goes back
-// to the server at once, for somebody who can start it.
-func (o *offers) take(from *source, asked bool, m *nats.Msg) bool {
+// remove takes out one of those who wait. The caller holds o.mu.
+func (o *offers) remove(i int) *waiter {
+	w, last := o.waiting[i], len(o.waiting)-1
+	o.waiting[i], o.waiting[last] = o.waiting[last], nil
+	o.waiting = o.waiting[:last]
+	o.count(w.at, -1)
+	return w
+}
+
+// take takes what a source has brought, having been asked for it or not. It gives that to somebody who waits, or keeps what is
+// read ahead. All else goes back to the server at once, for somebody who can start it. It tells whether that
+// was an offer for which the source was told that somebody wants one.
+func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	offer, pending := o.offer(m)
-	o.mu.Lock()
+	switch from.track(offer) {
+	case fresh:
+	case stale:
+		_ = offer.Ack() // else it comes again, and is stale again
+		return false
+	case reclaimed:
+		return true
+	case renewed:
+		return false
+	}
+	var buf [4]change
+	var hands []hand
 	var w *waiter
-	shut := from.shut
-	if !shut {
-		w = o.pick(from, asked)
-	}
-	if o.several() {
-		o.came(from, pending, w != nil)
-	}
-	metered := from.metered
+	o.mu.Lock()
+	shut, metered := from.shut, from.metered
 	offer.Rate, offer.Window = from.rate, from.window
 	if metered {
 		offer.Lease = &meteredLease{offer.Lease.(*lease), &offer.Fact, offer.Place}
 	}
-	if w == nil {
-		o.mu.Unlock()
-		if shut && !metered { // what rests counts as handed out
-			_ = offer.Rest(shutRest)
-		} else {
-			_ = offer.Return() // else the lease runs out
-		}
-		return false
+	if from.ahead == 0 && !shut {
+		w = o.pick(from, asked)
 	}
-	where, more := w.stance, o.reach(len(o.waiting))
+	if w != nil || from.ahead > 0 {
+		accepted = from.brought(asked)
+	}
+	if from.ahead > 0 {
+		hands = o.keep(from, offer, pending)
+	} else if o.several() {
+		o.came(from, pending, w != nil)
+	}
+	changes := o.aim(buf[:0])
 	o.mu.Unlock()
-	// Whoever else was asked for the same place need not look for it any more.
-	told := from
-	wanted := where.counts(from, asked)
-	if !wanted {
-		told = nil
-	}
-	o.want(where, told, -1)
-	o.read(more)
-	if metered {
+	apply(changes) // whoever else was asked for the same place need not look for it any more
+	switch {
+	case from.ahead > 0:
+		give(hands)
+	case w == nil && shut && !metered: // what rests counts as handed out
+		_ = offer.Rest(shutRest)
+	case w == nil:
+		_ = offer.Return() // else the lease runs out
+	case metered:
 		go o.admit(w, from, offer)
-	} else {
+	default:
 		w.got <- offer
 	}
-	return wanted
+	return accepted
 }
 
-// takeOwn takes what has come on the node's own route.
-func (o *offers) takeOwn(m *nats.Msg) (accepted bool) {
-	o.own.came()
-	if isProbe(m.Subject) {
-		_ = o.store.nc.Publish(m.Reply, ackBody) // else it comes again, and proves that once more
-		return false
+// give hands out what was taken out for those who wait.
+func give(hands []hand) {
+	for _, h := range hands {
+		h.got <- h.offer
 	}
-	offer, pending := o.offer(m)
-	switch o.own.track(offer) {
-	case fresh:
-		o.stockUp(offer, pending) // and counts it
-	case stale:
-		_ = offer.Ack() // else it comes again, and is stale again
-	case reclaimed:
-		return true
-	case renewed:
-	}
-	return false
 }
 
 // pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any. The caller holds
@@ -251,10 +251,7 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 			break
 		}
 	}
-	w := o.waiting[at]
-	o.waiting[at] = o.waiting[n]
-	o.waiting = o.waiting[:n]
-	return w
+	return o.remove(at)
 }
 
 // offer reads an offer, and how many more its consumer had when it sent that.
@@ -288,19 +285,19 @@ func (o *offers) Broken() <-chan events.Break { return o.broken }
 
 // Trouble implements [events.Offers].
 func (o *offers) Trouble() error {
-	for _, p := range o.all() {
-		if err := p.trouble(); err != nil {
+	for _, s := range o.all() {
+		if err := s.pull.trouble(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// all returns the pullers there are.
-func (o *offers) all() []*puller {
+// all returns the sources there are.
+func (o *offers) all() []*source {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.pullers
+	return o.sources
 }
 
 // Close implements [events.Offers].
@@ -315,15 +312,12 @@ func (o *offers) Close() {
 			unheard(sub)
 		}
 		o.also.Unlock()
-		o.mu.Lock()
-		sources := o.sources
-		o.mu.Unlock()
-		for _, s := range sources {
-			if s.ask != nil {
-				s.ask.close()
-			}
+		for _, s := range o.all() {
+			s.ask.close()
 			s.pull.drain()
 		}
-		o.giveBack()
+		for _, offer := range o.stocked(true) {
+			_ = offer.Return() // else the lease runs out
+		}
 	})
 }

@@ -12,12 +12,13 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
 func ackPending(t *testing.T, s *Store, queue string) int {
 	t.Helper()
-	c := must(s.js.Consumer(within(t), LogStream, consumerName(queue)))(t)
+	c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName(queue)))(t)
 	return c.CachedInfo().NumAckPending
 }
 
@@ -26,17 +27,17 @@ func settled(t *testing.T, o *offers) {
 	t.Helper()
 	testkit.Eventually(t, "nobody waits and nothing is wanted", func() bool {
 		o.mu.Lock()
-		waiting := len(o.waiting) - o.stock.ahead
-		o.mu.Unlock()
-		for _, p := range o.all() {
-			p.mu.Lock()
-			waiting += max(p.wanted, -p.wanted)
-			p.mu.Unlock()
-		}
+		waiting := len(o.waiting)
 		for _, s := range o.sources {
-			if s.ask == nil {
-				continue
+			if s.ahead > 0 {
+				waiting -= s.pulled
 			}
+		}
+		o.mu.Unlock()
+		for _, s := range o.all() {
+			s.pull.mu.Lock()
+			waiting += max(s.pull.wanted, -s.pull.wanted)
+			s.pull.mu.Unlock()
 			s.ask.mu.Lock()
 			waiting += max(s.ask.wanted, -s.ask.wanted)
 			s.ask.mu.Unlock()
@@ -131,12 +132,19 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	s := newStore(t, Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a")
 	w := &waiter{got: make(chan *events.Offer, 1)}
+	o.mu.Lock()
 	o.waiting = append(o.waiting, w)
-	o.want(stance{in: o.sources}, nil, 1)
-	o.leave(w)
+	o.count(nil, 1)
+	came := o.aim(nil)
+	o.mu.Unlock()
+	apply(came)
+	o.mu.Lock()
+	o.remove(0)
+	left := o.aim(nil)
+	o.mu.Unlock()
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the offer was handed out", func() bool { return ackPending(t, s, "a") == 1 })
-	o.want(stance{in: o.sources}, nil, -1)
+	apply(left)
 	offer := next(t, o)
 	if offer.Fact.Task != id {
 		t.Errorf("got the offer of task %s, want %s", offer.Fact.Task, id)
@@ -252,13 +260,13 @@ func TestRequestsAreTakenBack(t *testing.T) {
 		wg.Go(func() { _, _ = idle.Next(ctx) })
 	}
 	testkit.Eventually(t, "they wait", func() bool {
-		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
 	cancel()
 	wg.Wait()
 	testkit.Eventually(t, "no request is left", func() bool {
-		c := must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t)
+		c := must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t)
 		return c.CachedInfo().NumWaiting == 0
 	})
 	submit(t, s, "a")
@@ -280,9 +288,9 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		got <- offer
 	}()
 	testkit.Eventually(t, "it waits", func() bool {
-		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting > 0
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting > 0
 	})
-	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
 	}
 	id := submit(t, s, "a")
@@ -290,7 +298,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %+v, want the offer of task %s", offer, id)
 	}
 	// And while nobody waits.
-	if err := s.log.DeleteConsumer(within(t), consumerName("a")); err != nil {
+	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
 	}
 	if offer := next(t, o); offer.Fact.Task != id { // a consumer made anew knows of no acknowledgement
@@ -330,7 +338,7 @@ func TestLeaseOnAGoneConnection(t *testing.T) {
 	if err := offer.Extend(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	s.nc.Close()
+	s.NC.Close()
 	if err := offer.Extend(within(t)); err == nil {
 		t.Error("Extend on a closed connection reports success")
 	}
@@ -354,14 +362,14 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 	s := newStore(t, Layout{})
 	o := must(s.Offers(within(t), []string{"a"}))(t).(*offers)
 	t.Cleanup(o.Close)
-	p := o.all()[0]
+	p := o.all()[0].pull
 	asked := func() (string, int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.inbox.subject, p.asked
 	}
 	requests := func() int {
-		return must(s.js.Consumer(within(t), LogStream, consumerName("a")))(t).CachedInfo().NumWaiting
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting
 	}
 	p.want(1)
 	testkit.Eventually(t, "the request waits", func() bool { return requests() == 1 })

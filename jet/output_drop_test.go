@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/outputs"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -64,7 +66,7 @@ func TestDropIsFinished(t *testing.T) {
 	if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
 		t.Fatal(err)
 	}
-	raw(t, s, outputPrefix+string(id), nats.Header{droppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
+	raw(t, s, wire.OutputPrefix+string(id), nats.Header{outputs.DroppedHeader: {"1"}}, []byte(`{"task":"`+string(id)+`","dropped":5,"lines":[{"n":1,"stream":"system","text":"dropped"}]}`))
 	if did, err := s.DropOutput(within(t), id, func(int) output.Lines { t.Error("it is dropped twice"); return output.Lines{} }); did || err != nil {
 		t.Fatal(did, err)
 	}
@@ -83,7 +85,7 @@ func TestNoRollupOfOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	js := must(jetstream.New(srv.dial("w")))(t)
-	for _, subject := range []string{outputPrefix + "x", dataPrefix + "x", chunkPrefix + "x", livePrefix + "x"} {
+	for _, subject := range []string{wire.OutputPrefix + "x", wire.DataPrefix + "x", chunkPrefix + "x", wire.LivePrefix + "x"} {
 		for _, roll := range []string{jetstream.MsgRollupAll, jetstream.MsgRollupSubject} {
 			if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgRollup: {roll}}}); err == nil {
 				t.Errorf("%s takes a message that removes others (%s)", subject, roll)

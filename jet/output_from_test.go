@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/jet/outputs"
 	"millrace/task/output"
 )
 
@@ -27,7 +28,7 @@ func TestPrintedFrom(t *testing.T) {
 	}
 	// Three attempts, one of a single message, between those of another task.
 	var middle time.Time
-	want, seq := map[uint64]OutputRange{}, uint64(0)
+	want, seq := map[uint64]outputs.Range{}, uint64(0)
 	for i, batches := range []int{7, 1, 20} {
 		epoch := uint64(10 * (i + 1))
 		for n := range batches {
@@ -47,7 +48,7 @@ func TestPrintedFrom(t *testing.T) {
 			if !ok {
 				r.First = seq
 			}
-			want[epoch] = OutputRange{First: r.First, Last: seq, Lines: 2*n + 2}
+			want[epoch] = outputs.Range{First: r.First, Last: seq, Lines: 2*n + 2}
 			if epoch == 30 && n == 9 {
 				middle = time.Now()
 			}
@@ -59,7 +60,7 @@ func TestPrintedFrom(t *testing.T) {
 			t.Errorf("epoch %d lies at %+v, want %+v", epoch, got[epoch], r)
 		}
 	}
-	read := func(from OutputStart) (all []string) {
+	read := func(from outputs.Start) (all []string) {
 		t.Helper()
 		if err := s.PrintedFrom(within(t), id, from, false, func(seq uint64, b output.Lines) error {
 			all = append(all, fmt.Sprint(seq, b.Epoch, b.Lines[0].N))
@@ -69,14 +70,14 @@ func TestPrintedFrom(t *testing.T) {
 		}
 		return all
 	}
-	all := read(OutputStart{})
+	all := read(outputs.Start{})
 	if len(all) != 28 {
 		t.Fatalf("%d batches, want 28", len(all))
 	}
-	if some := read(OutputStart{Seq: want[20].Last}); !slices.Equal(some, all[7:]) {
+	if some := read(outputs.Start{Seq: want[20].Last}); !slices.Equal(some, all[7:]) {
 		t.Errorf("from the second attempt: %q", some)
 	}
-	if some := read(OutputStart{Time: middle}); !slices.Equal(some, all[18:]) {
+	if some := read(outputs.Start{Time: middle}); !slices.Equal(some, all[18:]) {
 		t.Errorf("since the middle: %q", some)
 	}
 	var back []string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -61,7 +62,7 @@ func TestPrinted(t *testing.T) {
 	if err := s.Printed(within(t), id, false, func(output.Lines) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("Printed: %v, want the reader's own error", err)
 	}
-	raw(t, s, outputPrefix+string(id), nil, []byte("garbage"))
+	raw(t, s, wire.OutputPrefix+string(id), nil, []byte("garbage"))
 	if n := printed(t, s, id); n != batches*size {
 		t.Errorf("with garbage behind them read %d lines, want %d", n, batches*size)
 	}
@@ -99,7 +100,7 @@ func TestPrintedFollows(t *testing.T) {
 func TestKeepIsOnce(t *testing.T) {
 	t.Parallel()
 	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 100*time.Millisecond, Layout{})
-	t.Cleanup(s.nc.Close)
+	t.Cleanup(s.NC.Close)
 	lost := 0
 	deafen(t, s.pub, func() bool { lost++; return lost%2 == 1 }) // every first answer
 	id := newTask()

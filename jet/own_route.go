@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nuid"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -26,7 +28,7 @@ type ownRoute struct {
 	node  node.ID
 	lane  task.Lane
 	idle  time.Duration // how long the server keeps the consumer while nobody pulls
-	pull  *puller       // set once, before anything comes
+	src   *source       // where it comes from; set once, before anything does
 	// conns counts the connections that the process has had; a new one counts before anything comes on it.
 	conns func() uint64
 
@@ -50,12 +52,18 @@ type ownRoute struct {
 }
 
 func newOwnRoute(s *Store, id node.ID) *ownRoute {
-	conns := func() uint64 { return s.nc.Stats().Reconnects }
+	conns := func() uint64 { return s.NC.Stats().Reconnects }
 	lane := task.Lane{Queue: id.Queue(), Priority: task.DefaultPriority}
 	return &ownRoute{
 		store: s, node: id, lane: lane, idle: routeIdle, conns: conns, conn: conns(),
 		open: map[uint64]*ownLease{}, arrived: make(chan struct{}),
 	}
+}
+
+// source is where the offers of the route come from. They belong to no queue, and nobody else reads them.
+func (r *ownRoute) source() *source {
+	r.src = &source{maker: r, lane: r.lane, consumer: wire.NodeConsumer(r.node), pace: workerPace, ahead: ownWindow}
+	return r.src
 }
 
 // routeIdle is how long the server keeps the consumer of a node that does not
@@ -80,7 +88,7 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		return false, err
 	}
 	if there {
-		if err := s.log.DeleteConsumer(ctx, nodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := s.log.DeleteConsumer(ctx, wire.NodeConsumer(r.node)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return false, fmt.Errorf("route of node %s: %w", r.node, err)
 		}
 	}
@@ -94,9 +102,9 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		low = n.Low
 	}
 	cfg := jetstream.ConsumerConfig{
-		Durable:       nodeConsumer(r.node),
+		Durable:       wire.NodeConsumer(r.node),
 		Description:   "Millrace: what only node " + string(r.node) + " may run, and its probes",
-		FilterSubject: laneFilter(r.lane),
+		FilterSubject: wire.LaneFilter(r.lane),
 		AckPolicy:     jetstream.AckExplicitPolicy, AckWait: s.ackWait,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
@@ -133,12 +141,12 @@ const findTime = time.Second
 func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	c, err := r.store.js.Consumer(soon, LogStream, nodeConsumer(r.node))
+	c, err := r.store.JS.Consumer(soon, wire.LogStream, wire.NodeConsumer(r.node))
 	switch {
 	case err == nil:
 		r.found(c.CachedInfo())
 		return true, nil
-	case ctx.Err() == nil && (isOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
+	case ctx.Err() == nil && (link.IsOffline(err) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded)):
 		return false, nil
 	}
 	return false, fmt.Errorf("route of node %s: %w", r.node, err)
@@ -161,7 +169,7 @@ func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 		}
 	}
 	if r.orphans -= kept; kept > 0 {
-		r.pull.want(-kept)
+		r.src.pull.want(-kept)
 	}
 }
 
@@ -204,17 +212,9 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	}
 	r.orphans = len(r.open)
 	if more > 0 {
-		r.pull.want(more)
+		r.src.pull.want(more)
 	}
 	return r.conn
-}
-
-// came notes that something has come through.
-func (r *ownRoute) came() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	close(r.arrived)
-	r.arrived = make(chan struct{})
 }
 
 // next is closed when the next message comes through.
@@ -224,20 +224,15 @@ func (r *ownRoute) next() <-chan struct{} {
 	return r.arrived
 }
 
-// arrival is what to do with an offer that has come.
-type arrival int
-
-const (
-	fresh     arrival = iota // hand it out
-	reclaimed                // the node has it, and has the lease back that it asked for
-	renewed                  // the node has it still to hand out, and its lease had run out
-	stale                    // the node is done with it
-)
-
-// track notes an offer until it is acknowledged, and says what it is.
+// track notes an offer until it is acknowledged, and says what it is. A probe has done all that it is for.
 func (r *ownRoute) track(o *events.Offer) arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	close(r.arrived)
+	r.arrived = make(chan struct{})
+	if o.Kind == events.KindProbe {
+		return stale
+	}
 	r.connected()
 	r.highest = max(r.highest, o.Seq)
 	if r.done.has(o.Seq) {
@@ -259,11 +254,11 @@ func (r *ownRoute) track(o *events.Offer) arrival {
 	return fresh
 }
 
-// handed notes that an offer is not in stock any more.
-func (r *ownRoute) handed(o *events.Offer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o.Lease.(*ownLease).stocked = false
+// handed notes that the offer is not in stock any more.
+func (l *ownLease) handed() {
+	l.route.mu.Lock()
+	defer l.route.mu.Unlock()
+	l.stocked = false
 }
 
 // reclaims tells whether leases are to be had back. Until then what nobody
@@ -304,7 +299,7 @@ func (l *ownLease) Ack() error {
 	}
 	r.mu.Unlock()
 	if orphan {
-		r.pull.want(-1) // what comes again dies at its claim
+		r.src.pull.want(-1) // what comes again dies at its claim
 	}
 	return now.Ack()
 }
@@ -373,8 +368,8 @@ func (o *offers) Prove(ctx context.Context) error {
 	// Whatever comes through does, for it took the same way: if the node has no
 	// place for it, it goes back, and there is nothing behind which a probe could be stuck.
 	arrived := r.next()
-	r.pull.want(1)
-	defer r.pull.want(-1)
+	r.src.pull.want(1)
+	defer r.src.pull.want(-1)
 	var last error
 	for {
 		if last = o.keepRoute(ctx); last != nil {
@@ -398,7 +393,7 @@ func (o *offers) Prove(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return errors.Join(fmt.Errorf("nothing came through on the route of node %s: %w", r.node, ctx.Err()), last)
 		}
-		r.pull.renew() // the request may have been lost
+		r.src.pull.renew() // the request may have been lost
 	}
 }
 
@@ -409,7 +404,7 @@ func (o *offers) keepRoute(ctx context.Context) error {
 	defer cancel()
 	made, err := o.own.ensure(ctx)
 	if made {
-		o.own.pull.renew()
+		o.own.src.pull.renew()
 	}
 	return err
 }
@@ -420,8 +415,8 @@ func (o *offers) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: probeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
-	if _, err := o.store.pub.publish(ctx, m); err != nil {
+	m := &nats.Msg{Subject: wire.ProbeSubject(o.own.node), Data: body, Header: nats.Header{events.TypeHeader: {"node.probe"}}}
+	if _, err := o.store.pub.Publish(ctx, m); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
 	return nil
@@ -430,12 +425,12 @@ func (o *offers) probe(ctx context.Context) error {
 // unmute asks those consumers again that did not answer a moment ago, without
 // waiting for their time: the server is there.
 func (o *offers) unmute() {
-	for _, p := range o.all() {
-		p.mu.Lock()
-		mute := p.mute
-		p.mu.Unlock()
+	for _, s := range o.all() {
+		s.pull.mu.Lock()
+		mute := s.pull.mute
+		s.pull.mu.Unlock()
 		if mute {
-			p.renew()
+			s.pull.renew()
 		}
 	}
 }
@@ -447,7 +442,7 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 		return err
 	}
 	var err error
-	if e := s.log.DeleteConsumer(ctx, nodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+	if e := s.log.DeleteConsumer(ctx, wire.NodeConsumer(id)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 		err = e
 	}
 	if err == nil {
@@ -462,7 +457,7 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 // WatchNode calls changed whenever something may have happened to a node, until stop
 // is called; of its own, a worker hears by [Store.OnHint]. Words can be lost; look at the log now and then as well.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(nodePrefix+string(id), func(*nats.Msg) { changed() })
+	sub, err := s.NC.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch node %s: %w", id, err)
 	}

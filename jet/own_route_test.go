@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -42,7 +43,7 @@ func settle(t testing.TB, o *events.Offer) {
 // dropRoute takes a node's consumer away, as the loss of the server's memory does.
 func dropRoute(t testing.TB, s *Store, id node.ID) {
 	t.Helper()
-	if err := s.log.DeleteConsumer(within(t), nodeConsumer(id)); err != nil {
+	if err := s.log.DeleteConsumer(within(t), wire.NodeConsumer(id)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -71,11 +72,11 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
 	}
 	testkit.Eventually(t, "the server knows what is settled", func() bool {
-		return must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo().NumAckPending == 3 // one that runs, and two that the node has read ahead
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo().NumAckPending == 3 // one that runs, and two that the node has read ahead
 	})
 	dropRoute(t, s, "n1")
 	prove(t, o)
-	info := must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo()
+	info := must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo()
 	if c := info.Config; c.OptStartSeq != seqs[1] || !c.MemoryStorage || c.Replicas != 1 || c.Description == "" || c.Metadata["millrace.node"] != "n1" {
 		t.Errorf("it was made again as %+v, want from %d, in memory, on one server, described", c, seqs[1])
 	}
@@ -132,8 +133,8 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{AckWait: 30 * time.Second})
 	r := newOwnRoute(s, "n1")
-	r.pull = must(newPuller(s.nc, LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
-	t.Cleanup(r.pull.close)
+	r.source().pull = must(newPuller(s.NC, wire.LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	t.Cleanup(r.src.pull.close)
 	conn := uint64(0)
 	r.conns = func() uint64 { return conn }
 	said := func(floor uint64) {
@@ -185,7 +186,7 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	ten := is(10, fresh)
 	is(11, stale)
 	check("10 runs", false, 10)
-	r.handed(ten)
+	ten.Lease.(*ownLease).handed()
 	is(10, fresh) // whoever runs it may have given it up
 	remade(9)
 	is(10, reclaimed)
@@ -290,7 +291,7 @@ func TestOffersTellOfTrouble(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
-	p := must(newPuller(s.nc, "NONE", "none", workerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
+	p := must(newPuller(s.NC, "NONE", "none", workerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
 	defer p.close()
 	for name, c := range map[string]struct {
 		wanted int
@@ -309,7 +310,7 @@ func TestTrouble(t *testing.T) {
 // hasRoute tells whether the server has a consumer for a node.
 func hasRoute(t testing.TB, s *Store, id node.ID) bool {
 	t.Helper()
-	_, err := s.js.Consumer(within(t), LogStream, nodeConsumer(id))
+	_, err := s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer(id))
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		t.Fatal(err)
 	}
@@ -351,7 +352,7 @@ func TestForgottenRoute(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
 	offersOf(t, s, node.ID("n1").Queue())
-	c := must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t)
+	c := must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t)
 	if keeps := c.CachedInfo().Config.InactiveThreshold; keeps != routeIdle {
 		t.Errorf("the server keeps the route of a node for %v", keeps)
 	}
@@ -359,9 +360,11 @@ func TestForgottenRoute(t *testing.T) {
 	t.Cleanup(o.Close)
 	o.own = newOwnRoute(s, "n2")
 	o.own.idle = 100 * time.Millisecond
-	src := must(o.serveOwn(within(t)))(t)
+	if err := o.serve(within(t), o.own.lane); err != nil {
+		t.Fatal(err)
+	}
 	prove(t, o)
-	src.pull.drain() // as if its process had died
+	o.own.src.pull.drain() // as if its process had died
 	testkit.Eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
 	if !hasRoute(t, s, "n1") {
 		t.Error("the route of a node that waits is gone")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/wire"
 	"millrace/node"
 )
 
@@ -16,7 +17,7 @@ var ErrNoPong = errors.New("no process answers for this node")
 
 // OnPing answers whoever asks a node for itself, until stop is called.
 func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(pingPrefix+string(id), func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.PingPrefix+string(id), func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
 		if err == nil && Answerable(m.Reply) {
 			_ = m.Respond(body) // whoever asked asks again
@@ -32,7 +33,7 @@ func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err er
 // none answers before ctx ends.
 func (s *Store) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	var p node.Pong
-	m, err := s.request(ctx, pingPrefix+string(id), nil)
+	m, err := s.Request(ctx, wire.PingPrefix+string(id), nil)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return p, ErrNoPong

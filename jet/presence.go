@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -28,11 +30,11 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	}
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
-	m := &nats.Msg{Subject: "$KV." + NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
+	m := &nats.Msg{Subject: "$KV." + wire.NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
 	if last, known := s.beats.Load(id); known {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}
-	seq, err := s.pub.publish(ctx, m)
+	seq, err := s.pub.Publish(ctx, m)
 	switch {
 	case errors.Is(err, events.ErrConflict):
 		s.beats.Delete(id)
@@ -44,7 +46,7 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	return nil
 }
 
-const beatPrefix = "$KV." + NodesBucket + "."
+const beatPrefix = "$KV." + wire.NodesBucket + "."
 
 // heartbeat reads a message of the bucket; ok is false if it says that one ran
 // out or was removed, or is none of ours.
@@ -59,22 +61,22 @@ func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	// A bucket without history holds one message for each node, and one that is
 	// renewed meanwhile only moves further back: nothing is missed.
 	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, beatStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": beatPrefix + ">"})
+		found, err := s.BatchGet(ctx, beatStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": beatPrefix + ">"})
 		if err != nil {
 			return nil, fmt.Errorf("read heartbeats: %w", err)
 		}
 		for _, m := range found {
-			id := node.ID(strings.TrimPrefix(added(m, jetstream.SubjectHeader), beatPrefix))
+			id := node.ID(strings.TrimPrefix(link.Added(m, jetstream.SubjectHeader), beatPrefix))
 			if h, ok := heartbeat(m.Header, m.Data); ok {
 				alive[id] = h
 			} else {
 				delete(alive, id)
 			}
 		}
-		if len(found) < maxBatch {
+		if len(found) < link.MaxBatch {
 			return alive, nil
 		}
-		last, err := strconv.ParseUint(added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
+		last, err := strconv.ParseUint(link.Added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("read heartbeats: a message without a sequence: %w", err)
 		}
@@ -82,7 +84,7 @@ func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	}
 }
 
-const beatStream = "KV_" + NodesBucket
+const beatStream = "KV_" + wire.NodesBucket
 
 // Beating returns the heartbeat of a node, and false if it has run out: the
 // word of the bucket's leader.
@@ -105,7 +107,7 @@ func (s *Store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 
 // lastBeat reads the last message about a node's heartbeat, without the time.
 func (s *Store) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err error) {
-	m, found, err := s.leaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
+	m, found, err := s.LeaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
 	if err != nil {
 		return p, fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
@@ -139,12 +141,12 @@ func (s *Store) Forget(ctx context.Context, id node.ID) error {
 // Hint tells a node, without any promise of delivery, that something has happened to a task that it runs, or to
 // the node itself if the task is "". It looks at the log by itself now and then.
 func (s *Store) Hint(n node.ID, id task.ID) error {
-	return s.nc.Publish(hintPrefix+string(n), []byte(id))
+	return s.NC.Publish(wire.HintPrefix+string(n), []byte(id))
 }
 
 // OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is called.
 func (s *Store) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(hintPrefix+string(n), func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.HintPrefix+string(n), func(m *nats.Msg) {
 		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {
 			look(id)
 		}

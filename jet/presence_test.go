@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 
@@ -42,7 +43,7 @@ func TestPresence(t *testing.T) {
 	beat(t, s, "leaves", time.Minute)
 	beat(t, s, "dies", time.Second)
 	beat(t, s, "odd", 300*time.Millisecond) // whole seconds, at least one
-	raw(t, s, "$KV."+NodesBucket+".garbage", nil, []byte("{"))
+	raw(t, s, "$KV."+wire.NodesBucket+".garbage", nil, []byte("{"))
 	if got := alive(t, s); got != "[dies kept leaves odd]" {
 		t.Fatalf("alive: %s", got)
 	}
@@ -56,7 +57,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("alive after one left: %s", got)
 	}
 	// The mark that it left does not stay for ever, or marks would fill the request's bound.
-	m := must(must(s.js.Stream(within(t), "KV_"+NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+NodesBucket+".leaves"))(t)
+	m := must(must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).GetLastMsgForSubject(within(t), "$KV."+wire.NodesBucket+".leaves"))(t)
 	if m.Header.Get("Nats-TTL") == "" {
 		t.Errorf("the mark of a node that left has no TTL: %v", m.Header)
 	}
@@ -89,11 +90,11 @@ func TestHints(t *testing.T) {
 	got := make(chan task.ID, 10)
 	stop := must(s.OnHint("n1", func(id task.ID) { got <- id }))(t)
 	defer stop()
-	if err := s.nc.Flush(); err != nil { // now the server knows of it
+	if err := s.NC.Flush(); err != nil { // now the server knows of it
 		t.Fatal(err)
 	}
 	id := newTask()
-	if err := s.nc.Publish(hintPrefix+"n1", []byte("garbage")); err != nil {
+	if err := s.NC.Publish(wire.HintPrefix+"n1", []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
 	for n, id := range map[node.ID]task.ID{"n2": newTask(), "n1": id} {
@@ -112,7 +113,7 @@ func TestHints(t *testing.T) {
 	changed := make(chan struct{}, 10)
 	stopWatch := must(s.WatchTask(id, func() { changed <- struct{}{} }))(t)
 	defer stopWatch()
-	if err := s.nc.Flush(); err != nil {
+	if err := s.NC.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	must(s.Append(within(t), newFact(id, note("x")), 0))(t)
@@ -133,13 +134,13 @@ func TestPing(t *testing.T) {
 			t.Errorf("ping %s: %v, want ErrNoPong", id, err)
 		}
 	}
-	must(s.nc.Subscribe(pingPrefix+"mute", func(*nats.Msg) {}))(t)
+	must(s.NC.Subscribe(wire.PingPrefix+"mute", func(*nats.Msg) {}))(t)
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := s.Ping(soon, "mute"); !errors.Is(err, ErrNoPong) {
 		t.Errorf("ping of a process that does not answer: %v, want ErrNoPong", err)
 	}
-	must(s.nc.Subscribe(pingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
+	must(s.NC.Subscribe(wire.PingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
 	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, ErrNoPong) {
 		t.Errorf("rubbish for an answer: %v", err)
 	}
@@ -150,7 +151,7 @@ func TestPing(t *testing.T) {
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, Layout{})
-	other := &Store{nc: s.nc, js: s.js, log: s.log, pub: s.pub, nodes: s.nodes, clock: s.clock}
+	other := &Store{Link: s.Link, log: s.log, pub: s.pub, nodes: s.nodes}
 	beat := func(of *Store, session string, want error) {
 		t.Helper()
 		if err := of.Beat(within(t), "n1", node.Heartbeat{Session: session}, time.Minute); !errors.Is(err, want) {

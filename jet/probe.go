@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 )
 
 // Takes proves that the log takes messages. If it has stored one within the time given, by its own
@@ -22,7 +24,7 @@ import (
 // The error says in words what a person can do; it wraps [events.ErrMute] if the log did not store the
 // message, and says what the server said, if it said anything before ctx ended.
 func (s *Store) Takes(ctx context.Context, within time.Duration) error {
-	stream, err := s.js.Stream(ctx, LogStream)
+	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return fmt.Errorf("the log cannot be asked: %w", err)
 	}
@@ -34,11 +36,11 @@ func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	}
 	body, err := json.Marshal(struct {
 		By string `json:"by"`
-	}{s.nc.Opts.Name})
+	}{s.NC.Opts.Name})
 	if err != nil {
 		return err
 	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: logProbe, Data: body, Header: nats.Header{events.TypeHeader: {"log.probe"}}})
+	_, err = s.pub.Publish(ctx, &nats.Msg{Subject: wire.LogProbe, Data: body, Header: nats.Header{events.TypeHeader: {"log.probe"}}})
 	return muteReason(err)
 }
 
@@ -48,7 +50,7 @@ const ProbesKept = 8
 // TidyProbes removes probes of the log and of nodes' own routes, where there are more than [ProbesKept] in one
 // place. The log takes no message that removes another one, so they stay until a server does this.
 func (s *Store) TidyProbes(ctx context.Context) error {
-	for _, filter := range []string{logProbe, anyProbe} {
+	for _, filter := range []string{wire.LogProbe, wire.AnyProbe} {
 		info, err := s.log.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
 			return fmt.Errorf("look for probes: %w", err)
@@ -137,7 +139,7 @@ func (s *Store) KeepMarks(ctx context.Context, m *Marks, first func() bool, fail
 func (s *Store) putMark(ctx context.Context, m *Marks) error {
 	// What is read lags behind the end, and grows as fast as that.
 	next := m.level.Load() + markEvery
-	if _, err := s.pub.publish(ctx, &nats.Msg{Subject: dueProbe, Header: nats.Header{events.TypeHeader: {"log.probe"}}}); err != nil {
+	if _, err := s.pub.Publish(ctx, &nats.Msg{Subject: wire.DueProbe, Header: nats.Header{events.TypeHeader: {"log.probe"}}}); err != nil {
 		return fmt.Errorf("mark the end of the log: %w", err)
 	}
 	m.next.Store(next)
@@ -165,7 +167,7 @@ func muteReason(err error) error {
 // Full tells whether an error of any call is the server's word that a stream, the account or the
 // server has no room left, and what it said.
 func Full(err error) (word string, full bool) {
-	if e, ok := errors.AsType[*serverError](err); ok {
+	if e, ok := errors.AsType[*link.ServerError](err); ok {
 		return e.Description, fullCode(e.ErrCode)
 	}
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
@@ -176,7 +178,7 @@ func Full(err error) (word string, full bool) {
 
 func fullCode(code int) bool {
 	switch code {
-	case codeAccountLimit, codeStorageLimit, codeMemoryLimit, codeResources, codeStoreFailed:
+	case link.CodeAccountLimit, link.CodeStorageLimit, link.CodeMemoryLimit, link.CodeResources, link.CodeStoreFailed:
 		return true
 	}
 	return false

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
+	"millrace/jet/link"
 )
 
 // publishTimeout is how long an acknowledgement may take before the outcome
@@ -122,10 +123,10 @@ func (p *publisher) close() {
 	p.cuts.cut()
 }
 
-// publish sends a message, together with those that others publish at the same
+// Publish sends a message, together with those that others publish at the same
 // time, and waits for its acknowledgement. If none comes, the error wraps
 // [events.ErrUnknown]. The message is the caller's again when publish returns.
-func (p *publisher) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+func (p *publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	t, err := p.reserve(m.Subject)
 	if err != nil {
 		return 0, err
@@ -361,8 +362,8 @@ func (p *publisher) giveUpDoubts(before time.Time) {
 	}
 }
 
-// deny answers who waits for a message to a subject, or to any if that is "", and tells whether anybody did.
-func (p *publisher) deny(subject string, why error) (told bool) {
+// Deny answers who waits for a message to a subject, or to any if that is "", and tells whether anybody did.
+func (p *publisher) Deny(subject string, why error) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.all {
@@ -383,8 +384,8 @@ func parseAck(m *nats.Msg) ack {
 		return ack{seq: seq, stream: stream}
 	}
 	var answer struct {
-		Seq   uint64       `json:"seq"`
-		Error *serverError `json:"error"`
+		Seq   uint64            `json:"seq"`
+		Error *link.ServerError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return ack{err: fmt.Errorf("%w: the server's answer to a publish cannot be read: %w", events.ErrUnknown, err)}
@@ -415,3 +416,6 @@ func plainAck(data []byte) (stream []byte, seq uint64, ok bool) {
 	}
 	return data[len(before) : len(before)+name], seq, len(digits) > 0
 }
+
+// Cut implements [link.Publisher].
+func (p *publisher) Cut() context.Context { return p.cuts.next() }

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -122,7 +123,7 @@ func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []Layout{{}, {SyncAlways: true}} {
 		s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 50*time.Millisecond, layout)
-		t.Cleanup(s.nc.Close)
+		t.Cleanup(s.NC.Close)
 		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that of the subscription
 		deafen(t, s.pub, func() bool { return rng.IntN(2) == 0 })
 		id := newTask()
@@ -315,7 +316,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
-	p := &publisher{nc: s.nc, prefix: "_INBOX.x."}
+	p := &publisher{nc: s.NC, prefix: "_INBOX.x."}
 	first := must(p.reserve("x"))(t)
 	p.release(first.slot)
 	second := must(p.reserve("x"))(t)
@@ -338,7 +339,7 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
 	publish := func(n int) error {
-		_, err := s.pub.publish(within(t), &nats.Msg{Subject: outputPrefix + fmt.Sprint(n), Data: []byte("x")})
+		_, err := s.pub.Publish(within(t), &nats.Msg{Subject: wire.OutputPrefix + fmt.Sprint(n), Data: []byte("x")})
 		return err
 	}
 	const slots = 3
@@ -353,10 +354,10 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 		}
 		sending.Wait()
 	}
-	if err := s.js.DeleteStream(within(t), OutputStream); err != nil {
+	if err := s.JS.DeleteStream(within(t), wire.OutputStream); err != nil {
 		t.Fatal(err)
 	}
-	if err := ensure(within(t), newFormer(s.nc, Patience{}), s.js, Layout{}.withDefaults()); err != nil {
+	if err := ensure(within(t), newFormer(s.NC, Patience{}), s.JS, Layout{}.withDefaults()); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()

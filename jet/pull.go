@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"millrace/jet/wire"
 )
 
 // Times of a pull request.
@@ -93,14 +95,14 @@ type inbox struct {
 func newPuller(nc *nats.Conn, stream, consumer string, pace pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &puller{
-		nc: nc, subject: apiNext + stream + "." + consumer, pace: pace,
+		nc: nc, subject: wire.APINext + stream + "." + consumer, pace: pace,
 		take: take, revive: revive, cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
 	var err error
 	if p.inbox, err = p.listen(); err == nil && pace.beat == 0 {
 		// Requests are forgotten when another server takes over. It says so, and who hears of the
 		// consumer seldom listens to that.
-		p.elected, err = nc.Subscribe(electedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.renew() })
+		p.elected, err = nc.Subscribe(wire.ElectedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.renew() })
 	}
 	if err != nil {
 		cancel()

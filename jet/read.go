@@ -3,8 +3,6 @@ package jet
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -21,18 +21,18 @@ import (
 // Task implements [events.Reader]. It returns every birth and offer there is, also several births
 // of one id: which of them counts follows from the whole history alone.
 func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
-	records, err := s.readSubject(ctx, chainPrefix+string(id), 0)
+	records, err := s.readSubject(ctx, wire.ChainPrefix+string(id), 0)
 	if err != nil {
 		return nil, err
 	}
 	var g errgroup.Group
 	var offers, fired, held []events.Record
-	g.Go(func() (err error) { offers, err = s.readFew(ctx, queuePrefix+"*.*."+string(id)); return err })
+	g.Go(func() (err error) { offers, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+string(id)); return err })
 	g.Go(func() (err error) {
-		fired, err = s.readFew(ctx, queuePrefix+"*.*."+firedToken+"."+string(id))
+		fired, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+wire.FiredToken+"."+string(id))
 		return err
 	})
-	g.Go(func() (err error) { held, err = s.readFew(ctx, holdPrefix+string(id)); return err })
+	g.Go(func() (err error) { held, err = s.readFew(ctx, wire.HoldPrefix+string(id)); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -46,28 +46,21 @@ func (s *Store) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 func (s *Store) readFew(ctx context.Context, subject string) ([]events.Record, error) {
 	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found {
-		return nil, readError(subject, err)
+		return nil, link.ReadError(subject, err)
 	}
 	first, found, err := s.leaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": subject})
 	switch {
 	case err != nil || !found:
-		return nil, readError(subject, err)
+		return nil, link.ReadError(subject, err)
 	case first.Seq >= end.Seq:
 		return []events.Record{first}, nil
 	}
 	return s.readTo(ctx, subject, first.Seq-1, end)
 }
 
-func readError(subject string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("read %s: %w", subject, err)
-}
-
 // Node implements [events.Reader].
 func (s *Store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
-	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": nodePrefix + string(id)})
+	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.NodePrefix + string(id)})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read node %s: %w", id, err)
@@ -76,30 +69,30 @@ func (s *Store) Node(ctx context.Context, id node.ID, after uint64) ([]events.Re
 	case !found || end.Seq <= after:
 		return nil, nil
 	}
-	return s.readTo(ctx, nodePrefix+string(id), after, end)
+	return s.readTo(ctx, wire.NodePrefix+string(id), after, end)
 }
 
 // Queue implements [events.Reader].
 func (s *Store) Queue(ctx context.Context, name string) ([]events.Record, error) {
-	return s.readSubject(ctx, statePrefix+name, 0)
+	return s.readSubject(ctx, wire.StatePrefix+name, 0)
 }
 
 // AllOf reads what the log has about all nodes, all queues or all definitions, in its order.
 func (s *Store) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
 	switch kind {
 	case events.KindNode:
-		return s.readSubject(ctx, nodePrefix+">", 0)
+		return s.readSubject(ctx, wire.NodePrefix+">", 0)
 	case events.KindQueue:
-		return s.readSubject(ctx, statePrefix+">", 0)
+		return s.readSubject(ctx, wire.StatePrefix+">", 0)
 	case events.KindDefinition:
-		return s.readSubject(ctx, defPrefix+">", 0)
+		return s.readSubject(ctx, wire.DefPrefix+">", 0)
 	}
 	return nil, fmt.Errorf("read all of one kind: kind %v is not read by itself", kind)
 }
 
 // Latest implements [events.Reader].
 func (s *Store) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
-	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": chainSubject(&about)})
+	last, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.ChainSubject(&about)})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("last fact about %s: %w", about.About(), err)
 	}
@@ -111,7 +104,7 @@ func (s *Store) BreakerFacts(ctx context.Context, job string) ([]events.Record, 
 	if err := task.ValidName("job", job); err != nil {
 		return nil, err
 	}
-	return s.readSubject(ctx, breakPrefix+job, 0)
+	return s.readSubject(ctx, wire.BreakPrefix+job, 0)
 }
 
 // Last implements [events.Follower]. A message that was removed since, such as a
@@ -127,12 +120,12 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 // LastAt is the last message before the first one that the log took after a time; false if the log begins later.
 func (s *Store) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
 	// Any replica may answer. What one that is behind takes for the end is not, so the leader says where that is.
-	later, err := s.batchGet(ctx, LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	later, err := s.BatchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
 	}
 	if len(later) > 0 {
-		seq, err := sequenceOf(later[0])
+		seq, err := link.SequenceOf(later[0])
 		if err != nil {
 			return events.Record{}, false, err
 		}
@@ -169,7 +162,7 @@ func (s *Store) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, 
 
 // End is the sequence of the last message that the log took, also of one that was removed since.
 func (s *Store) End(ctx context.Context) (uint64, error) {
-	log, err := s.js.Stream(ctx, LogStream)
+	log, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return 0, fmt.Errorf("end of the log: %w", err)
 	}
@@ -203,7 +196,7 @@ func (s *Store) readTo(ctx context.Context, subject string, after uint64, end ev
 		switch {
 		case n > 0 && records[n-1].Seq >= end.Seq:
 			return records, nil
-		case len(batch) < maxBatch:
+		case len(batch) < link.MaxBatch:
 			// A follower that has not caught up: the leader has the rest.
 			return s.readRest(ctx, subject, records, from, end)
 		}
@@ -232,7 +225,7 @@ func (s *Store) readRest(ctx context.Context, subject string, records []events.R
 
 // leaderGet reads one message of the log.
 func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
-	m, found, err := s.leaderGetFrom(ctx, LogStream, request)
+	m, found, err := s.LeaderGetFrom(ctx, wire.LogStream, request)
 	if err != nil || !found {
 		return events.Record{}, false, err
 	}
@@ -241,96 +234,9 @@ func (s *Store) leaderGet(ctx context.Context, request map[string]any) (events.R
 	return r, true, nil
 }
 
-// storedMessage is a message as a stream's leader returns it.
-type storedMessage struct {
-	Subject string    `json:"subject"`
-	Seq     uint64    `json:"seq"`
-	Header  []byte    `json:"hdrs"`
-	Data    []byte    `json:"data"`
-	Time    time.Time `json:"time"`
-}
-
-// leaderGetFrom reads one message from a stream's leader, which has all that was
-// acknowledged. The client's own calls would ask any replica.
-func (s *Store) leaderGetFrom(ctx context.Context, stream string, request map[string]any) (m storedMessage, found bool, err error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return m, false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	err = s.patiently(ctx, func(ctx context.Context) (err error) {
-		m, found, err = s.storedMessage(ctx, stream, body)
-		return err
-	})
-	return m, found, err
-}
-
-func (s *Store) storedMessage(ctx context.Context, stream string, request []byte) (storedMessage, bool, error) {
-	m, err := s.request(ctx, apiGet+stream, request)
-	if err != nil {
-		return storedMessage{}, false, err
-	}
-	var answer struct {
-		Message storedMessage `json:"message"`
-		Error   *serverError  `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return storedMessage{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	if answer.Error != nil {
-		if says(answer.Error, codeNoMessage) {
-			return storedMessage{}, false, nil
-		}
-		return storedMessage{}, false, answer.Error
-	}
-	return answer.Message, true, nil
-}
-
-// Times of a request to the server.
-const (
-	readTimeout = 10 * time.Second // for it and its repetitions; a change of leader takes up to 6 s
-	readTry     = 2 * time.Second  // after that it counts as lost
-)
-
-// patiently makes a request again while nobody is there to answer it: the leader
-// is changing, or the connection was lost and the request with it, of which it is told
-// when the connection is back. When ctx ends during a try, the error names what hindered those before it, too.
-func (s *Store) patiently(ctx context.Context, request func(context.Context) error) error {
-	var hindered error
-	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		try, cancel := context.WithTimeout(ctx, readTry)
-		stop := context.AfterFunc(s.pub.cuts.next(), cancel)
-		err := request(try)
-		stop()
-		cancel()
-		switch {
-		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):
-			return fmt.Errorf("%w: %w", hindered, err)
-		case err == nil || ctx.Err() != nil || !passes(err) && !errors.Is(err, context.Canceled):
-			return err
-		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
-			hindered = err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
-	}
-}
-
-// passes tells whether what hindered a request will pass by itself.
-func passes(err error) bool {
-	return says(err, codeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, events.ErrNoStream)
-}
-
-// maxBatch is how many messages are asked for at once.
-const maxBatch = 256
-
 // readBatch reads messages of a subject by one request with many answers.
 func (s *Store) readBatch(ctx context.Context, subject string, from uint64) ([]events.Record, error) {
-	return s.readSome(ctx, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": subject})
+	return s.readSome(ctx, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": subject})
 }
 
 // maxPage is how many bytes the records of a page have, about.
@@ -339,7 +245,7 @@ const maxPage = 4 << 20
 // Page reads records from a sequence on, at most so many and as many as go into some megabytes: fewer are there, or the
 // rest follows them. There are none if the log has none. It makes nothing on the server that has to be kept.
 func (s *Store) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
-	most, from = min(most, maxBatch), max(from, 1)
+	most, from = min(most, link.MaxBatch), max(from, 1)
 	records, err := s.readSome(ctx, most, map[string]any{"batch": most, "seq": from, "next_by_subj": ">", "max_bytes": maxPage})
 	if err != nil || len(records) > 0 {
 		return records, err
@@ -353,83 +259,20 @@ func (s *Store) Page(ctx context.Context, from uint64, most int) ([]events.Recor
 }
 
 func (s *Store) readSome(ctx context.Context, most int, request map[string]any) ([]events.Record, error) {
-	found, err := s.batchGet(ctx, LogStream, most, request)
+	found, err := s.BatchGet(ctx, wire.LogStream, most, request)
 	if err != nil {
 		return nil, err
 	}
 	records := make([]events.Record, len(found))
 	for i, m := range found {
-		seq, err := sequenceOf(m)
+		seq, err := link.SequenceOf(m)
 		if err != nil {
 			return nil, err
 		}
-		stored, _ := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer)) // only shown
-		readRecord(&records[i], added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
+		stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
+		readRecord(&records[i], link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
 	}
 	return records, nil
-}
-
-// added is a header that the server adds to a message when it hands it out. It
-// stands behind the message's own headers, which may have the same name.
-func added(m *nats.Msg, header string) string {
-	values := m.Header.Values(header)
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
-}
-
-// batchGet asks any replica of a stream for several messages, at most so many.
-func (s *Store) batchGet(ctx context.Context, stream string, most int, request map[string]any) ([]*nats.Msg, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	var found []*nats.Msg
-	err = s.patiently(ctx, func(ctx context.Context) (err error) {
-		found, err = s.batchGetOnce(ctx, stream, most, body)
-		return err
-	})
-	return found, err
-}
-
-func (s *Store) batchGetOnce(ctx context.Context, stream string, most int, request []byte) (_ []*nats.Msg, err error) {
-	ctx, done := s.denials.guard(ctx, apiDirect+stream)
-	defer func() { err = done(err) }()
-	inbox := s.nc.NewInbox()
-	answers := make(chan *nats.Msg, most+1) // and the end
-	// Not a synchronous subscription: that takes a message for an error if its headers say so.
-	sub, err := s.nc.ChanSubscribe(inbox, answers)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
-	if err := s.nc.PublishRequest(apiDirect+stream, inbox, request); err != nil {
-		return nil, err
-	}
-	var found []*nats.Msg
-	for {
-		var m *nats.Msg
-		select {
-		case m = <-answers:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if added(m, jetstream.SequenceHeader) != "" { // else it is the server's own word
-			found = append(found, m)
-			continue
-		}
-		switch status := m.Header.Get("Status"); status {
-		case "204", "404": // the end; nothing
-			return found, nil
-		case "503":
-			return nil, events.ErrNoStream
-		default:
-			return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
-		}
-	}
 }
 
 // sourcedLine is [firedHeader] in a message as it is stored.
@@ -481,7 +324,7 @@ func recordOf(subject string, seq uint64, stored time.Time, how came, data []byt
 // readRecord reads a message of the log in place. r must be zero.
 func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, how came, data []byte) {
 	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
-	kind, about := place(subject)
+	kind, about := wire.Place(subject)
 	r.Kind = kind
 	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
 		return
@@ -493,7 +336,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 	case how == byCopy:
 		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which nobody has published on %s", subject)
 	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope || f.Message != about.Message,
-		r.Kind == events.KindKey && uniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
+		r.Kind == events.KindKey && wire.UniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
 		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
 	case !belongs(r.Kind, f.Type):
 		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
@@ -511,7 +354,7 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 
 // liesAt tells whether an offer on a route can lie at a subject.
 func liesAt(route task.Route, subject string) bool {
-	at, _, ok := routeAt(subject)
+	at, _, ok := wire.RouteAt(subject)
 	return ok && at == route
 }
 

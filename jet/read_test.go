@@ -14,7 +14,7 @@ func TestPatienceTellsWhatHindered(t *testing.T) {
 	s := newStore(t, Layout{})
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	err := s.patiently(ctx, func(try context.Context) error {
+	err := s.Patiently(ctx, func(try context.Context) error {
 		if tries++; tries == 1 {
 			return events.ErrNoStream
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/outputs"
+	"millrace/jet/wire"
 	"millrace/task/output"
 )
 
@@ -44,8 +46,8 @@ func TestRecordSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Stored once more, long after an answer was lost; a stranger's; and one without a name.
-	raw(t, s, dataPrefix+string(id), nats.Header{"Mr-Test": {"1"}}, again)
-	raw(t, s, dataPrefix+string(id), nil, []byte("garbage"))
+	raw(t, s, wire.DataPrefix+string(id), nats.Header{"Mr-Test": {"1"}}, again)
+	raw(t, s, wire.DataPrefix+string(id), nil, []byte("garbage"))
 	sums, _, err = s.RecordSums(within(t), id)
 	if err != nil || len(sums) < 3 {
 		t.Fatalf("%+v, %v", sums, err)
@@ -56,7 +58,7 @@ func TestRecordSums(t *testing.T) {
 		}
 		sums[i].Bytes = 0
 	}
-	if want := []RecordSum{{1, 7, 522, 0}, {2, 9, 7, 0}, {2, 10, 1, 0}}; !slices.Equal(sums[:3], want) {
+	if want := []outputs.Sum{{Attempt: 1, Epoch: 7, Records: 522}, {Attempt: 2, Epoch: 9, Records: 7}, {Attempt: 2, Epoch: 10, Records: 1}}; !slices.Equal(sums[:3], want) {
 		t.Errorf("%+v, want %+v", sums, want)
 	}
 	var back []int

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -110,27 +111,9 @@ var (
 // everything is all that Millrace publishes beside what is JetStream's.
 const everything = "mr.>"
 
-// The API of JetStream, by subject.
-const (
-	apiInfo         = "$JS.API.STREAM.INFO."
-	apiGet          = "$JS.API.STREAM.MSG.GET."
-	apiDirect       = "$JS.API.DIRECT.GET."
-	apiPurge        = "$JS.API.STREAM.PURGE."
-	apiErase        = "$JS.API.STREAM.MSG.DELETE."
-	apiConsumer     = "$JS.API.CONSUMER.INFO."
-	apiMake         = "$JS.API.CONSUMER.CREATE."
-	apiNext         = "$JS.API.CONSUMER.MSG.NEXT."
-	apiDrop         = "$JS.API.CONSUMER.DELETE."
-	apiPause        = "$JS.API.CONSUMER.PAUSE."
-	electedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
-	deadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
-	bucketSubject   = "$KV."
-	bucketStream    = "KV_"
-)
-
 // reads are the requests by which a stream is read through a consumer of one's own.
 func reads(stream string) []string {
-	return []string{apiMake + stream + ".>", apiConsumer + stream + ".*", apiNext + stream + ".*", apiDrop + stream + ".*"}
+	return []string{wire.APIMake + stream + ".>", wire.APIConsumer + stream + ".*", wire.APINext + stream + ".*", wire.APIDrop + stream + ".*"}
 }
 
 // asks are the subjects by which a user asks the service for these, under its own name.
@@ -146,44 +129,44 @@ func asks(verbs ...Verb) (subjects []string) {
 // under these rights and fails on each that is missing.
 var rights = []grant{
 	{servers, "it makes and keeps the streams, and writes every kind of fact",
-		[]string{everything, bucketSubject + DefsBucket + ".>",
-			bucketSubject + NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
-		[]string{everything, bucketSubject + DefsBucket + ".>"}},
+		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>",
+			wire.BucketSubject + wire.NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
+		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>"}},
 	{servers, "it answers requests to the service, and whoever looks for services", nil, []string{"$SRV.>"}},
 	{servers, "it hears of offers that were handed out too often, and of consumers that another server takes over",
-		nil, []string{deadAdvisory, electedAdvisory + LogStream + ".*"}},
+		nil, []string{wire.DeadAdvisory, wire.ElectedAdvisory + wire.LogStream + ".*"}},
 
 	{servers, "what is decided in one place: admissions by limits, ticks of schedules, copies that were set back",
-		[]string{admitPrefix + ">", tickPrefix + "*", copiesSubject}, nil},
-	{servers, "that a scheduler is here", []string{schedulersWord}, nil},
-	{servers, "what timers have brought, which the NATS server writes", []string{firePrefix + "*", duePrefix + ">", firedSubject}, nil},
+		[]string{wire.AdmitPrefix + ">", wire.TickPrefix + "*", wire.CopiesSubject}, nil},
+	{servers, "that a scheduler is here", []string{wire.SchedulersWord}, nil},
+	{servers, "what timers have brought, which the NATS server writes", []string{wire.FirePrefix + "*", wire.DuePrefix + ">", firedSubject}, nil},
 
-	{writers, "what becomes of tasks", []string{chainPrefix + "*"}, nil},
-	{workers, "to see that the log takes messages", []string{logProbe}, nil},
+	{writers, "what becomes of tasks", []string{wire.ChainPrefix + "*"}, nil},
+	{workers, "to see that the log takes messages", []string{wire.LogProbe}, nil},
 	{writers, "births and offers, of any queue: a task may make others",
-		[]string{queuePrefix + "*.*.*", holdPrefix + "*"}, nil},
-	{writers, "to see that the log takes over what fires", []string{apiConsumer + TimerStream + "." + firedConsumer}, nil},
+		[]string{wire.QueuePrefix + "*.*.*", wire.HoldPrefix + "*"}, nil},
+	{writers, "to see that the log takes over what fires", []string{wire.APIConsumer + wire.TimerStream + "." + firedConsumer}, nil},
 	{writers, "timers, which only say when something is due, and the removal of those of tasks that have ended: of any task, and of all",
-		[]string{timerPrefix + "*", apiPurge + TimerStream}, nil},
-	{writers, "unique keys, and breakers", []string{keyPrefix + "*", breakPrefix + "*"}, nil},
+		[]string{wire.TimerPrefix + "*", wire.APIPurge + wire.TimerStream}, nil},
+	{writers, "unique keys, and breakers", []string{wire.KeyPrefix + "*", wire.BreakPrefix + "*"}, nil},
 	{writers, "what a selector stands for, and new lanes of queues",
-		[]string{selectorPrefix + "*", laneWordPrefix + "*.*.*", lanesPrefix + "*"}, nil},
-	{writers, "words to nodes that something has happened to them or to a task", []string{hintPrefix + "*"}, nil},
+		[]string{wire.SelectorPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.LanesPrefix + "*"}, nil},
+	{writers, "words to nodes that something has happened to them or to a task", []string{wire.HintPrefix + "*"}, nil},
 
 	{workers, "the facts and the heartbeat of its node",
-		[]string{nodePrefix + ownNode, bucketSubject + NodesBucket + "." + ownNode}, nil},
+		[]string{wire.NodePrefix + ownNode, wire.BucketSubject + wire.NodesBucket + "." + ownNode}, nil},
 	{workers, "what tasks print and produce, how they stand, and where they ran",
-		[]string{outputPrefix + "*", dataPrefix + "*", livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*"}, nil},
+		[]string{wire.OutputPrefix + "*", wire.DataPrefix + "*", wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*"}, nil},
 	{workers, "what is said to its node, to queues and of selectors", nil,
-		[]string{hintPrefix + ownNode, pingPrefix + ownNode, lanesPrefix + "*", selectorPrefix + "*"}},
+		[]string{wire.HintPrefix + ownNode, wire.PingPrefix + ownNode, wire.LanesPrefix + "*", wire.SelectorPrefix + "*"}},
 	{workers, "artifacts", []string{leftPrefix + "*.*"}, nil},
 
 	{operators, "orders to nodes, and what is left of those that are retired",
-		[]string{nodePrefix + "*", pingPrefix + "*", bucketSubject + NodesBucket + ".*"}, nil},
-	{operators, "definitions, with the timers of schedules", []string{defPrefix + "*.*", cronPrefix + "*"}, nil},
-	{operators, "words about queues, and dead letters that are dismissed", []string{statePrefix + "*", deadPrefix + "*"}, nil},
-	{operators, "to wait for tasks and nodes", nil, []string{chainPrefix + "*", nodePrefix + "*", livePrefix + "*"}},
-	{operators, "the removal of files that nothing needs", []string{sweepSubject, apiErase + FilesStream}, nil},
+		[]string{wire.NodePrefix + "*", wire.PingPrefix + "*", wire.BucketSubject + wire.NodesBucket + ".*"}, nil},
+	{operators, "definitions, with the timers of schedules", []string{wire.DefPrefix + "*.*", wire.CronPrefix + "*"}, nil},
+	{operators, "words about queues, and dead letters that are dismissed", []string{wire.StatePrefix + "*", wire.DeadPrefix + "*"}, nil},
+	{operators, "to wait for tasks and nodes", nil, []string{wire.ChainPrefix + "*", wire.NodePrefix + "*", wire.LivePrefix + "*"}},
+	{operators, "the removal of files that nothing needs", []string{sweepSubject, wire.APIErase + wire.FilesStream}, nil},
 
 	{writers, "contents of files", []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*"}, nil},
 	{submitters, "to have the service make tasks", asks(granted(RoleSubmitter, Submitting)...), nil},
@@ -191,15 +174,15 @@ var rights = []grant{
 	{viewers, "requests to the service that change nothing", asks(granted(RoleViewer, Reading)...), nil},
 	{operators, "all requests to the service", asks(">"), nil},
 
-	{writers, "to read what is stored", []string{apiInfo + "*", apiGet + "*", apiDirect + ">"}, nil},
-	{writers, "to have the lanes of queues paused and limited as operators say", []string{apiPause + LogStream + ".*"}, nil},
+	{writers, "to read what is stored", []string{wire.APIInfo + "*", wire.APIGet + "*", wire.APIDirect + ">"}, nil},
+	{writers, "to have the lanes of queues paused and limited as operators say", []string{wire.APIPause + wire.LogStream + ".*"}, nil},
 	{workers, "consumers of queues, of their lanes, of selectors and of the node itself",
-		[]string{apiMake + LogStream + ".*." + queuePrefix + ">", apiConsumer + LogStream + ".*", apiDrop + LogStream + ".*"}, nil},
+		[]string{wire.APIMake + wire.LogStream + ".*." + wire.QueuePrefix + ">", wire.APIConsumer + wire.LogStream + ".*", wire.APIDrop + wire.LogStream + ".*"}, nil},
 	{workers, "offers, their acknowledgements, and that another server takes over a consumer",
-		[]string{apiNext + LogStream + ".*", "$JS.ACK." + LogStream + ".>", "$JS.ACK.*.*." + LogStream + ".>"}, []string{electedAdvisory + LogStream + ".*"}},
-	{writers, "to read output and records", slices.Concat(reads(OutputStream), reads(DataStream)), nil},
+		[]string{wire.APINext + wire.LogStream + ".*", "$JS.ACK." + wire.LogStream + ".>", "$JS.ACK.*.*." + wire.LogStream + ".>"}, []string{wire.ElectedAdvisory + wire.LogStream + ".*"}},
+	{writers, "to read output and records", slices.Concat(reads(wire.OutputStream), reads(wire.DataStream)), nil},
 	{operators, "to read the log, to make lanes of queues, and to list files and copies of definitions",
-		slices.Concat(reads(LogStream), reads(FilesStream), reads(bucketStream+DefsBucket)), nil},
+		slices.Concat(reads(wire.LogStream), reads(wire.FilesStream), reads(wire.BucketStream+wire.DefsBucket)), nil},
 
 	{Roles(), "answers to its own requests", nil, []string{ownInbox + ".>"}},
 }

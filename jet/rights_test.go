@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -89,7 +91,7 @@ func denied(t *testing.T, subject string, call func(context.Context) error) {
 	defer cancel()
 	start := time.Now()
 	err := call(ctx)
-	var d *Denied
+	var d *link.Denied
 	if !errors.As(err, &d) || d.Subject != subject {
 		t.Errorf("got %v, want that the right to %s is missing", err, subject)
 	} else if !strings.Contains(err.Error(), "permission to publish to "+subject+" is missing") {
@@ -103,18 +105,18 @@ func denied(t *testing.T, subject string, call func(context.Context) error) {
 // Whoever lacks a right is told which, and does not wait for an answer that nobody gives.
 func TestDenied(t *testing.T) {
 	t.Parallel()
-	srv := newStrict(t, chainPrefix+"*", queuePrefix+"*.*.*", apiGet+"*")
+	srv := newStrict(t, wire.ChainPrefix+"*", wire.QueuePrefix+"*.*.*", wire.APIGet+"*")
 	srv.as("s")
 	unawaited := make(chan string, 8)
-	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- deniedBy(err).Subject })), Layout{})
+	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- link.DeniedBy(err).Subject })), Layout{})
 	id := newTask()
 	fact := newFact(id, note("it is refused"))
-	denied(t, chainPrefix+string(id), func(ctx context.Context) error { _, err := c.Append(ctx, fact, 0); return err })
-	denied(t, apiGet+LogStream, func(ctx context.Context) error { _, err := c.Last(ctx); return err })
+	denied(t, wire.ChainPrefix+string(id), func(ctx context.Context) error { _, err := c.Append(ctx, fact, 0); return err })
+	denied(t, wire.APIGet+wire.LogStream, func(ctx context.Context) error { _, err := c.Last(ctx); return err })
 	birth := newFact(id, task.Submitted{Work: testWork("default")})
-	denied(t, queuePrefix+"default.5."+string(id), func(ctx context.Context) error { _, err := c.Place(ctx, birth); return err })
+	denied(t, wire.QueuePrefix+"default.5."+string(id), func(ctx context.Context) error { _, err := c.Place(ctx, birth); return err })
 	var told error
-	denied(t, queuePrefix+"default.5."+string(id), func(ctx context.Context) error {
+	denied(t, wire.QueuePrefix+"default.5."+string(id), func(ctx context.Context) error {
 		c.PlaceAll(ctx, []*events.Fact{birth}, false, func(_ int, _ uint64, err error) { told = err })
 		return told
 	})
@@ -122,15 +124,15 @@ func TestDenied(t *testing.T) {
 	denied(t, "$JS.API.STREAM.CREATE.MINE", func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer c.OnDenied(cancel)()
-		_, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE"})
+		_, err := c.JS.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE"})
 		return errors.Join(err, context.Cause(ctx))
 	})
 	// Words that may be lost are nobody's trouble: only the owner of the connection hears of them.
 	ctx, cancel := context.WithCancelCause(within(t))
 	defer cancel(nil)
 	defer c.OnDenied(cancel)()
-	for _, subject := range []string{hintPrefix + "x.y", lanesPrefix + "x.y"} {
-		_ = c.nc.Publish(subject, nil)
+	for _, subject := range []string{wire.HintPrefix + "x.y", wire.LanesPrefix + "x.y"} {
+		_ = c.NC.Publish(subject, nil)
 		select {
 		case heard := <-unawaited:
 			if heard != subject {
@@ -149,7 +151,7 @@ func TestDeaf(t *testing.T) {
 	srv.as("s")
 	start := time.Now()
 	_, err := Attach(within(t), connect(t, srv.url, nats.UserInfo("c", "c")))
-	var d *Denied
+	var d *link.Denied
 	if !errors.As(err, &d) || !d.Listening || !strings.HasPrefix(d.Subject, "_INBOX.") || time.Since(start) > soon {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
@@ -168,7 +170,7 @@ func TestInboxesAreApart(t *testing.T) {
 		}
 		select {
 		case err := <-refused:
-			if d := deniedBy(err); d == nil || d.Subject != subject {
+			if d := link.DeniedBy(err); d == nil || d.Subject != subject {
 				t.Errorf("%s: %v", subject, err)
 			}
 		case <-within(t).Done():
@@ -244,19 +246,19 @@ func TestWhoMayWrite(t *testing.T) {
 	all := map[string]string{} // who may publish there
 	for who, subjects := range map[string][]string{
 		"s": {
-			admitPrefix + "job.x", tickPrefix + "x", firePrefix + "x", duePrefix + "x", duePrefix + "default.5.x", firedSubject, copiesSubject,
-			apiPurge + LogStream, apiErase + LogStream, "$JS.API.STREAM.DELETE." + LogStream, "$JS.API.STREAM.UPDATE." + LogStream,
-			apiPurge + OutputStream, apiPurge + DataStream, apiPurge + StateStream, apiErase + OutputStream, apiPurge + FilesStream,
-			bucketSubject + DefsBucket + ".job.x",
+			wire.AdmitPrefix + "job.x", wire.TickPrefix + "x", wire.FirePrefix + "x", wire.DuePrefix + "x", wire.DuePrefix + "default.5.x", firedSubject, wire.CopiesSubject,
+			wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.UPDATE." + wire.LogStream,
+			wire.APIPurge + wire.OutputStream, wire.APIPurge + wire.DataStream, wire.APIPurge + wire.StateStream, wire.APIErase + wire.OutputStream, wire.APIPurge + wire.FilesStream,
+			wire.BucketSubject + wire.DefsBucket + ".job.x",
 		},
 		"s c": {
-			defPrefix + "job.x", defPrefix + "schedule.x", cronPrefix + "x", defPrefix + "bundle.x", statePrefix + "x", deadPrefix + "7", sweepSubject, nodePrefix + "other", pingPrefix + "w",
-			bucketSubject + NodesBucket + ".other", apiErase + FilesStream,
+			wire.DefPrefix + "job.x", wire.DefPrefix + "schedule.x", wire.CronPrefix + "x", wire.DefPrefix + "bundle.x", wire.StatePrefix + "x", wire.DeadPrefix + "7", sweepSubject, wire.NodePrefix + "other", wire.PingPrefix + "w",
+			wire.BucketSubject + wire.NodesBucket + ".other", wire.APIErase + wire.FilesStream,
 		},
-		"s w": {outputPrefix + "x", dataPrefix + "x", livePrefix + "x", checkpointPrefix + "x", ranPrefix + "x", leftPrefix + "x.1", logProbe},
+		"s w": {wire.OutputPrefix + "x", wire.DataPrefix + "x", wire.LivePrefix + "x", wire.CheckpointPrefix + "x", wire.RanPrefix + "x", leftPrefix + "x.1", wire.LogProbe},
 		"s c w": {
-			chainPrefix + "x", queuePrefix + "default.5.x", holdPrefix + "x", timerPrefix + "x", keyPrefix + "x", breakPrefix + "x", selectorPrefix + "x", laneWordPrefix + "q.5.1", nodePrefix + "w",
-			chunkPrefix + "x", versionPrefix + "x", hintPrefix + "w",
+			wire.ChainPrefix + "x", wire.QueuePrefix + "default.5.x", wire.HoldPrefix + "x", wire.TimerPrefix + "x", wire.KeyPrefix + "x", wire.BreakPrefix + "x", wire.SelectorPrefix + "x", wire.LaneWordPrefix + "q.5.1", wire.NodePrefix + "w",
+			chunkPrefix + "x", versionPrefix + "x", wire.HintPrefix + "w",
 		},
 		// A server may publish to all of mr.>, and asks for nothing.
 		"s sub":  {TaskSubmit.For("sub"), TaskCopy.For("sub"), TaskGet.For("sub")},
@@ -270,7 +272,7 @@ func TestWhoMayWrite(t *testing.T) {
 	}
 	for _, user := range []string{"s", "c", "w", "sub", "view"} {
 		refused := make(chan string, len(all)+1)
-		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- deniedBy(err).Subject }))
+		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- link.DeniedBy(err).Subject }))
 		for subject := range all {
 			if strings.HasPrefix(subject, "$JS.API.") && slices.Contains(strings.Fields(all[subject]), user) {
 				continue // it would be done

@@ -11,12 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
 // LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": tickPrefix + name})
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
 	return r, err
 }
 
@@ -24,16 +26,16 @@ func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, e
 // replica answers, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
-	err := s.lastOn(ctx, LogStream, tickPrefix, names, func(name string, m *nats.Msg) error {
-		seq, err := sequenceOf(m)
+	err := s.lastOn(ctx, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
+		seq, err := link.SequenceOf(m)
 		if err != nil {
 			return err
 		}
-		stored, err := time.Parse(time.RFC3339Nano, added(m, jetstream.TimeStampHeaer))
+		stored, err := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer))
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
-		last[name] = recordOf(tickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
+		last[name] = recordOf(wire.TickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
 		return nil
 	})
 	if err != nil {
@@ -44,17 +46,17 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 
 // lastOn reads the last message of the subject of each name, those that have none left out.
 func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []string, read func(name string, m *nats.Msg) error) error {
-	for some := range slices.Chunk(names, maxBatch) {
+	for some := range slices.Chunk(names, link.MaxBatch) {
 		subjects := make([]string, len(some))
 		for i, name := range some {
 			subjects[i] = prefix + name
 		}
-		found, err := s.batchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.BatchGet(ctx, stream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return err
 		}
 		for _, m := range found {
-			if err := read(added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
+			if err := read(link.Added(m, jetstream.SubjectHeader)[len(prefix):], m); err != nil {
 				return err
 			}
 		}
@@ -64,18 +66,18 @@ func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []strin
 
 // LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": firePrefix + name})
+	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
 	return r, err
 }
 
 // Decisions returns the decisions on ticks of a schedule that the log took from a time on.
 func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, tickPrefix+name, since)
+	return s.readSince(ctx, wire.TickPrefix+name, since)
 }
 
 // ScheduleFires returns the fires of a schedule that the log took from a time on.
 func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
-	return s.readSince(ctx, firePrefix+name, since)
+	return s.readSince(ctx, wire.FirePrefix+name, since)
 }
 
 // readSince reads the records of a literal subject that the log took from a time on.
@@ -105,8 +107,8 @@ const (
 // is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	_, err := o.serve(ctx, &source{lane: task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}, pace: readerPace}, fireConsumer, s.ensureFires)
-	if err != nil {
+	lane := task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: readerPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}
@@ -115,13 +117,13 @@ func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 
 // ensureFires makes the consumer of fires if there is none, and tells whether it did.
 func (s *Store) ensureFires(ctx context.Context) (made bool, err error) {
-	_, err = s.js.Consumer(ctx, LogStream, fireConsumer)
+	_, err = s.JS.Consumer(ctx, wire.LogStream, fireConsumer)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, err
 	}
 	_, err = s.log.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: fireConsumer, Description: "Millrace: fires of schedules, for the schedulers",
-		FilterSubject: firePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
+		FilterSubject: wire.FirePrefix + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: fireWait,
 		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1024,
 		Metadata: map[string]string{"millrace": "1"},
 	})

@@ -5,12 +5,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
 // Meet calls heard with each word of a scheduler, this process's own included, until leave is called.
 func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err error) {
-	sub, err := s.nc.Subscribe(schedulersWord, func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.SchedulersWord, func(m *nats.Msg) {
 		word := string(m.Data)
 		if len(word) < 2 || word[0] != '+' && word[0] != '-' || task.ValidName("scheduler", word[1:]) != nil {
 			return
@@ -29,5 +30,5 @@ func (s *Store) Say(name string, here bool) error {
 	if here {
 		word = "+"
 	}
-	return s.nc.Publish(schedulersWord, []byte(word+name))
+	return s.NC.Publish(wire.SchedulersWord, []byte(word+name))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 )
 
 // Schedulers on different connections hear each other, and nothing that is no word of theirs.
@@ -20,11 +21,11 @@ func TestSchedulersMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.nc.Flush(); err != nil { // now the server knows of it
+	if err := other.NC.Flush(); err != nil { // now the server knows of it
 		t.Fatal(err)
 	}
 	for _, s := range []string{"", "+", "01JNA000000000000000000001", "+a.b", "+ "} {
-		if err := one.nc.Publish(schedulersWord, []byte(s)); err != nil {
+		if err := one.NC.Publish(wire.SchedulersWord, []byte(s)); err != nil {
 			t.Fatal(err)
 		}
 	}

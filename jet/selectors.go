@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -67,20 +69,20 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 		return err
 	}
 	d.From, d.At = last+1, s.Now().UTC()
-	chain := s.said(StateStream, selectorPrefix+route[1:])
+	chain := s.Said(wire.StateStream, wire.SelectorPrefix+route[1:])
 	read := chain.Read
-	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
 		if there, end, mine, err = read(ctx, wrote); err == nil && there == nil {
 			end, err = s.roomForSelector(ctx)
 		}
 		return there, end, mine, err
 	}
-	_, err = chain.Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
-		m := &nats.Msg{Subject: selectorPrefix + route[1:], Header: nats.Header{}}
+	_, err = chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
+		m := &nats.Msg{Subject: wire.SelectorPrefix + route[1:], Header: nats.Header{}}
 		var is task.Declaration
 		switch {
 		case there == nil:
-			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, selectorPrefix+"*")
+			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.SelectorPrefix+"*")
 		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // somebody else's
 		case s.Now().Sub(is.At) < declareTouch:
 			return nil, false, nil
@@ -100,15 +102,15 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 // roomForSelector lets one more be declared if that is not too many, provided that nobody declares anything meanwhile: all
 // that are declared are one chain for this, of which it returns the end, so any number of writers stay within the bound.
 func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
-	last, _, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": selectorPrefix + "*"})
+	last, _, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + "*"})
 	if err != nil {
 		return 0, err
 	}
-	stream, err := s.js.Stream(ctx, StateStream)
+	stream, err := s.JS.Stream(ctx, wire.StateStream)
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(selectorPrefix+"*"))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(wire.SelectorPrefix+"*"))
 	if err != nil {
 		return 0, err
 	}
@@ -135,8 +137,8 @@ const (
 // BoundSelectors sets how many selectors may be declared at once. Those that are there stay. It waits for a
 // cluster that elects its leaders as opening a store does.
 func (s *Store) BoundSelectors(ctx context.Context, most int) error {
-	err := newFormer(s.nc, s.patience).do(ctx, func(ctx context.Context) error {
-		stream, err := s.js.Stream(ctx, StateStream)
+	err := newFormer(s.NC, s.patience).do(ctx, func(ctx context.Context) error {
+		stream, err := s.JS.Stream(ctx, wire.StateStream)
 		if err != nil {
 			return err
 		}
@@ -149,7 +151,7 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 			cfg.Metadata = map[string]string{}
 		}
 		cfg.Metadata[metaSelectors] = strconv.Itoa(most)
-		_, err = s.js.UpdateStream(ctx, cfg)
+		_, err = s.JS.UpdateStream(ctx, cfg)
 		return err
 	})
 	if err != nil {
@@ -163,7 +165,7 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 	var all []task.Declaration
 	for from := uint64(1); ; {
-		found, err := s.batchGet(ctx, StateStream, maxBatch, map[string]any{"batch": maxBatch, "seq": from, "next_by_subj": selectorPrefix + "*"})
+		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.SelectorPrefix + "*"})
 		if err != nil {
 			if errors.Is(err, events.ErrNoStream) || errors.Is(err, nats.ErrNoResponders) {
 				return nil, nil
@@ -171,14 +173,14 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 			return nil, fmt.Errorf("read the declarations of selectors: %w", err)
 		}
 		for _, m := range found {
-			if d, ok := declaration(added(m, jetstream.SubjectHeader), m); ok {
+			if d, ok := declaration(link.Added(m, jetstream.SubjectHeader), m); ok {
 				all = append(all, d)
 			}
 		}
-		if len(found) < maxBatch {
+		if len(found) < link.MaxBatch {
 			return all, nil
 		}
-		last, err := strconv.ParseUint(added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
+		last, err := strconv.ParseUint(link.Added(found[len(found)-1], jetstream.SequenceHeader), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("read the declarations of selectors: a message without a sequence: %w", err)
 		}
@@ -189,7 +191,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 // OnDeclared calls heard with what is declared, until stop is called. That may be before a
 // reader finds it. Words can be lost; look at all of them now and then as well.
 func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(selectorPrefix+"*", func(m *nats.Msg) {
+	sub, err := s.NC.Subscribe(wire.SelectorPrefix+"*", func(m *nats.Msg) {
 		if d, ok := declaration(m.Subject, m); ok {
 			heard(d)
 		}
@@ -203,15 +205,15 @@ func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error
 // declaration reads a declaration; false if it is none of ours.
 func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
 	ok = json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
-	return d, ok && selectorPrefix+d.Route()[1:] == subject
+	return d, ok && wire.SelectorPrefix+d.Route()[1:] == subject
 }
 
 // Retract removes a declaration as it was seen, and the consumer of its route. If
 // somebody has declared it anew since, it stays.
 func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 	route := d.Route()
-	subject := selectorPrefix + route[1:]
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": subject})
+	subject := wire.SelectorPrefix + route[1:]
+	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": subject})
 	if err == nil && !found {
 		return nil
 	}
@@ -220,7 +222,7 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 		return nil
 	}
 	if err == nil {
-		err = s.dropUpTo(ctx, StateStream, subject, m.Seq)
+		err = s.dropUpTo(ctx, wire.StateStream, subject, m.Seq)
 	}
 	if err == nil {
 		err = s.deleteLanes(ctx, route)
@@ -234,12 +236,12 @@ func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
 func (s *Store) deleteLanes(ctx context.Context, route string) error {
 	lanes, err := s.lanesOf(ctx, route)
 	for _, l := range lanes {
-		if e := s.log.DeleteConsumer(ctx, laneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
+		if e := s.log.DeleteConsumer(ctx, wire.LaneConsumer(l)); !errors.Is(e, jetstream.ErrConsumerNotFound) {
 			err = errors.Join(err, e)
 		}
 		s.lanes.Delete(l)
-		if special(l) {
-			err = errors.Join(err, s.dropUpTo(ctx, StateStream, laneSubject(l), math.MaxInt64))
+		if wire.Special(l) {
+			err = errors.Join(err, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), math.MaxInt64))
 		}
 	}
 	return err
@@ -247,7 +249,7 @@ func (s *Store) deleteLanes(ctx context.Context, route string) error {
 
 // selectorOf is what a selector's route stands for. False means that nobody has declared it.
 func (s *Store) selectorOf(ctx context.Context, route string) (d task.Declaration, known bool, err error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": selectorPrefix + strings.TrimPrefix(route, "~")})
+	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + strings.TrimPrefix(route, "~")})
 	if err != nil || !found || json.Unmarshal(m.Data, &d) != nil || d.Route() != route {
 		return task.Declaration{}, false, err
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -54,10 +57,10 @@ type sized struct {
 
 func (s Sizes) streams() []sized {
 	return []sized{
-		{OutputStream, s.Output, jetstream.DiscardOld},
-		{DataStream, s.Records, jetstream.DiscardNew},
-		{FilesStream, s.Files, jetstream.DiscardNew},
-		{StateStream, s.State, jetstream.DiscardNew},
+		{wire.OutputStream, s.Output, jetstream.DiscardOld},
+		{wire.DataStream, s.Records, jetstream.DiscardNew},
+		{wire.FilesStream, s.Files, jetstream.DiscardNew},
+		{wire.StateStream, s.State, jetstream.DiscardNew},
 	}
 }
 
@@ -92,7 +95,7 @@ func (s *Store) Size(ctx context.Context, want Sizes, store int64) error {
 
 // resize gives a stream its size, if it has another one. One that is not ours stays as it is.
 func (s *Store) resize(ctx context.Context, want sized) error {
-	stream, err := s.js.Stream(ctx, want.stream)
+	stream, err := s.JS.Stream(ctx, want.stream)
 	if err != nil {
 		return err
 	}
@@ -105,20 +108,20 @@ func (s *Store) resize(ctx context.Context, want sized) error {
 		return nil
 	}
 	cfg.MaxBytes, cfg.Discard = want.bytes, want.full
-	_, err = s.js.UpdateStream(ctx, cfg)
+	_, err = s.JS.UpdateStream(ctx, cfg)
 	return err
 }
 
 // estimate finds out how many bytes all streams may hold together.
 func (s *Store) estimate(ctx context.Context) (int64, error) {
-	account, err := s.js.AccountInfo(ctx)
+	account, err := s.JS.AccountInfo(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("how much the account may hold: %w", err)
 	}
 	if most := account.Limits.MaxStore; most > 0 {
 		return most, nil
 	}
-	stream, err := s.js.Stream(ctx, OutputStream)
+	stream, err := s.JS.Stream(ctx, wire.OutputStream)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +132,7 @@ func (s *Store) estimate(ctx context.Context) (int64, error) {
 	for store := int64(mostStore); store >= leastStore; store /= 2 {
 		try := now
 		try.MaxBytes = store
-		_, err := s.js.UpdateStream(ctx, try)
+		_, err := s.JS.UpdateStream(ctx, try)
 		switch {
 		case err == nil: // it is given back by the size that follows
 			return store, nil
@@ -142,7 +145,7 @@ func (s *Store) estimate(ctx context.Context) (int64, error) {
 
 // refusesSize tells whether the server has not as much room as a stream asks for.
 func refusesSize(err error) bool {
-	return answers(err, codeStorageLimit, codeResources, codeAccountLimit, codeNoPeers)
+	return link.Answers(err, link.CodeStorageLimit, link.CodeResources, link.CodeAccountLimit, link.CodeNoPeers)
 }
 
 // Usage is how much a stream holds, and may hold.
@@ -157,7 +160,7 @@ type Usage struct {
 // Usages lists how much the streams hold. Store is how many bytes they may hold together; 0 if
 // nobody knows more than the account says.
 func (s *Store) Usages(ctx context.Context, store int64) ([]Usage, error) {
-	account, err := s.js.AccountInfo(ctx)
+	account, err := s.JS.AccountInfo(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("how much the account holds: %w", err)
 	}
@@ -166,9 +169,9 @@ func (s *Store) Usages(ctx context.Context, store int64) ([]Usage, error) {
 	}
 	all := []Usage{{Stream: "all", Bytes: int64(account.Store), Limit: store}} // #nosec G115 -- no disk has as many
 	for _, one := range []struct{ stream, name string }{
-		{LogStream, "log"}, {OutputStream, "output"}, {DataStream, "records"}, {FilesStream, "files"}, {StateStream, "state"},
+		{wire.LogStream, "log"}, {wire.OutputStream, "output"}, {wire.DataStream, "records"}, {wire.FilesStream, "files"}, {wire.StateStream, "state"},
 	} {
-		stream, err := s.js.Stream(ctx, one.stream)
+		stream, err := s.JS.Stream(ctx, one.stream)
 		if err != nil {
 			return nil, fmt.Errorf("how much %s holds: %w", one.stream, err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
@@ -155,7 +157,7 @@ func TestTakes(t *testing.T) {
 			t.Errorf("tidied up, the log has %d messages, want %d: one probe of each kind", info.State.Msgs, before+2)
 		}
 	}
-	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": logProbe})
+	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": wire.LogProbe})
 	if err != nil || !found || r.Kind != events.KindProbe || r.IsFact() || r.Err != nil || r.Unreadable() != "" {
 		t.Errorf("a reader takes a probe for %+v (%v)", r, err)
 	}
@@ -167,7 +169,7 @@ func TestMuteReason(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&serverError{ErrCode: codeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
+		{&link.ServerError{ErrCode: link.CodeResources, Description: "insufficient resources"}, `the log takes no messages: its storage limit is reached (the NATS server says "insufficient resources"): raise the limit, or remove something`},
 		{errors.Join(events.ErrUnknown, errors.New("waited for 8s")), "the log takes no messages: the NATS server does not answer to a write, as if its disk had been full: " +
 			"make room there; `millrace server` and `dev` then start their own server again, any other nats-server has to be restarted"},
 		{events.ErrNoStream, "the log takes no messages: no stream answers: it does not exist, or its leader is changing"},

@@ -10,28 +10,82 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
-// source is a consumer from which offers come.
+// source is a consumer from which offers come. The routes of queues, selectors and nodes are of one kind. They differ in
+// who makes the consumer and how it is reborn, which the maker knows, in whose valves hold for it, and in
+// how far it is read ahead.
 type source struct {
-	lane task.Lane
-	home string    // the queue whose limit holds for it: its own, or that of its selector; "" for a node's own route
-	own  *ownRoute // nil for lanes that others serve, too
-	pace pace      // of requests there
-	pull *puller   // waits there
-	ask  *asker    // asks for what is there; nil for a node's own route
+	maker
+	lane     task.Lane
+	consumer string // its name
+	pace     pace   // of requests there
+	home     string // the queue whose limit, rate and window hold for it: its own, or that of its selector; "" for none
+	// ahead is how many offers are read ahead where nobody else reads; 0 where others do, which
+	// are asked only for what somebody waits for.
+	ahead int
+	pull  *puller // waits there
+	ask   *asker  // asks for what is there
+
+	// All that follows is guarded by offers.mu.
+
+	stock
+	pulled   int // how many offers the puller was asked for, and has not brought
+	asked    int // how many the asker was asked for likewise
+	here     int // how many wait for what is asked here alone
+	checking int // of those, the ones not asked for until it is known whether the queue is full
 	// empty is whether it had nothing when that was last known, until again, when it is to be asked
-	// all the same. Guarded by offers.mu.
-	empty bool
-	again time.Time
-	// metered is whether its queue has a limit and several lanes. Guarded by offers.mu.
-	metered bool
-	rate    task.QueueRate // of its queue. Guarded by offers.mu.
-	// window is that of its queue, "" for none, and shut is whether that is closed. Guarded by offers.mu.
-	window  string
-	shut    bool
-	removed bool // its consumer was, for nobody uses the lane. Guarded by offers.mu.
+	// all the same.
+	empty   bool
+	again   time.Time
+	metered bool           // whether its queue has a limit and several lanes
+	rate    task.QueueRate // of its queue
+	window  string         // that of its queue, "" for none
+	shut    bool           // whether that is closed
+	removed bool           // its consumer was, for nobody uses the lane
+}
+
+// maker makes the consumer of a source, and knows what comes from it again.
+type maker interface {
+	// ensure makes the consumer if there is none, and tells whether it did. If it was removed on purpose the error wraps errRemoved.
+	ensure(ctx context.Context) (made bool, err error)
+	// track says what to do with an offer that has come.
+	track(o *events.Offer) arrival
+}
+
+// arrival is what to do with an offer that has come.
+type arrival int
+
+const (
+	fresh     arrival = iota // hand it out
+	reclaimed                // the node has it, and has the lease back that it asked for
+	renewed                  // the node has it still to hand out, and its lease had run out
+	stale                    // the node is done with it
+)
+
+// shared makes a consumer from which many read. It is durable, so all that it brings is handed out.
+type shared func(context.Context) (made bool, err error)
+
+func (ensure shared) ensure(ctx context.Context) (bool, error) { return ensure(ctx) }
+
+func (shared) track(*events.Offer) arrival { return fresh }
+
+// brought notes that the puller has brought an offer, or the asker if it was asked, and tells whether it was told that one is
+// wanted.
+func (s *source) brought(asked bool) bool {
+	told := &s.pulled
+	if asked {
+		told = &s.asked
+	}
+	if *told == 0 {
+		return false
+	}
+	*told--
+	return true
 }
 
 // pullAtOnce is how many offers are worth a request while others are on their
@@ -39,37 +93,37 @@ type source struct {
 // pipeline runs dry.
 const pullAtOnce = 32
 
-func (o *offers) serveLane(ctx context.Context, l task.Lane) (*source, error) {
+// serve begins to pull from a lane.
+func (o *offers) serve(ctx context.Context, l task.Lane) error {
+	if o.own != nil && l == o.own.lane {
+		return o.begin(ctx, o.own.source())
+	}
 	home := l.Queue
 	if task.IsSelectorQueue(home) {
 		d, known, err := o.store.selectorOf(ctx, home)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("serve %s: %w", l.Queue, err)
+			return fmt.Errorf("serve %s: %w", l.Queue, err)
 		case !known:
-			return nil, fmt.Errorf("serve %s: nobody has declared it yet", l.Queue)
+			return fmt.Errorf("serve %s: nobody has declared it yet", l.Queue)
 		}
 		home = d.Queue
 	}
-	return o.serve(ctx, &source{lane: l, home: home, pace: workerPace}, laneConsumer(l), func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) })
+	ensure := func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) }
+	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: wire.LaneConsumer(l), pace: workerPace, home: home})
 }
 
-// serveOwn serves the node's own route.
-func (o *offers) serveOwn(ctx context.Context) (*source, error) {
-	return o.serve(ctx, &source{lane: o.own.lane, own: o.own, pace: workerPace}, nodeConsumer(o.own.node), o.own.ensure)
-}
-
-// serve begins to pull from the consumer of a source, which ensure makes.
-func (o *offers) serve(ctx context.Context, src *source, name string, ensure func(context.Context) (bool, error)) (*source, error) {
-	if _, err := ensure(ctx); err != nil {
-		return nil, err
+// begin begins to pull from a source.
+func (o *offers) begin(ctx context.Context, src *source) error {
+	if _, err := src.ensure(ctx); err != nil {
+		return err
 	}
 	revive := func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 		defer cancel()
-		switch made, err := ensure(ctx); { // if it fails, the puller comes again
+		switch made, err := src.ensure(ctx); { // if it fails, the puller comes again
 		case made && err == nil:
-			o.interrupted("the consumer " + name + " was lost and has been made again")
+			o.interrupted("the consumer " + src.consumer + " was lost and has been made again")
 		case errors.Is(err, errRemoved):
 			o.mu.Lock()
 			src.removed = true
@@ -80,29 +134,24 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 	// Before anything can come: what comes first may be here before newPuller has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	if src.own != nil {
-		take = func(m *nats.Msg) bool { <-pulled; return o.takeOwn(m) }
-	}
-	p, err := newPuller(o.store.nc, LogStream, name, src.pace, pullAtOnce, take, revive)
+	p, err := newPuller(o.store.NC, wire.LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	src.pull = p
-	if src.own != nil {
-		src.own.pull = p
-	} else {
-		src.ask = &asker{nc: o.store.nc, subject: p.subject,
-			take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) }, gone: p.gone}
+	src.ask = &asker{
+		nc: o.store.NC, subject: p.subject, gone: p.gone,
+		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) },
 	}
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	v := o.flows[src.home]
 	src.rate, src.window, src.shut = o.rates[src.home], v.window, v.shut
-	o.sources, o.pullers = append(slices.Clip(o.sources), src), append(slices.Clip(o.pullers), p)
-	do := o.remeter()
+	o.sources = append(slices.Clip(o.sources), src)
+	changes := o.remeter()
 	o.mu.Unlock()
 	close(pulled)
-	do()
+	apply(changes)
 	if first { // all of them share the connection
 		p.mu.Lock()
 		p.returned = func() {
@@ -112,7 +161,7 @@ func (o *offers) serve(ctx context.Context, src *source, name string, ensure fun
 		}
 		p.mu.Unlock()
 	}
-	return src, nil
+	return nil
 }
 
 // Also implements [events.Offers].
@@ -125,8 +174,8 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		heard := o.more[queue]
 		if heard == nil {
 			var err error
-			if heard, err = o.store.nc.Subscribe(lanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
-				_, err = o.serveLane(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+			if heard, err = o.store.NC.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
+				err = o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
 			}
 			if err != nil {
 				errs = append(errs, err)
@@ -155,10 +204,7 @@ func unheard(sub *nats.Subscription) {
 
 // dropQueue pulls no more from any lane of a queue.
 func (o *offers) dropQueue(queue string) {
-	o.mu.Lock()
-	sources := o.sources
-	o.mu.Unlock()
-	for _, src := range sources {
+	for _, src := range o.all() {
 		if src.lane.Queue == queue {
 			o.drop(src)
 		}
@@ -169,10 +215,10 @@ func (o *offers) dropQueue(queue string) {
 func (o *offers) drop(src *source) {
 	o.mu.Lock()
 	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
-	o.pullers = slices.DeleteFunc(slices.Clone(o.pullers), func(p *puller) bool { return p == src.pull })
-	do := o.remeter()
+	changes := append(o.remeter(), change{src, -src.pulled, -src.asked})
+	src.pulled, src.asked = 0, 0
 	o.mu.Unlock()
-	do()
+	apply(changes)
 	o.bare(src, false) // whoever asks there asks elsewhere
 	src.ask.close()
 	src.pull.drain()
@@ -195,7 +241,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 	}
 	var subs []*nats.Subscription
 	for _, q := range o.queues {
-		sub, err := o.store.nc.Subscribe(lanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
+		sub, err := o.store.NC.Subscribe(wire.LanesPrefix+q, func(*nats.Msg) { o.lookAgain() })
 		if err != nil {
 			return fmt.Errorf("watch the lanes of queue %s: %w", q, err)
 		}
@@ -228,7 +274,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 				o.nudge()
 				continue
 			case <-o.turn:
-				ctx, cancel := context.WithTimeout(looking, readTimeout)
+				ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
 				if _, err := o.hear(ctx); err != nil {
 					time.AfterFunc(lookAfter, func() { signal(o.turn) })
 				}
@@ -237,7 +283,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			case <-o.look:
 			case <-tick.C:
 			}
-			ctx, cancel := context.WithTimeout(looking, readTimeout)
+			ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
 			if o.findLanes(ctx) != nil {
 				time.AfterFunc(lookAfter, o.lookAgain) // what was said may not come again for a minute
 			}
@@ -292,7 +338,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 		if known {
 			continue
 		}
-		if _, err := o.serveLane(ctx, l); err != nil && !errors.Is(err, errRemoved) {
+		if err := o.serve(ctx, l); err != nil && !errors.Is(err, errRemoved) {
 			return err
 		}
 	}
@@ -302,11 +348,8 @@ func (o *offers) findLanes(ctx context.Context) error {
 // tellLanes says anew of the lanes that are served here that they are used, if that is lost: then they are not among those that
 // are said to be. A removed one is not either, and of that there is a word.
 func (o *offers) tellLanes(ctx context.Context, said []task.Lane) error {
-	o.mu.Lock()
-	sources := o.sources
-	o.mu.Unlock()
-	for _, src := range sources {
-		if !special(src.lane) || slices.Contains(said, src.lane) {
+	for _, src := range o.all() {
+		if !wire.Special(src.lane) || slices.Contains(said, src.lane) {
 			continue
 		}
 		if err := o.store.tellLane(ctx, src.lane); err != nil {

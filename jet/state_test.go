@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -39,7 +40,7 @@ func TestStanding(t *testing.T) {
 	if all, err := s.LiveAll(within(t), []task.ID{newTask(), id}); err != nil || len(all) != 1 || all[id].Message != "page 2" {
 		t.Errorf("of two tasks %+v, %v", all, err)
 	}
-	info, err := s.js.Stream(within(t), StateStream)
+	info, err := s.JS.Stream(within(t), wire.StateStream)
 	if err != nil || info.CachedInfo().State.Msgs != 1 {
 		t.Errorf("%d messages are kept, %v", info.CachedInfo().State.Msgs, err)
 	}
@@ -73,7 +74,7 @@ func TestCheckpoints(t *testing.T) {
 		t.Errorf("the same attempt again: %v", err)
 	}
 	// Rubbish that somebody has put there is replaced.
-	raw(t, s, checkpointPrefix+string(id), nil, []byte("{"))
+	raw(t, s, wire.CheckpointPrefix+string(id), nil, []byte("{"))
 	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 1, Value: json.RawMessage(`1`)}); err != nil {
 		t.Errorf("over rubbish: %v", err)
 	}

@@ -11,26 +11,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/outputs"
+	"millrace/jet/wire"
 	"millrace/logclock"
 )
 
 // Store is Millrace's state on a JetStream server or cluster. It is safe for
 // concurrent use.
 type Store struct {
-	nc      *nats.Conn
+	*link.Link
+	*outputs.Outputs
 	caller  string // under which name it asks the service
-	js      jetstream.JetStream
 	log     jetstream.Stream
 	timers  jetstream.Stream
-	pub     *publisher
-	group   *group // nil unless writers share flushes
-	denials *denials
+	pub     *publisher // also that of the link
+	group   *group     // nil unless writers share flushes
 	ackWait time.Duration
 	nodes   jetstream.KeyValue
 	lanes   sync.Map // of [task.Lane] to opened; what this process knows of special ones
 	beats   sync.Map // of [node.ID]; the sequence of the heartbeat that this store stored last, if it is known
-	clock   *logclock.Clock
-	askTime func() (time.Time, error) // what [Store.Now] has the clock do when its answer is old
 
 	patience Patience // of opening
 
@@ -46,17 +46,17 @@ type Option func(*Store)
 func WithClock(c *logclock.Clock) Option {
 	return func(s *Store) {
 		if c != nil {
-			s.clock = c
+			s.Clock = c
 		}
 	}
 }
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
-	s := &Store{nc: nc, caller: callerOn(nc), js: js, clock: logclock.New(nil)}
+	l := link.New(nc, js)
+	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, caller: callerOn(nc)}
 	for _, set := range options {
 		set(s)
 	}
-	s.askTime = s.timeSoon
 	return s
 }
 
@@ -86,13 +86,14 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	s := storeOn(nc, js, options)
-	s.denials = watchDenials(nc)
+	s.Denials = link.WatchDenials(nc)
 	if s.pub, err = newPublisher(nc, publishTimeout); err != nil {
-		s.denials.close()
+		s.Denials.Close()
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	s.denials.of(s.pub)
-	guarded, done := s.denials.guard(ctx, "") // all of it is needed
+	s.Link.Pub = s.pub
+	s.Denials.Of(s.pub)
+	guarded, done := s.Denials.Guard(ctx, "") // all of it is needed
 	f := newFormer(nc, s.patience)
 	if err = prepare(guarded, f, js); err == nil {
 		err = s.open(guarded, f)
@@ -131,24 +132,24 @@ func Open(ctx context.Context, nc *nats.Conn, layout Layout, options ...Option) 
 func (s *Store) open(ctx context.Context, f *former) (err error) {
 	err = f.do(ctx, func(ctx context.Context) (err error) {
 		asked := time.Now()
-		if s.log, err = s.js.Stream(ctx, LogStream); err != nil {
+		if s.log, err = s.JS.Stream(ctx, wire.LogStream); err != nil {
 			return err
 		}
 		info := s.log.CachedInfo()
-		s.clock.Hear(info.TimeStamp, asked, time.Now())
+		s.Clock.Hear(info.TimeStamp, asked, time.Now())
 		if err := current(info.Config); err != nil {
 			return err
 		}
 		return majority(info.Cluster)
 	})
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", LogStream, err)
+		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.js.Stream(ctx, TimerStream); return err }); err != nil {
-		return fmt.Errorf("stream %s: %w", TimerStream, err)
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
+		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.js.KeyValue(ctx, NodesBucket); return err }); err != nil {
-		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
 	meta := s.log.CachedInfo().Config.Metadata
 	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {
@@ -164,7 +165,7 @@ func (s *Store) open(ctx context.Context, f *former) (err error) {
 func (s *Store) AckWait() time.Duration { return s.ackWait }
 
 // Connected tells whether the connection is up at the moment.
-func (s *Store) Connected() bool { return s.nc.IsConnected() }
+func (s *Store) Connected() bool { return s.NC.IsConnected() }
 
 // Close ends what Open started. The connection stays open.
 func (s *Store) Close() {
@@ -172,5 +173,5 @@ func (s *Store) Close() {
 		s.group.close()
 	}
 	s.pub.close()
-	s.denials.close()
+	s.Denials.Close()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -61,10 +62,10 @@ const maxConsumers = 100_000
 
 func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{l.timerStream(), {
-		Name:        LogStream,
+		Name:        wire.LogStream,
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects: []string{queuePrefix + ">", holdPrefix + ">", chainPrefix + ">", nodePrefix + ">", defPrefix + ">", breakPrefix + ">",
-			statePrefix + "*", firePrefix + ">", tickPrefix + ">", keyPrefix + "*", admitPrefix + ">", copiesSubject, deadPrefix + ">", logProbe},
+		Subjects: []string{wire.QueuePrefix + ">", wire.HoldPrefix + ">", wire.ChainPrefix + ">", wire.NodePrefix + ">", wire.DefPrefix + ">", wire.BreakPrefix + ">",
+			wire.StatePrefix + "*", wire.FirePrefix + ">", wire.TickPrefix + ">", wire.KeyPrefix + "*", wire.AdmitPrefix + ">", wire.CopiesSubject, wire.DeadPrefix + ">", wire.LogProbe},
 		// No rollup, no TTL and no schedules: with any of them one message can remove others, or itself.
 		AllowAtomicPublish: true, AllowDirect: true,
 		Sources:      []*jetstream.StreamSource{timerSource()},
@@ -75,18 +76,18 @@ func (l Layout) streams() []jetstream.StreamConfig {
 		MaxMsgSize: 1 << 20,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
 	}, {
-		Name:        OutputStream,
+		Name:        wire.OutputStream,
 		Description: "Millrace: lines that tasks print, in batches",
-		Subjects:    []string{outputPrefix + "*"},
+		Subjects:    []string{wire.OutputPrefix + "*"},
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxAge: 30 * 24 * time.Hour, MaxMsgSize: 1 << 20, Compression: jetstream.S2Compression,
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
 	}, {
-		Name:        DataStream,
+		Name:        wire.DataStream,
 		Description: "Millrace: records that tasks produce, in acknowledged batches",
-		Subjects:    []string{dataPrefix + "*"},
+		Subjects:    []string{wire.DataPrefix + "*"},
 		AllowDirect: true,
 		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
@@ -119,38 +120,38 @@ func (s *Store) Seal(ctx context.Context) error {
 	}
 	cfg := info.Config
 	cfg.Sources = nil
-	if _, err = s.js.UpdateStream(ctx, cfg); err != nil {
+	if _, err = s.JS.UpdateStream(ctx, cfg); err != nil {
 		return err
 	}
 	cfg.Sealed = true
-	_, err = s.js.UpdateStream(ctx, cfg)
+	_, err = s.JS.UpdateStream(ctx, cfg)
 	return err
 }
 
 // SubjectOf is where the log keeps a record: where it says so itself, or, if it comes from a log of another kind, where a fact of its kind lies.
 func SubjectOf(r *events.Record) string {
-	if kind, _ := place(r.Place); kind != events.KindOther {
+	if kind, _ := wire.Place(r.Place); kind != events.KindOther {
 		return r.Place
 	}
 	f := &r.Fact
 	switch r.Kind {
 	case events.KindOther, events.KindProbe:
-		return logProbe
+		return wire.LogProbe
 	case events.KindHold:
-		return holdPrefix + string(f.Task)
+		return wire.HoldPrefix + string(f.Task)
 	case events.KindFire:
-		return firePrefix + f.Schedule
+		return wire.FirePrefix + f.Schedule
 	case events.KindOffer:
 		switch e := f.Event.(type) {
 		case task.Submitted:
-			return offerSubject(&e.Work, f.Task)
+			return wire.OfferSubject(&e.Work, f.Task)
 		case task.Queued:
-			return offerSubject(&e.Work, f.Task)
+			return wire.OfferSubject(&e.Work, f.Task)
 		case task.Due:
-			return queuePrefix + string(e.Route) + "." + firedToken + "." + string(f.Task)
+			return wire.QueuePrefix + string(e.Route) + "." + wire.FiredToken + "." + string(f.Task)
 		}
 	}
-	return chainSubject(f)
+	return wire.ChainSubject(f)
 }
 
 // HeaderOf is the header of the message in the log that was read as a record.
@@ -167,11 +168,11 @@ func HeaderOf(r *events.Record) nats.Header {
 
 func (l Layout) buckets() []jetstream.KeyValueConfig {
 	return []jetstream.KeyValueConfig{{
-		Bucket: DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
+		Bucket: wire.DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
 		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}, {
 		// No bucket TTL: it would remove the markers that tell of an expiry.
-		Bucket: NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
+		Bucket: wire.NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
 		LimitMarkerTTL: markerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}}
@@ -185,7 +186,7 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		return err
 	}
 	now := s.CachedInfo().Config
-	if cfg.Name == LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 { // a server died while it had the log source them again
+	if cfg.Name == wire.LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 { // a server died while it had the log source them again
 		now.Sources = cfg.Sources
 		if _, err = js.UpdateStream(ctx, now); err != nil {
 			return err
@@ -226,14 +227,14 @@ func current(log jetstream.StreamConfig) error {
 // ensure makes the streams and buckets that do not exist.
 func ensure(ctx context.Context, f *former, js jetstream.JetStream, l Layout) error {
 	err := f.do(ctx, func(ctx context.Context) error {
-		s, err := js.Stream(ctx, LogStream)
+		s, err := js.Stream(ctx, wire.LogStream)
 		if err != nil {
 			return err
 		}
 		return current(s.CachedInfo().Config)
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("stream %s: %w", LogStream, err)
+		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
 	for _, cfg := range l.streams() {
 		if err := f.do(ctx, func(ctx context.Context) error { return ensureStream(ctx, js, cfg) }); err != nil {
@@ -256,7 +257,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 			_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
 		}
 	}
-	if err == nil && cfg.Name == TimerStream { // before the log asks for it
+	if err == nil && cfg.Name == wire.TimerStream { // before the log asks for it
 		_, err = ensureFired(ctx, js)
 	}
 	if err != nil {
@@ -274,4 +275,18 @@ func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.Key
 		}
 	}
 	return err
+}
+
+// stateStream holds the latest word of tasks: one message for each subject.
+func (l Layout) stateStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        wire.StateStream,
+		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
+		Subjects:    []string{wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.SelectorPrefix + "*"},
+		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
+		Duplicates: 100 * time.Millisecond,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -28,7 +31,7 @@ func (s *Store) KeepStreams(ctx context.Context, layout Layout, every time.Durat
 		case <-tidy.C:
 			look = func() error { return s.TidyProbes(ctx) }
 		}
-		if err := look(); err != nil && ctx.Err() == nil && s.nc.IsConnected() {
+		if err := look(); err != nil && ctx.Err() == nil && s.NC.IsConnected() {
 			failed(err)
 		}
 	}
@@ -54,11 +57,11 @@ func (k *keeper) look(ctx context.Context, l Layout) error {
 			if last := k.last[cfg.Name]; last > 0 {
 				cfg.FirstSeq = last + sequenceGap
 			}
-			return ensureStream(ctx, k.s.js, cfg)
+			return ensureStream(ctx, k.s.JS, cfg)
 		}))
 	}
 	for _, cfg := range l.buckets() {
-		errs = append(errs, k.keep(ctx, "KV_"+cfg.Bucket, func(ctx context.Context) error { return ensureBucket(ctx, k.s.js, cfg) }))
+		errs = append(errs, k.keep(ctx, "KV_"+cfg.Bucket, func(ctx context.Context) error { return ensureBucket(ctx, k.s.JS, cfg) }))
 	}
 	return errors.Join(errs...)
 }
@@ -66,28 +69,28 @@ func (k *keeper) look(ctx context.Context, l Layout) error {
 // keep makes a stream if it is missing. While a leader is elected none is made: only a leader can say
 // that a stream does not exist.
 func (k *keeper) keep(ctx context.Context, name string, make func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	defer cancel()
-	stream, err := k.s.js.Stream(ctx, name)
+	stream, err := k.s.JS.Stream(ctx, name)
 	switch {
 	case err == nil:
 		k.last[name] = stream.CachedInfo().State.LastSeq
-		if name != TimerStream {
+		if name != wire.TimerStream {
 			return nil
 		}
-		made, err := ensureFired(ctx, k.s.js)
+		made, err := ensureFired(ctx, k.s.JS)
 		if made {
 			k.made(name + " " + firedConsumer)
-			err = sourceAgain(ctx, k.s.js)
+			err = sourceAgain(ctx, k.s.JS)
 		}
-		if err != nil && !passes(err) {
+		if err != nil && !link.Passes(err) {
 			return fmt.Errorf("make the consumer of %s again: %w", name, err)
 		}
 		return nil
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil // nobody can say
 	}
-	if name == LogStream { // what the timers refer to is lost with it
+	if name == wire.LogStream { // what the timers refer to is lost with it
 		err = k.s.timers.Purge(ctx)
 	} else {
 		err = nil
@@ -95,8 +98,8 @@ func (k *keeper) keep(ctx context.Context, name string, make func(context.Contex
 	if err == nil {
 		err = make(ctx)
 	}
-	if err == nil && name == TimerStream {
-		err = sourceAgain(ctx, k.s.js)
+	if err == nil && name == wire.TimerStream {
+		err = sourceAgain(ctx, k.s.JS)
 	}
 	if err != nil {
 		return fmt.Errorf("make stream %s again: %w", name, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/jet/embed"
+	"millrace/jet/link"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -16,7 +17,7 @@ import (
 // Servers of a cluster that elect a leader, or start together, are waited for; what will not pass is told at once.
 func TestForming(t *testing.T) {
 	t.Parallel()
-	alone, refused := &jetstream.APIError{ErrorCode: codeNoPeers}, &jetstream.APIError{ErrorCode: codeStorageLimit}
+	alone, refused := &jetstream.APIError{ErrorCode: link.CodeNoPeers}, &jetstream.APIError{ErrorCode: link.CodeStorageLimit}
 	silence := context.DeadlineExceeded // no answer within formTry
 	for _, c := range []struct {
 		name    string
@@ -27,7 +28,7 @@ func TestForming(t *testing.T) {
 		away    bool // the connection is
 	}{
 		{"it is there", []error{nil}, 1, nil, 0, false},
-		{"servers are missing at first", []error{alone, &jetstream.APIError{ErrorCode: codeNoLeader}, alone, nil}, 4, nil, 1, false},
+		{"servers are missing at first", []error{alone, &jetstream.APIError{ErrorCode: link.CodeNoLeader}, alone, nil}, 4, nil, 1, false},
 		{"there is no room", []error{alone, refused}, 2, refused, 1, false},
 		{"they stay away", []error{alone}, int(25 * time.Second / formLook), ErrElecting, 3, false},
 		{"nobody answers at first", []error{silence, silence, nil}, 3, nil, 1, false},

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -71,8 +72,8 @@ func TestTimerStreamIsMadeAgain(t *testing.T) {
 	look()
 	lost := newTask()
 	for name, remove := range map[string]func() error{
-		TimerStream:                       func() error { return s.js.DeleteStream(within(t), TimerStream) },
-		TimerStream + " " + firedConsumer: func() error { return s.timers.DeleteConsumer(within(t), firedConsumer) },
+		wire.TimerStream:                       func() error { return s.JS.DeleteStream(within(t), wire.TimerStream) },
+		wire.TimerStream + " " + firedConsumer: func() error { return s.timers.DeleteConsumer(within(t), firedConsumer) },
 	} {
 		made = nil
 		arm(t, s, lost, 1, time.Now().Add(time.Hour))
@@ -88,7 +89,7 @@ func TestTimerStreamIsMadeAgain(t *testing.T) {
 		firedAll(t, o, 1)
 		t.Logf("%s: after it was made again a timer took %v", name, time.Since(began).Round(time.Millisecond))
 		armed := must(s.Armed(within(t), []task.ID{lost}))(t)
-		if _, is := armed[lost]; is == (name == TimerStream) {
+		if _, is := armed[lost]; is == (name == wire.TimerStream) {
 			t.Errorf("%s: the timer of before is there: %t", name, is)
 		}
 		if err := s.Disarm(within(t), lost, 1<<40); err != nil {
@@ -104,7 +105,7 @@ func TestOldLog(t *testing.T) {
 	nc := connect(t, startServer(t, embed.Config{}).URL())
 	js := must(jetstream.New(nc))(t)
 	if _, err := js.CreateStream(within(t), jetstream.StreamConfig{
-		Name: LogStream, Subjects: []string{chainPrefix + ">", "mr.timer.>"}, AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true, Metadata: map[string]string{"millrace": "1"},
+		Name: wire.LogStream, Subjects: []string{wire.ChainPrefix + ">", "mr.timer.>"}, AllowRollup: true, AllowMsgTTL: true, AllowMsgSchedules: true, Metadata: map[string]string{"millrace": "1"},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -54,9 +56,9 @@ const maxTimer = 8 << 10
 // timerStream is the stream of timers.
 func (l Layout) timerStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        TimerStream,
+		Name:        wire.TimerStream,
 		Description: "Millrace: timers of tasks and schedules, and what has fired until the log has it; made again from the log when lost",
-		Subjects:    []string{timerPrefix + "*", cronPrefix + "*", duePrefix + "*", duePrefix + "*.*.*", dueProbe},
+		Subjects:    []string{wire.TimerPrefix + "*", wire.CronPrefix + "*", wire.DuePrefix + "*", wire.DuePrefix + "*.*.*", wire.DueProbe},
 		// A timer is a message schedule, and that needs rollups.
 		AllowMsgSchedules: true, AllowRollup: true,
 		AllowDirect: true,
@@ -72,11 +74,11 @@ func (l Layout) timerStream() jetstream.StreamConfig {
 // timerSource is how the log takes over what has fired.
 func timerSource() *jetstream.StreamSource {
 	return &jetstream.StreamSource{
-		Name: TimerStream,
+		Name: wire.TimerStream,
 		SubjectTransforms: []jetstream.SubjectTransformConfig{
-			{Source: duePrefix + "*.*.*", Destination: queuePrefix + "{{wildcard(1)}}.{{wildcard(2)}}." + firedToken + ".{{wildcard(3)}}"},
-			{Source: duePrefix + "*", Destination: firePrefix + "{{wildcard(1)}}"},
-			{Source: dueProbe, Destination: logProbe},
+			{Source: wire.DuePrefix + "*.*.*", Destination: wire.QueuePrefix + "{{wildcard(1)}}.{{wildcard(2)}}." + wire.FiredToken + ".{{wildcard(3)}}"},
+			{Source: wire.DuePrefix + "*", Destination: wire.FirePrefix + "{{wildcard(1)}}"},
+			{Source: wire.DueProbe, Destination: wire.LogProbe},
 		},
 		Consumer: &jetstream.StreamConsumerSource{Name: firedConsumer, DeliverSubject: firedSubject},
 	}
@@ -84,7 +86,7 @@ func timerSource() *jetstream.StreamSource {
 
 // ensureFired makes the consumer by which the log sources what has fired, if there is none, and tells whether it did.
 func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err error) {
-	stream, err := js.Stream(ctx, TimerStream)
+	stream, err := js.Stream(ctx, wire.TimerStream)
 	if err != nil {
 		return false, err
 	}
@@ -94,7 +96,7 @@ func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err er
 	}
 	_, err = stream.CreatePushConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: firedConsumer, Description: "Millrace: the log sources what has fired",
-		DeliverSubject: firedSubject, FilterSubject: duePrefix + ">", DeliverPolicy: jetstream.DeliverAllPolicy,
+		DeliverSubject: firedSubject, FilterSubject: wire.DuePrefix + ">", DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy: jetstream.AckFlowControlPolicy, FlowControl: true, IdleHeartbeat: time.Second, MaxAckPending: firedAtOnce,
 		Metadata: map[string]string{"millrace": "1"},
 	})
@@ -104,7 +106,7 @@ func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err er
 // sourceAgain has the log begin anew to source the timers that have fired, after their stream or its consumer was made again. The server
 // would go on where the lost one was: what the new one delivers under numbers that have been it drops.
 func sourceAgain(ctx context.Context, js jetstream.JetStream) error {
-	s, err := js.Stream(ctx, LogStream)
+	s, err := js.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return err
 	}
@@ -120,10 +122,10 @@ func sourceAgain(ctx context.Context, js jetstream.JetStream) error {
 
 // dueSubject is where a timer fires whose message is to lie at a subject of the log.
 func dueSubject(subject string) string {
-	if rest, offer := strings.CutPrefix(subject, queuePrefix); offer {
-		return duePrefix + rest
+	if rest, offer := strings.CutPrefix(subject, wire.QueuePrefix); offer {
+		return wire.DuePrefix + rest
 	}
-	return duePrefix + strings.TrimPrefix(subject, firePrefix)
+	return wire.DuePrefix + strings.TrimPrefix(subject, wire.FirePrefix)
 }
 
 // timer is the message that has the server place a fact at a subject of the log. The server fires it within
@@ -145,8 +147,8 @@ func atTime(due time.Time) string { return "@at " + due.UTC().Format(time.RFC333
 
 // setTimer stores a timer. If its subject has one, replaces decides whether it gives way. An unknown outcome is
 // tried again: one timer is left however often it is set.
-func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *storedMessage) bool) error {
-	_, err := s.said(TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *storedMessage) (*nats.Msg, bool, error) {
+func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *link.Message) bool) error {
+	_, err := s.Said(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *link.Message) (*nats.Msg, bool, error) {
 		return m, there == nil || replaces(there), nil
 	})
 	return err
@@ -155,20 +157,20 @@ func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *
 // readTimer is the timer that a message is, if it is one that fires as it says and where it says.
 func readTimer(subject string, h nats.Header, body []byte) (d task.Due, ok bool) {
 	f, err := events.Decode(body)
-	if err != nil || subject != timerPrefix+string(f.Task) {
+	if err != nil || subject != wire.TimerPrefix+string(f.Task) {
 		return d, false
 	}
 	d, ok = f.Event.(task.Due)
 	if !ok || h.Get(scheduleHeader) != atTime(d.Due) {
 		return d, false
 	}
-	rest, ok := strings.CutPrefix(h.Get(scheduleTargetHeader), duePrefix)
-	route, id, known := routeAt(queuePrefix + rest)
+	rest, ok := strings.CutPrefix(h.Get(scheduleTargetHeader), wire.DuePrefix)
+	route, id, known := wire.RouteAt(wire.QueuePrefix + rest)
 	return d, ok && known && route == d.Route && id == f.Task
 }
 
 // timerOf is [readTimer] of a message as the stream's leader returns it.
-func (m *storedMessage) timer() (task.Due, bool) {
+func timerOf(m *link.Message) (task.Due, bool) {
 	h, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {
 		return task.Due{}, false
@@ -189,10 +191,10 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 	if err := s.openLaneOf(ctx, f, e.Due); err != nil {
 		return err
 	}
-	m, err := timer(timerPrefix+string(f.Task), ref, e.Due, offerSubject(&e.Work, f.Task))
+	m, err := timer(wire.TimerPrefix+string(f.Task), ref, e.Due, wire.OfferSubject(&e.Work, f.Task))
 	if err == nil {
-		err = s.setTimer(ctx, m, func(there *storedMessage) bool {
-			due, ok := there.timer()
+		err = s.setTimer(ctx, m, func(there *link.Message) bool {
+			due, ok := timerOf(there)
 			return !ok || e.Timer().Replaces(due)
 		})
 	}
@@ -204,10 +206,10 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 
 // Disarm implements [events.Timekeeper].
 func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
-	subject := timerPrefix + string(id)
-	there, found, err := s.leaderGetFrom(ctx, TimerStream, map[string]any{"last_by_subj": subject})
+	subject := wire.TimerPrefix + string(id)
+	there, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": subject})
 	if found {
-		if due, ok := there.timer(); !ok || due.Before(before) {
+		if due, ok := timerOf(&there); !ok || due.Before(before) {
 			err = s.purgeTimer(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(there.Seq+1))
 		}
 	}
@@ -218,26 +220,26 @@ func (s *Store) Disarm(ctx context.Context, id task.ID, before uint64) error {
 }
 
 func (s *Store) purgeTimer(ctx context.Context, which ...jetstream.StreamPurgeOpt) error {
-	ctx, done := s.denials.guard(ctx, apiPurge+TimerStream)
+	ctx, done := s.Denials.Guard(ctx, wire.APIPurge+wire.TimerStream)
 	return done(s.timers.Purge(ctx, which...))
 }
 
 // Armed implements [events.Timers].
 func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error) {
 	armed := make(map[task.ID]task.Due, len(ids))
-	for some := range slices.Chunk(ids, maxBatch) {
+	for some := range slices.Chunk(ids, link.MaxBatch) {
 		subjects := make([]string, len(some))
 		for i, id := range some {
-			subjects[i] = timerPrefix + string(id)
+			subjects[i] = wire.TimerPrefix + string(id)
 		}
-		found, err := s.batchGet(ctx, TimerStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := s.BatchGet(ctx, wire.TimerStream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return nil, fmt.Errorf("read %d timers: %w", len(ids), err)
 		}
 		for _, m := range found {
-			subject := added(m, jetstream.SubjectHeader)
+			subject := link.Added(m, jetstream.SubjectHeader)
 			if due, ok := readTimer(subject, m.Header, m.Data); ok {
-				armed[task.ID(subject[len(timerPrefix):])] = due
+				armed[task.ID(subject[len(wire.TimerPrefix):])] = due
 			}
 		}
 		if err := s.armedByLeader(ctx, some, armed); err != nil {
@@ -253,11 +255,11 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 		if _, there := armed[id]; there {
 			continue
 		}
-		m, found, err := s.leaderGetFrom(ctx, TimerStream, map[string]any{"last_by_subj": timerPrefix + string(id)})
+		m, found, err := s.LeaderGetFrom(ctx, wire.TimerStream, map[string]any{"last_by_subj": wire.TimerPrefix + string(id)})
 		if err != nil {
 			return fmt.Errorf("read the timer of task %s: %w", id, err)
 		}
-		if due, ok := m.timer(); found && ok {
+		if due, ok := timerOf(&m); found && ok {
 			armed[id] = due
 		}
 	}
@@ -266,7 +268,7 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 
 // Timers implements [events.Timers]. Beside those of tasks it counts what has fired and is on its way to the log.
 func (s *Store) Timers(ctx context.Context) (int, error) {
-	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(cronPrefix+">"))
+	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
 	if err != nil {
 		return 0, fmt.Errorf("count timers: %w", err)
 	}
@@ -283,9 +285,9 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
 		Event: definition.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
-	m, err := timer(cronPrefix+name, f, at, firePrefix+name)
+	m, err := timer(wire.CronPrefix+name, f, at, wire.FirePrefix+name)
 	if err == nil {
-		err = s.setTimer(ctx, m, func(there *storedMessage) bool { return replace && !slices.Equal(there.Data, m.Data) })
+		err = s.setTimer(ctx, m, func(there *link.Message) bool { return replace && !slices.Equal(there.Data, m.Data) })
 	}
 	if err != nil {
 		return fmt.Errorf("set the timer of schedule %s: %w", name, err)
@@ -295,7 +297,7 @@ func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t
 
 // DisarmSchedule removes the timer of a schedule.
 func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
-	if err := s.purgeTimer(ctx, jetstream.WithPurgeSubject(cronPrefix+name)); err != nil {
+	if err := s.purgeTimer(ctx, jetstream.WithPurgeSubject(wire.CronPrefix+name)); err != nil {
 		return fmt.Errorf("remove the timer of schedule %s: %w", name, err)
 	}
 	return nil
@@ -303,13 +305,13 @@ func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
 
 // ArmedSchedules are the names of the schedules that have a timer.
 func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
-	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(cronPrefix+">"))
+	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
 	if err != nil {
 		return nil, fmt.Errorf("list the timers of schedules: %w", err)
 	}
 	armed := make(map[string]bool, len(info.State.Subjects))
 	for subject := range info.State.Subjects {
-		armed[subject[len(cronPrefix):]] = true
+		armed[subject[len(wire.CronPrefix):]] = true
 	}
 	return armed, nil
 }
@@ -318,7 +320,7 @@ func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
 // not there. Any replica answers, so it may be out of date.
 func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64, error) {
 	revisions := make(map[string]uint64, len(names))
-	err := s.lastOn(ctx, TimerStream, cronPrefix, names, func(name string, m *nats.Msg) error {
+	err := s.lastOn(ctx, wire.TimerStream, wire.CronPrefix, names, func(name string, m *nats.Msg) error {
 		var f events.Fact
 		if err := events.DecodeInto(&f, m.Data); err != nil {
 			return nil // no timer of ours: it counts as one of long ago

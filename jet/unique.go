@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/wire"
 )
 
 // PlaceClaimed implements [events.Placer]. The server compares the sequence on the key's
@@ -15,7 +16,7 @@ import (
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	compose := s.placement
 	if chain {
-		compose = func(_ context.Context, f *events.Fact) (*message, error) { return newMessage(chainSubject(f), f) }
+		compose = func(_ context.Context, f *events.Fact) (*message, error) { return newMessage(wire.ChainSubject(f), f) }
 	}
 	m, err := compose(ctx, f)
 	if err != nil {
@@ -24,7 +25,7 @@ func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, cl
 	defer m.free()
 	m.expect(claim)
 	msg := m.detach()
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, uniqueSubject(key))
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.UniqueSubject(key))
 	seq, err := s.publish(ctx, msg)
 	if err != nil {
 		return 0, fmt.Errorf("record %s of %s under claim %d: %w", f.Type, f.Task, claim, err)

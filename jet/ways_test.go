@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 )
 
 // BenchmarkDelivery compares ways in which an offer can reach a node that has a free place:
@@ -51,7 +52,7 @@ func BenchmarkDelivery(b *testing.B) {
 		"hint": func(b *testing.B, s *Store, nc *nats.Conn, got func(func() error)) func() {
 			config := config
 			config.MaxAckPending = -1 // what it asks for is the bound
-			c := must(s.js.CreateOrUpdateConsumer(within(b), LogStream, config))(b)
+			c := must(s.JS.CreateOrUpdateConsumer(within(b), wire.LogStream, config))(b)
 			woken := must(nc.SubscribeSync("hint"))(b)
 			beside(b, func() {
 				for {
@@ -80,7 +81,7 @@ func BenchmarkDelivery(b *testing.B) {
 		"push": func(b *testing.B, s *Store, nc *nats.Conn, got func(func() error)) func() {
 			config := config
 			config.DeliverSubject = nc.NewInbox()
-			c := must(s.js.CreateOrUpdatePushConsumer(within(b), LogStream, config))(b)
+			c := must(s.JS.CreateOrUpdatePushConsumer(within(b), wire.LogStream, config))(b)
 			pushed := must(c.Consume(func(m jetstream.Msg) { got(m.Ack) }))(b)
 			b.Cleanup(pushed.Stop)
 			return quiet

@@ -9,18 +9,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
-// expectedHeader has the server compare the sequence of a subject's last message.
-const expectedHeader = jetstream.ExpectedLastSubjSeqHeader
-
 // Append implements [events.Appender].
 func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	m, err := newMessage(chainSubject(f), f)
+	m, err := newMessage(wire.ChainSubject(f), f)
 	if err != nil {
 		return 0, err
 	}
@@ -38,7 +36,7 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	batch := make([]*nats.Msg, len(facts))
 	for i, f := range facts {
-		m, err := newMessage(chainSubject(f), f)
+		m, err := newMessage(wire.ChainSubject(f), f)
 		if err != nil {
 			return 0, err
 		}
@@ -46,7 +44,7 @@ func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint
 		batch[i] = m.detach()
 		m.free()
 	}
-	end, err := s.patient(ctx, func() (uint64, error) { return s.pub.commit(ctx, batch) })
+	end, err := s.Patient(ctx, func() (uint64, error) { return s.pub.commit(ctx, batch) })
 	if err != nil {
 		return 0, fmt.Errorf("append %d facts, from %s of %s at %d on: %w", len(facts), facts[0].Type, facts[0].About(), last[0], err)
 	}
@@ -86,7 +84,7 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 			return
 		}
 		seq, err := s.pub.wait(ctx, slots[i])
-		if errors.Is(err, events.ErrNoStream) || says(err, codeWriteInFlight) {
+		if errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeWriteInFlight) {
 			seq, err = s.place(ctx, facts[i], first) // which waits until a stream answers
 		}
 		done(i, seq, err)
@@ -155,11 +153,11 @@ func placeOf(f *events.Fact) (string, error) {
 			return "", fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
 		}
 		if !e.Offers() {
-			return holdPrefix + string(f.Task), nil
+			return wire.HoldPrefix + string(f.Task), nil
 		}
-		return offerSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	case task.Queued:
-		return offerSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	}
 	return "", fmt.Errorf("place: %s is no offer", f.Type)
 }
@@ -167,24 +165,7 @@ func placeOf(f *events.Fact) (string, error) {
 // publish sends one message to the log, and again where the server says that nothing was
 // stored and the reason will pass.
 func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	return s.patient(ctx, func() (uint64, error) { return s.publishOnce(ctx, m) })
-}
-
-// patient writes again what the server says that it has not stored, for a reason that will pass.
-func (s *Store) patient(ctx context.Context, write func() (uint64, error)) (uint64, error) {
-	pause := time.Millisecond
-	for {
-		seq, err := write()
-		if err == nil || !(says(err, codeWriteInFlight) || says(err, codeSameInFlight) || errors.Is(err, events.ErrNoStream)) {
-			return seq, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, 250*time.Millisecond)
-	}
+	return s.Patient(ctx, func() (uint64, error) { return s.publishOnce(ctx, m) })
 }
 
 func (s *Store) publishOnce(ctx context.Context, m *nats.Msg) (uint64, error) {
@@ -195,7 +176,7 @@ func (s *Store) publishOnce(ctx context.Context, m *nats.Msg) (uint64, error) {
 		}
 		return s.pub.wait(ctx, slot)
 	}
-	return s.pub.publish(ctx, m)
+	return s.pub.Publish(ctx, m)
 }
 
 func cloneHeader(h nats.Header) nats.Header {
@@ -217,7 +198,7 @@ type message struct {
 var messages = sync.Pool{New: func() any {
 	m := &message{typ: []string{""}, last: []string{""}}
 	m.plain = nats.Header{events.TypeHeader: m.typ}
-	m.expecting = nats.Header{events.TypeHeader: m.typ, expectedHeader: m.last}
+	m.expecting = nats.Header{events.TypeHeader: m.typ, link.ExpectedHeader: m.last}
 	m.Header = m.plain
 	return m
 }}

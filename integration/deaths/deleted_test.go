@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -26,8 +26,8 @@ func TestDeletedStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Write("job.yaml", "name: j\nrun: \"true\"\n")
-	deleted := []string{jet.TimerStream, jet.OutputStream, jet.DataStream, jet.StateStream, jet.FilesStream}
-	for _, bucket := range []string{jet.DefsBucket, jet.NodesBucket} {
+	deleted := []string{wire.TimerStream, wire.OutputStream, wire.DataStream, wire.StateStream, wire.FilesStream}
+	for _, bucket := range []string{wire.DefsBucket, wire.NodesBucket} {
 		deleted = append(deleted, "KV_"+bucket)
 	}
 	for _, stream := range deleted {
@@ -67,10 +67,10 @@ func TestDeletedStreams(t *testing.T) {
 	// definitions is their copies.
 	lost := p.Submit("exec sleep 600")
 	p.Until("the task runs", func() bool { return p.State(c, lost).State == task.Running })
-	if err := js.DeleteStream(t.Context(), jet.LogStream); err != nil {
+	if err := js.DeleteStream(t.Context(), wire.LogStream); err != nil {
 		t.Fatal(err)
 	}
-	p.Until("the log is there again", func() bool { _, err := js.Stream(t.Context(), jet.LogStream); return err == nil })
+	p.Until("the log is there again", func() bool { _, err := js.Stream(t.Context(), wire.LogStream); return err == nil })
 	if got := p.Run("run", "--follow", "--shell", "echo hello"); got != "hello" {
 		t.Errorf("after the log came back a task prints %q", got)
 	}
@@ -81,7 +81,7 @@ func TestDeletedStreams(t *testing.T) {
 	if got := p.Run("job", "ls", "--names") + p.Run("schedule", "ls", "--names"); got != "" {
 		t.Errorf("after the log was lost there are %q", got)
 	}
-	kv, err := js.KeyValue(t.Context(), jet.DefsBucket)
+	kv, err := js.KeyValue(t.Context(), wire.DefsBucket)
 	if err != nil {
 		t.Fatal(err)
 	}

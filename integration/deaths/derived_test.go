@@ -12,7 +12,7 @@ import (
 
 	"millrace/client"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -112,7 +112,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 		}
 	}
 	copied := func() bool {
-		kv, err := js.KeyValue(t.Context(), jet.DefsBucket)
+		kv, err := js.KeyValue(t.Context(), wire.DefsBucket)
 		if err != nil {
 			return false
 		}

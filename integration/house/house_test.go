@@ -127,7 +127,7 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a wide one in a test", "worker", "a_test.go", `type Port interface{ M0(); M1(); M2(); M3(); M4(); M5(); M6(); M7(); M8(); M9(); M10(); M11(); M12() }`, ""},
 
 		{"a conflict in a loop", "scheduler", "a.go", `import "millrace/events"; var _ = events.ErrConflict`, "decide on an events.Chain"},
-		{"a conflict in the adapter", "jet", "errors.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
+		{"a conflict in the adapter", "jet/link", "errors.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
 		{"a conflict in a test", "scheduler", "a_test.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
 		{"an offer from a loop", "scheduler", "a.go", `func f() { s.rec.Log.PlaceAll() }`, "only a Recorder places"},
 		{"an offer by the recorder", "events", "a.go", `func f() { r.Log.Place() }`, ""},

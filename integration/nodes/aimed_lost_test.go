@@ -15,6 +15,7 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -88,7 +89,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	}
 	route := func() *jetstream.ConsumerInfo {
 		t.Helper()
-		found, err := js.Consumer(ctx, jet.LogStream, "MR_NODE_n1")
+		found, err := js.Consumer(ctx, wire.LogStream, "MR_NODE_n1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
@@ -107,7 +108,7 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	epoch := now.Epoch
 
 	holder := slices.IndexFunc(c, func(ns *server.Server) bool {
-		return ns.JetStreamIsConsumerLeader("$G", jet.LogStream, "MR_NODE_n1")
+		return ns.JetStreamIsConsumerLeader("$G", wire.LogStream, "MR_NODE_n1")
 	})
 	if holder < 0 {
 		t.Fatal("no server holds the consumer of the node")

@@ -15,7 +15,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -271,7 +271,7 @@ func hasRoute(p *place.Place, id node.ID) bool {
 	if err != nil {
 		p.Fatal(err)
 	}
-	_, err = js.Consumer(p.Context(), jet.LogStream, "MR_NODE_"+string(id))
+	_, err = js.Consumer(p.Context(), wire.LogStream, "MR_NODE_"+string(id))
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		p.Fatal(err)
 	}

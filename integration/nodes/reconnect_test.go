@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
@@ -163,7 +164,7 @@ func measure(t *testing.T, nc *nats.Conn) usage {
 	// What was left behind by a cut connection goes at its own pace.
 	settled := func() bool {
 		u.consumers = 0
-		for _, stream := range []string{jet.LogStream, "KV_" + jet.NodesBucket} {
+		for _, stream := range []string{wire.LogStream, "KV_" + wire.NodesBucket} {
 			for range js.ConsumerNames(stream) {
 				u.consumers++
 			}

@@ -11,7 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/internal/testkit"
-	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
@@ -120,7 +120,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	// be open and has free slots always asks: so an offer that waits has not just been overtaken.
 	spurned := func() bool {
 		t.Helper()
-		log, err := js.Stream(t.Context(), jet.LogStream)
+		log, err := js.Stream(t.Context(), wire.LogStream)
 		if err != nil {
 			t.Fatal(err)
 		}

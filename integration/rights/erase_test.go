@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -33,7 +33,7 @@ func TestNothingErases(t *testing.T) {
 	approval := p.Submit("true", "--delay", "1h")
 	size := func() uint64 {
 		t.Helper()
-		s, err := js.Stream(t.Context(), jet.LogStream)
+		s, err := js.Stream(t.Context(), wire.LogStream)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestNothingErases(t *testing.T) {
 		t.Errorf("the task was due at %v and started at %v", got.Due, got.StartedAt)
 	}
 	p.Until("the timer is set again", func() bool {
-		s, err := js.Stream(t.Context(), jet.TimerStream)
+		s, err := js.Stream(t.Context(), wire.TimerStream)
 		if err != nil {
 			return false
 		}

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet"
+	"millrace/jet/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,9 +29,9 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 		return
 	}
 	for stream, subject := range map[string]string{
-		jet.LogStream:           "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV",
-		jet.OutputStream:        "mr.tasklog.01ARZ3NDEKTSV4RRFFQ69G5FAV",
-		"KV_" + jet.NodesBucket: "$KV." + jet.NodesBucket + ".n1",
+		wire.LogStream:           "mr.task.01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		wire.OutputStream:        "mr.tasklog.01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		"KV_" + wire.NodesBucket: "$KV." + wire.NodesBucket + ".n1",
 	} {
 		t.Run(stream, func(t *testing.T) {
 			srv := startServer(t, Config{})

@@ -66,12 +66,8 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 		return false, err
 	case became == notMine:
 		return false, p.done(ctx, t, o)
-	case rest == leased:
-		return false, nil
-	case rest > 0:
-		return false, o.Rest(rest)
 	}
-	return false, o.Return()
+	return false, putBack(o, rest)
 }
 
 // fate is what becomes of an offer that came here.
@@ -85,6 +81,17 @@ const (
 
 // leased is the rest of an offer that may be the lease of an attempt: its holder says how long that is.
 const leased time.Duration = -1
+
+// putBack has an offer come again: at once, here or elsewhere, or when it has rested for so long.
+func putBack(o *events.Offer, rest time.Duration) error {
+	switch {
+	case rest == leased:
+		return nil
+	case rest > 0:
+		return o.Rest(rest)
+	}
+	return o.Return()
+}
 
 // claim finds out what becomes of an offer, and how long it rests if it is to come again: 0 if at once.
 func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
@@ -129,7 +136,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		return notNow, said.rest, nil
 	}
 	if held, ok := errors.AsType[*task.Leased](err); ok {
-		return notNow, max(held.For, leastRest), nil
+		return notNow, restOf(held.For), nil
 	}
 	switch {
 	case errors.Is(err, task.ErrUnfit), errors.Is(err, task.ErrShut):

@@ -49,7 +49,7 @@ func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 		return false, err
 	}
 	if ended, left := account.Ended(&t); !ended {
-		return true, p.rest(o, left)
+		return true, putBack(o, restOf(left))
 	}
 	return false, nil
 }
@@ -57,11 +57,9 @@ func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 // running tells whether an attempt of t runs under the offer.
 func (p *Protocol) running(t *task.Task, o *events.Offer) bool { return t.Live() && t.Offer == o.Seq }
 
-// rest puts the offer of an attempt that holds its lease away. The renewals of whoever runs it begin the wait
-// anew, so a task that runs for long rests once for each time that its offer comes too early.
-func (p *Protocol) rest(o *events.Offer, left time.Duration) error {
-	return o.Rest(max(left, leastRest))
-}
+// restOf is for how long an offer rests of an attempt that holds its lease for so long. The renewals of whoever runs it begin the
+// wait anew, so a task that runs for long rests once for each time that its offer comes too early.
+func restOf(left time.Duration) time.Duration { return max(left, leastRest) }
 
 // leastRest is for how long an offer is put away at least, so that it does not go round.
 const leastRest = 10 * time.Millisecond

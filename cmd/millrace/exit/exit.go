@@ -14,6 +14,7 @@ import (
 	"millrace/files/tree"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -124,7 +125,7 @@ func Of(err error) *Fault {
 		return f
 	case letter != nil:
 		return letter
-	case errors.As(err, new(*jet.Denied)):
+	case errors.As(err, new(*link.Denied)):
 		return denied(err)
 	case errors.Is(err, context.Canceled):
 		return &Fault{Code: Interrupted}
@@ -188,7 +189,7 @@ func Of(err error) *Fault {
 
 // denied says how the user gets a right that it lacks.
 func denied(err error) *Fault {
-	lacks, _ := errors.AsType[*jet.Denied](err)
+	lacks, _ := errors.AsType[*link.Denied](err)
 	if lacks.Listening && strings.HasPrefix(lacks.Subject, "_INBOX") {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("this user has inboxes of its own: name them with --inbox-prefix or $NATS_INBOX_PREFIX")}
 	}

@@ -22,7 +22,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
-	"millrace/jet"
+	"millrace/jet/outputs"
 	"millrace/view"
 )
 
@@ -235,7 +235,7 @@ func writeOutput(ctx context.Context, cl *client.Client, choice *incident.Choice
 	if redactor != nil {
 		hide = redactor.Output()
 	}
-	for ids := range slices.Chunk(choice.Living(), jet.MaxTogether) {
+	for ids := range slices.Chunk(choice.Living(), outputs.MaxTogether) {
 		err := cl.Store().PrintedAs(ctx, ids, func(seq uint64, stored time.Time, subject string, body []byte) error {
 			l := incident.Lines{Seq: seq, Stored: stored, Subject: subject, Body: body}
 			hide(&l)

@@ -13,7 +13,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/outputs"
 	"millrace/task"
 )
 
@@ -46,7 +46,7 @@ what followed and where in the stream MR_TASKLOG their output lies.
 		}
 		type attempt struct {
 			task.Try
-			Log *jet.OutputRange `json:"log,omitempty"`
+			Log *outputs.Range `json:"log,omitempty"`
 			// LogMayGoOn says that more may have been printed than was stored.
 			LogMayGoOn bool `json:"log_may_go_on,omitempty"`
 		}
@@ -63,7 +63,7 @@ what followed and where in the stream MR_TASKLOG their output lies.
 }
 
 // triesTable lays attempts out; logs is nil if nobody has looked.
-func triesTable(tries []task.Try, logs map[uint64]jet.OutputRange, now time.Time) term.Table {
+func triesTable(tries []task.Try, logs map[uint64]outputs.Range, now time.Time) term.Table {
 	t := term.Table{Header: []string{"TRY", "NODE", "STARTED", "TOOK", "OUTCOME", "EXIT", "THEN"}, Spare: []string{"THEN", "LOG", "EXIT", "STARTED"}, Foot: []string{told.Plural(len(tries), "attempt")}}
 	if logs != nil {
 		t.Header = append(t.Header, "LOG")

@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/jet"
+	"millrace/jet/link"
 	"millrace/jet/natscontext"
 )
 
@@ -136,7 +137,7 @@ func (a *App) Online(do func(ctx context.Context, cl *client.Client, args []stri
 		defer cancel(nil)
 		defer cl.Store().OnDenied(cancel)()
 		err = do(ctx, cl, args)
-		if denied, ok := errors.AsType[*jet.Denied](context.Cause(ctx)); ok && err != nil {
+		if denied, ok := errors.AsType[*link.Denied](context.Cause(ctx)); ok && err != nil {
 			return denied // it waited for an answer that cannot come
 		}
 		return err

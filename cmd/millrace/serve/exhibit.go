@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/projections"
 )
@@ -80,10 +81,10 @@ func (p *parts) exhibit(dir string) error {
 
 // Lay lays a log into a data directory that has none, with what its tasks have printed.
 func Lay(dir string, layout jet.Layout, log, output embed.Stream) (err error) {
-	if log.Config, err = layout.Config(jet.LogStream); err != nil {
+	if log.Config, err = layout.Config(wire.LogStream); err != nil {
 		return err
 	}
-	if output.Config, err = layout.Config(jet.OutputStream); err != nil {
+	if output.Config, err = layout.Config(wire.OutputStream); err != nil {
 		return err
 	}
 	return embed.Fill(dir, log, output)

@@ -1,16 +1,16 @@
-package jet
+package outputs
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -21,51 +21,37 @@ const (
 	checkpointTTL = 30 * 24 * time.Hour
 )
 
-// stateStream holds the latest word of tasks: one message for each subject.
-func (l Layout) stateStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        StateStream,
-		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
-		Subjects:    []string{livePrefix + "*", checkpointPrefix + "*", ranPrefix + "*", laneWordPrefix + "*.*.*", selectorPrefix + "*"},
-		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
-		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
-		Duplicates: 100 * time.Millisecond,
-		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}
-}
-
 // SaveLive stores how an attempt stands in place of what was said before.
-func (s *Store) SaveLive(ctx context.Context, l output.Live) error {
+func (o *Outputs) SaveLive(ctx context.Context, l output.Live) error {
 	body, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	_, err = s.pub.publish(ctx, &nats.Msg{Subject: livePrefix + string(l.Task), Data: body, Header: ttl(liveTTL)})
+	_, err = o.Pub.Publish(ctx, &nats.Msg{Subject: wire.LivePrefix + string(l.Task), Data: body, Header: link.TTL(liveTTL)})
 	return err
 }
 
 // SaveCheckpoint stores a checkpoint in place of the one before. The error wraps
 // [task.ErrFenced] if that is of a later attempt.
-func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
+func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	chain := s.said(StateStream, checkpointPrefix+string(c.Task))
+	chain := o.Said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
 	read := chain.Read
-	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *storedMessage, end uint64, mine bool, err error) {
-		_, err = s.patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
+	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
+		_, err = o.Patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
 			there, end, mine, err = read(ctx, wrote)
 			return 0, err
 		})
 		return there, end, mine, err
 	}
-	_, err = chain.Decide(ctx, func(there *storedMessage) (*nats.Msg, bool, error) {
+	_, err = chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		if before := checkpointIn(there, c.Task); there != nil && !c.Follows(&before) {
 			return nil, false, task.ErrFenced
 		}
-		return &nats.Msg{Subject: checkpointPrefix + string(c.Task), Data: body, Header: ttl(checkpointTTL)}, true, nil
+		return &nats.Msg{Subject: wire.CheckpointPrefix + string(c.Task), Data: body, Header: link.TTL(checkpointTTL)}, true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint of task %s: %w", c.Task, err)
@@ -77,14 +63,14 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 // leader. Its epoch is 0 if there is none.
 //
 // While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
-func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
+func (o *Outputs) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		there, _, _, err := s.said(StateStream, checkpointPrefix+string(id)).Read(ctx, nil)
+		there, _, _, err := o.Said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
 		c := checkpointIn(there, id)
 		switch {
 		case err == nil:
 			return c, nil
-		case !says(err, codeNoSuchStream):
+		case !link.Says(err, link.CodeNoSuchStream):
 			return c, fmt.Errorf("checkpoint of task %s: %w", id, err)
 		}
 		select {
@@ -96,7 +82,7 @@ func (s *Store) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, 
 }
 
 // checkpointIn is the checkpoint that a message is; none if it is none of ours, and then the next one takes its place.
-func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
+func checkpointIn(m *link.Message, id task.ID) (c output.Checkpoint) {
 	if m == nil || json.Unmarshal(m.Data, &c) != nil || c.Task != id {
 		return output.Checkpoint{}
 	}
@@ -105,8 +91,8 @@ func checkpointIn(m *storedMessage, id task.ID) (c output.Checkpoint) {
 
 // Live returns how a task stood when its program last said so; its epoch is 0 if
 // it never has.
-func (s *Store) Live(ctx context.Context, id task.ID) (output.Live, error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": livePrefix + string(id)})
+func (o *Outputs) Live(ctx context.Context, id task.ID) (output.Live, error) {
+	m, found, err := o.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.LivePrefix + string(id)})
 	if err != nil {
 		return output.Live{}, fmt.Errorf("standing of task %s: %w", id, err)
 	}
@@ -122,14 +108,14 @@ const liveAtOnce = 500
 
 // LiveAll returns how tasks stood when their programs last said so, as any replica has it; a task of
 // which nothing is known is not there.
-func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.Live, error) {
+func (o *Outputs) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.Live, error) {
 	all := map[task.ID]output.Live{}
 	for some := range slices.Chunk(ids, liveAtOnce) {
 		subjects := make([]string, len(some))
 		for i, id := range some {
-			subjects[i] = livePrefix + string(id)
+			subjects[i] = wire.LivePrefix + string(id)
 		}
-		found, err := s.batchGet(ctx, StateStream, len(some), map[string]any{"multi_last": subjects})
+		found, err := o.BatchGet(ctx, wire.StateStream, len(some), map[string]any{"multi_last": subjects})
 		if err != nil {
 			return nil, fmt.Errorf("standing of %d tasks: %w", len(some), err)
 		}
@@ -145,8 +131,8 @@ func (s *Store) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.
 
 // WatchLive calls said with how a task stands, each time its program says so,
 // until stop is called. Words can be lost.
-func (s *Store) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(livePrefix+string(id), func(m *nats.Msg) {
+func (o *Outputs) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
+	sub, err := o.NC.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
 		var l output.Live
 		if json.Unmarshal(m.Data, &l) == nil && l.Task == id {
 			said(l)
@@ -156,8 +142,4 @@ func (s *Store) WatchLive(id task.ID, said func(output.Live)) (stop func(), err 
 		return nil, fmt.Errorf("watch task %s: %w", id, err)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
-}
-
-func ttl(d time.Duration) nats.Header {
-	return nats.Header{"Nats-TTL": {strconv.Itoa(int(d.Seconds())) + "s"}}
 }

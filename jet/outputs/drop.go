@@ -1,4 +1,4 @@
-package jet
+package outputs
 
 import (
 	"context"
@@ -10,25 +10,26 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
 
-// droppedHeader marks the message that stands in place of what was dropped.
-const droppedHeader = "Millrace-Dropped"
+// DroppedHeader marks the message that stands in place of what was dropped.
+const DroppedHeader = "Millrace-Dropped"
 
 // OutputTasks lists the tasks that have output.
-func (s *Store) OutputTasks(ctx context.Context) ([]task.ID, error) {
-	return s.tasksOf(ctx, OutputStream, outputPrefix)
+func (o *Outputs) OutputTasks(ctx context.Context) ([]task.ID, error) {
+	return o.tasksOf(ctx, wire.OutputStream, wire.OutputPrefix)
 }
 
 // RecordTasks lists the tasks that have records.
-func (s *Store) RecordTasks(ctx context.Context) ([]task.ID, error) {
-	return s.tasksOf(ctx, DataStream, dataPrefix)
+func (o *Outputs) RecordTasks(ctx context.Context) ([]task.ID, error) {
+	return o.tasksOf(ctx, wire.DataStream, wire.DataPrefix)
 }
 
-func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, error) {
-	stream, err := s.js.Stream(ctx, name)
+func (o *Outputs) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, error) {
+	stream, err := o.JS.Stream(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list the tasks in %s: %w", name, err)
 	}
@@ -47,17 +48,17 @@ func (s *Store) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, er
 // it, given how many lines that was. It reports false if that has been done and nothing was printed since. The message is stored
 // first and what it stands for is removed then, which only a server may do: whoever dies in between leaves
 // the removal to the next call.
-func (s *Store) DropOutput(ctx context.Context, id task.ID, marker func(lines int) output.Lines) (bool, error) {
-	return s.drop(ctx, OutputStream, outputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
+func (o *Outputs) DropOutput(ctx context.Context, id task.ID, marker func(lines int) output.Lines) (bool, error) {
+	return o.drop(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
 }
 
-// DropRecords is [Store.DropOutput] for what a task has produced.
-func (s *Store) DropRecords(ctx context.Context, id task.ID, marker func(records int) output.Records) (bool, error) {
-	return s.drop(ctx, DataStream, dataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
+// DropRecords is [Outputs.DropOutput] for what a task has produced.
+func (o *Outputs) DropRecords(ctx context.Context, id task.ID, marker func(records int) output.Records) (bool, error) {
+	return o.drop(ctx, wire.DataStream, wire.DataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
 }
 
-func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte) (uint64, int), marker func(int) any) (bool, error) {
-	stream, err := s.js.Stream(ctx, name)
+func (o *Outputs) drop(ctx context.Context, name, subject string, upTo func([]byte) (uint64, int), marker func(int) any) (bool, error) {
+	stream, err := o.JS.Stream(ctx, name)
 	if err != nil {
 		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}
@@ -68,10 +69,10 @@ func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte
 	if err != nil {
 		return false, fmt.Errorf("drop %s: %w", subject, err)
 	}
-	if last.Header.Get(droppedHeader) != "" {
-		return false, s.removeBefore(ctx, stream, last)
+	if last.Header.Get(DroppedHeader) != "" {
+		return false, o.removeBefore(ctx, stream, last)
 	}
-	ranges, err := s.ranges(ctx, name, subject, upTo)
+	ranges, err := o.ranges(ctx, name, subject, upTo)
 	if err != nil {
 		return false, err
 	}
@@ -83,8 +84,8 @@ func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte
 	if err != nil {
 		return false, err
 	}
-	err = s.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
-		droppedHeader: {"1"},
+	err = o.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+		DroppedHeader: {"1"},
 		// What comes meanwhile, of an attempt of a retry, makes it fail.
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(last.Sequence, 10)},
 	}})
@@ -92,13 +93,13 @@ func (s *Store) drop(ctx context.Context, name, subject string, upTo func([]byte
 		return false, err
 	}
 	if last, err = stream.GetMsg(ctx, last.Sequence+1, jetstream.WithGetMsgSubject(subject)); err == nil {
-		err = s.removeBefore(ctx, stream, last)
+		err = o.removeBefore(ctx, stream, last)
 	}
 	return true, err
 }
 
 // removeBefore removes what a marker stands for, if anything of it is left.
-func (s *Store) removeBefore(ctx context.Context, stream jetstream.Stream, marker *jetstream.RawStreamMsg) error {
+func (o *Outputs) removeBefore(ctx context.Context, stream jetstream.Stream, marker *jetstream.RawStreamMsg) error {
 	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(marker.Subject))
 	if err == nil && first.Sequence < marker.Sequence {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(marker.Subject), jetstream.WithPurgeSequence(marker.Sequence))

@@ -1,4 +1,4 @@
-package jet
+package link
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"millrace/jet/wire"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -15,7 +17,7 @@ import (
 // and says so beside, to the connection. Whoever waits for an answer would wait until its time is
 // over and then blame the time. So here the word is brought to who waits: writes and requests by their
 // subject, calls of the client library where they were made: those of
-// opening the store by guard, the others by who uses it, see [Store.OnDenied].
+// opening the store by guard, the others by who uses it, see [Link.OnDenied].
 
 // Denied is why a message was not taken, or an answer cannot come: the NATS server does not let
 // this user.
@@ -38,8 +40,8 @@ type denials struct {
 	nc *nats.Conn
 
 	mu   sync.Mutex
-	pub  *publisher // guarded by mu
-	next int        // guarded by mu
+	pub  Publisher // guarded by mu
+	next int       // guarded by mu
 	// waiting are those who wait for an answer. Guarded by mu.
 	waiting map[int]waiting
 	// deaf is set if the user may not hear any answer at all, as of a connection. Guarded by mu.
@@ -54,9 +56,9 @@ type waiting struct {
 	give    func(error)
 }
 
-// watchDenials begins to note what the server refuses to a connection, before its owner hears of it.
+// WatchDenials begins to note what the server refuses to a connection, before its owner hears of it.
 // What somebody here waits for is told to them alone.
-func watchDenials(nc *nats.Conn) *denials {
+func WatchDenials(nc *nats.Conn) *denials {
 	d := &denials{nc: nc, waiting: map[int]waiting{}}
 	owner := nc.ErrorHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
@@ -67,15 +69,15 @@ func watchDenials(nc *nats.Conn) *denials {
 	return d
 }
 
-// of tells whose messages wait for acknowledgements.
-func (d *denials) of(pub *publisher) {
+// Of tells whose messages wait for acknowledgements.
+func (d *denials) Of(pub Publisher) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pub = pub
 }
 
-// close lets the owner of the connection hear everything again.
-func (d *denials) close() {
+// Close lets the owner of the connection hear everything again.
+func (d *denials) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -83,8 +85,8 @@ func (d *denials) close() {
 
 var violation = regexp.MustCompile(`Permissions Violation for (Publish|Subscription) to "([^"]*)"`)
 
-// deniedBy reads the server's word; nil if it is another one.
-func deniedBy(err error) *Denied {
+// DeniedBy reads the server's word; nil if it is another one.
+func DeniedBy(err error) *Denied {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
@@ -97,7 +99,7 @@ func deniedBy(err error) *Denied {
 
 // note tells those who wait, and reports whether anybody did.
 func (d *denials) note(err error) bool {
-	denied := deniedBy(err)
+	denied := DeniedBy(err)
 	if denied == nil {
 		return false
 	}
@@ -125,13 +127,13 @@ func (d *denials) note(err error) bool {
 	if all {
 		subject = ""
 	}
-	return pub != nil && (all || !denied.Listening) && pub.deny(subject, denied) || len(told) > 0
+	return pub != nil && (all || !denied.Listening) && pub.Deny(subject, denied) || len(told) > 0
 }
 
 // answered tells whether somebody waits for an answer to what is published to a subject. Words
 // that may be lost, and tidying up that the server does by itself a little later, go without.
 func answered(subject string) bool {
-	for _, prefix := range []string{hintPrefix, lanesPrefix, apiDrop, "$JS.ACK."} {
+	for _, prefix := range []string{wire.HintPrefix, wire.LanesPrefix, wire.APIDrop, "$JS.ACK."} {
 		if strings.HasPrefix(subject, prefix) {
 			return false
 		}
@@ -157,9 +159,9 @@ func (d *denials) wait(subject string, give func(error)) (done func()) {
 	}
 }
 
-// guard makes ctx end when the server refuses to take what is published to a subject. Done says
+// Guard makes ctx end when the server refuses to take what is published to a subject. Done says
 // whether that is why a call under it has failed.
-func (d *denials) guard(ctx context.Context, subject string) (guarded context.Context, done func(error) error) {
+func (d *denials) Guard(ctx context.Context, subject string) (guarded context.Context, done func(error) error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	stop := d.wait(subject, cancel)
 	return guarded, func(err error) error {
@@ -172,13 +174,13 @@ func (d *denials) guard(ctx context.Context, subject string) (guarded context.Co
 	}
 }
 
-// request is a request of which the answer is waited for. The error is a [*Denied] if this user may not make it.
-func (s *Store) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
-	ctx, done := s.denials.guard(ctx, subject)
-	m, err := s.nc.RequestWithContext(ctx, subject, body)
+// Request is a request of which the answer is waited for. The error is a [*Denied] if this user may not make it.
+func (l *Link) Request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	ctx, done := l.Denials.Guard(ctx, subject)
+	m, err := l.NC.RequestWithContext(ctx, subject, body)
 	return m, done(err)
 }
 
 // OnDenied calls heard with a [*Denied] each time the server refuses something of which an answer is waited for,
 // until stop is called. Calls of the client library do not hear of it and wait until their context ends.
-func (s *Store) OnDenied(heard func(error)) (stop func()) { return s.denials.wait("", heard) }
+func (l *Link) OnDenied(heard func(error)) (stop func()) { return l.Denials.wait("", heard) }

@@ -1,4 +1,4 @@
-package jet
+package outputs
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 )
 
@@ -15,23 +17,23 @@ import (
 const ranTTL = 30 * 24 * time.Hour
 
 // ranSubject is where that is stored. Names are hashed as those of unique keys are.
-func ranSubject(name string) string { return ranPrefix + task.KeyMark(name) }
+func ranSubject(name string) string { return wire.RanPrefix + task.KeyMark(name) }
 
 // SaveRan stores where a task started in place of what was known.
-func (s *Store) SaveRan(ctx context.Context, r task.Ran) error {
+func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.pub.publish(ctx, &nats.Msg{Subject: ranSubject(r.Name), Data: body, Header: ttl(ranTTL)}); err != nil {
+	if _, err := o.Pub.Publish(ctx, &nats.Msg{Subject: ranSubject(r.Name), Data: body, Header: link.TTL(ranTTL)}); err != nil {
 		return fmt.Errorf("remember where %s ran: %w", r.Name, err)
 	}
 	return nil
 }
 
 // Ran returns where a task started last of those that share a name; its node is "" if nobody knows.
-func (s *Store) Ran(ctx context.Context, name string) (task.Ran, error) {
-	m, found, err := s.leaderGetFrom(ctx, StateStream, map[string]any{"last_by_subj": ranSubject(name)})
+func (o *Outputs) Ran(ctx context.Context, name string) (task.Ran, error) {
+	m, found, err := o.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
 	if err != nil {
 		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
 	}

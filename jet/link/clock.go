@@ -1,13 +1,15 @@
-package jet
+package link
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"millrace/jet/wire"
 )
 
-// timePatience bounds how long [Store.Now] waits for the log's time.
+// timePatience bounds how long [Link.Now] waits for the log's time.
 const timePatience = time.Second
 
 // Now is the log's time, whatever the machine's clock says; [logclock] says how it is kept.
@@ -16,25 +18,25 @@ const timePatience = time.Second
 // The store learns the time when it is opened. Now asks again when half a minute has passed
 // since the last answer, or when the machine's clock was set, and then waits for the answer for
 // a second at most. It asks nothing while the connection is away.
-func (s *Store) Now() time.Time {
-	s.clock.Renew(s.askTime)
-	return s.clock.Now()
+func (l *Link) Now() time.Time {
+	l.Clock.Renew(l.askTime)
+	return l.Clock.Now()
 }
 
 var errAway = errors.New("the connection is away")
 
-func (s *Store) timeSoon() (time.Time, error) {
-	if !s.nc.IsConnected() {
+func (l *Link) timeSoon() (time.Time, error) {
+	if !l.NC.IsConnected() {
 		return time.Time{}, errAway
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timePatience)
 	defer cancel()
-	return s.Time(ctx)
+	return l.Time(ctx)
 }
 
 // Time asks what time the server has which keeps the log, and fires its timers.
-func (s *Store) Time(ctx context.Context) (time.Time, error) {
-	stream, err := s.js.Stream(ctx, LogStream)
+func (l *Link) Time(ctx context.Context) (time.Time, error) {
+	stream, err := l.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask the log for its time: %w", err)
 	}

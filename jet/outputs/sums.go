@@ -1,4 +1,4 @@
-package jet
+package outputs
 
 import (
 	"context"
@@ -11,12 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
 
-// RecordSum is what one attempt has produced.
-type RecordSum struct {
+// Sum is what one attempt has produced.
+type Sum struct {
 	Attempt int
 	Epoch   uint64
 	Records int
@@ -27,15 +29,15 @@ type RecordSum struct {
 // RecordSums sums up what each attempt of a task has produced, in the order in which they began to. It reads
 // the headers of all messages, and of each attempt the last message. The batch that stands in place of records which
 // were dropped is returned beside them; its Dropped is 0 if there is none.
-func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, dropped output.Records, err error) {
-	subject := dataPrefix + string(id)
+func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropped output.Records, err error) {
+	subject := wire.DataPrefix + string(id)
 	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
 	first := map[uint64]uint64{} // by epoch, the number of the first record in that
-	err = s.headers(ctx, DataStream, subject, func(m jetstream.Msg, seq uint64) error {
+	err = o.headers(ctx, wire.DataStream, subject, func(m jetstream.Msg, seq uint64) error {
 		size, _ := strconv.ParseInt(m.Headers().Get("Nats-Msg-Size"), 10, 64) // only counted
 		epoch, n, ok := batchOf(m.Headers().Get(jetstream.MsgIDHeader), id)
 		if !ok {
-			_, data, err := s.fromOf(ctx, DataStream, subject, seq)
+			_, data, err := o.fromOf(ctx, wire.DataStream, subject, seq)
 			var b output.Records
 			if err != nil || json.Unmarshal(data, &b) != nil { // else it is none of ours
 				return err
@@ -48,9 +50,9 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 		if before, known := first[epoch]; known && n <= before {
 			return nil // it was stored twice
 		}
-		i := slices.IndexFunc(sums, func(s RecordSum) bool { return s.Epoch == epoch })
+		i := slices.IndexFunc(sums, func(s Sum) bool { return s.Epoch == epoch })
 		if i < 0 {
-			i, sums = len(sums), append(sums, RecordSum{Epoch: epoch})
+			i, sums = len(sums), append(sums, Sum{Epoch: epoch})
 		}
 		sums[i].Bytes += size
 		first[epoch], last[epoch] = n, seq
@@ -62,7 +64,7 @@ func (s *Store) RecordSums(ctx context.Context, id task.ID) (sums []RecordSum, d
 		}
 		var data []byte
 		var b output.Records
-		if _, data, err = s.fromOf(ctx, DataStream, subject, last[sums[i].Epoch]); err == nil {
+		if _, data, err = o.fromOf(ctx, wire.DataStream, subject, last[sums[i].Epoch]); err == nil {
 			_ = json.Unmarshal(data, &b) // what is none of ours counts none
 			sums[i].Attempt, sums[i].Records = b.Attempt, b.First+len(b.Items)
 		}
@@ -83,34 +85,34 @@ func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 }
 
 // headers calls each with the messages of a subject, without their bodies.
-func (s *Store) headers(ctx context.Context, stream, subject string, each func(m jetstream.Msg, seq uint64) error) error {
-	c, err := s.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+func (o *Outputs) headers(ctx context.Context, stream, subject string, each func(m jetstream.Msg, seq uint64) error) error {
+	c, err := o.JS.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
-		return wrapRead(subject, err)
+		return link.ReadError(subject, err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	if c.CachedInfo().NumPending == 0 {
 		return nil
 	}
 	iter, err := c.Messages()
 	if err != nil {
-		return wrapRead(subject, err)
+		return link.ReadError(subject, err)
 	}
 	defer iter.Stop()
 	for {
 		m, err := iter.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return wrapRead(subject, err)
+			return link.ReadError(subject, err)
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return wrapRead(subject, err)
+			return link.ReadError(subject, err)
 		}
 		if err := each(m, meta.Sequence.Stream); err != nil || meta.NumPending == 0 {
 			return err
@@ -120,15 +122,15 @@ func (s *Store) headers(ctx context.Context, stream, subject string, each func(m
 
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
 // until more returns false or there are none before.
-func (s *Store) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
-	subject := dataPrefix + string(id)
-	seq, data, err := s.lastOf(ctx, DataStream, subject)
+func (o *Outputs) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
+	subject := wire.DataPrefix + string(id)
+	seq, data, err := o.lastOf(ctx, wire.DataStream, subject)
 	for err == nil && seq > 0 {
 		var b output.Records
 		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is none of ours
 			return nil
 		}
-		seq, data, err = s.beforeOf(ctx, DataStream, subject, seq)
+		seq, data, err = o.beforeOf(ctx, wire.DataStream, subject, seq)
 	}
 	return err
 }

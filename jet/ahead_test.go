@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 )
@@ -26,10 +27,11 @@ func aimAt(t testing.TB, s *Store, id node.ID, priority int, key string) uint64 
 func stocked(t *testing.T, o *offers, n int) {
 	t.Helper()
 	o.mu.Lock()
-	more := o.reach(1)
+	own := o.own.src
+	own.pulled += own.ahead
 	o.mu.Unlock()
-	o.read(more)
-	testkit.Eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.stock.n == n })
+	own.pull.want(own.ahead)
+	testkit.Eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return own.n == n })
 }
 
 // What waits when the node comes is handed out by priority, the first task included, and nothing starves.
@@ -44,7 +46,7 @@ func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 		}
 		o := offersOf(t, s, queues...)
 		o.mu.Lock()
-		o.stock.patience = patience // however slow the machine is
+		o.patience = patience // however slow the machine is
 		o.mu.Unlock()
 		took := takeAll(t, o, 90)
 		first := map[int]int{}
@@ -151,7 +153,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 		aim(t, s, "n1")
 	}
 	info := func() *jetstream.ConsumerInfo {
-		return must(s.js.Consumer(within(t), LogStream, nodeConsumer("n1")))(t).CachedInfo()
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo()
 	}
 	open := func() *offers { return must(s.Offers(within(t), []string{"@n1"}))(t).(*offers) }
 	first := open()
@@ -183,8 +185,8 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	testkit.Eventually(t, "it reads ahead again", func() bool { return info().NumAckPending > 1 })
 	second.stopLooking() // killed: it gives nothing back, and prolongs nothing
 	close(second.closed)
-	for _, p := range second.all() {
-		p.close()
+	for _, s := range second.all() {
+		s.pull.close()
 	}
 	third := open()
 	t.Cleanup(third.Close)

@@ -1,15 +1,16 @@
-package jet
+package outputs
 
 import (
 	"context"
 	"encoding/json"
 
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
 
-// OutputRange is where the output of an attempt lies in [OutputStream].
-type OutputRange struct {
+// Range is where the output of an attempt lies in [wire.OutputStream].
+type Range struct {
 	// First and Last are sequences of its messages; those of other tasks, and of attempts
 	// that ran at the same time, may lie between.
 	First uint64 `json:"first"`
@@ -21,8 +22,8 @@ type OutputRange struct {
 // OutputRanges returns where the output of each attempt of a task lies, by epoch. It
 // looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
 // printed at the same time it may find less than there is.
-func (s *Store) OutputRanges(ctx context.Context, id task.ID) (map[uint64]OutputRange, error) {
-	return s.ranges(ctx, OutputStream, outputPrefix+string(id), linesUpTo)
+func (o *Outputs) OutputRanges(ctx context.Context, id task.ID) (map[uint64]Range, error) {
+	return o.ranges(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo)
 }
 
 // linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that
@@ -43,8 +44,8 @@ func recordsUpTo(data []byte) (epoch uint64, n int) {
 }
 
 // ranges finds where the messages of each epoch lie on a subject.
-func (s *Store) ranges(ctx context.Context, stream, subject string, upTo func([]byte) (uint64, int)) (map[uint64]OutputRange, error) {
-	ranges := map[uint64]OutputRange{}
+func (o *Outputs) ranges(ctx context.Context, stream, subject string, upTo func([]byte) (uint64, int)) (map[uint64]Range, error) {
+	ranges := map[uint64]Range{}
 	type place struct{ seq, epoch uint64 }
 	note := func(seq uint64, data []byte) place {
 		epoch, n := upTo(data)
@@ -63,12 +64,12 @@ func (s *Store) ranges(ctx context.Context, stream, subject string, upTo func([]
 			return nil
 		}
 		half := a.seq + (b.seq-a.seq)/2
-		seq, data, err := s.fromOf(ctx, stream, subject, half)
+		seq, data, err := o.fromOf(ctx, stream, subject, half)
 		if err != nil {
 			return err
 		}
 		if seq == 0 || seq >= b.seq { // nothing lies in the second half, or the replica lags
-			seq, data, err = s.beforeOf(ctx, stream, subject, half)
+			seq, data, err = o.beforeOf(ctx, stream, subject, half)
 			if err != nil || seq <= a.seq {
 				return err
 			}
@@ -80,12 +81,12 @@ func (s *Store) ranges(ctx context.Context, stream, subject string, upTo func([]
 		}
 		return between(m, b)
 	}
-	seq, data, err := s.lastOf(ctx, stream, subject)
+	seq, data, err := o.lastOf(ctx, stream, subject)
 	if err != nil || seq == 0 {
 		return ranges, err
 	}
 	last := note(seq, data)
-	seq, data, err = s.fromOf(ctx, stream, subject, 1)
+	seq, data, err = o.fromOf(ctx, stream, subject, 1)
 	if err != nil || seq == 0 {
 		return ranges, err
 	}

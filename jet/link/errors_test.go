@@ -1,4 +1,4 @@
-package jet
+package link
 
 import (
 	"errors"
@@ -16,20 +16,20 @@ func TestWordsForTheServersCodes(t *testing.T) {
 		passes bool
 	}{
 		{codeWrongSequence, events.ErrConflict, false},
-		{codeWriteInFlight, events.ErrConflict, false},
-		{codeNoSuchStream, events.ErrNoStream, true}, // a new leader of a cluster says that of any stream
-		{codeNoLeader, nil, true},
-		{codeNoMessage, nil, false},
-		{codeStoreFailed, nil, false},
+		{CodeWriteInFlight, events.ErrConflict, false},
+		{CodeNoSuchStream, events.ErrNoStream, true}, // a new leader of a cluster says that of any stream
+		{CodeNoLeader, nil, true},
+		{CodeNoMessage, nil, false},
+		{CodeStoreFailed, nil, false},
 	} {
-		err := fmt.Errorf("heartbeat of n1: %w", &serverError{ErrCode: c.code})
+		err := fmt.Errorf("heartbeat of n1: %w", &ServerError{ErrCode: c.code})
 		for _, word := range []error{events.ErrConflict, events.ErrNoStream, events.ErrUnknown} {
 			if is, want := errors.Is(err, word), errors.Is(c.is, word); is != want {
 				t.Errorf("%d is %v: %v, want %v", c.code, word, is, want)
 			}
 		}
-		if passes(err) != c.passes {
-			t.Errorf("%d passes by itself: %v, want %v", c.code, passes(err), c.passes)
+		if Passes(err) != c.passes {
+			t.Errorf("%d passes by itself: %v, want %v", c.code, Passes(err), c.passes)
 		}
 	}
 }

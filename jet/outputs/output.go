@@ -1,4 +1,6 @@
-package jet
+// Package outputs keeps what attempts print, produce and say of themselves: lines, records, how they stand, checkpoints, where they ran. None
+// of it is in the log, and no fact follows from it.
+package outputs
 
 import (
 	"bytes"
@@ -12,9 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
 )
+
+// Outputs are what attempts print, produce and say of themselves, in streams beside the log.
+type Outputs struct{ *link.Link }
 
 // maxLines is how large a message of lines may be: what a server takes that was told
 // nothing else, less some room for what the message says beside them.
@@ -22,7 +29,7 @@ const maxLines = 1<<20 - 4<<10
 
 // Print stores a batch of lines and waits for the server's word. One that is too
 // large for a message is stored in parts.
-func (s *Store) Print(ctx context.Context, b output.Lines) error {
+func (o *Outputs) Print(ctx context.Context, b output.Lines) error {
 	body := b.Encoded
 	if body == nil {
 		var err error
@@ -34,13 +41,13 @@ func (s *Store) Print(ctx context.Context, b output.Lines) error {
 		all := b.Lines
 		b.Encoded = nil
 		b.Lines = all[:half]
-		if err := s.Print(ctx, b); err != nil {
+		if err := o.Print(ctx, b); err != nil {
 			return err
 		}
 		b.Lines = all[half:]
-		return s.Print(ctx, b)
+		return o.Print(ctx, b)
 	}
-	return s.keep(ctx, &nats.Msg{Subject: outputPrefix + string(b.Task), Data: body})
+	return o.keep(ctx, &nats.Msg{Subject: wire.OutputPrefix + string(b.Task), Data: body})
 }
 
 // plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
@@ -55,18 +62,18 @@ func plainJSON(v any) ([]byte, error) {
 
 // Keep stores a batch of records and waits for the server's word. The same
 // batch stored again, after an answer was lost, is kept once.
-func (s *Store) Keep(ctx context.Context, b output.Records) error {
+func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
 	body, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
-	return s.keep(ctx, &nats.Msg{Subject: dataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
+	return o.keep(ctx, &nats.Msg{Subject: wire.DataPrefix + string(b.Task), Header: nats.Header{nats.MsgIdHdr: {batchID(&b)}}, Data: body})
 }
 
-func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
+func (o *Outputs) keep(ctx context.Context, m *nats.Msg) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		_, err := s.pub.publish(ctx, m)
-		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || says(err, codeSameInFlight)) {
+		_, err := o.Pub.Publish(ctx, m)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight)) {
 			return err
 		}
 		select {
@@ -80,13 +87,13 @@ func (s *Store) keep(ctx context.Context, m *nats.Msg) error {
 // Printed reads the lines of a task in order and calls each with every batch,
 // until ctx ends, each returns an error, or, unless follow is set, there are no
 // more. It returns nil in the last case.
-func (s *Store) Printed(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
-	return s.PrintedFrom(ctx, id, OutputStart{}, follow, func(_ uint64, b output.Lines) error { return each(b) })
+func (o *Outputs) Printed(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
+	return o.PrintedFrom(ctx, id, Start{}, follow, func(_ uint64, b output.Lines) error { return each(b) })
 }
 
-// Kept is [Store.Printed] for the records of a task.
-func (s *Store) Kept(ctx context.Context, id task.ID, follow bool, each func(output.Records) error) error {
-	return s.KeptOf(ctx, []task.ID{id}, OutputStart{}, follow, func(_ uint64, r output.Records) error { return each(r) })
+// Kept is [Outputs.Printed] for the records of a task.
+func (o *Outputs) Kept(ctx context.Context, id task.ID, follow bool, each func(output.Records) error) error {
+	return o.KeptOf(ctx, []task.ID{id}, Start{}, follow, func(_ uint64, r output.Records) error { return each(r) })
 }
 
 // readBytes is how much is asked for at once: more than the largest message, and less
@@ -97,17 +104,17 @@ const readBytes = 16 << 20
 const MaxTogether = 500
 
 // PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they were stored, as
-// [Store.PrintedFrom] does those of one.
-func (s *Store) PrintedOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Lines) error) error {
-	return readFrom(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
+// [Outputs.PrintedFrom] does those of one.
+func (o *Outputs) PrintedOf(ctx context.Context, ids []task.ID, from Start, follow bool, each func(uint64, output.Lines) error) error {
+	return readFrom(ctx, o, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
 		b.OneByOne()
 		return each(seq, b)
 	})
 }
 
-// KeptOf is [Store.PrintedOf] for records; a start is one in [DataStream].
-func (s *Store) KeptOf(ctx context.Context, ids []task.ID, from OutputStart, follow bool, each func(uint64, output.Records) error) error {
-	return readFrom(ctx, s, DataStream, subjectsOf(dataPrefix, ids), from, follow, each)
+// KeptOf is [Outputs.PrintedOf] for records; a start is one in [wire.DataStream].
+func (o *Outputs) KeptOf(ctx context.Context, ids []task.ID, from Start, follow bool, each func(uint64, output.Records) error) error {
+	return readFrom(ctx, o, wire.DataStream, subjectsOf(wire.DataPrefix, ids), from, follow, each)
 }
 
 func subjectsOf(prefix string, ids []task.ID) []string {
@@ -119,14 +126,14 @@ func subjectsOf(prefix string, ids []task.ID) []string {
 }
 
 // PrintedAs reads the messages in which the lines of some tasks lie, at most [MaxTogether], as they are stored.
-func (s *Store) PrintedAs(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
-	return readMessages(ctx, s, OutputStream, subjectsOf(outputPrefix, ids), OutputStart{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+func (o *Outputs) PrintedAs(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
+	return readMessages(ctx, o, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), Start{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		return each(meta.Sequence.Stream, meta.Timestamp, m.Subject(), m.Data())
 	})
 }
 
-func readFrom[T any](ctx context.Context, s *Store, stream string, subjects []string, from OutputStart, follow bool, each func(uint64, T) error) error {
-	return readMessages(ctx, s, stream, subjects, from, follow, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+func readFrom[T any](ctx context.Context, o *Outputs, stream string, subjects []string, from Start, follow bool, each func(uint64, T) error) error {
+	return readMessages(ctx, o, stream, subjects, from, follow, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		var batch T
 		if json.Unmarshal(m.Data(), &batch) != nil {
 			return nil // it is none of ours
@@ -135,18 +142,18 @@ func readFrom[T any](ctx context.Context, s *Store, stream string, subjects []st
 	})
 }
 
-func readMessages(ctx context.Context, s *Store, stream string, subjects []string, from OutputStart, follow bool, each func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+func readMessages(ctx context.Context, o *Outputs, stream string, subjects []string, from Start, follow bool, each func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := subjects[0] // what an error names
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: time.Minute}
 	from.set(&cfg)
-	c, err := s.js.OrderedConsumer(ctx, stream, cfg)
+	c, err := o.JS.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.js.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
 	}()
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -187,8 +194,8 @@ func readMessages(ctx context.Context, s *Store, stream string, subjects []strin
 
 // WatchTask calls changed whenever something may have happened to a task, until
 // stop is called. Words can be lost; look at the log now and then as well.
-func (s *Store) WatchTask(id task.ID, changed func()) (stop func(), err error) {
-	sub, err := s.nc.Subscribe(chainPrefix+string(id), func(*nats.Msg) { changed() })
+func (o *Outputs) WatchTask(id task.ID, changed func()) (stop func(), err error) {
+	sub, err := o.NC.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {
 		return nil, fmt.Errorf("watch task %s: %w", id, err)
 	}

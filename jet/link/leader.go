@@ -1,0 +1,213 @@
+// Package link reads and writes single messages of a JetStream server and knows what became of each: it asks leaders, asks again while
+// they change, tells what the server refuses, and what time the server has. It knows nothing of tasks.
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/jet/wire"
+	"millrace/logclock"
+)
+
+// Publisher publishes messages, and waits for the answers.
+type Publisher interface {
+	// Publish stores a message. After an error that wraps [events.ErrUnknown] it may be stored all the same.
+	Publish(ctx context.Context, m *nats.Msg) (seq uint64, err error)
+	// Deny tells those who wait for answers that the server refuses what they have published to a subject, or, if that is "",
+	// that none of them hears any answer. It tells whether anybody waited.
+	Deny(subject string, denied error) bool
+	// Cut is a context that ends with the next loss of the connection.
+	Cut() context.Context
+}
+
+// Link is a connection to the server that keeps the log.
+type Link struct {
+	NC      *nats.Conn
+	JS      jetstream.JetStream
+	Pub     Publisher
+	Denials *denials
+	Clock   *logclock.Clock
+	askTime func() (time.Time, error) // what [Link.Now] has the clock do when its answer is old
+}
+
+// New returns the link on a connection, which stays the caller's. It has no publisher yet, and hears of no refusal.
+func New(nc *nats.Conn, js jetstream.JetStream) *Link {
+	l := &Link{NC: nc, JS: js, Clock: logclock.New(nil)}
+	l.askTime = l.timeSoon
+	return l
+}
+
+// Times of a request to the server.
+const (
+	ReadTimeout = 10 * time.Second // for it and its repetitions; a change of leader takes up to 6 s
+	ReadTry     = 2 * time.Second  // after that it counts as lost
+)
+
+// MaxBatch is how many messages are asked for at once.
+const MaxBatch = 256
+
+// storedMessage is a message as a stream's leader returns it.
+type Message struct {
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Header  []byte    `json:"hdrs"`
+	Data    []byte    `json:"data"`
+	Time    time.Time `json:"time"`
+}
+
+// LeaderGetFrom reads one message from a stream's leader, which has all that was
+// acknowledged. The client's own calls would ask any replica.
+func (l *Link) LeaderGetFrom(ctx context.Context, stream string, request map[string]any) (m Message, found bool, err error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return m, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	defer cancel()
+	err = l.Patiently(ctx, func(ctx context.Context) (err error) {
+		m, found, err = l.storedMessage(ctx, stream, body)
+		return err
+	})
+	return m, found, err
+}
+
+func (l *Link) storedMessage(ctx context.Context, stream string, request []byte) (Message, bool, error) {
+	m, err := l.Request(ctx, wire.APIGet+stream, request)
+	if err != nil {
+		return Message{}, false, err
+	}
+	var answer struct {
+		Message Message      `json:"message"`
+		Error   *ServerError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return Message{}, false, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	if answer.Error != nil {
+		if Says(answer.Error, CodeNoMessage) {
+			return Message{}, false, nil
+		}
+		return Message{}, false, answer.Error
+	}
+	return answer.Message, true, nil
+}
+
+// Patiently makes a request again while nobody is there to answer it: the leader
+// is changing, or the connection was lost and the request with it, of which it is told
+// when the connection is back. When ctx ends during a try, the error names what hindered those before it, too.
+func (l *Link) Patiently(ctx context.Context, request func(context.Context) error) error {
+	var hindered error
+	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		try, cancel := context.WithTimeout(ctx, ReadTry)
+		stop := context.AfterFunc(l.Pub.Cut(), cancel)
+		err := request(try)
+		stop()
+		cancel()
+		switch {
+		case err != nil && ctx.Err() != nil && hindered != nil && errors.Is(err, ctx.Err()):
+			return fmt.Errorf("%w: %w", hindered, err)
+		case err == nil || ctx.Err() != nil || !Passes(err) && !errors.Is(err, context.Canceled):
+			return err
+		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+			hindered = err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+func ReadError(subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", subject, err)
+}
+
+// Passes tells whether what hindered a request will pass by itself.
+func Passes(err error) bool {
+	return Says(err, CodeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, events.ErrNoStream)
+}
+
+// Added is a header that the server adds to a message when it hands it out. It
+// stands behind the message's own headers, which may have the same name.
+func Added(m *nats.Msg, header string) string {
+	values := m.Header.Values(header)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// BatchGet asks any replica of a stream for several messages, at most so many.
+func (l *Link) BatchGet(ctx context.Context, stream string, most int, request map[string]any) ([]*nats.Msg, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	defer cancel()
+	var found []*nats.Msg
+	err = l.Patiently(ctx, func(ctx context.Context) (err error) {
+		found, err = l.batchGetOnce(ctx, stream, most, body)
+		return err
+	})
+	return found, err
+}
+
+func (l *Link) batchGetOnce(ctx context.Context, stream string, most int, request []byte) (_ []*nats.Msg, err error) {
+	ctx, done := l.Denials.Guard(ctx, wire.APIDirect+stream)
+	defer func() { err = done(err) }()
+	inbox := l.NC.NewInbox()
+	answers := make(chan *nats.Msg, most+1) // and the end
+	// Not a synchronous subscription: that takes a message for an error if its headers say so.
+	sub, err := l.NC.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
+	if err := l.NC.PublishRequest(wire.APIDirect+stream, inbox, request); err != nil {
+		return nil, err
+	}
+	var found []*nats.Msg
+	for {
+		var m *nats.Msg
+		select {
+		case m = <-answers:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if Added(m, jetstream.SequenceHeader) != "" { // else it is the server's own word
+			found = append(found, m)
+			continue
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "204", "404": // the end; nothing
+			return found, nil
+		case "503":
+			return nil, events.ErrNoStream
+		default:
+			return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
+		}
+	}
+}
+
+// SequenceOf is where a message lies that was got directly.
+func SequenceOf(m *nats.Msg) (uint64, error) {
+	seq, err := strconv.ParseUint(Added(m, jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("a message without a sequence: %w", err)
+	}
+	return seq, nil
+}

@@ -1,0 +1,64 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+)
+
+// ExpectedHeader has the server compare the sequence of a subject's last message.
+const ExpectedHeader = jetstream.ExpectedLastSubjSeqHeader
+
+// Said is the chain of what is said on a subject beside the log: a message in place of the one before. It stands as the last
+// message says; nil if there is none. What lies there and says the same is as good as what was to be said.
+func (l *Link) Said(stream, subject string) events.Chain[*Message, *nats.Msg] {
+	return events.Chain[*Message, *nats.Msg]{
+		Read: func(ctx context.Context, wrote *nats.Msg) (*Message, uint64, bool, error) {
+			m, found, err := l.LeaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
+			if err != nil || !found {
+				return nil, 0, false, err
+			}
+			return &m, m.Seq, wrote != nil && len(m.Data) > 0 && bytes.Equal(m.Data, wrote.Data), nil
+		},
+		Write: l.Replace,
+	}
+}
+
+// Replace stores a message if the last one on its subject has the sequence end. It is in no group, for these are the log's.
+func (l *Link) Replace(ctx context.Context, m *nats.Msg, end uint64) (uint64, error) {
+	if m.Header == nil {
+		m.Header = nats.Header{}
+	}
+	m.Header[ExpectedHeader] = []string{strconv.FormatUint(end, 10)}
+	return l.Patient(ctx, func() (uint64, error) { return l.Pub.Publish(ctx, m) })
+}
+
+// Patient writes again what the server says that it has not stored, for a reason that will pass.
+func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+	pause := time.Millisecond
+	for {
+		seq, err := write()
+		if err == nil || !(Says(err, CodeWriteInFlight) || Says(err, CodeSameInFlight) || errors.Is(err, events.ErrNoStream)) {
+			return seq, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 250*time.Millisecond)
+	}
+}
+
+// TTL is the header by which the server removes a message after some time.
+func TTL(d time.Duration) nats.Header {
+	return nats.Header{"Nats-TTL": {strconv.Itoa(int(d.Seconds())) + "s"}}
+}

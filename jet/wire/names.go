@@ -1,0 +1,260 @@
+// Package wire says how what Millrace has on a JetStream server is called: streams, buckets, subjects, consumers. It
+// reads and makes names, and speaks with no server.
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/definition"
+)
+
+// Names of streams and buckets.
+const (
+	LogStream    = "MR_LOG"     // every fact
+	TimerStream  = "MR_TIMER"   // timers, and what has fired until the log has it
+	OutputStream = "MR_TASKLOG" // what tasks print
+	DataStream   = "MR_DATA"    // what tasks produce
+	StateStream  = "MR_STATE"   // how tasks stand, and their checkpoints
+	DefsBucket   = "MR_DEFS"    // copies of definitions, for people, with history
+	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
+	FilesStream  = "MR_FILES"   // contents of files, by digest
+)
+
+// Subjects. Each is literal per task or node, which is what makes the
+// compare-and-set on a chain airtight on any number of replicas.
+const (
+	QueuePrefix      = "mr.queue."        // mr.queue.<queue>.<priority>.<task>: offers, those that timers bring at mr.queue.<queue>.<priority>.due.<task>; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see LanePrefix
+	HoldPrefix       = "mr.hold."         // mr.hold.<task>: births that cannot run yet
+	TimerPrefix      = "mr.timer."        // mr.timer.<task>: message schedules that refer to turns of tasks
+	DuePrefix        = "mr.due."          // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
+	ChainPrefix      = "mr.task."         // mr.task.<task>: transitions
+	NodePrefix       = "mr.node."         // mr.node.<node>: transitions
+	DefPrefix        = "mr.def."          // mr.def.<kind>.<name>: changes of a definition
+	KeyPrefix        = "mr.unique."       // mr.unique.<hash>: claims of a unique key
+	AdmitPrefix      = "mr.admit."        // mr.admit.<scope>: admissions by the limits of a scope
+	CopiesSubject    = "mr.copies"        // copies of definitions that were set back, all on one subject
+	DeadPrefix       = "mr.dead."         // mr.dead.<sequence>: what became of a message that nobody can read
+	BreakPrefix      = "mr.breaker."      // mr.breaker.<job>: transitions of its breaker
+	StatePrefix      = "mr.queue_state."  // mr.queue_state.<queue>: what operators have said of it
+	CronPrefix       = "mr.cron."         // mr.cron.<schedule>: the message schedule of its next fire
+	FirePrefix       = "mr.fire."         // mr.fire.<schedule>: its fires, which the server writes
+	TickPrefix       = "mr.tick."         // mr.tick.<schedule>: what was decided on its ticks
+	OutputPrefix     = "mr.tasklog."      // mr.tasklog.<task>: output lines
+	DataPrefix       = "mr.data."         // mr.data.<task>: records
+	LivePrefix       = "mr.live."         // mr.live.<task>: how it stands
+	RanPrefix        = "mr.ran."          // mr.ran.<hash>: where the last task of a job or key has started
+	CheckpointPrefix = "mr.checkpoint."   // mr.checkpoint.<task>: what its next attempt goes on from
+	SelectorPrefix   = "mr.selector."     // mr.selector.<hash>: what the route of a selector stands for
+	LaneWordPrefix   = "mr.lane_state."   // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
+	LogProbe         = "mr.probe"         // what proves that the log takes messages; servers remove all but the last few
+	DueProbe         = "mr.due.log.probe" // what the log sources as a probe: see jet.Marks
+	HintPrefix       = "mr.hint."         // mr.hint.<node>: core messages, "look at this task"
+	LanesPrefix      = "mr.lanes."        // mr.lanes.<queue>: core messages, "it has one lane more"
+	SchedulersWord   = "mr.schedulers"    // core messages, "+<name>" and "-<name>": a scheduler is here, or goes
+	PingPrefix       = "mr.ping."         // mr.ping.<node>: core requests, which its process answers
+)
+
+// The API of JetStream, by subject.
+const (
+	APIInfo         = "$JS.API.STREAM.INFO."
+	APIGet          = "$JS.API.STREAM.MSG.GET."
+	APIDirect       = "$JS.API.DIRECT.GET."
+	APIPurge        = "$JS.API.STREAM.PURGE."
+	APIErase        = "$JS.API.STREAM.MSG.DELETE."
+	APIConsumer     = "$JS.API.CONSUMER.INFO."
+	APIMake         = "$JS.API.CONSUMER.CREATE."
+	APINext         = "$JS.API.CONSUMER.MSG.NEXT."
+	APIDrop         = "$JS.API.CONSUMER.DELETE."
+	APIPause        = "$JS.API.CONSUMER.PAUSE."
+	ElectedAdvisory = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED."
+	DeadAdvisory    = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + LogStream + ".*"
+	BucketSubject   = "$KV."
+	BucketStream    = "KV_"
+)
+
+// OfferSubject is where an offer lies. What asks for nothing special lies where each
+// version has looked for it; other lanes have a name of their own, which no queue can have,
+// in place of the queue's.
+func OfferSubject(w *task.Work, id task.ID) string {
+	if l := w.Lane(); Special(l) {
+		return LanePrefix(l) + string(id)
+	}
+	return QueuePrefix + string(w.Route) + "." + string(id)
+}
+
+// Special tells whether offers of a lane have a consumer of their own.
+func Special(l task.Lane) bool {
+	if _, own := task.NodeOf(l.Queue); own {
+		return false // the node orders what lies there
+	}
+	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidQueue(l.Queue) == nil)
+}
+
+// laneSign parts a queue's name and the number of a lane in subjects.
+const laneSign = "~"
+
+// LanePrefix begins the subjects of a special lane.
+func LanePrefix(l task.Lane) string {
+	return QueuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
+}
+
+// LaneFilter is what the consumer of a lane takes.
+func LaneFilter(l task.Lane) string {
+	if Special(l) {
+		return LanePrefix(l) + ">"
+	}
+	return QueuePrefix + l.Queue + ".>"
+}
+
+// RouteAt reads the subject of an offer: the route that lies there, whatever the lane, and the task. It
+// is false for a subject at which no offer can lie.
+func RouteAt(subject string) (task.Route, task.ID, bool) {
+	tokens := strings.Split(strings.TrimPrefix(subject, QueuePrefix), ".")
+	if len(tokens) == 4 && tokens[2] == FiredToken {
+		tokens = slices.Delete(tokens, 2, 3)
+	}
+	if len(tokens) != 3 {
+		return "", "", false
+	}
+	queue, priority := tokens[0], tokens[1]
+	if at := strings.LastIndex(queue, laneSign); at > 0 { // at 0 it is the mark of a selector
+		queue = queue[:at]
+	}
+	route := task.Route(queue + "." + priority)
+	return route, task.ID(tokens[2]), route.Validate() == nil
+}
+
+// FiredToken stands before the task in an offer that a timer has brought. So the NATS server, which after a crash
+// looks for the last of them, need not look at births: see jet.Marks.
+const FiredToken = "due"
+
+// laneConsumerPrefix begins the names of the consumers of special lanes.
+const laneConsumerPrefix = "lane_"
+
+// LaneConsumer is the consumer of a lane, shared by all who serve its queue.
+func LaneConsumer(l task.Lane) string {
+	if !Special(l) {
+		return ConsumerName(l.Queue)
+	}
+	return fmt.Sprintf("%s%02d_%02d_%s", laneConsumerPrefix, l.Priority, l.Number, l.Queue)
+}
+
+// LaneOf is the reverse of LaneConsumer for special lanes.
+func LaneOf(consumer string) (l task.Lane, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, laneConsumerPrefix)
+	if !ok || len(rest) < 7 {
+		return l, false
+	}
+	priority, err := strconv.Atoi(rest[:2])
+	number, err2 := strconv.Atoi(rest[3:5])
+	l = task.Lane{Queue: rest[6:], Priority: priority, Number: number}
+	return l, err == nil && err2 == nil && LaneConsumer(l) == consumer
+}
+
+// ChainSubject is where the transitions of what the fact is about lie.
+func ChainSubject(f *events.Fact) string {
+	switch {
+	case f.Task != "":
+		return ChainPrefix + string(f.Task)
+	case f.Node != "":
+		return NodePrefix + string(f.Node)
+	case f.Queue != "":
+		return StatePrefix + f.Queue
+	case f.Def != "":
+		return DefSubject(f.Def)
+	case f.Schedule != "":
+		return TickPrefix + f.Schedule
+	case f.Job != "":
+		return BreakPrefix + f.Job
+	case f.Key != "":
+		return UniqueSubject(f.Key)
+	case f.Message != 0:
+		return DeadPrefix + strconv.FormatUint(f.Message, 10)
+	case f.Scope != "":
+		return AdmitPrefix + string(f.Scope)
+	}
+	return CopiesSubject
+}
+
+// DefSubject is where the changes of a definition lie.
+func DefSubject(d definition.Def) string { return DefPrefix + string(d) }
+
+func UniqueSubject(key string) string { return KeyPrefix + task.KeyMark(key) }
+
+// Place reads a subject: what kind of record lies there, and what it is about.
+func Place(subject string) (kind events.Kind, about events.Fact) {
+	switch {
+	case strings.HasPrefix(subject, ChainPrefix):
+		return events.KindChain, events.Fact{Task: task.ID(subject[len(ChainPrefix):])}
+	case isProbe(subject), subject == LogProbe:
+		return events.KindProbe, about
+	case strings.HasPrefix(subject, QueuePrefix):
+		return events.KindOffer, events.Fact{Task: task.ID(subject[strings.LastIndexByte(subject, '.')+1:])}
+	case strings.HasPrefix(subject, HoldPrefix):
+		return events.KindHold, events.Fact{Task: task.ID(subject[len(HoldPrefix):])}
+	case strings.HasPrefix(subject, NodePrefix):
+		return events.KindNode, events.Fact{Node: node.ID(subject[len(NodePrefix):])}
+	case strings.HasPrefix(subject, DefPrefix):
+		return events.KindDefinition, events.Fact{Def: definition.Def(subject[len(DefPrefix):])}
+	case strings.HasPrefix(subject, StatePrefix):
+		return events.KindQueue, events.Fact{Queue: subject[len(StatePrefix):]}
+	case strings.HasPrefix(subject, KeyPrefix):
+		return events.KindKey, about
+	case strings.HasPrefix(subject, AdmitPrefix):
+		return events.KindLimit, events.Fact{Scope: task.Scope(subject[len(AdmitPrefix):])}
+	case subject == CopiesSubject:
+		return events.KindCopies, about
+	case strings.HasPrefix(subject, BreakPrefix):
+		return events.KindBreaker, events.Fact{Job: subject[len(BreakPrefix):]}
+	case strings.HasPrefix(subject, FirePrefix):
+		return events.KindFire, events.Fact{Schedule: subject[len(FirePrefix):]}
+	case strings.HasPrefix(subject, TickPrefix):
+		return events.KindTick, events.Fact{Schedule: subject[len(TickPrefix):]}
+	case strings.HasPrefix(subject, DeadPrefix):
+		seq, _ := strconv.ParseUint(subject[len(DeadPrefix):], 10, 64) // 0 is no fact's
+		return events.KindDead, events.Fact{Message: seq}
+	}
+	return events.KindOther, about
+}
+
+// probeToken stands where an offer has its task. No task has such an id.
+const probeToken = ".probe"
+
+// ProbeSubject is where a node puts what proves that its own route reaches it.
+// It is one subject for ever: see jet.Store.TidyProbes.
+func ProbeSubject(id node.ID) string {
+	return QueuePrefix + id.Queue() + "." + strconv.Itoa(task.DefaultPriority) + probeToken
+}
+
+// AnyProbe are the probes of all nodes.
+const AnyProbe = QueuePrefix + "*.*" + probeToken
+
+func isProbe(subject string) bool {
+	return strings.HasPrefix(subject, QueuePrefix+"@") && strings.HasSuffix(subject, probeToken)
+}
+
+// nodeConsumerPrefix begins the name of the consumer of a node's own route.
+const nodeConsumerPrefix = "MR_NODE_"
+
+func NodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
+
+// selectorConsumerPrefix begins the name of the consumer of a selector's route.
+const selectorConsumerPrefix = "MR_SELECT_"
+
+// ConsumerName is the durable consumer of a queue or of a selector's route, shared by
+// all who serve it, or the one of a node's own route.
+func ConsumerName(queue string) string {
+	if node, own := task.NodeOf(queue); own {
+		return nodeConsumerPrefix + node
+	}
+	if task.IsSelectorQueue(queue) {
+		return selectorConsumerPrefix + queue[1:]
+	}
+	return "queue_" + queue
+}
