@@ -133,6 +133,16 @@ func (a *Account) ended(t *Task) (*TookOver, error) {
 	return o, nil
 }
 
+// Until is when the lease of the live attempt of t has ended at the earliest by the account: for a session without a heartbeat not
+// before it was known to have none.
+func (a *Account) Until(t *Task) time.Time {
+	until, ground, _ := a.ends(t)
+	if ground == GroundSilence && a.From.RanOut {
+		return later(until, a.From.Beat)
+	}
+	return until
+}
+
 // Ended tells whether the lease of the live attempt of t has ended by the account; if not, for how
 // long it holds at least.
 func (a *Account) Ended(t *Task) (bool, time.Duration) {

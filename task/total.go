@@ -42,3 +42,28 @@ func (t *Task) withinTotal(d Duty) Duty {
 
 // ranOut tells whether a parent was cancelled because its time was up.
 func (t *Task) ranOut() bool { return t.State == Cancelling && t.tooLong(t.Since) }
+
+// Otherwise is the task as it would be now, had it been born with another spec: the bounds that its birth has set are moved by
+// what the timeouts differ. All else is as it was.
+func (t Task) Otherwise(spec *Spec) Task {
+	if t.Spec == nil || spec == nil {
+		return t
+	}
+	from, was, is := later(t.SubmittedAt, t.Due), t.Spec.Timeout, spec.Timeout
+	t.StartBy = otherBound(t.StartBy, from, was.Pending, is.Pending)
+	t.EndBy = otherBound(t.EndBy, from, was.Total, is.Total)
+	t.Spec = spec
+	return t
+}
+
+func otherBound(by, from time.Time, was, is Duration) time.Time {
+	switch {
+	case was == is:
+		return by
+	case is == 0:
+		return time.Time{}
+	case by.IsZero():
+		return from.Add(is.Std())
+	}
+	return by.Add(is.Std() - was.Std())
+}

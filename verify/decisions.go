@@ -129,30 +129,60 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 	if is.By != nil && r.Fact.By == nil && reflect.ValueOf(*is.By).IsZero() {
 		is.By = nil
 	}
-	if differ := differ(&r.Fact, &is); differ != "" {
+	if !v.cfg.Other.None() {
+		is.By = r.Fact.By // what it is made by is not what it says
+	}
+	if differ := v.differ(&r.Fact, &is); differ != "" {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, differ)
 	}
 }
 
-// differ says in which fields a decision differs from the same one made again; "" if in none.
-func differ(was, is *events.Fact) string {
+// Difference is a field of a decision that comes out differently, as JSON; nil where it is absent.
+type Difference struct {
+	Field string `json:"field"`
+	Was   any    `json:"was"`
+	Is    any    `json:"is"`
+}
+
+// Differences are those of one decision.
+type Differences []Difference
+
+// differ says in which fields a decision differs from the same one made again; "" if in none. Under other settings words that give
+// the reason count for nothing. A finding about the record has the fields.
+func (v *Verifier) differ(was, is *events.Fact) string {
+	text, all := differences(was, is)
+	if v.fields = all; v.cfg.Other.None() || len(all) == 0 {
+		return text
+	}
+	v.fields = slices.DeleteFunc(all, func(d Difference) bool {
+		_, code := was.Event.(task.GivenUp)
+		return d.Field == "detail" || d.Field == "reason" && !code
+	})
+	if len(v.fields) == 0 {
+		return ""
+	}
+	return text
+}
+
+// differences are the fields in which a decision differs from the same one made again, in words as well.
+func differences(was, is *events.Fact) (string, Differences) {
 	if is.Event == nil {
-		return "nothing follows"
+		return "nothing follows", nil
 	}
 	a, err := events.Encode(nil, was)
 	if err != nil {
-		return err.Error() // no log holds it
+		return err.Error(), nil // no log holds it
 	}
 	b, err := events.Encode(nil, is)
 	if err != nil {
-		return err.Error()
+		return err.Error(), nil
 	}
 	if bytes.Equal(a, b) {
-		return ""
+		return "", nil
 	}
 	var had, has map[string]any
 	if json.Unmarshal(a, &had) != nil || json.Unmarshal(b, &has) != nil {
-		return "it cannot be read"
+		return "it cannot be read", nil
 	}
 	names := slices.Collect(maps.Keys(had))
 	for name := range has {
@@ -162,12 +192,14 @@ func differ(was, is *events.Fact) string {
 	}
 	slices.Sort(names)
 	var all []string
+	var fields Differences
 	for _, name := range names {
 		if !alike(had[name], has[name]) {
 			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
+			fields = append(fields, Difference{name, had[name], has[name]})
 		}
 	}
-	return strings.Join(all, "; ")
+	return strings.Join(all, "; "), fields
 }
 
 // alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them.
@@ -212,6 +244,10 @@ func brief(v any) string {
 func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *events.Record) {
 	if !k.Live() || k.Epoch != e.Epoch {
 		return // I-3 says so
+	}
+	if was := v.tasks.task(s.id, &s.now); e.Class == task.ReasonTimeout && stops(&was, r.Fact.At) && !stops(k, r.Fact.At) {
+		s.found(v, Decisions, []uint64{r.Seq}, "the attempt would not have been stopped for its run timeout")
+		return
 	}
 	by := by(r)
 	s.remade(v, k, task.Fail{

@@ -75,6 +75,9 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 	g := v.guardedJob(v.tasks.words.list[s.job])
 	o.What = strings.Clone(o.What)
 	g.remember(breakerStep{seq: r.Seq, outcome: o, circuit: g.circuit})
+	if k.Spec != nil && o.Failed {
+		v.wouldTrip(g, v.tasks.words.list[s.job], k.Spec.Breaker, r)
+	}
 }
 
 // breakerFact decides a change of a breaker again and takes it in.
@@ -113,6 +116,7 @@ func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Recor
 	if tried, ok := e.(task.BreakerTried); ok {
 		trial.ID = task.ID(strings.TrimPrefix(tried.Reason, "trial: task "))
 	}
+	by.Policy = v.policy(r.Fact.Job, by.Policy)
 	outcomes := g.outcomes(by.Policy, by.Seen)
 	is := r.Fact
 	is.Event = by.Policy.Admit(g.circuit, trial, r.Fact.At, 0).Event
@@ -127,7 +131,7 @@ func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Recor
 		return
 	}
 	is.Type = events.TypeOf(is.Event)
-	if what := differ(&r.Fact, &is); what != "" {
+	if what := v.differ(&r.Fact, &is); what != "" {
 		wrong(what)
 	}
 }

@@ -42,7 +42,10 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	if by.Beats {
 		around.NodeGone = time.Time{}
 	}
-	duty := task.Owes(*k, around, by.Bounds.Settings())
+	duty := task.Owes(*k, around, v.bounds(by.Bounds))
+	if was := task.Owes(v.tasks.task(s.id, &s.now), around, by.Bounds.Settings()); duty.By.Before(was.By) {
+		v.wasSooner(r, was.By.Sub(duty.By))
+	}
 	if duty.Command == nil || duty.Look || r.Fact.At.Before(duty.By) {
 		v.checked[Decisions]++
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from a duty that was not overdue: %s was to %s", r.Fact.Type, duty.Who, duty.What)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -39,7 +40,21 @@ func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account ta
 	if from.Named {
 		pulse.Beat.Runs = []uint64{k.Epoch}
 	}
-	return n.Account(k, time.Unix(0, s.held).UTC(), pulse, from.Lasts.Std()), true
+	held := time.Unix(0, s.held).UTC()
+	account = n.Account(k, held, pulse, from.Lasts.Std())
+	other, lasts := v.pulse(&n, pulse)
+	if !lasts.IsZero() {
+		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from the end of a heartbeat that would have lasted until %s", r.Fact.Type, lasts.UTC().Format(time.RFC3339Nano))
+		return account, false
+	}
+	if v.cfg.Other.None() {
+		return account, true
+	}
+	is := n.Account(k, held, other, cmp.Or(v.cfg.Other.Bounds.AckWait, from.Lasts).Std())
+	if before, after := account.Until(k), is.Until(k); after.Before(before) {
+		v.wasSooner(r, before.Sub(after))
+	}
+	return is, true
 }
 
 // tookOver decides again whether an attempt might be taken over. Whether the node fits is another question.

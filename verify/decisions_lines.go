@@ -59,6 +59,7 @@ type admission struct {
 // admitted is one of these facts.
 type admitted struct {
 	seq   uint64
+	at    time.Time
 	scope task.Scope
 	what  task.Granted
 	from  map[string]time.Time // how its rates stood before
@@ -130,7 +131,7 @@ func (l *lineup) unborne(v *Verifier) {
 // admits keeps an admission until it is judged.
 func (l *lineup) admits(v *Verifier, r *events.Record, e *task.Granted, from map[string]time.Time, told bool) {
 	l.limiter()
-	f := admitted{seq: r.Seq, scope: task.Scope(strings.Clone(string(r.Fact.Scope))), what: v.mine(e), from: from, told: told}
+	f := admitted{seq: r.Seq, at: r.Fact.At, scope: task.Scope(strings.Clone(string(r.Fact.Scope))), what: v.mine(e), from: from, told: told}
 	for _, id := range f.what.Refused {
 		s, ok := l.stops[id]
 		if !ok || task.ScopeOf(s.limit) != f.scope {
@@ -432,6 +433,7 @@ func (l *lineup) take(a *admission) {
 // admittedWrong tells what is wrong with an admission.
 func (v *Verifier) admittedWrong(f *admitted, id task.ID, what string) {
 	v.find(Decisions, Finding{Task: id, Seqs: []uint64{f.seq},
+		Type: events.LimitGranted, About: string(f.scope), At: f.at,
 		What: fmt.Sprintf("%s of %s, decided again, is another one: %s", events.LimitGranted, f.scope, what),
 		Look: "`millrace events show " + number(f.seq) + "`"})
 }

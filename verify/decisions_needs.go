@@ -226,7 +226,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 		again.Reason, again.Attempt, again.After, again.StartBy, again.EndBy = offer.Reason, offer.Attempt, offer.After, offer.StartBy, offer.EndBy
 		again.Inputs, e.Inputs = nil, nil
 		was.Event, is.Event, is.By = e, again, bare.DecidedBy(free, offer)
-		wrong = differ(&was, &is)
+		wrong = v.differ(&was, &is)
 	}
 	if wrong != "" {
 		s.found(v, Decisions, []uint64{r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, wrong)

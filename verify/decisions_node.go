@@ -3,6 +3,7 @@ package verify
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/events"
 	"millrace/node"
@@ -23,8 +24,17 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 		if !e.Lost {
 			return // its own word
 		}
-		pulse := node.Pulse{Now: by.Lease.At, Beat: node.Heartbeat{Session: by.Lease.Session}, Stored: by.Lease.Beat, RanOut: by.Lease.RanOut}
-		if v.whole() && !n.Vanished(pulse, by.Since) {
+		mark := node.Pulse{Now: by.Lease.At, Beat: node.Heartbeat{Session: by.Lease.Session}, Stored: by.Lease.Beat, RanOut: by.Lease.RanOut}
+		asked := *n
+		pulse, lasts := v.pulse(&asked, mark)
+		switch {
+		case !lasts.IsZero():
+			v.wrongNode(n, r, "its heartbeat would have lasted until "+lasts.UTC().Format(time.RFC3339Nano))
+			return
+		case pulse.Stored.Before(mark.Stored):
+			v.wasSooner(r, mark.Stored.Sub(pulse.Stored))
+		}
+		if v.whole() && !asked.Vanished(pulse, by.Since) {
 			v.wrongNode(n, r, "its heartbeat, or that there was none, did not say so")
 			return
 		}
@@ -36,7 +46,7 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 			}
 			return // a person's word
 		}
-		command = node.Judge{At: by.At, Alone: by.Alone, Policy: node.FlapPolicy{Limit: by.Flap.Limit, Release: by.Flap.Release}}
+		command = node.Judge{At: by.At, Alone: by.Alone, Policy: v.flap(by.Flap)}
 	default:
 		return
 	}
@@ -51,7 +61,7 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 	}
 	is := r.Fact
 	is.Event, is.Type = event, events.TypeOf(event)
-	if what := differ(&r.Fact, &is); what != "" {
+	if what := v.differ(&r.Fact, &is); what != "" {
 		v.wrongNode(n, r, what)
 	}
 }

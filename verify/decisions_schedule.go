@@ -62,7 +62,7 @@ func (v *Verifier) schedule(r *events.Record) {
 		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
 		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], fired{r.Seq, f, strings.Clone(e.Detail)})
 	case definition.DefinitionEvent:
-		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], planOf(name, e))
+		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], v.planOf(name, e))
 	case definition.ScheduleEvent:
 		v.tickAgain(s, r, e)
 		s.ledger, s.seq, s.at = ownLedger(schedule.LedgerOf(e)), r.Seq, r.Fact.At
@@ -70,12 +70,15 @@ func (v *Verifier) schedule(r *events.Record) {
 }
 
 // planOf makes the plan of a definition.
-func planOf(name string, e definition.DefinitionEvent) planned {
+func (v *Verifier) planOf(name string, e definition.DefinitionEvent) planned {
 	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
 	p := planned{revision: d.Revision}
 	is, err := schedule.Read(strings.Clone(name), d.Text)
 	if err != nil || is.Paused != nil {
 		return p
+	}
+	if v.cfg.Other.Schedule != nil {
+		is.When = v.cfg.Other.Schedule(name, is.When)
 	}
 	p.since = is.Since
 	p.plan, _ = is.Plan() // it was good when it was stored
@@ -269,5 +272,5 @@ func (a *again) differs(is definition.ScheduleEvent) string {
 	}
 	f := a.r.Fact
 	f.Event, f.Type = is, events.TypeOf(is)
-	return differ(&a.r.Fact, &f)
+	return a.v.differ(&a.r.Fact, &f)
 }

@@ -85,7 +85,7 @@ func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *e
 	default:
 		is := r.Fact
 		is.Event = next
-		if what := differ(&r.Fact, &is); what != "" {
+		if what := v.differ(&r.Fact, &is); what != "" {
 			wrong(what)
 		}
 	}

@@ -32,6 +32,7 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 			continue // its spec is not known, and I-7 has said so
 		}
 		k := v.tasks.task(id, &s.now)
+		s.overdue(v, &k, now)
 		if v.cfg.Settled {
 			s.found(v, OneEnd, []uint64{s.now.seq}, "it has not ended, it is %s since %s", k.State, when(s.now.since))
 		}

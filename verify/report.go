@@ -23,6 +23,19 @@ type Finding struct {
 	What string `json:"what"`
 	// Look says what to look at.
 	Look string `json:"look"`
+
+	// What follows is about a decision that comes out differently, for [Config.Other].
+
+	// Type is the type of the fact that records it, About what that is about, and At when it was decided.
+	Type  events.Type `json:"-"`
+	About string      `json:"-"`
+	At    time.Time   `json:"-"`
+	// Never says that no fact records it: it would have been made by At.
+	Never bool `json:"-"`
+	// Job says that About is a job.
+	Job bool `json:"-"`
+	// Differs are the fields that come out differently, if the rest does not.
+	Differs Differences `json:"-"`
 }
 
 // Status is what came of a rule.
@@ -103,6 +116,10 @@ func (v *Verifier) find(rule Rule, f Finding) {
 		return
 	}
 	f.Rule = rule
+	if r := v.now; r != nil && len(f.Seqs) > 0 && f.Seqs[len(f.Seqs)-1] == r.Seq && f.Type == "" {
+		f.Differs = v.fields
+		f.Type, f.About, f.At, f.Job = r.Fact.Type, strings.Clone(r.Fact.About()), r.Fact.At, r.Fact.Job != ""
+	}
 	v.findings = append(v.findings, f)
 }
 

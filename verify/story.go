@@ -47,6 +47,8 @@ type story struct {
 	reborn   *[]rebirth
 	job      word // of a task with a breaker; 0 for any other
 
+	other uint32 // the spec with which decisions about it are made again; 0 for its own
+
 	size  uint32 // of its result, in bytes
 	child bool   // of another task
 	kin   kin
@@ -233,11 +235,12 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		}
 	}
 	s.born = true
+	work := s.work(v, &e.Work)
 	if len(s.limit) == 0 {
-		s.limit = v.tasks.limited(&e.Work)
+		s.limit = v.tasks.limited(work)
 	}
 	if len(s.kin.onNode) == 0 {
-		s.kin.onNode = v.tasks.boundOnNode(&e.Work)
+		s.kin.onNode = v.tasks.boundOnNode(work)
 	}
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
 	if e.Spec.Parental() {

@@ -415,7 +415,10 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	k := &t.now
 	*k = t.task(s.id, &s.now)
 	if v.asked[Decisions] {
-		s.decided(v, k, r)
+		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // such a decision is made again itself
+			s.overdue(v, k, r.Fact.At)
+		}
+		s.decided(v, s.asks(v, k), r)
 		if r.Kind == events.KindChain {
 			s.tripped(v, k, r)
 		}

@@ -32,6 +32,8 @@ type Config struct {
 	Rules []Rule
 	// Keep is how many findings of each rule are kept. Default 100.
 	Keep int
+	// Other are settings under which decisions are made again, in place of those by which they were made.
+	Other Other
 }
 
 func (c Config) withDefaults() Config {
@@ -95,6 +97,11 @@ type Verifier struct {
 	lineup      lineup
 	buckets     map[word]*bucket // by the number of the rate
 
+	now     *events.Record // that is read at present
+	fields  Differences    // in which the decision differs that was made again last
+	sooner  []Sooner
+	tripped []string // jobs of which it was told that their breaker would have opened
+
 	forgotten int // decisions that were made by what is remembered no more
 	overtaken int // decisions on tasks of which an offer came at the same moment
 
@@ -142,7 +149,8 @@ func (v *Verifier) Add(r *events.Record) error {
 	if v.first == 0 {
 		v.first = r.Seq
 	}
-	v.last = r.Seq
+	v.last, v.now, v.fields = r.Seq, r, nil
+	defer func() { v.now = nil }()
 	v.lineup.add(v, r.Seq)
 	v.admissionsAt(r)
 	if len(v.lineup.stops) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
@@ -219,6 +227,9 @@ func (v *Verifier) node(r *events.Record) {
 	if r.Err == nil && v.asked[Decisions] {
 		v.judgedNode(&n, r)
 	}
+	if v.asked[Decisions] && !past.now.Takes() {
+		v.waited(r)
+	}
 	past.add(r)
 	n = past.now
 	if gone && n.Session == session && n.State != node.Offline {
@@ -232,6 +243,11 @@ func (v *Verifier) node(r *events.Record) {
 	}
 	n.Reason = ""
 	v.nodes[n.ID] = n
+}
+
+// Judged counts the decisions that were made again so far, and those that could not be: with them a caller knows which record is one.
+func (v *Verifier) Judged() (checked, not int) {
+	return v.checked[Decisions], v.forgotten + v.overtaken
 }
 
 // Last is the sequence of the last record that the read model reflects, 0 for none.

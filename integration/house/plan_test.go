@@ -33,6 +33,7 @@ var plan = map[string][]string{
 
 	"verify":          {"internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"replay":          {"internal/form", "near", "verify", "view", "events", "task", "task/definition", "node"},
+	"whatif":          {"near", "verify", "incident", "events", "task", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"view":            {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"incident":        {"events", "task", "task/definition", "task/schedule"},
 	"projections":     {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
@@ -159,8 +160,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "cmd/millrace/load"}
-	still     = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "cmd/millrace/load"}
+	clockless = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "whatif", "cmd/millrace/load"}
+	still     = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "whatif", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

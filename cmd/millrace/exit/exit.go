@@ -72,6 +72,8 @@ waiting ends with 130; the task goes on.
 "replay" ends with 1 if its last search found nothing, with 3 if its file is damaged; so does
 "incident show".
 
+"whatif" ends with 2 if a decision comes out differently under its own settings.
+
 "verify" ends as a monitoring plug-in does:
 
   0    OK: every promise that was checked is kept

@@ -1,0 +1,262 @@
+package debug
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+	"millrace/events"
+	"millrace/incident"
+	"millrace/view"
+	"millrace/whatif"
+)
+
+// whatifMistake is the exit code of whatif if decisions come out differently under their own settings.
+const whatifMistake = 2
+
+// whatifFlags are what `millrace whatif` was told.
+type whatifFlags struct {
+	typed.Output
+	sets        []string
+	only        whatif.Only
+	from, until string
+	limit       int
+}
+
+// WhatIf is millrace whatif.
+func (a *Commands) WhatIf() *cobra.Command {
+	var f whatifFlags
+	c := &cobra.Command{
+		Use:   "whatif [FILE]",
+		Short: "Make recorded decisions again under other settings, and see which would have been different",
+		Long: `Reads the log, an export or an incident file, and makes every decision that it records again, each from the
+state before it as it was recorded, under other settings. It prints which would have been different, when, and what
+is known to follow; from there on what became of the task is unknown, and of what depends on it. It changes nothing.
+
+--set takes a setting of the installation (node_ttl, start_deadline, ack_wait, flap_limit, flap_release), a field of
+a job as in its file (timeout, retry, breaker, concurrency, rate, budget, per_node, signal, window), or one of a
+schedule (schedule.catchup=all). Without --set all must come out as it was: so a build shows that it decides as the
+one did that has written the log.
+
+Ends with 2 if a decision comes out differently under its own settings. docs/whatif.md has more.`,
+		Example: `  millrace whatif
+  millrace whatif --from -1h --set retry.max=5 --job crawl
+  millrace whatif --set node_ttl=10s --set start_deadline=1m
+  millrace whatif examples/incidents/reconnected.mri --set timeout.pending=5s -o json`,
+		Args: typed.Takes(0, 1, "file"),
+	}
+	fs := c.Flags()
+	fs.StringArrayVar(&f.sets, "set", nil, "another `NAME=VALUE` (repeat it): node_ttl=10s, retry.max=5, schedule.catchup=all")
+	fs.StringVar(&f.only.Job, "job", "", "fields of jobs are other for this `job` only")
+	fs.StringVar(&f.only.Schedule, "schedule", "", "fields of schedules are other for this `schedule` only")
+	fs.StringVar(&f.from, "from", "", "tell of decisions from a `moment` on: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
+	fs.StringVar(&f.until, "until", "", "end at a `moment`")
+	fs.IntVar(&f.limit, "limit", 50, "print at most so `many` differences, and tasks that are unknown; 0 for all")
+	f.Flags(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		other, err := whatif.Parse(f.sets, f.only)
+		if err != nil {
+			return exit.Misuse(c, "--set %w", err)
+		}
+		var span [2]view.Moment
+		for i, text := range []string{f.from, f.until} {
+			if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
+				return exit.Misuse(c, "%s", strings.Replace(err.Error(), "--at", []string{"--from", "--until"}[i], 1))
+			}
+		}
+		ctx, stop := context.WithCancel(c.Context())
+		defer stop()
+		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
+		cfg := whatif.Config{Other: other, From: func(r *events.Record) bool { return within(span[0], r) }}
+		report, err := a.whatif(ctx, strings.Join(args, ""), cfg, span[1])
+		if err != nil {
+			return err
+		}
+		if f.JSON() {
+			err = a.WriteJSON(report)
+		} else {
+			a.printWhatIf(&f, report)
+		}
+		if err == nil && len(report.Mistakes) > 0 {
+			return exit.With(whatifMistake)
+		}
+		return err
+	}
+	return c
+}
+
+// whatif judges the log, or a file.
+func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+	s, err := a.Settings()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Settings, cfg.Margin = s.Task(), s.Margin()
+	if file == "" {
+		return a.whatifLog(ctx, cfg, until)
+	}
+	in := a.In
+	if file != "-" {
+		opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
+		if err != nil {
+			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+		}
+		defer opened.Close()
+		in = opened
+	}
+	text := bufio.NewReader(in)
+	if beginning, _ := text.Peek(incident.Lead); !incident.Is(beginning) {
+		return whatifExport(text, cfg, until)
+	}
+	f, err := incident.Read(text)
+	if err != nil {
+		return nil, &exit.Fault{Code: exit.Usage, Err: err}
+	}
+	if err := s.Take(f.Manifest.Settings); err != nil {
+		return nil, err
+	}
+	cfg.Settings, cfg.Margin = s.Task(), s.Margin()
+	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil {
+		cfg.Settings.AckWait = d
+	}
+	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
+	j := whatif.New(cfg)
+	for r, err := range f.Facts() {
+		if err == nil && behind(until, &r) {
+			break
+		}
+		if err == nil {
+			err = j.Add(&r)
+		}
+		if err != nil && !cfg.Partial {
+			return nil, err
+		}
+	}
+	return j.Report(), nil
+}
+
+func behind(until view.Moment, r *events.Record) bool {
+	return until != (view.Moment{}) && until.Before(r)
+}
+
+func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+	cl, err := a.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
+	cfg.Partial = a.Inside != nil               // an incident file that was opened
+	to := uint64(0)
+	if until != (view.Moment{}) {
+		p, err := a.PointAt(ctx, cl, until)
+		if err != nil {
+			return nil, err
+		}
+		to = p.Seq
+	}
+	j := whatif.New(cfg)
+	if err := a.Span(ctx, cl, 1, to, j.Add); err != nil {
+		return nil, err
+	}
+	return j.Report(), nil
+}
+
+func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+	r, err := events.NewExportReader(in)
+	if err != nil {
+		return nil, err
+	}
+	if r.Header().From > 1 {
+		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
+	}
+	j := whatif.New(cfg)
+	for {
+		record, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
+			return j.Report(), nil
+		case err != nil:
+			return nil, err
+		}
+		if err := j.Add(&record); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// printWhatIf prints a report for people.
+func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
+	d, t := r.Decisions, r.Tasks
+	fmt.Fprintf(a.Out, "#%d to #%d: %s made again: %d the same", r.First, r.Last, told.Plural(d.All-d.Unjudged, "decision"), d.Same)
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{len(r.Mistakes), "not as recorded"}, {d.Differ, "would differ"}, {d.Sooner, "could have come sooner"}, {d.Unknown, "unknown by then"}} {
+		if n.n > 0 {
+			fmt.Fprintf(a.Out, ", %d %s", n.n, n.what)
+		}
+	}
+	if d.Unjudged > 0 {
+		fmt.Fprintf(a.Out, "; %d could not be", d.Unjudged)
+	}
+	fmt.Fprintln(a.Out)
+	for i := range f.first(len(r.Mistakes)) {
+		m := &r.Mistakes[i]
+		fmt.Fprintf(a.Out, "mistake: %s\n  %s\n", term.Printable(m.What), m.Look)
+	}
+	for i := range f.first(len(r.Changes)) {
+		c := &r.Changes[i]
+		what := string(c.Type)
+		if c.Kind == whatif.Never {
+			what = "no fact"
+		}
+		fmt.Fprintf(a.Out, "#%d %s %s %s: %s\n", c.Seq, c.At.UTC().Format("2006-01-02T15:04:05.000Z"), term.Printable(c.About), what, term.Printable(c.What))
+		for _, next := range c.Follows {
+			fmt.Fprintf(a.Out, "  %s\n", term.Printable(next))
+		}
+	}
+	a.more(f, len(r.Changes), "difference")
+	if len(r.Changes) > 0 {
+		fmt.Fprintf(a.Out, "%s: %d with a difference, %d unknown by what they depend on, %d may have waited otherwise, %d untouched\n",
+			told.Plural(t.All, "task"), t.Differ, t.Unknown, t.Later, t.Same)
+	}
+	led := slices.DeleteFunc(slices.Clone(r.Unknown), func(u whatif.Unknown) bool {
+		return slices.ContainsFunc(r.Changes, func(c whatif.Change) bool { return c.Task == u.Task && c.Seq == u.From }) // it was told
+	})
+	for _, u := range led[:f.first(len(led))] {
+		fmt.Fprintf(a.Out, "unknown from #%d: task %s, by %s\n", u.From, u.Task, term.Printable(u.Why))
+	}
+	a.more(f, len(led), "unknown task")
+	for _, n := range r.Notes {
+		fmt.Fprintf(a.Out, "not known: %s\n", n)
+	}
+}
+
+// first is how many of so many are printed.
+func (f *whatifFlags) first(n int) int {
+	if f.limit > 0 {
+		return min(n, f.limit)
+	}
+	return n
+}
+
+func (a *Commands) more(f *whatifFlags, n int, what string) {
+	if left := n - f.first(n); left > 0 {
+		fmt.Fprintf(a.Out, "… and %s more: --limit 0 prints all\n", told.Plural(left, what))
+	}
+}

@@ -1,0 +1,221 @@
+package whatif
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/near"
+	"millrace/task"
+	"millrace/task/schedule"
+	"millrace/verify"
+)
+
+// Only bounds whom other settings are for; "" is all.
+type Only struct {
+	Job      string
+	Schedule string
+}
+
+// set is one setting: of the installation, of jobs, or of schedules.
+type set struct {
+	path  []string
+	value any
+}
+
+// fields are the fields of a job on which decisions depend that the log records.
+var fields = []string{"timeout", "retry", "breaker", "window", "per_node", "signal", "concurrency", "budget", "rate"}
+
+// bounds are the settings of an installation on which such decisions depend.
+var bounds = map[string]func(o *verify.Other, text string) error{
+	"node_ttl":       period(func(o *verify.Other, d time.Duration) { o.NodeTTL = d }),
+	"start_deadline": period(func(o *verify.Other, d time.Duration) { o.Bounds.StartDeadline = task.Duration(d) }),
+	"ack_wait":       period(func(o *verify.Other, d time.Duration) { o.Bounds.AckWait = task.Duration(d) }),
+	"flap_limit":     score(func(o *verify.Other, f float64) { o.Flap.Limit = f }),
+	"flap_release":   score(func(o *verify.Other, f float64) { o.Flap.Release = f }),
+}
+
+func period(into func(*verify.Other, time.Duration)) func(*verify.Other, string) error {
+	return func(o *verify.Other, text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New("want a duration with a unit, such as 10s")
+		}
+		into(o, d)
+		return nil
+	}
+}
+
+func score(into func(*verify.Other, float64)) func(*verify.Other, string) error {
+	return func(o *verify.Other, text string) error {
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || f == 0 {
+			return errors.New("want a number other than 0")
+		}
+		into(o, f)
+		return nil
+	}
+}
+
+// Names are those of all settings that can be other: of the installation, fields of jobs, and "schedule".
+func Names() []string {
+	all := append([]string{"schedule"}, fields...)
+	for name := range bounds {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Parse reads settings of the form NAME=VALUE: node_ttl=10s as in the settings file, retry.max=5 as in the file of a
+// job, schedule.catchup=all as in that of a schedule. A value is text or JSON.
+func Parse(sets []string, only Only) (o verify.Other, err error) {
+	var jobs, schedules []set
+	for _, text := range sets {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return o, fmt.Errorf("%q sets nothing; want NAME=VALUE, such as retry.max=5", text)
+		}
+		path := strings.Split(name, ".")
+		one := set{path, valueOf(value)}
+		switch read := bounds[name]; {
+		case read != nil:
+			err = read(&o, value)
+		case path[0] == "schedule" && len(path) > 1:
+			one.path = path[1:]
+			schedules = append(schedules, one)
+			_, err = changed(task.Schedule{Every: task.Duration(time.Hour)}, []set{one}, true)
+		case slices.Contains(fields, path[0]):
+			jobs = append(jobs, one)
+			var spec task.Spec
+			if spec, err = changed(task.Spec{Handler: "any"}, []set{one}, true); err == nil {
+				err = spec.Validate()
+			}
+		default:
+			err = fmt.Errorf("it decides nothing that the log records; there are %s%s", strings.Join(Names(), ", "), meant(path[0]))
+		}
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	if len(jobs) > 0 {
+		o.Spec = specs(jobs, only.Job)
+	}
+	if len(schedules) > 0 {
+		o.Schedule = func(name string, when task.Schedule) task.Schedule {
+			if only.Schedule != "" && name != only.Schedule {
+				return when
+			}
+			other, err := changed(when, schedules, false)
+			if err != nil || schedule.Validate(name, other) != nil {
+				return when
+			}
+			return other
+		}
+	}
+	return o, nil
+}
+
+func meant(name string) string {
+	if word := near.Word(name, Names()); word != "" {
+		return "; did you mean " + word + "?"
+	}
+	return ""
+}
+
+// valueOf is a value as JSON has it; what is no JSON is text.
+func valueOf(text string) any {
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil || d.More() {
+		return text
+	}
+	return v
+}
+
+// manySpecs bounds how many specs are remembered: many facts share one.
+const manySpecs = 1 << 10
+
+// specs changes the specs of tasks.
+func specs(sets []set, job string) func(string, *task.Spec) *task.Spec {
+	known := map[*task.Spec]*task.Spec{}
+	return func(of string, spec *task.Spec) *task.Spec {
+		if job != "" && of != job {
+			return spec
+		}
+		if other, ok := known[spec]; ok {
+			return other
+		}
+		is := spec
+		if other, err := changed(*spec, sets, false); err == nil {
+			is = &other
+		}
+		if len(known) >= manySpecs {
+			clear(known)
+		}
+		known[spec] = is
+		return is
+	}
+}
+
+// changed is a value with some fields set. What it does not have is not made, unless all of it is set, or that is wanted.
+func changed[T any](was T, sets []set, makes bool) (is T, err error) {
+	text, err := json.Marshal(was)
+	var tree map[string]any
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		err = d.Decode(&tree)
+	}
+	if err != nil {
+		return was, err
+	}
+	for _, s := range sets {
+		if !makes && len(s.path) > 1 && tree[s.path[0]] == nil && !slices.Contains([]string{"timeout", "retry"}, s.path[0]) {
+			continue // it stands under no such rule
+		}
+		if err := put(tree, s.path, s.value); err != nil {
+			return was, err
+		}
+	}
+	if text, err = json.Marshal(tree); err != nil {
+		return was, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(&is)
+	return is, err
+}
+
+// put sets a field of an object, or of all objects of a list.
+func put(tree map[string]any, path []string, value any) error {
+	name := path[0]
+	if len(path) == 1 {
+		tree[name] = value
+		return nil
+	}
+	switch in := tree[name].(type) {
+	case nil:
+		made := map[string]any{}
+		tree[name] = made
+		return put(made, path[1:], value)
+	case map[string]any:
+		return put(in, path[1:], value)
+	case []any:
+		for _, one := range in {
+			if in, ok := one.(map[string]any); ok {
+				if err := put(in, path[1:], value); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%s has no fields", name)
+}

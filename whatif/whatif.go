@@ -1,0 +1,245 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+	"millrace/verify"
+)
+
+// Config says what is asked.
+type Config struct {
+	// Other are the other settings; none to see that all comes out as it was.
+	Other verify.Other
+	// Settings and Margin are those of [verify.Config].
+	Settings task.Settings
+	Margin   time.Duration
+	// From is the first record of which differences are told. What is before it is read as well.
+	From func(*events.Record) bool
+	// Partial says that records are missing, as in an incident file: what cannot be decided again for want of them is no mistake.
+	Partial bool
+}
+
+// Kinds of [Change].
+const (
+	// Differs: a decision would have been another one.
+	Differs = "differs"
+	// Not: it would not have been made then.
+	Not = "not"
+	// Never: no fact records it, and it would have been made.
+	Never = "never made"
+	// AsSoon: it would have been the same, and could have been made sooner.
+	AsSoon = "sooner"
+)
+
+// Change is a decision that would not have been what it was.
+type Change struct {
+	Kind string `json:"kind"`
+	// Seq is the fact that records it, or of a decision that was never made the last one of the task before it.
+	Seq   uint64      `json:"seq"`
+	At    time.Time   `json:"at"`
+	Type  events.Type `json:"type,omitempty"`
+	About string      `json:"about"`
+	Task  task.ID     `json:"task,omitempty"`
+	Node  node.ID     `json:"node,omitempty"`
+	// What says it in words, and Follows what is known to follow.
+	What    string   `json:"what"`
+	Follows []string `json:"follows,omitempty"`
+	// Fields are those that differ.
+	Fields verify.Differences `json:"fields,omitempty"`
+	// Sooner is by how much it could have been made sooner.
+	Sooner task.Duration `json:"sooner,omitempty"`
+
+	of topic
+}
+
+// Decisions counts the decisions that the log records.
+type Decisions struct {
+	All     int `json:"all"`
+	Same    int `json:"same"`
+	Differ  int `json:"differ"`
+	Sooner  int `json:"sooner"`
+	Unknown int `json:"unknown"`
+	// Unjudged could not be made again, whatever the settings.
+	Unjudged int `json:"unjudged"`
+}
+
+// Tasks counts tasks by what became of them.
+type Tasks struct {
+	All int `json:"all"`
+	// Differ have a decision that differs, and Unknown depend on one that does; Later may only have waited longer or shorter, for the
+	// places of the others. Same are the rest.
+	Differ  int `json:"differ"`
+	Unknown int `json:"unknown"`
+	Later   int `json:"wait_otherwise"`
+	Same    int `json:"same"`
+}
+
+// Report is the answer.
+type Report struct {
+	First     uint64    `json:"first"`
+	Last      uint64    `json:"last"`
+	Decisions Decisions `json:"decisions"`
+	// Changes are in the order of the log. They say what would have been different, each as long as nothing before it was.
+	Changes []Change `json:"changes"`
+	// Unknown says from where on what became of a task is unknown.
+	Unknown []Unknown `json:"unknown_from"`
+	Tasks   Tasks     `json:"tasks"`
+	// Mistakes are decisions that come out differently under their own settings.
+	Mistakes []verify.Finding `json:"mistakes"`
+	Notes    []string         `json:"notes,omitempty"`
+}
+
+// Unknown is a task of which nobody can say what would have become of it.
+type Unknown struct {
+	Task task.ID `json:"task"`
+	// From is the first sequence for which that holds, and Why what led to it.
+	From uint64 `json:"from"`
+	Why  string `json:"why"`
+}
+
+// Judge reads a log once, in order. It is for one goroutine.
+type Judge struct {
+	cfg     Config
+	was, is *verify.Verifier // is is nil if nothing is other
+	world   world
+	first   uint64
+	from    uint64
+}
+
+// New returns a judge that has read nothing yet.
+func New(cfg Config) *Judge {
+	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin}
+	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
+	if !cfg.Other.None() {
+		rules.Other = cfg.Other
+		j.is = verify.New(rules)
+	}
+	return j
+}
+
+// keep is how many changes are kept.
+const keep = 100_000
+
+// Add reads the next record, and keeps nothing of it.
+func (j *Judge) Add(r *events.Record) error {
+	checked, not := j.was.Judged()
+	if err := j.was.Add(r); err != nil {
+		return err
+	}
+	if j.is != nil {
+		if err := j.is.Add(r); err != nil {
+			return err
+		}
+	}
+	if j.first == 0 {
+		j.first = r.Seq
+	}
+	if j.from == 0 && (j.cfg.From == nil || j.cfg.From(r)) {
+		j.from = r.Seq
+	}
+	j.world.add(r)
+	if c, n := j.was.Judged(); c > checked && n == not {
+		j.world.decided(r)
+	}
+	return nil
+}
+
+// Report sums up. It is called once, at the end.
+func (j *Judge) Report() *Report {
+	was := j.was.Report(time.Time{})
+	checked, not := j.was.Judged()
+	r := &Report{First: j.first, Last: was.Last, Changes: []Change{}, Unknown: []Unknown{}, Mistakes: was.Findings}
+	r.Decisions = Decisions{All: checked + not, Unjudged: not}
+	if j.cfg.Partial {
+		r.Decisions.Unjudged += was.Violations
+		r.Mistakes = []verify.Finding{}
+	}
+	doubt := map[topic]uint64{} // what was no decision of the log, from where on
+	for _, f := range was.Findings {
+		if t := topicOf(&f); doubt[t] == 0 {
+			doubt[t] = last(f.Seqs)
+		}
+	}
+	if j.is != nil {
+		is := j.is.Report(time.Time{})
+		r.Changes = j.changes(is.Findings, doubt)
+	}
+	j.unknown(r)
+	r.Decisions.Same = r.Decisions.All - r.Decisions.Unjudged - r.Decisions.Differ - r.Decisions.Sooner - r.Decisions.Unknown
+	if !j.cfg.Partial {
+		r.Decisions.Same -= was.Violations
+	}
+	r.Notes = j.notes()
+	return r
+}
+
+// changes are those of all findings that are not mistakes of the log.
+func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change {
+	all := []Change{}
+	told := map[topic]bool{}
+	for i := range found {
+		f := &found[i]
+		of := topicOf(f)
+		if at := doubt[of]; at > 0 && at <= last(f.Seqs) || told[of] || last(f.Seqs) < j.from {
+			continue
+		}
+		told[of] = true
+		c := Change{Seq: last(f.Seqs), At: f.At, Type: f.Type, About: f.About, Task: f.Task, Node: f.Node, Fields: f.Differs, of: of}
+		switch {
+		case f.Never:
+			c.Kind, c.Type = Never, ""
+		case len(f.Differs) > 0 || f.Type == events.LimitGranted:
+			c.Kind = Differs
+		default:
+			c.Kind = Not
+		}
+		c.What = words(&c, f)
+		all = append(all, c)
+	}
+	for _, s := range j.is.Sooner() {
+		of := topic{'t', string(s.Task)}
+		if s.Node != "" {
+			of = topic{'n', string(s.Node)}
+		}
+		if s.Seq < j.from || doubt[of] > 0 && doubt[of] <= s.Seq {
+			continue
+		}
+		all = append(all, Change{Kind: AsSoon, Seq: s.Seq, At: s.At, Type: s.Type, About: s.About, Task: s.Task, Node: s.Node, Sooner: task.Duration(s.By),
+			What: fmt.Sprintf("it could have come up to %v sooner", task.Duration(s.By.Round(time.Millisecond))), of: of})
+	}
+	slices.SortStableFunc(all, func(a, b Change) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return all
+}
+
+// notes say what is not known whatever the log holds.
+func (j *Judge) notes() (notes []string) {
+	o := &j.cfg.Other
+	if o.NodeTTL > 0 {
+		notes = append(notes, "heartbeats are not in the log: a silence that no fact records is not known, nor what a worker would have stopped by itself")
+	}
+	if o.Bounds.AckWait > 0 {
+		notes = append(notes, "when an offer is handed out again is not in the log: by another ack_wait takeovers are known as far as leases go")
+	}
+	if o.Flap != (task.FlapBounds{}) {
+		notes = append(notes, "only quarantines that the log records are decided again: one that would have come is not told")
+	}
+	if j.cfg.Partial {
+		notes = append(notes, "the file holds only what lived in its span: what needs the rest is not judged")
+	}
+	return notes
+}
+
+func last(seqs []uint64) uint64 {
+	if len(seqs) == 0 {
+		return 0
+	}
+	return seqs[len(seqs)-1]
+}
+
+// topicOf is what a finding is about.
+func topicOf(f *verify.Finding) topic { return about(f.Type, f.Task, f.Node, f.Job, f.About) }

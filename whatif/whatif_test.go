@@ -1,0 +1,305 @@
+package whatif_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/incident"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/verify"
+	"millrace/whatif"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// written is a log as programs write it: each decision is made by the rules, and names what it was made by.
+type written struct {
+	t     *testing.T
+	log   []events.Record
+	tasks map[task.ID]*task.Task
+}
+
+func (w *written) add(at time.Duration, kind events.Kind, f events.Fact) uint64 {
+	f.At, f.Type, f.ID = noon.Add(at), events.TypeOf(f.Event), events.NewID(noon.Add(at))
+	w.log = append(w.log, events.Record{Seq: uint64(len(w.log) + 1), Stored: f.At, Kind: kind, Fact: f})
+	r := &w.log[len(w.log)-1]
+	if f.Task != "" {
+		if w.tasks[f.Task] == nil {
+			w.tasks[f.Task] = &task.Task{ID: f.Task}
+		}
+		w.tasks[f.Task].Apply(r.Task())
+	}
+	return r.Seq
+}
+
+// ids are those of tasks, by number from 1.
+func id(n int) task.ID { return task.ID("01JNAT0000000000000000000" + string(rune('0'+n))) }
+
+func (w *written) born(at time.Duration, n int, spec task.Spec, with ...func(*task.Work)) uint64 {
+	if spec.Handler == "" {
+		spec.Handler = "x"
+	}
+	work := task.Work{Spec: &spec, Route: "default.5", Job: "j"}
+	if p := spec.Timeout.Pending; p > 0 {
+		work.StartBy = noon.Add(at + p.Std())
+	}
+	for _, change := range with {
+		change(&work)
+	}
+	return w.add(at, events.KindOffer, events.Fact{Task: id(n), Event: task.Submitted{Work: work}})
+}
+
+func (w *written) do(at time.Duration, n int, c task.Command) uint64 {
+	w.t.Helper()
+	k := w.tasks[id(n)]
+	e, err := k.Decide(c, noon.Add(at))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.add(at, events.KindChain, events.Fact{Task: id(n), Event: e, By: k.DecidedBy(c, e)})
+}
+
+func (w *written) starts(at time.Duration, n int, offer uint64) uint64 {
+	return w.do(at, n, task.Claim{Node: "n", Session: "s", Offer: offer})
+}
+
+func (w *written) fails(at time.Duration, n int, epoch uint64, class string) uint64 {
+	return w.do(at, n, task.Fail{Epoch: epoch, Class: class})
+}
+
+// lost has a node fall silent at noon, and be found so when its heartbeat has run out.
+func (w *written) lost(ttl time.Duration) {
+	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(ttl)}}})
+	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.WentOnline{Session: "s"}})
+	w.add(ttl+time.Second, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut},
+		By: &task.By{Lease: &task.LeaseBy{At: noon.Add(ttl + time.Second), Beat: noon.Add(ttl), RanOut: true}}})
+}
+
+func judge(t *testing.T, log []events.Record, only whatif.Only, sets ...string) *whatif.Report {
+	t.Helper()
+	other, err := whatif.Parse(sets, only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := whatif.New(whatif.Config{Other: other})
+	for i := range log {
+		if err := j.Add(&log[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return j.Report()
+}
+
+const s = time.Second
+
+// Each other setting is seen where it decides, and only there.
+func TestOtherSettings(t *testing.T) {
+	t.Parallel()
+	failsOnce := func(retry task.Retry) func(*written) {
+		return func(w *written) {
+			w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, task.Spec{Retry: retry})), task.ReasonExit)
+		}
+	}
+	runs := func(timeout task.Timeout, waits, runs time.Duration, class string) func(*written) {
+		return func(w *written) {
+			epoch := w.starts(waits, 1, w.born(0, 1, task.Spec{Timeout: timeout}))
+			if class != "" {
+				w.fails(waits+runs, 1, epoch, class)
+				return
+			}
+			w.do(waits+runs, 1, task.Finish{Epoch: epoch})
+		}
+	}
+	lost := func(w *written) { w.lost(15 * s) }
+	breaks := func(failures int) func(*written) {
+		return func(w *written) {
+			breaker := &task.Breaker{Failures: failures, Cooldown: task.Duration(time.Minute)}
+			for n := 1; n <= 3; n++ {
+				at := time.Duration(n) * 3 * s
+				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), task.ReasonExit)
+			}
+		}
+	}
+	expired := func(w *written) {
+		offer := w.born(0, 1, task.Spec{Timeout: task.Timeout{Pending: task.Duration(10 * s)}})
+		w.do(12*s, 1, task.Claim{Node: "n", Session: "s", Offer: offer})
+	}
+	missed := func(w *written) {
+		text := `{"name":"nightly","schedule":{"every":"1m","start":"2026-03-01T12:01:00Z","catchup":"none"},"task":{"spec":{"handler":"x"}},"since":"2026-03-01T12:00:00Z"}`
+		w.add(0, events.KindDefinition, events.Fact{Def: "schedule.nightly", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: json.RawMessage(text)}}})
+		tick := noon.Add(time.Minute)
+		fire := w.add(10*time.Minute, events.KindFire, events.Fact{Schedule: "nightly", Event: definition.ScheduleFired{Tick: tick, Due: tick}})
+		w.add(10*time.Minute, events.KindTick, events.Fact{Schedule: "nightly", Actor: "scheduler", By: &task.By{Offer: fire},
+			Event: definition.ScheduleSkipped{Tick: tick, Until: noon.Add(9 * time.Minute), Count: 9, Ledger: definition.Ledger{Last: noon.Add(9 * time.Minute)}, Revision: 1, Reason: definition.SkipMissed, Detail: "catchup is none"}})
+	}
+	for name, c := range map[string]struct {
+		log  func(*written)
+		sets []string
+		only whatif.Only
+		kind string // of the one change; "" for none
+		what string
+	}{
+		"nothing is other":                      {log: failsOnce(task.Retry{})},
+		"retries, and there were none":          {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{}, whatif.Differs, "attempt 2 would have followed, due at 12:00:03.000, in 1s"},
+		"retries of that job":                   {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "j"}, whatif.Differs, "attempt 2 would have followed"},
+		"retries of another job":                {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "k"}, "", ""},
+		"no retries":                            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=0"}, whatif.Only{}, whatif.Differs, "no other attempt would have followed"},
+		"more retries than it needs":            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=3"}, whatif.Only{}, "", ""},
+		"a longer pause":                        {failsOnce(task.Retry{Max: 2}), []string{"retry.min=5s"}, whatif.Only{}, whatif.Differs, "attempt 2 would have been due 4s later, at 12:00:07.000"},
+		"a shorter pause":                       {failsOnce(task.Retry{Max: 2, Min: task.Duration(3 * s)}), []string{"retry.min=1s"}, whatif.Only{}, whatif.Differs, "due 2s sooner"},
+		"not on that failure":                   {failsOnce(task.Retry{Max: 2}), []string{`retry.not_on=["exit"]`}, whatif.Only{}, whatif.Differs, "no other attempt"},
+		"it waits for longer than it may":       {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=10s"}, whatif.Only{}, whatif.Never, "expired"},
+		"it waits for less":                     {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=30s"}, whatif.Only{}, "", ""},
+		"it would have had longer to wait":      {expired, []string{"timeout.pending=1m"}, whatif.Only{}, whatif.Differs, "attempt.started in place of it"},
+		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
+		"it runs for longer than it may":        {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"it runs for less":                      {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
+		"it would have had longer to run":       {runs(task.Timeout{Run: task.Duration(5 * s)}, s, 6*s, task.ReasonTimeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
+		"no node serves, and the bound is less": {runs(task.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},
+		"heartbeats last less":                  {lost, []string{"node_ttl=10s"}, whatif.Only{}, whatif.AsSoon, "5s sooner"},
+		"heartbeats last longer":                {lost, []string{"node_ttl=30s"}, whatif.Only{}, whatif.Not, "would have lasted until 2026-03-01T12:00:30Z"},
+		"heartbeats last as long":               {lost, []string{"node_ttl=15s"}, whatif.Only{}, "", ""},
+		"a breaker that bears less":             {breaks(5), []string{"breaker.failures=2"}, whatif.Only{}, whatif.Never, "breaker of job j would have opened"},
+		"a breaker that bears enough":           {breaks(5), []string{"breaker.failures=4"}, whatif.Only{}, "", ""},
+		"a breaker that nobody has":             {failsOnce(task.Retry{}), []string{"breaker.failures=1"}, whatif.Only{}, "", ""},
+		"ticks are made up for":                 {missed, []string{"schedule.catchup=all"}, whatif.Only{}, whatif.Differs, "the tick would have got its task; 9 ticks from it on were left out"},
+		"ticks of another schedule":             {missed, []string{"schedule.catchup=all"}, whatif.Only{Schedule: "other"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &written{t: t, tasks: map[task.ID]*task.Task{}}
+			c.log(w)
+			r := judge(t, w.log, c.only, c.sets...)
+			if len(r.Mistakes) > 0 {
+				t.Fatalf("the log itself is wrong: %+v", r.Mistakes)
+			}
+			if c.kind == "" {
+				if len(r.Changes) > 0 || r.Decisions.Same != r.Decisions.All {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			if len(r.Changes) != 1 || r.Changes[0].Kind != c.kind || !strings.Contains(r.Changes[0].What, c.what) {
+				t.Errorf("%+v\nwant one %q with %q", r.Changes, c.kind, c.what)
+			}
+		})
+	}
+}
+
+// From a difference on the task is unknown, and what depends on it: what needs it, its children, who stands under its
+// limit; who waits in its queue may have waited otherwise; and what came before is untouched.
+func TestWhatIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
+	done := func(at time.Duration, n int, with ...func(*task.Work)) {
+		w.do(at+2*s, n, task.Finish{Epoch: w.starts(at+s, n, w.born(at, n, task.Spec{}, with...))})
+	}
+	done(0, 1)
+	epoch := w.starts(4*s, 2, w.born(3*s, 2, task.Spec{Retry: task.Retry{Max: 1}}))
+	w.fails(5*s, 2, epoch, task.ReasonExit)
+	done(10*s, 3, func(k *task.Work) { k.Needs = &task.Needs{Of: []task.Need{{Task: id(2)}}} })
+	done(20*s, 4, func(k *task.Work) { k.Parent = id(2) })
+	done(30*s, 5)
+	done(40*s, 6, func(k *task.Work) { k.Route = "other.5" })
+	r := judge(t, w.log, whatif.Only{}, "retry.max=0")
+	var unknown []task.ID
+	for _, u := range r.Unknown {
+		unknown = append(unknown, u.Task)
+	}
+	if !slices.Equal(unknown, []task.ID{id(2), id(3), id(4)}) {
+		t.Errorf("unknown are %+v", r.Unknown)
+	}
+	if r.Tasks != (whatif.Tasks{All: 6, Differ: 1, Unknown: 2, Later: 1, Same: 2}) {
+		t.Errorf("%+v", r.Tasks)
+	}
+}
+
+// What is no setting that decides is refused, and says what there is.
+func TestSettingsThatDecideNothing(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"retry.max": "sets nothing", "retri.max=5": "did you mean retry?", "retry.mux=5": "unknown field", "retry.max=-1": "want 0 or more",
+		"node_ttl=10": "with a unit", "run.shell=true": "decides nothing", "schedule.cetchup=all": "unknown field", "timeout=5s": "", "flap_limit=x": "want a number",
+	} {
+		_, err := whatif.Parse([]string{text}, whatif.Only{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Under its own settings every decision of what earlier versions have logged comes out as it was, and of the examples.
+func TestCorpusComesOutTheSame(t *testing.T) {
+	t.Parallel()
+	exports, err := filepath.Glob("../events/testdata/corpus/log/v*/*.jsonl")
+	files, also := filepath.Glob("../examples/incidents/*.mri")
+	if len(exports) < 3 || len(files) < 2 || errors.Join(err, also) != nil {
+		t.Fatal(exports, files)
+	}
+	same := func(name string, partial bool, each func(add func(*events.Record) error) error) {
+		// Specs that are read anew take the way of other settings, and must change nothing.
+		anew := verify.Other{Spec: func(_ string, spec *task.Spec) *task.Spec { c := *spec; return &c }}
+		for _, other := range []verify.Other{{}, anew} {
+			j := whatif.New(whatif.Config{Partial: partial, Other: other})
+			if err := each(j.Add); err != nil {
+				t.Fatal(name, err)
+			}
+			r := j.Report()
+			if len(r.Mistakes) > 0 || len(r.Changes) > 0 || r.Tasks.All == 0 || r.Decisions.Same+r.Decisions.Unjudged != r.Decisions.All {
+				t.Errorf("%s: %+v", name, r)
+			}
+			t.Logf("%s: %+v", filepath.Base(name), r.Decisions)
+		}
+	}
+	for _, name := range exports {
+		same(name, false, func(add func(*events.Record) error) error {
+			file, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			r, err := events.NewExportReader(file)
+			for err == nil {
+				var record events.Record
+				if record, err = r.Next(); err == nil {
+					err = add(&record)
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		})
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := incident.Open(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(name, true, func(add func(*events.Record) error) error {
+			for r, err := range f.Facts() {
+				if err == nil {
+					err = add(&r)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
