@@ -99,7 +99,15 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *ope
 		}
 	}
 	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
-	err := s.stream(r.Context(), to, c, o, body, from)
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
+	if c.life != nil {
+		defer context.AfterFunc(c.life, func() { end(api.ErrWho) })()
+	}
+	err := s.stream(ctx, to, c, o, body, from)
+	if errors.Is(context.Cause(ctx), api.ErrWho) {
+		err = api.ErrWho
+	}
 	switch {
 	case errors.Is(err, errSlow):
 		s.dropped.Add(1)

@@ -56,7 +56,7 @@ var plan = map[string][]string{
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/output", "node"}, // jet/embed and projections for its tests alone
+	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -182,6 +182,7 @@ var clocks = map[string]string{
 	"api/queues.go": measures,
 
 	"httpapi/stream.go": "tells by when who follows must have taken what he is sent",
+	"httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
 	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace/bench.go":         measures,
