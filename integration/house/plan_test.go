@@ -55,7 +55,7 @@ var plan = map[string][]string{
 	"jet/embed":        {"jet", "jet/natscontext", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "view", "desk", "jet", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"api":              {"client", "view", "verify", "projections", "jet", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
 
