@@ -9,6 +9,7 @@ import (
 	"millrace/internal/corpus"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/verify"
 )
 
 // Requests are read as ever. A field that this version does not know is refused: who asks would wait for
@@ -30,6 +31,14 @@ func TestRequestCorpus(t *testing.T) {
 	request[diffRequest](t, "diff")
 	request[editRequest](t, "edit")
 	request[nameRequest](t, "name")
+	request[manyRequest](t, "many")
+	request[client.Purge](t, "purge")
+	request[nextRequest](t, "next")
+	request[breakerRequest](t, "breaker")
+	request[bundlesRequest](t, "bundles")
+	request[versionRequest](t, "version")
+	request[versionsRequest](t, "versions")
+	requestOf(t, "verify", verifyRequest{From: 1, To: 2, Rules: []verify.Rule{verify.OneEpoch}})
 	request[pastRequest](t, "past")
 	request[rangeRequest](t, "range")
 	request[saidRequest](t, "said")
@@ -68,6 +77,12 @@ func requestOf[T any](t *testing.T, name string, full T) {
 // Answers are read by clients of other versions, which pass over fields that they do not know.
 func TestAnswerCorpus(t *testing.T) {
 	logtest.JSONCorpus[client.ListPage](t, "testdata/corpus/answer_tasks")
+	logtest.JSONCorpus[client.BulkReport](t, "testdata/corpus/answer_bulk")
+	logtest.JSONCorpus[tickList](t, "testdata/corpus/answer_ticks")
+	logtest.JSONCorpus[bundleList](t, "testdata/corpus/answer_bundles")
+	logtest.JSONCorpus[bundleVersion](t, "testdata/corpus/answer_version")
+	logtest.JSONCorpus[bundleDiff](t, "testdata/corpus/answer_versions")
+	logtest.JSONCorpus[bundleCheck](t, "testdata/corpus/answer_check")
 	logtest.JSONCorpus[client.JobList](t, "testdata/corpus/answer_jobs")
 	logtest.JSONCorpus[client.LimitPage](t, "testdata/corpus/answer_limits")
 	logtest.JSONCorpus[client.NodePage](t, "testdata/corpus/answer_nodes")

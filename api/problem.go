@@ -42,6 +42,7 @@ var (
 	ErrRole     = errors.New("the role of the caller does not allow that")
 	ErrOrigin   = errors.New("the request comes from a page of another origin")
 	ErrHost     = errors.New("the service does not answer under this name")
+	ErrPlain    = errors.New("the request comes from another machine without TLS")
 	ErrNothing  = errors.New("there is nothing here")
 	ErrMethod   = errors.New("this cannot be done here")
 	ErrMedia    = errors.New("the body is not JSON")
@@ -55,10 +56,11 @@ var kinds = []kind{
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool { _, full := jet.Full(err); return full || errors.Is(err, events.ErrMute) }},
-	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory", oneOf(ErrWho)},
+	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
 	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
-	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints", oneOf(ErrHost)},
+	{"host", "The service does not answer under this name", 421, "ask under the address that the server prints, or have the server list the name with --http-name", oneOf(ErrHost)},
+	{"plain", "The request comes without TLS", 403, "ask by the proxy in front of the service, or have the server speak TLS with --http-cert and --http-key", oneOf(ErrPlain)},
 	{"nothing-here", "There is nothing here", 404, "/openapi.json has all that there is", oneOf(ErrNothing)},
 	{"method", "This cannot be done here", 405, "the header Allow names what can; /openapi.json has all that there is", oneOf(ErrMethod)},
 	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},

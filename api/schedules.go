@@ -76,6 +76,92 @@ func toggle(do func(c *client.Client, ctx context.Context, name, reason string) 
 	}
 }
 
+// nextRequest chooses ticks to come.
+type nextRequest struct {
+	// Name is of one schedule; "" is all that are not paused.
+	Name string `json:"name,omitempty"`
+	// From is now if nobody says, and Until any time.
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	Limit int       `json:"limit,omitempty"`
+}
+
+func (r *nextRequest) check() error {
+	if r.Name != "" {
+		if err := task.ValidName("schedule", r.Name); err != nil {
+			return err
+		}
+	}
+	return validLimit(&r.Limit)
+}
+
+// tickList are ticks to come, in the order in which they fire.
+type tickList struct {
+	Ticks []schedule.Upcoming `json:"ticks"`
+	// Paused are the schedules that do not fire until they are resumed. Of all schedules their ticks are left out.
+	Paused []string `json:"paused,omitempty"`
+	// Broken says which schedules cannot be read.
+	Broken string `json:"broken,omitempty"`
+}
+
+func (s *Service) ticks(ctx context.Context, r nextRequest) (tickList, error) {
+	if r.From.IsZero() {
+		r.From = s.now()
+	}
+	var stored []schedule.Stored
+	var broken error
+	if r.Name == "" {
+		if stored, broken = s.Client.Schedules(ctx); broken != nil && len(stored) == 0 {
+			return tickList{}, broken
+		}
+	} else {
+		one, err := s.Client.Schedule(ctx, r.Name)
+		if err != nil {
+			return tickList{}, err
+		}
+		stored = append(stored, one)
+	}
+	is, plans := tickList{}, map[string]*schedule.Plan{}
+	for i := range stored {
+		if stored[i].Paused != nil {
+			if is.Paused = append(is.Paused, stored[i].Name); r.Name == "" {
+				continue
+			}
+		}
+		plan, err := stored[i].Plan()
+		if err != nil {
+			broken = errors.Join(broken, fmt.Errorf("schedule %s: %w", stored[i].Name, err))
+			continue
+		}
+		plans[stored[i].Name] = plan
+	}
+	is.Ticks = schedule.Timeline(plans, r.From.Add(-time.Nanosecond), r.Until, r.Limit) // from then on
+	if broken != nil {
+		is.Broken = broken.Error()
+	}
+	return is, nil
+}
+
+// breakerRequest names a job.
+type breakerRequest struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (r *breakerRequest) check() error { return task.ValidName("job", r.Name) }
+
+func (s *Service) breaker(ctx context.Context, r breakerRequest) (task.Circuit, error) {
+	return s.Client.Breaker(ctx, r.Name)
+}
+
+// resetBreaker answers with how the breaker stands then.
+func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (task.Circuit, error) {
+	if _, err := s.Client.ResetBreaker(ctx, r.Name, r.Reason); err != nil {
+		return task.Circuit{}, err
+	}
+	return s.Client.Breaker(ctx, r.Name)
+}
+
 func (s *Service) runSchedule(ctx context.Context, r scheduleRequest) (client.Receipt, error) {
 	return s.Client.RunSchedule(ctx, r.Name, r.Task)
 }

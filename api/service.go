@@ -47,6 +47,8 @@ type Service struct {
 	// Ready is called once, when the service answers. Default: nobody is told.
 	Ready func()
 	Log   *slog.Logger
+
+	verifying chan struct{} // the place of who has the log verified
 }
 
 // Model is the read model that answers: what may be asked of a [view.View], and what lists tell besides.

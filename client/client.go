@@ -102,6 +102,9 @@ func (c *Client) InBatch(id string) *Client {
 	return c.with(rec)
 }
 
+// Batch is the id that [Client.InBatch] was given.
+func (c *Client) Batch() string { return c.rec.Corr }
+
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) Task(ctx context.Context, id task.ID) (task.Task, error) {
 	return view.GetTask(ctx, c.View(), id)
@@ -159,6 +162,12 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 		return t, err
 	}
 	return t, c.follow(ctx, t.ID, parents, reason)
+}
+
+// RetryKnown is [Client.Retry] of a task as a list has it. Its next offer carries its whole specification: that of the log, and not what a
+// list shows of it.
+func (c *Client) RetryKnown(ctx context.Context, t task.Task, reason string) (task.Task, error) {
+	return c.Retry(ctx, t.ID, reason)
 }
 
 // Signal gives the signal that a task waits for, with data (JSON, or nil), which it is

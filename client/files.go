@@ -123,6 +123,22 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 	return ref, v, nil
 }
 
+// Bundles are the names that there are with their latest versions, or the versions of one. The error wraps [jet.ErrNoBundle].
+func (c *Client) Bundles(ctx context.Context, name string) (all []jet.NamedVersion, err error) {
+	if name != "" {
+		return c.store.NameHistory(ctx, name)
+	}
+	known, err := c.store.BundleNames(ctx)
+	for _, name := range known {
+		n, err := c.store.Named(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
 // FilesManifest reads what is in a version.
 func (c *Client) FilesManifest(ctx context.Context, v tree.Version) (*files.Manifest, error) {
 	return tree.ManifestOf(ctx, c.store, v)

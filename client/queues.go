@@ -187,12 +187,6 @@ func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueC
 	return q, c.store.KeepQueue(ctx, name)
 }
 
-// PurgedQueue records that so many waiting tasks of a queue were cancelled.
-func (c *Client) PurgedQueue(ctx context.Context, name string, ended int, reason string) error {
-	_, _, err := c.rec.DoQueue(ctx, name, task.PurgedQueue{Ended: ended, Reason: reason})
-	return err
-}
-
 // CancelWaiting ends a task if it waits, and tells whether it did; one that has begun or
 // ended is left alone. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (bool, error) {

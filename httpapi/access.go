@@ -1,15 +1,13 @@
 package httpapi
 
 import (
-	"crypto/hmac"
+	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"time"
 
 	"millrace/api"
 	"millrace/jet"
@@ -19,67 +17,73 @@ import (
 type Caller struct {
 	Name string
 	Role jet.Role
+
+	// life ends when what lets the caller in is gone; nil is never.
+	life context.Context
+	// cookie is what a browser of the caller shows; "" if a proxy has let him in, which knows him itself.
+	cookie string
 }
 
-// Machine is the credential of the machine: whoever can read it is the user as whom the server runs.
+// Machine is the credential of the machine: whoever can read it is the user as whom the server runs. It lets in nobody but those who
+// come from this machine, or by a proxy on it.
 type Machine struct {
 	// Secret is the credential. Caller is who has it.
 	Secret string
 	Caller Caller
-
-	mu    sync.Mutex
-	links []string // guarded by mu; the secrets of links that nobody has opened, the oldest first
 }
+
+// Tokens are the tokens of an installation, as [jet.Store.KeepTokens] knows them.
+type Tokens interface {
+	KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]jet.Token), failed func(error))
+}
+
+// link is what opens the door for a browser, once.
+type link struct{ secret, cookie string }
 
 // maxLinks is how many links may wait to be opened.
 const maxLinks = 16
 
-// link makes a secret that opens the door for a browser, once.
-func (m *Machine) link() string {
+// link makes a secret by which a browser gets a cookie.
+func (s *Server) link(cookie string) string {
 	secret := rand.Text()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.links = append(m.links, secret)
-	if more := len(m.links) - maxLinks; more > 0 {
-		m.links = m.links[more:]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links = append(s.links, link{secret, cookie})
+	if more := len(s.links) - maxLinks; more > 0 {
+		s.links = s.links[more:]
 	}
-	return secret
+	return "/login?key=" + url.QueryEscape(secret)
 }
 
-// open takes the secret of a link; false if it is none, or was taken before.
-func (m *Machine) open(secret string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, is := range m.links {
-		if same(is, secret) {
-			m.links = append(m.links[:i], m.links[i+1:]...)
-			return true
+// open takes the secret of a link and returns its cookie; "" if it is none, or was taken before.
+func (s *Server) open(secret string) (cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, is := range s.links {
+		if same(is.secret, secret) {
+			s.links = append(s.links[:i], s.links[i+1:]...)
+			return is.cookie
 		}
 	}
-	return false
-}
-
-// cookie is what a browser shows from then on. It follows from the credential, so that it outlives this process and ends with the
-// credential, and does not tell it.
-func (m *Machine) cookie() string {
-	sum := hmac.New(sha256.New, []byte(m.Secret))
-	sum.Write([]byte("millrace cookie 1"))
-	return hex.EncodeToString(sum.Sum(nil))
+	return ""
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // who finds out who asks.
 func (s *Server) who(r *http.Request) (Caller, error) {
+	peer := peerOf(r)
+	if name, said, err := s.config.user(peer, r.Header); said || err != nil {
+		return Caller{Name: name, Role: s.config.UserRole}, err
+	}
 	if text := r.Header.Get("Authorization"); text != "" {
-		kind, secret, _ := strings.Cut(text, " ")
-		if strings.EqualFold(kind, "Bearer") && same(strings.TrimSpace(secret), s.Machine.Secret) {
-			return s.Machine.Caller, nil
+		if kind, secret, _ := strings.Cut(text, " "); strings.EqualFold(kind, "Bearer") {
+			return s.keys.find(jet.TokenCookie(strings.TrimSpace(secret)), peer, s.now())
 		}
 		return Caller{}, api.ErrWho // a cookie beside a wrong token does not make up for it
 	}
-	if c, err := r.Cookie(s.cookieName()); err == nil && same(c.Value, s.Machine.cookie()) {
-		return s.Machine.Caller, nil
+	if c, err := r.Cookie(s.cookieName()); err == nil {
+		return s.keys.find(c.Value, peer, s.now())
 	}
 	return Caller{}, api.ErrWho
 }
@@ -88,26 +92,36 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 func (s *Server) cookieName() string { return "millrace_" + s.port }
 
 // Link is an address that lets a browser of this machine in, once.
-func (s *Server) Link() string { return s.URL() + "/login?key=" + url.QueryEscape(s.Machine.link()) }
+func (s *Server) Link() string { return s.URL() + s.link(jet.TokenCookie(s.Machine.Secret)) }
+
+// invite makes a link for a browser of who asks.
+func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
+	if c.cookie == "" {
+		s.refuse(w, api.ErrRole)
+		return
+	}
+	scheme := "http://"
+	if s.encrypted(r) {
+		scheme = "https://"
+	}
+	s.sendJSON(w, r, map[string]string{"url": scheme + r.Host + s.config.Prefix + s.link(c.cookie)})
+}
 
 // login lets a browser in that has opened a link.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	if !s.Machine.open(r.URL.Query().Get("key")) {
+	cookie := s.open(r.URL.Query().Get("key"))
+	if cookie == "" {
 		s.refuse(w, api.ErrWho)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.Machine.cookie(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookieName(), Value: cookie, Path: s.config.Prefix + "/", Secure: s.encrypted(r), HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600,
+	})
 	w.Header().Set("Location", "./") // whatever stands before the path, where a proxy has put something there
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// ours tells whether the service answers under a name. A page whose name leads to this machine (DNS rebinding) asks under
-// its own.
-func (s *Server) ours(host string) bool {
-	for _, name := range s.hosts {
-		if strings.EqualFold(host, name) {
-			return true
-		}
-	}
-	return false
+// encrypted tells whether a request has come over TLS: here, or to a proxy that says so.
+func (s *Server) encrypted(r *http.Request) bool {
+	return r.TLS != nil || s.config.listed(peerOf(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
 }

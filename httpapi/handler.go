@@ -21,19 +21,31 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.Send(w, r, "text/plain; charset=utf-8", []byte(index)) })
 	}
 	mux.HandleFunc("GET /login", s.login)
-	mux.Handle("POST /login", s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
-		if c != s.Machine.Caller {
-			s.refuse(w, api.ErrRole)
-			return
-		}
-		s.sendJSON(w, r, map[string]string{"url": s.Link()})
-	}))
+	mux.Handle("POST /login", s.known(s.invite))
 	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.Send(w, r, "application/openapi+json", doc) }))
 	for i := range all {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
 	}
-	return s.guarded(mux)
+	return s.below(s.guarded(mux))
+}
+
+// below takes the prefix off a path. A proxy may have done so already.
+func (s *Server) below(next http.Handler) http.Handler {
+	if s.config.Prefix == "" {
+		return next
+	}
+	bare := http.StripPrefix(s.config.Prefix, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == s.config.Prefix:
+			http.Redirect(w, r, s.config.Prefix+"/", http.StatusMovedPermanently)
+		case strings.HasPrefix(r.URL.Path, s.config.Prefix+"/"):
+			bare.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 // index is what who looks at the address itself is told.
@@ -101,9 +113,11 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, api.LargestRequest)
 		handler, pattern := mux.Handler(r)
 		switch {
+		case !s.config.admits(peerOf(r)):
+			s.refuse(w, api.ErrPlain)
 		case !s.ours(r.Host):
 			s.refuse(w, api.ErrHost)
-		case origins.Check(r) != nil:
+		case origins.Check(r) != nil, r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate":
 			s.refuse(w, api.ErrOrigin)
 		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
 			s.Pages(w, r, func() (Caller, error) { return s.who(r) })

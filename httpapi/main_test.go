@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,12 +39,19 @@ type site struct {
 	*testing.T
 	*Server
 	store *jet.Store
+	tls   *tls.Config // nil without TLS
 	doc   *jsonschema.Compiler
 	plain map[string]any // the document
 }
 
 // open starts a service. Change is given it before it runs, and may be nil.
 func open(t *testing.T, change func(*Server)) *site {
+	t.Helper()
+	return openWith(t, Config{Address: "127.0.0.1:0"}, change)
+}
+
+// openWith starts a service that is set up in a certain way.
+func openWith(t *testing.T, config Config, change func(*Server)) *site {
 	t.Helper()
 	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
 	if err != nil {
@@ -64,12 +72,13 @@ func open(t *testing.T, change func(*Server)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Listen(t.Context(), "127.0.0.1:0")
+	s, err := Listen(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Tokens = store
 	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: client.New(store, ""), Model: model})
-	s.Machine = &Machine{Secret: secret, Caller: Caller{"ada", jet.RoleOperator}}
+	s.Machine = &Machine{Secret: secret, Caller: Caller{Name: "ada", Role: jet.RoleOperator}}
 	s.Version, s.Log = "0.0.0", slog.New(slog.DiscardHandler)
 	if change != nil {
 		change(s)
@@ -133,7 +142,7 @@ func (s *site) try(method, path, body string, header ...string) (answer, error) 
 			r.Header.Set(header[i], header[i+1])
 		}
 	}
-	t := http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	t := http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: s.tls, ForceAttemptHTTP2: true}
 	got, err := t.RoundTrip(r)
 	if err != nil {
 		return answer{}, err

@@ -44,8 +44,11 @@ var routes = []route{
 	{jet.TaskRelease, http.MethodPost, "/tasks/{id}/release"},
 	{jet.TaskCopy, http.MethodPost, "/tasks/{id}/copy"},
 	{jet.DeadDismiss, http.MethodPost, "/tasks/{id}/dismiss"},
+	{jet.TasksCancel, http.MethodPost, "/tasks/cancel"},
+	{jet.TasksRetry, http.MethodPost, "/tasks/retry"},
 
 	{jet.EventList, http.MethodGet, "/events"},
+	{jet.LogVerify, http.MethodGet, "/verify"},
 	{jet.DeadList, http.MethodGet, "/messages"},
 	{jet.DeadDismiss, http.MethodPost, "/messages/{seq}/dismiss"},
 
@@ -54,6 +57,7 @@ var routes = []route{
 	{jet.QueuePause, http.MethodPost, "/queues/{queue}/pause"},
 	{jet.QueueResume, http.MethodPost, "/queues/{queue}/resume"},
 	{jet.QueueLimit, http.MethodPost, "/queues/{queue}/limit"},
+	{jet.QueuePurge, http.MethodPost, "/queues/{queue}/purge"},
 	{jet.LimitList, http.MethodGet, "/limits"},
 
 	{jet.NodeList, http.MethodGet, "/nodes"},
@@ -72,6 +76,8 @@ var routes = []route{
 	{jet.JobGet, http.MethodGet, "/jobs/{name}"},
 	{jet.JobApply, http.MethodPut, "/jobs/{name}"},
 	{jet.JobRemove, http.MethodDelete, "/jobs/{name}"},
+	{jet.BreakerGet, http.MethodGet, "/jobs/{name}/breaker"},
+	{jet.BreakerReset, http.MethodPost, "/jobs/{name}/breaker/reset"},
 	{jet.CalendarList, http.MethodGet, "/calendars"},
 	{jet.CalendarGet, http.MethodGet, "/calendars/{name}"},
 	{jet.CalendarApply, http.MethodPut, "/calendars/{name}"},
@@ -83,6 +89,14 @@ var routes = []route{
 	{jet.SchedulePause, http.MethodPost, "/schedules/{name}/pause"},
 	{jet.ScheduleResume, http.MethodPost, "/schedules/{name}/resume"},
 	{jet.ScheduleRun, http.MethodPost, "/schedules/{name}/run"},
+	{jet.ScheduleNext, http.MethodGet, "/schedules/{name}/next"},
+	{jet.ScheduleNext, http.MethodGet, "/ticks"},
+
+	{jet.FilesList, http.MethodGet, "/files"},
+	{jet.FilesGet, http.MethodGet, "/files/{version}"},
+	{jet.FilesDiff, http.MethodGet, "/files/{version}/diff"},
+	{jet.FilesVerify, http.MethodGet, "/files/{version}/verify"},
+	{jet.FilesRemove, http.MethodDelete, "/files/{name}"},
 
 	{jet.ServerHealth, http.MethodGet, "/health"},
 }

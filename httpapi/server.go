@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,13 +17,11 @@ import (
 
 	"millrace/api"
 	"millrace/events"
+	"millrace/task/definition"
 )
 
 // ErrAddress means that the address cannot be listened on.
 var ErrAddress = errors.New("the HTTP service cannot be served there")
-
-// ErrExposed refuses an address beyond loopback.
-var ErrExposed = errors.New("the HTTP service would be open to other machines")
 
 // Bounds of requests.
 const (
@@ -40,6 +40,10 @@ type Server struct {
 	Desk *api.Desk
 	// Machine is the credential of the machine.
 	Machine *Machine
+	// Tokens are those that let in others. Default: none.
+	Tokens Tokens
+	// Now is the time by which tokens expire. Default: the machine's.
+	Now func() time.Time
 	// Version is that of the program.
 	Version string
 	// Pages shows a browser what it asks for: all but what programs do. Who tells who asks. Default: a text that leads to what
@@ -47,9 +51,13 @@ type Server struct {
 	Pages func(w http.ResponseWriter, r *http.Request, who func() (Caller, error))
 	Log   *slog.Logger
 
+	config   Config
 	listener net.Listener
 	port     string
-	hosts    []string // under which the service answers
+	hosts    []string     // of this machine, under which the service answers
+	cert     *certificate // nil without TLS
+	keys     keys
+	wake     chan struct{} // takes a word when the tokens have changed
 
 	headerTimeout, bodyTimeout time.Duration // for what who asks has to send
 	takesWithin                time.Duration // for what who follows has to take
@@ -61,33 +69,83 @@ type Server struct {
 
 	mu     sync.Mutex
 	shared map[string]*sharedAnswer // guarded by mu; by request
+	links  []link                   // guarded by mu; that nobody has opened, the oldest first
 }
 
-// Listen takes the address host:port, which is one of loopback; port 0 is a free one. Nothing is answered before [Server.Run]. The
-// error wraps [ErrAddress] or [ErrExposed].
-func Listen(ctx context.Context, address string) (*Server, error) {
+// Listen takes the address of a service. Nothing is answered before [Server.Run]. The error wraps [ErrAddress], [ErrExposed] or [ErrConfig].
+func Listen(ctx context.Context, config Config) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
 	var c net.ListenConfig
-	l, err := c.Listen(ctx, "tcp", address)
+	l, err := c.Listen(ctx, "tcp", config.Address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
-	at, ok := l.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsLoopback() {
-		_ = l.Close() // nobody was let in
-		return nil, fmt.Errorf("%w: %s", ErrExposed, l.Addr())
+	s := &Server{
+		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin, takesWithin: takesWithin,
+		feed: newFeed(), old: make(chan struct{}, oldReaders), wake: make(chan struct{}, 1), shared: map[string]*sharedAnswer{},
 	}
-	s := &Server{listener: l, port: fmt.Sprint(at.Port), headerTimeout: headersWithin, bodyTimeout: bodyWithin, takesWithin: takesWithin, feed: newFeed(), old: make(chan struct{}, oldReaders), shared: map[string]*sharedAnswer{}}
-	for _, name := range []string{at.IP.String(), "localhost", "127.0.0.1", "::1"} {
-		s.hosts = append(s.hosts, net.JoinHostPort(name, s.port))
+	if err := s.secure(); err != nil {
+		_ = l.Close() // nobody was let in
+		return nil, err
 	}
 	return s, nil
 }
 
-// URL is where the service is.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+// secure sees to it that the address is protected as it must be.
+func (s *Server) secure() error {
+	at, ok := s.listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrExposed, s.listener.Addr())
+	}
+	if err := s.config.opens(at.AddrPort().Addr().Unmap()); err != nil {
+		return err
+	}
+	s.port = fmt.Sprint(at.Port)
+	for _, name := range []string{at.IP.String(), "localhost", "127.0.0.1", "::1"} {
+		s.hosts = append(s.hosts, net.JoinHostPort(name, s.port))
+	}
+	if s.config.Cert == "" {
+		return nil
+	}
+	s.cert = &certificate{cert: s.config.Cert, key: s.config.Key}
+	if _, err := s.cert.load(); err != nil {
+		return fmt.Errorf("%w: the certificate: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// URL is where programs of this machine find the service.
+func (s *Server) URL() string {
+	scheme, host := "http://", s.hosts[0]
+	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", s.port)
+	}
+	if s.cert != nil {
+		scheme = "https://"
+	}
+	return scheme + host + s.config.Prefix
+}
+
+// now is the time by which tokens expire.
+func (s *Server) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
 
 // Observe is told by the projector what the log has become, for those who follow it.
-func (s *Server) Observe(steps []events.Step) { s.feed.Observe(steps) }
+func (s *Server) Observe(steps []events.Step) {
+	s.feed.Observe(steps)
+	if slices.ContainsFunc(steps, func(is events.Step) bool { return is.Record.Fact.Def.Kind() == definition.DefToken }) {
+		select {
+		case s.wake <- struct{}{}:
+		default: // there is one already
+		}
+	}
+}
 
 // Followers is how many follow something now, and how many were dropped because they took too long.
 func (s *Server) Followers() (now, dropped int64) { return s.followers.Load(), s.dropped.Load() }
@@ -97,13 +155,37 @@ func (s *Server) Close() { _ = s.listener.Close() } // of use to nobody any more
 
 // Run answers requests until ctx ends, and then returns nil.
 func (s *Server) Run(ctx context.Context) error {
+	s.keys.setMachine(s.Machine)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.Tokens != nil {
+		known := make(chan struct{})
+		keeping.Go(func() { s.keepTokens(ctx, sync.OnceFunc(func() { close(known) })) })
+		select { // who comes meanwhile waits
+		case <-known:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: s.headerTimeout, ReadTimeout: s.bodyTimeout, WriteTimeout: answerWithin, IdleTimeout: idleFor,
 		MaxHeaderBytes: largestHeader, BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
+	listener := net.Listener(&crowd{Listener: netutil.LimitListener(s.listener, maxConnections), most: perAddress, trusted: func(from netip.Addr) bool {
+		return from.IsLoopback() || s.config.listed(from)
+	}})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(netutil.LimitListener(s.listener, maxConnections)) }()
+	go func() {
+		if s.cert == nil {
+			ended <- server.Serve(listener)
+			return
+		}
+		server.TLSConfig = s.cert.config(s.Log)
+		ended <- server.ServeTLS(listener, "", "")
+	}()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTP: %w", err)

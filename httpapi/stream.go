@@ -142,7 +142,15 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		}
 	}
 	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
-	err := run(r.Context(), to, from)
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
+	if c.life != nil {
+		defer context.AfterFunc(c.life, func() { end(api.ErrWho) })()
+	}
+	err := run(ctx, to, from)
+	if errors.Is(context.Cause(ctx), api.ErrWho) {
+		err = api.ErrWho
+	}
 	switch {
 	case errors.Is(err, errSlow):
 		s.dropped.Add(1)

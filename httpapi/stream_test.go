@@ -48,7 +48,7 @@ func (s *site) listen(path string, header ...string) *listener {
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	t := http.Transport{DisableKeepAlives: true}
+	t := http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls, ForceAttemptHTTP2: true}
 	got, err := t.RoundTrip(r)
 	if err != nil {
 		s.Fatalf("%s: %v", path, err)

@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"millrace/client"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/output"
@@ -66,6 +69,196 @@ func TestDefinitions(t *testing.T) {
 		if got := s.send("GET", at, ""); got.status != 404 {
 			t.Errorf("%s is still there: %s", at, got.body)
 		}
+	}
+}
+
+// What a filter chooses is cancelled and given another life as one batch, after it was counted; nothing is chosen by silence.
+func TestMany(t *testing.T) {
+	s := open(t, nil)
+	s.submitted(5)
+	var other client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"crawl","labels":{"team":"a"}}`, &other)
+	for _, body := range []string{``, `{"filter":{"states":["pending"]}}`, `{"filter":{"queue":"default","states":["finished"]}}`, `{"all":true,"limit":1001}`, `{"filter":{"cursor":"x"}}`} {
+		s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", body)
+	}
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/retry", `{"filter":{"states":["running"]},"all":true}`)
+	act := func(verb, body string) (r client.BulkReport) {
+		t.Helper()
+		s.want(200, "POST", "/api/v1/tasks/"+verb, body, &r)
+		return r
+	}
+	if r := act("cancel", `{"all":true,"dry_run":true,"limit":2}`); r.Chosen != 6 || len(r.Tasks) != 2 || r.Done != 0 || !r.DryRun || r.States["pending"] != 6 {
+		t.Errorf("it would be %+v", r)
+	}
+	if r := act("cancel", `{"filter":{"labels":{"team":"a"}},"reason":"wrong team"}`); r.Done != 1 || r.Tasks[0] != other.ID || r.Batch == "" {
+		t.Errorf("cancelled are %+v", r)
+	}
+	r := act("cancel", `{"filter":{"queue":"default"},"limit":3}`)
+	if r.Chosen != 3 || r.Done != 3 || r.States["cancelled"] != 3 {
+		t.Errorf("cancelled are %+v", r)
+	}
+	if again := act("retry", `{"filter":{"batch":"`+r.Batch+`"},"reason":"still wanted"}`); again.Done != 3 || again.States["pending"] != 3 || len(again.Refused) != 0 {
+		t.Errorf("given another life are %+v", again)
+	}
+	facts, err := s.store.Task(t.Context(), other.ID)
+	if err != nil || facts[len(facts)-1].Fact.Actor != "ada" || facts[len(facts)-1].Fact.Corr == "" {
+		t.Errorf("the facts are %+v, %v", facts, err)
+	}
+
+	s.want(200, "POST", "/api/v1/queues/default/purge", `{"dry_run":true}`, &r)
+	if r.Chosen != 5 || r.Done != 0 {
+		t.Errorf("purged would be %+v", r)
+	}
+	s.refused(400, "bad-request", "POST", "/api/v1/queues/default/purge", `{"states":["running"]}`)
+	s.want(200, "POST", "/api/v1/queues/default/purge", `{"reason":"not wanted"}`, &r)
+	if r.Done != 5 || r.Interrupted {
+		t.Errorf("purged are %+v", r)
+	}
+	if r := act("cancel", `{"all":true}`); r.Chosen != 0 {
+		t.Errorf("left were %+v", r)
+	}
+}
+
+// Ticks to come are told of all schedules and of one.
+func TestTicks(t *testing.T) {
+	s := open(t, nil)
+	for _, name := range []string{"nightly", "hourly", "paused"} {
+		s.want(200, "PUT", "/api/v1/schedules/"+name, `{"definition":{"schedule":{"cron":"0 3 * * *"},"task":{"spec":{"run":{"argv":["date"]}}}}}`, nil)
+	}
+	s.want(200, "POST", "/api/v1/schedules/paused/pause", "", nil)
+	var is struct {
+		Ticks []struct {
+			Schedule string
+			Tick     time.Time
+		}
+		Paused []string
+	}
+	s.want(200, "GET", "/api/v1/ticks?limit=4&from=2100-01-01T03:00:00Z", "", &is)
+	if len(is.Ticks) != 4 || !is.Ticks[0].Tick.Equal(time.Date(2100, 1, 1, 3, 0, 0, 0, time.UTC)) || len(is.Paused) != 1 {
+		t.Errorf("there come %+v", is)
+	}
+	s.want(200, "GET", "/api/v1/schedules/paused/next?until=2100-01-02T00:00:00Z&from=2100-01-01T00:00:00Z", "", &is)
+	if len(is.Ticks) != 1 || is.Ticks[0].Schedule != "paused" || len(is.Paused) != 1 {
+		t.Errorf("there come %+v", is)
+	}
+	s.refused(404, "no-schedule", "GET", "/api/v1/schedules/nobody/next", "")
+	s.refused(400, "bad-request", "GET", "/api/v1/ticks?limit=1001", "")
+}
+
+// The breaker of a job is looked at and closed.
+func TestBreaker(t *testing.T) {
+	s := open(t, nil)
+	now := s.store.Now().UTC()
+	_, err := s.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.BreakerOpened, Job: "hello", Event: task.BreakerOpened{Reason: "r", Until: now.Add(time.Hour)}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is task.Circuit
+	s.want(200, "GET", "/api/v1/jobs/hello/breaker", "", &is)
+	if is.State != task.CircuitOpen || is.Reason != "r" {
+		t.Errorf("it is %+v", is)
+	}
+	s.want(200, "POST", "/api/v1/jobs/hello/breaker/reset", `{"reason":"the site is back"}`, &is)
+	if !is.Closed() {
+		t.Errorf("it is %+v", is)
+	}
+}
+
+// Bundles are looked at, compared, held against their digests, and their names removed.
+func TestFiles(t *testing.T) {
+	s := open(t, nil)
+	dir := t.TempDir()
+	push := func(files ...string) string {
+		for _, name := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done, err := client.New(s.store, "ada").PushFiles(t.Context(), client.FilesPush{Dir: dir, Name: "app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(done.Digest)
+	}
+	first := push("a", "b")
+	second := push("c")
+	var list struct{ Bundles []jet.NamedVersion }
+	s.want(200, "GET", "/api/v1/files", "", &list)
+	if len(list.Bundles) != 1 || string(list.Bundles[0].Digest) != second {
+		t.Errorf("there are %+v", list)
+	}
+	s.want(200, "GET", "/api/v1/files?name=app", "", &list)
+	if len(list.Bundles) != 2 || string(list.Bundles[1].Digest) != first {
+		t.Errorf("its versions are %+v", list)
+	}
+	var v struct {
+		Digest  string
+		Entries []struct{ Path string }
+		Next    string
+	}
+	s.want(200, "GET", "/api/v1/files/app?limit=2", "", &v)
+	if v.Digest != second || len(v.Entries) != 2 || v.Next != "b" {
+		t.Errorf("the first page is %+v", v)
+	}
+	v.Next = ""
+	s.want(200, "GET", "/api/v1/files/app?limit=2&after=b", "", &v)
+	if len(v.Entries) != 1 || v.Entries[0].Path != "c" || v.Next != "" {
+		t.Errorf("the second page is %+v", v)
+	}
+	var diff struct {
+		Changes []struct{ Kind, Path string }
+		All     int
+	}
+	s.want(200, "GET", "/api/v1/files/app@"+first[:8]+"/diff?with=app", "", &diff)
+	if diff.All != 1 || diff.Changes[0].Path != "c" || diff.Changes[0].Kind != "added" {
+		t.Errorf("different is %+v", diff)
+	}
+	var check struct {
+		Read     int64
+		All      int
+		Problems []client.FilesProblem
+	}
+	s.want(200, "GET", "/api/v1/files/app/verify", "", &check)
+	if check.Read != 3 || check.All != 0 || check.Problems == nil {
+		t.Errorf("it is %+v", check)
+	}
+	s.refused(404, "no-files", "GET", "/api/v1/files/nobody", "")
+	s.refused(400, "bad-request", "GET", "/api/v1/files/a*b", "")
+	s.want(200, "DELETE", "/api/v1/files/app", "", nil)
+	s.refused(404, "no-files", "DELETE", "/api/v1/files/app", "")
+}
+
+// The log is held against the promises, whole or in part.
+func TestVerify(t *testing.T) {
+	s := open(t, nil)
+	all := s.submitted(3)
+	var is struct {
+		Facts, Violations int
+		Last              uint64
+		Rules             []struct{ Rule, Status string }
+		Interrupted       bool
+	}
+	s.want(200, "GET", "/api/v1/verify", "", &is)
+	if is.Facts < 3 || is.Violations != 0 || is.Last < all[2] || is.Interrupted {
+		t.Errorf("it is %+v", is)
+	}
+	s.want(200, "GET", "/api/v1/verify?from="+itoa(all[1])+"&to="+itoa(all[1])+"&rules=I-2&rules=i-7", "", &is)
+	if is.Last != all[1] || is.Facts != 1 {
+		t.Errorf("of one fact it is %+v", is)
+	}
+	s.refused(400, "bad-request", "GET", "/api/v1/verify?rules=I-99", "")
+	s.refused(400, "bad-request", "GET", "/api/v1/verify?from=3&to=2", "")
+	end, err := s.store.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := events.Fact{ID: events.NewID(s.store.Now()), At: s.store.Now(), Type: events.TaskCancelled, Task: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Event: task.CancelConfirmed{}}
+	if _, err := s.store.Append(t.Context(), &evil, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.want(200, "GET", "/api/v1/verify", "", &is)
+	if is.Violations == 0 || is.Last != end+1 {
+		t.Errorf("an end of nothing is kept: %+v", is)
 	}
 }
 

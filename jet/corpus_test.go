@@ -30,4 +30,5 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[schedule.Definition](t, "testdata/corpus/schedule")
 	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")
 	logtest.JSONCorpus[NamedVersion](t, "testdata/corpus/bundle")
+	logtest.JSONCorpus[Token](t, "testdata/corpus/token")
 }

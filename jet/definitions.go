@@ -38,6 +38,7 @@ var genres = map[string]genre{
 	definition.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
 	definition.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
 	definition.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
+	definition.DefToken:    {ErrNoToken, ErrBadToken, func(name string, text []byte) error { _, err := ReadToken(name, text); return err }},
 }
 
 // defined is a definition with its name.
@@ -45,6 +46,18 @@ type defined struct {
 	definition.Def
 	definition.Definition
 }
+
+// Absent is the error of a name that nothing has. It wraps its kind: [ErrNoJob], [ErrNoSchedule], [ErrNoCalendar], [ErrNoBundle] or [ErrNoToken].
+type Absent struct {
+	Kind error
+	Name string
+}
+
+// Error implements error.
+func (e *Absent) Error() string { return fmt.Sprintf("%v: %q", e.Kind, e.Name) }
+
+// Unwrap returns the kind.
+func (e *Absent) Unwrap() error { return e.Kind }
 
 // absent is the error of a definition that is not there.
 func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }

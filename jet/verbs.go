@@ -40,7 +40,11 @@ const (
 	TaskRecords Verb = "task.records"
 	TaskFiles   Verb = "task.artifacts"
 
+	TasksCancel Verb = "tasks.cancel" // that a filter chooses
+	TasksRetry  Verb = "tasks.retry"
+
 	EventList Verb = "event.list"
+	LogVerify Verb = "log.verify"
 
 	DeadList    Verb = "dead.list"
 	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
@@ -49,6 +53,7 @@ const (
 	QueuePause  Verb = "queue.pause"
 	QueueResume Verb = "queue.resume"
 	QueueLimit  Verb = "queue.limit"
+	QueuePurge  Verb = "queue.purge"
 	LimitList   Verb = "limit.list"
 
 	NodeList     Verb = "node.list"
@@ -77,6 +82,15 @@ const (
 	ScheduleRun    Verb = "schedule.run"
 	SchedulePause  Verb = "schedule.pause"
 	ScheduleResume Verb = "schedule.resume"
+	ScheduleNext   Verb = "schedule.next"
+	BreakerGet     Verb = "breaker.get"
+	BreakerReset   Verb = "breaker.reset"
+
+	FilesList   Verb = "files.list"
+	FilesGet    Verb = "files.get"
+	FilesDiff   Verb = "files.diff"
+	FilesVerify Verb = "files.verify"
+	FilesRemove Verb = "files.remove"
 
 	ServerHealth Verb = "server.health"
 )
@@ -100,10 +114,11 @@ var verbs = []struct {
 	access Access
 	verbs  []Verb
 }{
-	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ServerHealth}},
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, BreakerGet,
+		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun}},
-	{Operating, []Verb{TaskCancel, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
-		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume}},
+	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
+		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},
 }
 
 // Verbs are all that are for one of these.

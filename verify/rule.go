@@ -57,6 +57,12 @@ func (r Rule) Promise() string { return promises[r].text }
 // MarshalText spells the rule as its name.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *Rule) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseRule(string(text))
+	return err
+}
+
 // ParseRule reads I-1 to I-11, in either case. The error names the rules there are.
 func ParseRule(s string) (Rule, error) {
 	all := Rules()

@@ -56,7 +56,7 @@ site at URL, or a small one that it brings along.`,
 			s.Metrics = "" // the settings file means the processes that stay
 		}
 		if !c.Flags().Changed("http") {
-			s.HTTP = ""
+			s.HTTP.Address = ""
 		}
 		if e.Data == "" {
 			if e.Data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {

@@ -60,7 +60,7 @@ Its whole state is a log in NATS JetStream.`,
 	}
 	add(groupWork, submit.Of(a.App).Run(), submit.Of(a.App).Plan(), definitions.Of(a.App).Jobs(), definitions.Of(a.App).Schedules(), definitions.Of(a.App).Calendars(), bundles.Of(a.App).Command(), a.taskCommand(), records.Of(a.App).Command(), act.Of(a.App).Letters(), queues.Of(a.App).Limits(), nodes.Of(a.App).Command(), queues.Of(a.App).Command(), history.Of(a.App).Command(), look.Of(a.App).DiffAll(), certify.Of(a.App).Command(), debug.Of(a.App).Command(), debug.Of(a.App).WhatIf(), incident.Of(a.App, a.inside).Command(), a.ipcCommand())
 	add(groupServe, serve.Of(a.App).Dev(), serve.Of(a.App).Server(), serve.Of(a.App).Worker(), a.demoCommand(), a.benchCommand(), a.chaosCommand())
-	add(groupAbout, a.configCommand(), a.natsCommand(), a.apiCommand(), a.versionCommand())
+	add(groupAbout, a.configCommand(), definitions.Of(a.App).Tokens(), a.natsCommand(), a.apiCommand(), a.versionCommand())
 	root.SetHelpCommand(typed.Help(root))
 	root.SetHelpCommandGroupID(groupAbout)
 	root.SetCompletionCommandGroupID(groupAbout)

@@ -61,8 +61,8 @@ var plan = map[string][]string{
 	"jet/embed":        {"jet", "jet/natscontext", "jet/wire", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
 	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"api":              {"client", "view", "projections", "jet", "events", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/output", "node"}, // jet/embed and projections for its tests alone
+	"api":              {"client", "query", "view", "verify", "projections", "jet", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
+	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -188,6 +188,7 @@ var clocks = map[string]string{
 	"api/queues.go": measures,
 
 	"httpapi/stream.go": "tells by when who follows must have taken what he is sent",
+	"httpapi/server.go": "the machine's time is the default where the program gives no clock",
 
 	"local/local.go":                "tells which server of this machine is the newest; the records never leave it",
 	"cmd/millrace/bench.go":         measures,

@@ -21,6 +21,7 @@ const (
 	DefSchedule = "schedule"
 	DefBundle   = "bundle"
 	DefCalendar = "calendar"
+	DefToken    = "token"
 )
 
 // DefOf names the definition of a kind.

@@ -29,7 +29,7 @@ its process is gone. --wait waits for that.` + bulkWords,
 		Example: `  millrace task cancel ID
   millrace task cancel --queue bulk --state pending --dry-run
   millrace task cancel --job crawl --label customer=acme --yes`,
-	}, (*client.Client).Cancel, (*client.Client).CancelKnown, task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying)
+	}, (*client.Client).Cancel, (*client.Client).CancelKnown, client.CancelStates...)
 }
 
 func (a *Commands) taskRetry() *cobra.Command {
@@ -41,10 +41,7 @@ that ended as error, cancelled or abnormal and that the filters choose.
 "millrace task copy" makes a new task of one instead, with changes.` + bulkWords,
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
-	}, (*client.Client).Retry, func(cl *client.Client, ctx context.Context, t task.Task, reason string) (task.Task, error) {
-		// Its next offer carries its whole specification: that of the log, and not what a list shows of it.
-		return cl.Retry(ctx, t.ID, reason)
-	}, task.Error, task.Cancelled, task.Abnormal)
+	}, (*client.Client).Retry, (*client.Client).RetryKnown, client.RetryStates...)
 }
 
 func (a *Commands) taskRelease() *cobra.Command {

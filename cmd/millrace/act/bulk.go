@@ -7,11 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
@@ -80,73 +78,35 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	if err := f.Read(c, now); err != nil {
 		return err
 	}
-	for _, s := range f.Request.States {
-		if s.Terminal() != f.states[0].Terminal() {
-			return wrongState(c.Name(), s)
-		}
-	}
 	if c.Flags().Changed("limit") {
 		f.most = f.Request.Limit
 	}
-	if len(f.Request.States) == 0 {
-		f.Request.States = f.states
+	states, err := client.StatesFor(f.Request.States, f.states)
+	if err != nil {
+		return fmt.Errorf("--state: %s: %w", c.Name(), err)
 	}
-	f.Request.Limit = 1000
+	f.Request.States = states
 	return nil
 }
-
-// wrongState says why what verb does can be done to no task in a state.
-func wrongState(verb string, s task.State) error {
-	if s.Terminal() {
-		return fmt.Errorf("--state: tasks that are %s have ended, and %s is for those that have not", s, verb)
-	}
-	return fmt.Errorf("--state: tasks that are %s have not ended, and %s is for those that have", s, verb)
-}
-
-// bulkReport is what became of a bulk command.
-type bulkReport struct {
-	// Batch is in each fact that it left.
-	Batch string `json:"batch,omitempty"`
-	// Chosen is how many tasks the filters chose, as of Seq, Done how many it was done to.
-	Chosen int    `json:"chosen"`
-	Seq    uint64 `json:"seq"`
-	Done   int    `json:"done"`
-	DryRun bool   `json:"dry_run,omitempty"`
-	// Interrupted says that not all were tried.
-	Interrupted bool `json:"interrupted,omitempty"`
-	// States counts those it was done to, by the state that they are in; of a dry run, those chosen.
-	States map[string]int `json:"states"`
-	Tasks  []task.ID      `json:"tasks"`
-	// Refused are those to which it could not be done.
-	Refused []refusal `json:"refused"`
-}
-
-// refusal is a task to which something could not be done, and why.
-type refusal struct {
-	Task  task.ID `json:"task"`
-	Error string  `json:"error"`
-}
-
-// bulkAtOnce is how many tasks a bulk command has on their way at once.
-const bulkAtOnce = 16
 
 // bulk does it to all tasks that the filters choose. Who has to be asked is asked
 // about those that are chosen then, and it is done to no others.
 func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
-	r := &bulkReport{DryRun: f.dry, States: map[string]int{}, Tasks: []task.ID{}, Refused: []refusal{}}
-	var only map[task.ID]bool
+	b, err := a.bulkOf(ctx, cl, f)
+	if err != nil {
+		return err
+	}
 	if f.dry || !f.yes {
-		counts := map[string]int{}
-		only = map[task.ID]bool{}
-		err := a.choose(ctx, cl, f, r, func(tasks []task.Task) error {
+		only := map[task.ID]bool{}
+		var ids []task.ID
+		r, err := b.Look(ctx, func(tasks []task.Task) error {
 			for i := range tasks {
 				t := &tasks[i]
-				counts[t.State.String()]++
 				only[t.ID] = true
 				if !f.dry {
 					continue
 				}
-				if r.Tasks = append(r.Tasks, t.ID); f.JSON() {
+				if ids = append(ids, t.ID); f.JSON() {
 					continue
 				}
 				if _, err := fmt.Fprintf(a.Out, "%s %s\n", t.ID, told.StateAndReason(t)); err != nil {
@@ -159,21 +119,37 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 			return err
 		}
 		if f.dry || len(only) == 0 {
-			r.States = counts
-			return a.reportBulk(c, f, r)
+			r.DryRun, r.Tasks = f.dry, append(r.Tasks, ids...)
+			return a.reportBulk(c, f, &r)
 		}
-		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(counts))); err != nil {
+		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
 			return err
 		}
-		r.Chosen = 0
+		b.Leave = func(t *task.Task) bool { return !only[t.ID] } // it came meanwhile
 	}
-	r.Batch = events.NewID(cl.Now())
-	done, err := a.doAll(ctx, cl, f, r, only)
-	if err != nil && ctx.Err() == nil {
-		return errors.Join(err, a.reportBulk(c, f, r))
+	var done []task.Task
+	p := a.Progress()
+	began, n := time.Now(), 0
+	in := cl.InBatch(events.NewID(cl.Now()))
+	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		is, err := f.many(in, asking, t, f.reason)
+		return &is, err
 	}
-	r.Interrupted = ctx.Err() != nil
-	failed := a.reportBulk(c, f, r)
+	b.Each = func(t *task.Task) {
+		if f.wait {
+			done = append(done, *t)
+		}
+		n++
+		p.Say(fmt.Sprintf("%d done", n), task.Task{Since: began})
+	}
+	r, err := b.Run(ctx, in.Batch())
+	p.Stop()
+	if err != nil {
+		return errors.Join(err, a.reportBulk(c, f, &r))
+	}
+	failed := a.reportBulk(c, f, &r)
 	switch {
 	case r.Interrupted:
 		return ctx.Err()
@@ -183,87 +159,28 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	return failed
 }
 
-// choose reads all pages of the filters, the first as of now, and hands them on.
-func (a *Commands) choose(ctx context.Context, cl *client.Client, f *bulkFlags, report *bulkReport, each func([]task.Task) error) error {
+// bulkOf is what the filters choose, as of now.
+func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) (*client.Bulk, error) {
 	asking, cancel := a.Asking(ctx)
+	defer cancel()
 	last, err := cl.Last(asking)
-	cancel()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := f.Request
 	r.AtLeast = last
-	for {
+	return &client.Bulk{Request: r, Most: f.most, List: func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
 		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
-		page, err := cl.List(asking, r)
-		cancel()
-		if err != nil {
-			return err
-		}
-		tasks := page.Tasks
-		if left := f.most - report.Chosen; f.most > 0 && len(tasks) > left {
-			tasks = tasks[:left]
-		}
-		report.Chosen, report.Seq = report.Chosen+len(tasks), page.Seq
-		if err := each(tasks); err != nil {
-			return err
-		}
-		if r.Cursor = page.Next; r.Cursor == "" || f.most > 0 && report.Chosen == f.most {
-			return nil
-		}
-	}
-}
-
-// doAll does it to each, several at once, until ctx ends; if only is given, to no others.
-func (a *Commands) doAll(ctx context.Context, cl *client.Client, f *bulkFlags, r *bulkReport, only map[task.ID]bool) (done []task.Task, err error) {
-	p := a.Progress()
-	defer p.Stop()
-	began, in := time.Now(), cl.InBatch(r.Batch)
-	var mu sync.Mutex // guards r but for what choose writes, and done
-	one := func(k task.Task) {
-		asking, cancel := a.Asking(ctx)
-		t, err := f.many(in, asking, k, f.reason)
-		cancel()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil && ctx.Err() != nil: // perhaps it was done; given again it says so
-		case err != nil:
-			r.Refused = append(r.Refused, refusal{k.ID, err.Error()})
-		default:
-			r.Done++
-			r.States[t.State.String()]++
-			r.Tasks = append(r.Tasks, t.ID)
-			if f.wait {
-				done = append(done, t)
-			}
-		}
-		p.Say(fmt.Sprintf("%d done", r.Done), task.Task{Since: began})
-	}
-	err = a.choose(ctx, cl, f, r, func(tasks []task.Task) error {
-		var g errgroup.Group
-		g.SetLimit(bulkAtOnce)
-		for _, k := range tasks {
-			if ctx.Err() != nil {
-				break
-			}
-			if only != nil && !only[k.ID] {
-				r.Chosen-- // it came meanwhile
-				continue
-			}
-			g.Go(func() error { one(k); return nil })
-		}
-		_ = g.Wait() // nobody returns an error
-		return ctx.Err()
-	})
-	return done, err
+		defer cancel()
+		return cl.List(asking, r)
+	}}, nil
 }
 
 // refusalsShown is how many refusals are worth a line.
 const refusalsShown = 10
 
 // reportBulk says what was done, and is an error if something was refused.
-func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *bulkReport) error {
+func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkReport) error {
 	var failed error
 	if n := len(r.Refused); n > 0 {
 		failed = &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s refused; first: %s", told.Plural(n, "task"), r.Refused[0].Error)}

@@ -93,26 +93,15 @@ func (a *Commands) filesList() *cobra.Command {
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names, or digests")
 	o.Flags(c)
 	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
-		all := []jet.NamedVersion{}
+		named := ""
 		if len(args) == 1 {
-			versions, err := cl.Store().NameHistory(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			all = append(all, versions...)
-		} else {
-			known, err := cl.Store().BundleNames(ctx)
-			if err != nil {
-				return err
-			}
-			for _, name := range known {
-				n, err := cl.Store().Named(ctx, name)
-				if err != nil {
-					return err
-				}
-				all = append(all, n)
-			}
+			named = args[0]
 		}
+		found, err := cl.Bundles(ctx, named)
+		if err != nil {
+			return err
+		}
+		all := append([]jet.NamedVersion{}, found...)
 		switch {
 		case o.JSON():
 			return a.WriteJSON(all)

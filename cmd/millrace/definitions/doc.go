@@ -1,4 +1,4 @@
-// Package definitions stores, shows and changes jobs, calendars and schedules.
+// Package definitions stores, shows and changes jobs, calendars, schedules and tokens.
 package definitions
 
 import "millrace/cmd/millrace/reach"

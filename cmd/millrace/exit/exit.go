@@ -149,7 +149,11 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
 	case errors.Is(err, jet.ErrNoCalendar):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
-	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen):
+	case errors.Is(err, jet.ErrNoToken):
+		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
+	case errors.Is(err, jet.ErrTokenExists):
+		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
+	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, jet.ErrBadToken):
 		return &Fault{Code: Usage, Err: err}
 	case errors.Is(err, jet.ErrSweeping):
 		return &Fault{Code: Refused, Err: err}

@@ -65,7 +65,7 @@ func open(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := httpapi.Listen(t.Context(), "127.0.0.1:0")
+	s, err := httpapi.Listen(t.Context(), httpapi.Config{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

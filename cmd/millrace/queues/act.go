@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -179,12 +178,9 @@ func (a *Commands) sayQueue(q task.Queue, err error, o *typed.Output) error {
 	return err
 }
 
-// purgePage is how many tasks a purge asks for at once.
-const purgePage = 500
-
 func (a *Commands) queuePurge() *cobra.Command {
 	var o typed.Output
-	var reason string
+	var p client.Purge
 	var states []string
 	var older typed.Span
 	var dry, yes bool
@@ -195,113 +191,60 @@ the states given, of which none may run. Each ends with a fact of its own, so th
 submitted meanwhile are left alone.`,
 		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
-	c.Flags().StringSliceVar(&states, "state", []string{task.Pending.String()}, "`states`, with commas: pending, scheduled, held, retrying")
+	c.Flags().StringSliceVar(&states, "state", nil, "`states`, with commas: pending, scheduled, held, retrying (default pending, and what the rate holds)")
 	c.Flags().Var(&older, "older-than", "only those that were submitted so long ago: 2h, 7d")
-	c.Flags().StringVar(&reason, "reason", "the queue was purged", "why, in `words`; the log keeps them")
+	c.Flags().StringVar(&p.Reason, "reason", "the queue was purged", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&dry, "dry-run", false, "say how many there are, and do nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.Flags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if !c.Flags().Changed("state") {
-			states = append(states, task.Held.String()) // by the rate of the queue, no other
-		}
-		want, err := typed.States(states)
-		if err != nil {
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		p.Queue = args[0]
+		if p.States, err = typed.States(states); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		for _, s := range want {
-			if t := (task.Task{State: s}); !t.Waiting() {
-				return exit.Misuse(c, "--state: %s tasks do not wait", s)
-			}
+		if err := p.Validate(); err != nil {
+			return exit.Misuse(c, "%w", err)
 		}
-		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
-			p := purge{a: a, cl: cl, reason: reason, waiting: !c.Flags().Changed("state"), request: client.ListRequest{
-				States: want, Queue: name, Limit: purgePage, OldestFirst: true, Until: a.Now().Add(-older.D),
-			}}
-			asking, cancel := a.Asking(ctx)
-			p.request.AtLeast, err = cl.Last(asking)
-			cancel()
-			if err != nil {
-				return err
+		return a.onQueue(func(ctx context.Context, cl *client.Client, _ string) error {
+			list := func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+				asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
+				defer cancel()
+				return cl.List(asking, r)
 			}
-			found, err := p.each(ctx, func(task.Task) error { return nil })
-			if err != nil {
-				return err
-			}
+			p.Until, p.DryRun = a.Now().Add(-older.D), true
+			found, err := cl.PurgeQueue(ctx, &p, list)
 			switch {
-			case dry || found == 0:
-				return p.say(&o, found, 0, dry)
+			case err != nil:
+				return err
+			case dry || found.Chosen == 0:
+				return a.sayPurge(&o, p.Queue, found.Chosen, 0, dry)
 			case !yes:
-				if err := a.Confirm(c, fmt.Sprintf("cancel %s that wait in queue %s?", told.Plural(found, "task"), name)); err != nil {
+				if err := a.Confirm(c, fmt.Sprintf("cancel %s that wait in queue %s?", told.Plural(found.Chosen, "task"), p.Queue)); err != nil {
 					return err
 				}
 			}
-			_, failed := p.each(ctx, p.cancel)
-			if p.ended > 0 {
-				asking, cancel := a.Asking(context.WithoutCancel(ctx))
-				defer cancel()
-				failed = errors.Join(failed, cl.PurgedQueue(asking, name, p.ended, reason))
+			p.DryRun = false
+			done, failed := cl.PurgeQueue(ctx, &p, list)
+			for _, r := range done.Refused {
+				failed = errors.Join(failed, errors.New(r.Error))
 			}
-			return exit.First(failed, p.say(&o, found, p.ended, false))
+			if done.Interrupted {
+				failed = errors.Join(failed, ctx.Err())
+			}
+			return exit.First(failed, a.sayPurge(&o, p.Queue, found.Chosen, done.Done, false))
 		})(c, args)
 	}
 	return c
 }
 
-// purge cancels the tasks of a queue that a list finds.
-type purge struct {
-	a       *Commands
-	cl      *client.Client
-	request client.ListRequest
-	reason  string
-	waiting bool // of what is held only what the rate of the queue holds
-	ended   int
-}
-
-// each does something to each task found, and returns how many there are.
-func (p *purge) each(ctx context.Context, do func(task.Task) error) (int, error) {
-	r, n := p.request, 0
-	for {
-		asking, cancel := context.WithTimeout(ctx, max(p.a.Conn.Timeout, reach.CatchUp))
-		page, err := p.cl.List(asking, r)
-		cancel()
-		if err != nil {
-			return n, err
-		}
-		for _, t := range page.Tasks {
-			if p.waiting && t.State == task.Held && !t.Throttled {
-				continue
-			}
-			if err := do(t); err != nil {
-				return n, err
-			}
-			n++
-		}
-		if r.Cursor = page.Next; r.Cursor == "" {
-			return n, ctx.Err()
-		}
-	}
-}
-
-// cancel ends a task if it still waits: what began meanwhile is left alone.
-func (p *purge) cancel(t task.Task) error {
-	ctx, stop := context.WithTimeout(context.Background(), max(p.a.Conn.Timeout, 5*time.Second))
-	defer stop()
-	done, err := p.cl.CancelWaiting(ctx, t.ID, p.reason)
-	if err == nil && done {
-		p.ended++
-	}
-	return err
-}
-
-func (p *purge) say(o *typed.Output, found, ended int, dry bool) error {
+func (a *Commands) sayPurge(o *typed.Output, queue string, found, ended int, dry bool) error {
 	if o.JSON() {
-		return p.a.WriteJSON(map[string]any{"queue": p.request.Queue, "found": found, "ended": ended, "dry_run": dry})
+		return a.WriteJSON(map[string]any{"queue": queue, "found": found, "ended": ended, "dry_run": dry})
 	}
 	text := fmt.Sprintf("%s cancelled", told.Plural(ended, "task"))
 	if dry {
 		text = fmt.Sprintf("%s would be cancelled", told.Plural(found, "task"))
 	}
-	_, err := fmt.Fprintln(p.a.Out, text)
+	_, err := fmt.Fprintln(a.Out, text)
 	return err
 }

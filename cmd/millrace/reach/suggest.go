@@ -62,6 +62,11 @@ func namesOf(ctx context.Context, c *client.Client, kind error) (names []string)
 		for i := range calendars {
 			names = append(names, calendars[i].Name)
 		}
+	case errors.Is(kind, jet.ErrNoToken):
+		tokens, _ := c.Tokens(ctx)
+		for i := range tokens {
+			names = append(names, tokens[i].Name)
+		}
 	case errors.Is(kind, jet.ErrNoBundle):
 		names, _ = c.Store().BundleNames(ctx)
 	}

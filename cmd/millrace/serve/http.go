@@ -20,17 +20,20 @@ import (
 // the data directory, which is this user's alone. In development a free port is as good if the usual one is taken: several servers
 // may run on a machine.
 func (p *parts) listenHTTP(data string) error {
-	address := p.settings.HTTP
-	if address == "" {
+	config := p.settings.HTTP
+	if config.Address == "" {
 		return nil
 	}
-	s, err := httpapi.Listen(p.ctx, address)
-	if errors.Is(err, httpapi.ErrAddress) && address == settings.DevHTTP && p.settings.Profile == settings.Dev {
-		s, err = httpapi.Listen(p.ctx, "127.0.0.1:0")
+	s, err := httpapi.Listen(p.ctx, config)
+	if errors.Is(err, httpapi.ErrAddress) && config.Address == settings.DevHTTP && p.settings.Profile == settings.Dev {
+		config.Address = "127.0.0.1:0"
+		s, err = httpapi.Listen(p.ctx, config)
 	}
 	switch {
 	case errors.Is(err, httpapi.ErrExposed):
-		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("name an address of loopback with --http, such as 127.0.0.1:4280")}
+		return &exit.Fault{Code: exit.Usage, Err: err, Hint: exit.Hint("or name an address of loopback with --http, such as 127.0.0.1:4280; docs/http.md says how to open it to other machines")}
+	case errors.Is(err, httpapi.ErrConfig):
+		return exit.MisuseOf(err)
 	case err != nil:
 		return &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("choose another address with --http, with port 0 for a free one, or --http off")}
 	}
@@ -45,13 +48,13 @@ func (p *parts) listenHTTP(data string) error {
 	return nil
 }
 
-// serveHTTP begins to answer with what a service knows.
-func (p *parts) serveHTTP(service *api.Service) {
+// serveHTTP begins to answer with what a service knows, to those whose tokens a store has.
+func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 	if p.http == nil {
 		return
 	}
 	service.Desk = api.NewDesk(service)
-	p.http.Desk = service.Desk
+	p.http.Desk, p.http.Tokens, p.http.Now = service.Desk, store, p.clock.Now
 	p.http.Pages = pages.New(p.http).Serve
 	p.start(p.http.Run)
 }

@@ -181,7 +181,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	service := &api.Service{
 		Conn: nc, Client: client.New(deciding, ""), Model: view, Limits: decider, Version: serviceVersion(), Rules: settings, Nodes: node.Settings{TTL: p.settings.NodeTTL}, Now: p.clock.Now, Wrong: p.mute.Wrong, Ready: p.starting.Done, Log: p.log,
 	}
-	p.serveHTTP(service)
+	p.serveHTTP(service, deciding)
 	p.start(service.Run)
 	return view, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
+	"millrace/httpapi"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/retention"
@@ -62,8 +64,8 @@ type Values struct {
 	// port 0 is a free one and an empty host stands for all addresses of the
 	// machine. "" for nowhere. Two processes of a machine need two addresses.
 	Metrics string
-	// HTTP is where a server answers requests over HTTP, host:port of loopback; "" for nowhere.
-	HTTP string
+	// HTTP is where and for whom a server answers requests over HTTP; its Address is "" for nowhere.
+	HTTP httpapi.Config
 	// Spool is where a worker keeps what tasks have to say that go on while NATS is
 	// away, until it is back; "" for a folder of the user's. SpoolLimit is how many
 	// bytes of output they may keep there together; see worker.Config.
@@ -191,9 +193,19 @@ var All = []Setting{
 		read: readAddress(func(s *Values) *string { return &s.Metrics }, "127.0.0.1:9464"), Text: func(s *Values) string { return cmp.Or(s.Metrics, Off) },
 	},
 	{
-		processes: Serving, Name: "http", Usage: "address of loopback to answer requests over HTTP at: host:port (0 for a free one), or off", dev: DevHTTP, prod: Off,
-		read: readAddress(func(s *Values) *string { return &s.HTTP }, DevHTTP), Text: func(s *Values) string { return cmp.Or(s.HTTP, Off) },
+		processes: Serving, Name: "http", Usage: "address to answer requests over HTTP at: host:port (0 for a free one), or off", dev: DevHTTP, prod: Off,
+		read: readAddress(func(s *Values) *string { return &s.HTTP.Address }, DevHTTP), Text: func(s *Values) string { return cmp.Or(s.HTTP.Address, Off) },
 	},
+	word("http_cert", "file of the certificate by which HTTP speaks TLS, read again when it changes", noWord, func(s *Values) *string { return &s.HTTP.Cert }).of(Serving),
+	word("http_key", "file of the key of that certificate", noWord, func(s *Values) *string { return &s.HTTP.Key }).of(Serving),
+	words("http_name", "names of hosts under which HTTP is asked beside those of loopback, with commas", func(s *Values) *[]string { return &s.HTTP.Names }).of(Serving),
+	{
+		processes: Serving, Name: "http_proxy_from", Usage: "addresses of proxies in front of HTTP, with commas: 10.0.0.5, 10.1.0.0/16", dev: noWord, prod: noWord,
+		read: readProxies, Text: func(s *Values) string { return listText(s.HTTP.ProxyFrom, netip.Prefix.String) },
+	},
+	word("http_user_header", "header by which those proxies say who asks", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
+	word("http_user_role", "what users of those proxies may: viewer, submitter or operator", string(jet.RoleViewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
+	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
 	{
 		processes: Working, Name: "spool", Usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
 		read: readSpool, Text: func(s *Values) string { return cmp.Or(s.Spool, ownSpool) },
@@ -249,6 +261,69 @@ var All = []Setting{
 	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
 	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
 	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
+}
+
+// noWord is the value of a setting that stands for nothing.
+const noWord = "none"
+
+// word makes a setting that is a word, or none.
+func word(name, usage, value string, field func(*Values) *string) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: value, prod: value,
+		read: func(s *Values, text string) error {
+			if *field(s) = text; text == noWord {
+				*field(s) = ""
+			}
+			return nil
+		},
+		Text: func(s *Values) string { return cmp.Or(*field(s), noWord) },
+	}
+}
+
+// words makes a setting that is several words, or none.
+func words(name, usage string, field func(*Values) *[]string) Setting {
+	return Setting{
+		Name: name, Usage: usage, dev: noWord, prod: noWord,
+		read: func(s *Values, text string) error {
+			*field(s) = wordsOf(text)
+			return nil
+		},
+		Text: func(s *Values) string { return listText(*field(s), strings.Clone) },
+	}
+}
+
+func wordsOf(text string) (list []string) {
+	if text == noWord {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(one))
+	}
+	return list
+}
+
+func listText[T any](list []T, text func(T) string) string {
+	var parts []string
+	for _, one := range list {
+		parts = append(parts, text(one))
+	}
+	return cmp.Or(strings.Join(parts, ","), noWord)
+}
+
+// readProxies reads addresses, and ranges of them.
+func readProxies(s *Values, text string) error {
+	s.HTTP.ProxyFrom = nil
+	for _, one := range wordsOf(text) {
+		is, err := netip.ParsePrefix(one)
+		if at, bad := netip.ParseAddr(one); bad == nil {
+			is, err = netip.PrefixFrom(at, at.BitLen()), nil
+		}
+		if err != nil {
+			return fmt.Errorf("%q is no address: want such as 10.0.0.5 or 10.1.0.0/16, with commas, or %s", one, noWord)
+		}
+		s.HTTP.ProxyFrom = append(s.HTTP.ProxyFrom, is)
+	}
+	return nil
 }
 
 // keepOff is the value of a setting by which nothing is dropped before its time.

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/client"
+	"millrace/events"
+	"millrace/task"
+	"millrace/view"
+)
+
+// bulkPatience is how long a request goes on with many tasks. Asked again it goes on where it was.
+const bulkPatience = 15 * time.Second
+
+// manyRequest chooses tasks to which something is done.
+type manyRequest struct {
+	// Filter chooses them as in a list; what there says of pages and answers has no meaning here.
+	Filter client.ListRequest `json:"filter"`
+	// All has to be said where the filter has nothing but states.
+	All    bool   `json:"all,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// DryRun only says how many it would be, and which are the first of them.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Limit is how many it is at most: 1 to 1000, which is the default.
+	Limit int `json:"limit,omitempty"`
+}
+
+func (r *manyRequest) check() error {
+	f := &r.Filter
+	if r.Limit == 0 {
+		r.Limit = view.MaxLimit
+	}
+	switch {
+	case r.Limit < 1 || r.Limit > view.MaxLimit:
+		return fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)
+	case !r.All && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+		return errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")
+	}
+	f.Limit, f.Cursor, f.After, f.AtLeast, f.NewerThan, f.Progress, f.Counts, f.Dead = 0, "", "", 0, 0, false, false, false
+	return nil
+}
+
+// many is what an endpoint does that does something to all tasks that a filter chooses, of those in certain states.
+func many(do func(*client.Client, context.Context, task.Task, string) (task.Task, error), usual []task.State) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
+	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
+		var err error
+		if r.Filter.States, err = client.StatesFor(r.Filter.States, usual); err != nil {
+			return client.BulkReport{}, badRequest{err}
+		}
+		if r.Filter.AtLeast, err = s.Client.Last(ctx); err != nil {
+			return client.BulkReport{}, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, bulkPatience)
+		defer cancel()
+		b := client.Bulk{Request: r.Filter, List: s.listed, Most: r.Limit}
+		if r.DryRun {
+			b.Most = 0
+			return look(ctx, &b, r.Limit)
+		}
+		in := s.Client.InBatch(events.NewID(s.Client.Now()))
+		b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
+			is, err := do(in, ctx, t, r.Reason)
+			return &is, err
+		}
+		return b.Run(ctx, in.Batch())
+	}
+}
+
+// look counts what it would be, as far as there is time, and names the first of them.
+func look(ctx context.Context, b *client.Bulk, most int) (client.BulkReport, error) {
+	var first []task.ID
+	r, err := b.Look(ctx, func(tasks []task.Task) error {
+		for i := range tasks[:min(len(tasks), most-len(first))] {
+			first = append(first, tasks[i].ID)
+		}
+		return nil
+	})
+	r.Tasks = append(r.Tasks, first...)
+	if r.Interrupted = ctx.Err() != nil && r.Seq > 0; r.Interrupted {
+		err = nil
+	}
+	return r, err
+}
+
+// listed is a page of tasks without what is for the service alone.
+func (s *Service) listed(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+	page, err := s.list(ctx, r)
+	return page.ListPage, err
+}
+
+func (s *Service) purgeQueue(ctx context.Context, r client.Purge) (client.BulkReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, bulkPatience)
+	defer cancel()
+	return s.Client.PurgeQueue(ctx, &r, s.listed)
+}

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/client"
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/jet"
+	"millrace/view"
+)
+
+// Bounds of what the service reads of a version: the list of its files, and their contents.
+const (
+	largestManifest = 16 << 20
+	largestVersion  = 1 << 30
+)
+
+// bundleList are the names of bundles with their latest versions, or the versions of one, the latest first.
+type bundleList struct {
+	Bundles []jet.NamedVersion `json:"bundles"`
+}
+
+// bundlesRequest names a bundle, or none for all.
+type bundlesRequest struct {
+	Name string `json:"name,omitempty"`
+}
+
+func (r *bundlesRequest) check() error {
+	if r.Name == "" {
+		return nil
+	}
+	return files.ValidBundleName(r.Name)
+}
+
+func (s *Service) bundles(ctx context.Context, r bundlesRequest) (bundleList, error) {
+	all, err := s.Client.Bundles(ctx, r.Name)
+	return bundleList{append([]jet.NamedVersion{}, all...)}, err
+}
+
+// versionRequest names a version: NAME, NAME@DIGEST or DIGEST.
+type versionRequest struct {
+	Version string `json:"version"`
+	// After is the last path of the page before.
+	After string `json:"after,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+func (r *versionRequest) check() error {
+	if r.Version == "" {
+		return errors.New("version is missing: want NAME, NAME@DIGEST or DIGEST")
+	}
+	return validLimit(&r.Limit)
+}
+
+// bundleEntry is a file of a version.
+type bundleEntry struct {
+	Path string `json:"path"`
+	Size int64  `json:"size,omitempty"`
+	Exec bool   `json:"exec,omitempty"`
+	Link string `json:"link,omitempty"`
+	Dir  bool   `json:"dir,omitempty"`
+}
+
+// bundleVersion is a version, and a page of its files.
+type bundleVersion struct {
+	Digest  files.Digest  `json:"digest"`
+	Files   int           `json:"files"`
+	Bytes   int64         `json:"bytes"`
+	At      time.Time     `json:"at"`
+	By      string        `json:"by,omitempty"`
+	Entries []bundleEntry `json:"entries"`
+	// Next is what after is for the next page; "" if this is the last one.
+	Next string `json:"next,omitempty"`
+}
+
+func (p bundleVersion) half() (page, bool) {
+	n := len(p.Entries) / 2
+	if n == 0 {
+		return nil, false
+	}
+	p.Entries, p.Next = p.Entries[:n], p.Entries[n-1].Path
+	return p, true
+}
+
+// version reads a version that is named, and the list of its files.
+func (s *Service) version(ctx context.Context, named string) (tree.Version, *files.Manifest, error) {
+	_, v, err := s.Client.FilesVersion(ctx, named)
+	if err != nil {
+		return v, nil, err
+	}
+	if v.Size > largestManifest {
+		return v, nil, tooLarge{fmt.Errorf("the list of the files of %s has %d bytes, and the service reads %d: `millrace files show` reads more", v.Digest.Short(), v.Size, largestManifest)}
+	}
+	m, err := s.Client.FilesManifest(ctx, v)
+	return v, m, err
+}
+
+func (s *Service) bundle(ctx context.Context, r versionRequest) (bundleVersion, error) {
+	v, m, err := s.version(ctx, r.Version)
+	if err != nil {
+		return bundleVersion{}, err
+	}
+	is := bundleVersion{Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: v.At, By: v.By, Entries: []bundleEntry{}}
+	from, there := slices.BinarySearchFunc(m.Entries, r.After, func(e files.Entry, path string) int { return strings.Compare(e.Path, path) })
+	if there {
+		from++
+	}
+	for i := from; i < min(len(m.Entries), from+r.Limit); i++ {
+		e := &m.Entries[i]
+		is.Entries = append(is.Entries, bundleEntry{e.Path, e.Size, e.Exec, e.Link, e.Dir})
+	}
+	if end := from + r.Limit; end < len(m.Entries) {
+		is.Next = m.Entries[end-1].Path
+	}
+	return is, nil
+}
+
+// versionsRequest names two versions.
+type versionsRequest struct {
+	Version string `json:"version"`
+	With    string `json:"with"`
+	Limit   int    `json:"limit,omitempty"`
+}
+
+func (r *versionsRequest) check() error {
+	if r.Version == "" || r.With == "" {
+		return errors.New("want version and with: NAME, NAME@DIGEST or DIGEST each")
+	}
+	return validLimit(&r.Limit)
+}
+
+// bundleDiff is what is different in the second of two versions.
+type bundleDiff struct {
+	// Changes are the first of them, in the order of paths, and All is how many there are.
+	Changes []files.Change `json:"changes"`
+	All     int            `json:"all"`
+}
+
+func (p bundleDiff) half() (page, bool) {
+	p.Changes = p.Changes[:len(p.Changes)/2]
+	return p, len(p.Changes) > 0
+}
+
+func (s *Service) diffBundles(ctx context.Context, r versionsRequest) (bundleDiff, error) {
+	_, was, err := s.version(ctx, r.Version)
+	if err != nil {
+		return bundleDiff{}, err
+	}
+	_, is, err := s.version(ctx, r.With)
+	if err != nil {
+		return bundleDiff{}, err
+	}
+	all := files.Diff(was, is)
+	return bundleDiff{append([]files.Change{}, all[:min(len(all), r.Limit)]...), len(all)}, nil
+}
+
+// bundleCheck says whether a version is whole in the store.
+type bundleCheck struct {
+	Digest   files.Digest          `json:"digest"`
+	Read     int64                 `json:"read"`
+	Problems []client.FilesProblem `json:"problems"`
+	// All is how many problems there are; Problems are the first of them.
+	All int `json:"all"`
+}
+
+func (s *Service) checkBundle(ctx context.Context, r versionRequest) (bundleCheck, error) {
+	v, m, err := s.version(ctx, r.Version)
+	if err != nil {
+		return bundleCheck{}, err
+	}
+	if n := m.Size(); n > largestVersion {
+		return bundleCheck{}, tooLarge{fmt.Errorf("%s has %d bytes, and the service reads %d: `millrace files verify` reads more", v.Digest.Short(), n, largestVersion)}
+	}
+	problems, read, err := s.Client.VerifyFiles(ctx, m)
+	return bundleCheck{v.Digest, read, append([]client.FilesProblem{}, problems[:min(len(problems), view.MaxLimit)]...), len(problems)}, err
+}

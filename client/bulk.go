@@ -1,0 +1,230 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/task"
+)
+
+// CancelStates are the states in which tasks are cancelled that filters choose, and RetryStates those in which they get another life,
+// unless others are asked for.
+var (
+	CancelStates = []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying}
+	RetryStates  = []task.State{task.Error, task.Cancelled, task.Abnormal}
+)
+
+// ErrWrongState refuses to do something to tasks in a state in which it can be done to none.
+var ErrWrongState = errors.New("that can be done to no task in this state")
+
+// StatesFor are the states in which something is done to the tasks that filters choose: those that are asked for, else usual ones. The
+// error wraps [ErrWrongState].
+func StatesFor(asked, usual []task.State) ([]task.State, error) {
+	for _, s := range asked {
+		switch {
+		case s.Terminal() == usual[0].Terminal():
+		case s.Terminal():
+			return nil, fmt.Errorf("%w: tasks that are %s have ended, and this is for those that have not", ErrWrongState, s)
+		default:
+			return nil, fmt.Errorf("%w: tasks that are %s have not ended, and this is for those that have", ErrWrongState, s)
+		}
+	}
+	if len(asked) == 0 {
+		asked = usual
+	}
+	return asked, nil
+}
+
+// BulkReport is what became of something that was to be done to many tasks.
+type BulkReport struct {
+	// Batch is in each fact that it left.
+	Batch string `json:"batch,omitempty"`
+	// Chosen is how many tasks the filters chose, as of Seq, Done how many it was done to.
+	Chosen int    `json:"chosen"`
+	Seq    uint64 `json:"seq"`
+	Done   int    `json:"done"`
+	DryRun bool   `json:"dry_run,omitempty"`
+	// Interrupted says that not all were tried.
+	Interrupted bool `json:"interrupted,omitempty"`
+	// States counts those it was done to, by the state that they are in; of a dry run, those chosen.
+	States map[string]int `json:"states,omitzero"`
+	Tasks  []task.ID      `json:"tasks"`
+	// Refused are those to which it could not be done.
+	Refused []Refusal `json:"refused"`
+}
+
+// Refusal is a task to which something could not be done, and why.
+type Refusal struct {
+	Task  task.ID `json:"task"`
+	Error string  `json:"error"`
+}
+
+// Bulk is something that is done to all tasks of a list.
+type Bulk struct {
+	// Request chooses them, and List lists them: page by page, in the order of ids, so that what is done moves nothing between pages.
+	Request ListRequest
+	List    func(context.Context, ListRequest) (ListPage, error)
+	// Most is how many it is at most; 0 for all.
+	Most int
+	// Leave tells which of those listed are not meant; nil for none.
+	Leave func(*task.Task) bool
+	// Do does it to one, and returns what that is then; nil if there was nothing to do. Several are done at once.
+	Do func(context.Context, task.Task) (*task.Task, error)
+	// Each is told of each to which it was done; nil for nobody. It is called by one at a time.
+	Each func(*task.Task)
+}
+
+// bulkAtOnce is how many tasks are on their way at once, and bulkPage how many are listed at once.
+const bulkAtOnce, bulkPage = 16, 1000
+
+// Choose hands on those that are chosen, page by page.
+func (b *Bulk) Choose(ctx context.Context, report *BulkReport, each func([]task.Task) error) error {
+	r := b.Request
+	r.Limit = bulkPage
+	for {
+		page, err := b.List(ctx, r)
+		if err != nil {
+			return err
+		}
+		report.Seq = page.Seq
+		meant := page.Tasks[:0]
+		for i := range page.Tasks {
+			if b.Leave == nil || !b.Leave(&page.Tasks[i]) {
+				meant = append(meant, page.Tasks[i])
+			}
+		}
+		if left := b.Most - report.Chosen; b.Most > 0 && len(meant) > left {
+			meant = meant[:left]
+		}
+		report.Chosen += len(meant)
+		if err := each(meant); err != nil {
+			return err
+		}
+		if r.Cursor = page.Next; r.Cursor == "" || b.Most > 0 && report.Chosen == b.Most {
+			return nil
+		}
+	}
+}
+
+// newBulkReport is a report without anything in it.
+func newBulkReport() BulkReport {
+	return BulkReport{States: map[string]int{}, Tasks: []task.ID{}, Refused: []Refusal{}}
+}
+
+// Look says which tasks it would be.
+func (b *Bulk) Look(ctx context.Context, each func([]task.Task) error) (BulkReport, error) {
+	r := newBulkReport()
+	r.DryRun = true
+	err := b.Choose(ctx, &r, func(tasks []task.Task) error {
+		for i := range tasks {
+			r.States[tasks[i].State.String()]++
+		}
+		return each(tasks)
+	})
+	return r, err
+}
+
+// Run does it to each, until ctx ends: then the report says that it was interrupted. What is on its way is waited for.
+func (b *Bulk) Run(ctx context.Context, batch string) (BulkReport, error) {
+	r := newBulkReport()
+	r.Batch = batch
+	var mu sync.Mutex // guards r but for what Choose writes
+	one := func(k task.Task) {
+		is, err := b.Do(ctx, k)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil && ctx.Err() != nil: // perhaps it was done; given again it says so
+		case err != nil:
+			r.Refused = append(r.Refused, Refusal{k.ID, err.Error()})
+		case is != nil:
+			r.Done++
+			r.States[is.State.String()]++
+			r.Tasks = append(r.Tasks, is.ID)
+			if b.Each != nil {
+				b.Each(is)
+			}
+		}
+	}
+	err := b.Choose(ctx, &r, func(tasks []task.Task) error {
+		var g errgroup.Group
+		g.SetLimit(bulkAtOnce)
+		for _, k := range tasks {
+			if ctx.Err() != nil {
+				break
+			}
+			g.Go(func() error { one(k); return nil })
+		}
+		_ = g.Wait() // nobody returns an error
+		return ctx.Err()
+	})
+	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+		err = nil
+	}
+	return r, err
+}
+
+// Purge chooses what waits in a queue.
+type Purge struct {
+	Queue string `json:"queue"`
+	// States are those of what is cancelled, of which none may run. Default: pending, and of what is held that which the rate of the
+	// queue holds.
+	States []task.State `json:"states,omitempty"`
+	// Until is when it was submitted at the latest. Default: any time.
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+	DryRun bool      `json:"dry_run,omitempty"`
+}
+
+// Validate says what is wrong with a purge, if anything. The error wraps [ErrInvalid].
+func (p *Purge) Validate() error {
+	if err := task.ValidName("queue", p.Queue); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for _, s := range p.States {
+		if t := (task.Task{State: s}); !t.Waiting() {
+			return fmt.Errorf("%w: %s tasks do not wait", ErrInvalid, s)
+		}
+	}
+	return nil
+}
+
+// PurgeQueue cancels what waits in a queue, as a list has it by now; what has begun or ended since is left alone.
+func (c *Client) PurgeQueue(ctx context.Context, p *Purge, list func(context.Context, ListRequest) (ListPage, error)) (BulkReport, error) {
+	if err := p.Validate(); err != nil {
+		return BulkReport{}, err
+	}
+	last, err := c.Last(ctx)
+	if err != nil {
+		return BulkReport{}, err
+	}
+	b := Bulk{List: list, Request: ListRequest{States: p.States, Queue: p.Queue, OldestFirst: true, Until: p.Until, AtLeast: last}}
+	if len(p.States) == 0 {
+		b.Request.States = []task.State{task.Pending, task.Held}
+		b.Leave = func(t *task.Task) bool { return t.State == task.Held && !t.Throttled }
+	}
+	if p.DryRun {
+		return b.Look(ctx, func([]task.Task) error { return nil })
+	}
+	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
+		done, err := c.CancelWaiting(ctx, t.ID, p.Reason)
+		if err != nil || !done {
+			return nil, err
+		}
+		t.State = task.Cancelled
+		return &t, nil
+	}
+	r, err := b.Run(ctx, "")
+	if r.Done > 0 {
+		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_, _, said := c.rec.DoQueue(telling, p.Queue, task.PurgedQueue{Ended: r.Done, Reason: p.Reason})
+		err = errors.Join(err, said)
+	}
+	return r, err
+}

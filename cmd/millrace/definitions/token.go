@@ -1,0 +1,149 @@
+package definitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+	"millrace/jet"
+)
+
+// Tokens is millrace token.
+func (a *Commands) Tokens() *cobra.Command {
+	c := typed.Noun(&cobra.Command{
+		Use: "token", Aliases: []string{"tokens"},
+		Short: "Tokens: who may ask the service over HTTP, and as what",
+		Example: `  millrace token add shop --role submitter --expires 90d
+  millrace token ls
+  millrace token rm shop`,
+	})
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", jet.ErrNoToken, a.completeTokens()),
+		a.removal("token", "Remove tokens: they are refused from then on, and who follows by them is sent nothing more", a.completeTokens(), (*client.Client).RemoveToken))
+	return c
+}
+
+// completeTokens are the names of tokens.
+func (a *Commands) completeTokens() reach.Completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && c.Name() != "rm" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
+			tokens, _ := cl.Tokens(ctx) // those that can be read
+			names := make([]string, len(tokens))
+			for i := range tokens {
+				names[i] = tokens[i].Name + "\t" + string(tokens[i].Role)
+			}
+			return names
+		})
+	}
+}
+
+func (a *Commands) tokenAdd() *cobra.Command {
+	var o typed.Output
+	var expires typed.Span
+	var replace bool
+	role := typed.Choice{}
+	for _, r := range jet.AskingRoles() {
+		role.Of = append(role.Of, string(r))
+	}
+	c := &cobra.Command{
+		Use: "add NAME --role ROLE", Aliases: []string{"new", "create"},
+		Short: "Make a token, and print it",
+		Long: `Makes a token and prints it: this once, for nobody keeps it. Programs send it to the service over
+HTTP. All facts that come of what they ask for name NAME as their actor.
+
+  submitter  has tasks made, and asks what became of those whose ids it has
+  viewer     sees everything and changes nothing
+  operator   may do everything`,
+		Example: `  millrace token add shop --role submitter --expires 90d
+  millrace token add shop --role submitter --replace`,
+		Args: typed.Takes(1, 1, "name"), DisableFlagsInUseLine: true,
+	}
+	c.Flags().Var(&role, "role", "what it is for")
+	c.Flags().Var(&expires, "expires", "refuse it after so long: 12h, 90d (default never)")
+	c.Flags().BoolVar(&replace, "replace", false, "make another one of this name; the old one is refused from then on")
+	o.Flags(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if role.Value == "" {
+			return exit.Misuse(c, "--role is missing: want %s", role.Type())
+		}
+		if expires.Given && expires.D <= 0 {
+			return exit.Misuse(c, "--expires is %v, want more than 0", expires.D)
+		}
+		return a.Brief(func(ctx context.Context, cl *client.Client, args []string) error {
+			until := time.Time{}
+			if expires.Given {
+				until = a.Now().Add(expires.D).UTC().Truncate(time.Second)
+			}
+			secret, err := cl.AddToken(ctx, args[0], jet.Role(role.Value), until, replace)
+			if err != nil {
+				return err
+			}
+			if o.JSON() {
+				return a.WriteJSON(struct {
+					Name    string    `json:"name"`
+					Role    string    `json:"role"`
+					Token   string    `json:"token"`
+					Expires time.Time `json:"expires,omitzero"`
+				}{args[0], role.Value, secret, until})
+			}
+			_, err = fmt.Fprintln(a.Out, secret)
+			a.Note("keep it: nobody can show it again")
+			return err
+		})(c, args)
+	}
+	return c
+}
+
+func (a *Commands) tokenList() *cobra.Command {
+	var o typed.Output
+	var names bool
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tokens, and when they expire", Args: typed.Takes(0, 0, "")}
+	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
+	o.Flags(c)
+	c.RunE = a.Brief(func(ctx context.Context, cl *client.Client, _ []string) error {
+		all, broken := cl.Tokens(ctx)
+		if broken != nil && len(all) == 0 {
+			return broken
+		}
+		var err error
+		switch {
+		case o.JSON():
+			err = a.WriteJSON(append([]jet.StoredToken{}, all...))
+		case names:
+			for i := range all {
+				fmt.Fprintln(a.Out, all[i].Name)
+			}
+		default:
+			t := term.Table{Header: []string{"TOKEN", "ROLE", "EXPIRES", "MADE", "BY"}, Spare: []string{"BY", "MADE"}, Foot: []string{told.Plural(len(all), "token")}}
+			for i := range all {
+				k := &all[i]
+				t.Add(term.Plain(k.Name), term.Plain(string(k.Role)), term.Plain(expiry(k.Expires, a.Now())), term.Plain(told.Age(k.Made, a.Now())), term.Plain(term.Printable(k.By)))
+			}
+			err = a.Print(t)
+		}
+		return errors.Join(err, broken)
+	})
+	return c
+}
+
+// expiry says when a token is refused from.
+func expiry(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return "never"
+	case !at.After(now):
+		return "expired"
+	}
+	return told.Moment(at, now)
+}

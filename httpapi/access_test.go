@@ -1,0 +1,268 @@
+package httpapi
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/client"
+	"millrace/jet"
+)
+
+// token makes a token, and returns the header of who has it.
+func (s *site) token(name string, role jet.Role, expires time.Time, replace bool) string {
+	s.Helper()
+	secret, err := client.New(s.store, "ada").AddToken(s.Context(), name, role, expires, replace)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return "Bearer " + secret
+}
+
+// comes asks until the answer has a status: what the log has been told the service hears in a moment.
+func (s *site) comes(status int, authorization string) {
+	s.Helper()
+	for until := time.Now().Add(patience); ; {
+		got := s.send("GET", "/api/v1/health", "", "Authorization", authorization)
+		if got.status == status {
+			return
+		}
+		if time.Now().After(until) {
+			s.Fatalf("the answer stays %d, want %d: %s", got.status, status, got.body)
+		}
+	}
+}
+
+// Whoever has a token is let in under its name as long as it holds; who follows by it is sent nothing more then.
+func TestTokens(t *testing.T) {
+	s := open(t, nil)
+	shop := s.token("shop", jet.RoleOperator, time.Time{}, false)
+	s.comes(200, shop)
+	var r client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r, "Authorization", shop)
+	facts, err := s.store.Task(t.Context(), r.ID)
+	if err != nil || len(facts) == 0 || facts[0].Fact.Actor != "shop" {
+		t.Errorf("the facts are %+v, %v; want them by the token", facts, err)
+	}
+
+	// A link of its own lets a browser in, which is out with the token.
+	var made struct{ URL string }
+	s.want(200, "POST", "/login", "", &made, "Authorization", shop)
+	link, _ := strings.CutPrefix(made.URL, s.URL())
+	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
+	if err != nil || strings.Contains(shop, cookie.Value) {
+		t.Fatalf("%v, %v", cookie, err)
+	}
+	browser := []string{"Authorization", "", "Cookie", cookie.Name + "=" + cookie.Value}
+	s.want(200, "GET", "/api/v1/tasks", "", nil, browser...)
+
+	follows := s.listen("/api/v1/events?from=1", "Authorization", shop)
+	if _, ok := follows.next(); !ok {
+		t.Fatal("who follows hears nothing")
+	}
+	again := s.token("shop", jet.RoleViewer, time.Time{}, true)
+	s.comes(200, again)
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", shop)
+	s.refused(401, "who", "GET", "/api/v1/tasks", "", browser...)
+	for {
+		h, ok := follows.next()
+		if !ok {
+			t.Fatal("the end of his token has not been said")
+		}
+		if h.event == "problem" {
+			if !strings.Contains(h.data, "urn:millrace:who") {
+				t.Errorf("he is told %s", h.data)
+			}
+			break
+		}
+	}
+	if h, ok := follows.next(); ok {
+		t.Errorf("after the end he hears %+v", h)
+	}
+	if err := s.store.RemoveToken(t.Context(), "shop", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	s.comes(401, again)
+
+	brief := s.token("brief", jet.RoleViewer, s.store.Now().Add(time.Hour), false)
+	s.comes(200, brief)
+	s.want(200, "GET", "/api/v1/tasks", "", nil) // whatever becomes of tokens, the machine's user is let in
+}
+
+// Keys hold as long as what lets in is there, and has not expired.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	here, there := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
+	var k keys
+	k.setMachine(&Machine{Secret: secret, Caller: Caller{Name: "ada", Role: jet.RoleOperator}})
+	shop, cookie := jet.Token{Name: "shop", Role: jet.RoleViewer, Expires: now.Add(time.Hour)}, "c"
+	shop.Hash = jet.TokenHash(cookie)
+	other := jet.Token{Name: "other", Role: jet.RoleViewer, Hash: jet.TokenHash("d")}
+	k.set([]jet.Token{shop, other}, now)
+	is, err := k.find(cookie, there, now)
+	if err != nil || is.Name != "shop" || is.Role != jet.RoleViewer || is.life.Err() != nil {
+		t.Fatalf("found %+v, %v", is, err)
+	}
+	if _, err := k.find(cookie, there, now.Add(time.Hour)); err == nil {
+		t.Error("let in after it has expired")
+	}
+	k.set([]jet.Token{shop}, now)
+	if is.life.Err() != nil {
+		t.Error("cut off because another token has gone")
+	}
+	lower := shop
+	lower.Role = jet.RoleSubmitter
+	k.set([]jet.Token{lower}, now)
+	if is.life.Err() == nil {
+		t.Error("goes on in the role that he had")
+	}
+	k.set(nil, now)
+	if _, err := k.find(cookie, there, now); err == nil {
+		t.Error("let in though the token is gone")
+	}
+	machine := jet.TokenCookie(secret)
+	if _, err := k.find(machine, there, now); err == nil {
+		t.Error("the credential of the machine lets in other machines")
+	}
+	if is, err := k.find(machine, here, now); err != nil || is.Name != "ada" {
+		t.Errorf("the user of the machine is %+v, %v", is, err)
+	}
+}
+
+// Of every route each role may ask what [jet.Role.May] says, and nothing else.
+func TestRoles(t *testing.T) {
+	s := open(t, nil)
+	values := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "crawl", "{name}", "nobody", "{seq}", "1")
+	for _, role := range jet.AskingRoles() {
+		token := s.token("a-"+string(role), role, time.Time{}, false)
+		s.comes(200, token)
+		for _, o := range operations() {
+			if strings.HasSuffix(o.path, "/wait") && role.May(o.verb) {
+				continue // for what does not come
+			}
+			body := ""
+			if o.method != http.MethodGet {
+				body = `{"nothing":"of the kind"}` // so that nothing is done
+			}
+			got := s.send(o.method, prefix+values.Replace(o.path), body, "Authorization", token)
+			if refused := got.status == 403; refused == role.May(o.verb) || got.status >= 500 {
+				t.Errorf("%s %s is answered to a %s with %d", o.method, o.path, role, got.status)
+			}
+		}
+	}
+}
+
+// A proxy says who asks, below a path and under a name of its own.
+func TestProxy(t *testing.T) {
+	s := openWith(t, Config{
+		Address: "127.0.0.1:0", Names: []string{"millrace.example"}, ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		UserHeader: "X-User", UserRole: jet.RoleSubmitter, Prefix: "/mill",
+	}, nil)
+	as := []string{"Authorization", "", "X-User", "ada@example.com", "Host", "millrace.example"}
+	at, _ := strings.CutSuffix(s.URL(), "/mill")
+	if at == s.URL() {
+		t.Errorf("the service is at %s", s.URL())
+	}
+	var r client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r, as...)
+	facts, err := s.store.Task(t.Context(), r.ID)
+	if err != nil || len(facts) == 0 || facts[0].Fact.Actor != "ada@example.com" {
+		t.Errorf("the facts are %+v, %v", facts, err)
+	}
+	s.refused(403, "role", "POST", "/api/v1/tasks/"+string(r.ID)+"/cancel", "", as...)
+	s.refused(403, "role", "POST", "/login", "", as...) // the proxy knows him
+	s.refused(401, "who", "GET", "/api/v1/health", "", "Authorization", "", "Host", "millrace.example")
+	s.refused(421, "host", "GET", "/api/v1/health", "", "Host", "other.example")
+	s.want(200, "GET", "/api/v1/health", "", nil, "Host", "millrace.example:8443")
+	s.refused(404, "nothing-here", "GET", "/mill/api/v1/health", "") // the prefix once is enough
+	var made struct{ URL string }
+	s.want(200, "POST", "/login", "", &made, "Host", "millrace.example", "X-Forwarded-Proto", "https")
+	link, _ := strings.CutPrefix(made.URL, "https://millrace.example/mill")
+	got := s.want(303, "GET", link, "", nil, "Authorization", "", "Host", "millrace.example", "X-Forwarded-Proto", "https")
+	cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
+	if err != nil || !cookie.Secure || cookie.Path != "/mill/" || got.header.Get("Location") != "/mill/" {
+		t.Errorf("%v, %v, %v", cookie, got.header, err)
+	}
+}
+
+// certificates writes a certificate of a name and its key, and returns both paths.
+func certificates(t *testing.T, dir, name string) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, is, is, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: text}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(parsed)
+	return cert, key, pool
+}
+
+// The service speaks TLS, streams and all, and shows another certificate when the files have another one.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, pool := certificates(t, dir, "first")
+	s := openWith(t, Config{Address: "127.0.0.1:0", Cert: cert, Key: key}, nil)
+	s.tls = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	if !strings.HasPrefix(s.URL(), "https://") {
+		t.Fatalf("the service is at %s", s.URL())
+	}
+	link, _ := strings.CutPrefix(s.Link(), s.URL())
+	got := s.want(303, "GET", link, "", nil, "Authorization", "")
+	if cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie")); err != nil || !cookie.Secure {
+		t.Errorf("%v, %v", cookie, err)
+	}
+	all := s.submitted(3)
+	l := s.listen("/api/v1/events?from=" + itoa(all[0]))
+	if got := l.sequences(3); len(got) != 3 || got[2] != all[2] {
+		t.Errorf("heard %v, want %v", got, all)
+	}
+	if _, err := tls.Dial("tcp", s.listener.Addr().String(), &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS11}); err == nil { // #nosec G402 -- which is refused
+		t.Error("an old version of TLS is spoken")
+	}
+
+	_, _, pool = certificates(t, dir, "second")
+	s.tls = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	s.want(200, "GET", "/api/v1/health", "", nil)
+	if err := os.WriteFile(key, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.want(200, "GET", "/api/v1/health", "", nil) // the one before
+	if _, err := Listen(t.Context(), Config{Address: "127.0.0.1:0", Cert: cert, Key: key}); err == nil {
+		t.Error("it starts without a key")
+	}
+}

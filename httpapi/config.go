@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
+
+	"millrace/api"
+	"millrace/events"
+	"millrace/jet"
+)
+
+// ErrExposed refuses to open the service to other machines without what protects it there.
+var ErrExposed = errors.New("the HTTP service would be open to other machines")
+
+// ErrConfig means that the settings of the service do not go together.
+var ErrConfig = errors.New("the HTTP service cannot be set up like that")
+
+// Config says where the service answers, and whom.
+type Config struct {
+	// Address is host:port; port 0 is a free one. One beyond loopback needs Names, and Cert and Key or ProxyFrom.
+	Address string
+	// Cert and Key are files of a certificate in PEM, and of its key, by which the service speaks TLS. They are read again when they change.
+	Cert, Key string
+	// Names are the hosts under which it is asked beside those of loopback: host, or host:port.
+	Names []string
+	// ProxyFrom are the addresses of proxies. Without TLS of its own the service answers these and loopback alone.
+	ProxyFrom []netip.Prefix
+	// UserHeader is the header by which these proxies say who asks; "" if they do not. Whoever reaches the service from
+	// their addresses is believed. UserRole is the role of these users.
+	UserHeader string
+	UserRole   jet.Role
+	// Prefix is the path below which a proxy has the service: "", or as "/millrace".
+	Prefix string
+}
+
+// Validate says what is wrong, if anything. The error wraps [ErrConfig].
+func (c *Config) Validate() error {
+	switch {
+	case (c.Cert == "") != (c.Key == ""):
+		return fmt.Errorf("%w: a certificate and its key belong together (--http-cert, --http-key)", ErrConfig)
+	case c.UserHeader != "" && len(c.ProxyFrom) == 0:
+		return fmt.Errorf("%w: the header %s would be believed of nobody: name the addresses of the proxies (--http-proxy-from)", ErrConfig, c.UserHeader)
+	case c.UserHeader != "" && (!httpguts.ValidHeaderFieldName(c.UserHeader) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(c.UserHeader))):
+		return fmt.Errorf("%w: %q is no header for the name of a user (--http-user-header)", ErrConfig, c.UserHeader)
+	case c.UserHeader != "" && !slices.Contains(jet.AskingRoles(), c.UserRole):
+		return fmt.Errorf("%w: users of a proxy have no role %q (--http-user-role)", ErrConfig, c.UserRole)
+	case c.Prefix != "" && (c.Prefix != path.Clean(c.Prefix) || c.Prefix == "/" || !plainPath(c.Prefix)):
+		return fmt.Errorf("%w: the prefix is %q, want a path such as /millrace (--http-prefix)", ErrConfig, c.Prefix)
+	}
+	for _, p := range c.ProxyFrom {
+		if p.Bits() == 0 {
+			return fmt.Errorf("%w: every machine would be a proxy (--http-proxy-from %s)", ErrConfig, p)
+		}
+	}
+	for _, name := range c.Names {
+		if name == "" || strings.ContainsAny(name, "/*@ ") {
+			return fmt.Errorf("%w: %q is no name of a host (--http-name)", ErrConfig, name)
+		}
+	}
+	return nil
+}
+
+// ownHeaders are those that mean something else.
+var ownHeaders = []string{"Authorization", "Cookie", "Host", "Origin", "Accept", "Content-Type", "Content-Length", "Last-Event-Id"}
+
+// plainPath tells whether a path starts at the root, and reads the same wherever it stands.
+func plainPath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.ContainsFunc(p, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/-._~", r)
+	})
+}
+
+// opens refuses an address beyond loopback that nothing protects. The error wraps [ErrExposed].
+func (c *Config) opens(at netip.Addr) error {
+	switch {
+	case at.IsLoopback():
+		return nil
+	case c.Cert == "" && len(c.ProxyFrom) == 0:
+		return fmt.Errorf("%w: %s: give it a certificate (--http-cert, --http-key), or name the proxies that protect it (--http-proxy-from)", ErrExposed, at)
+	case len(c.Names) == 0:
+		return fmt.Errorf("%w: %s: name the hosts under which it is asked (--http-name), so that no page of others leads a browser to it", ErrExposed, at)
+	}
+	return nil
+}
+
+// listed tells whether a peer is one of the proxies.
+func (c *Config) listed(peer netip.Addr) bool {
+	return slices.ContainsFunc(c.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(peer) })
+}
+
+// admits tells whether a peer may ask: what comes without TLS from another machine, others could read and change.
+func (c *Config) admits(peer netip.Addr) bool {
+	return c.Cert != "" || peer.IsLoopback() || c.listed(peer)
+}
+
+// user is who asks as a proxy has it; said is false if none says so. Who names a user from elsewhere is refused.
+func (c *Config) user(peer netip.Addr, h http.Header) (name string, said bool, err error) {
+	if c.UserHeader == "" {
+		return "", false, nil
+	}
+	names := h.Values(c.UserHeader)
+	switch {
+	case len(names) == 0:
+		return "", false, nil
+	case !c.listed(peer), len(names) > 1, !validUser(names[0]):
+		return "", false, api.ErrWho
+	}
+	return names[0], true, nil
+}
+
+// longestUser is how long the name of a user may be.
+const longestUser = 128
+
+// validUser tells whether a name may stand in the log as an actor: those of proxies may be addresses of mail, and
+// none is that of a part of Millrace.
+func validUser(name string) bool {
+	return name != "" && len(name) <= longestUser && utf8.ValidString(name) && !events.IsPart(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
+}
+
+// peerOf is from where a request comes.
+func peerOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{} // which is no proxy, and not of this machine
+	}
+	return at.Addr().Unmap()
+}
+
+// ours tells whether the service answers under a name. A page whose name leads to this machine (DNS rebinding) asks under
+// its own.
+func (s *Server) ours(host string) bool {
+	bare, _, err := net.SplitHostPort(host)
+	if err != nil {
+		bare = host
+	}
+	return slices.ContainsFunc(s.hosts, func(name string) bool { return strings.EqualFold(host, name) }) ||
+		slices.ContainsFunc(s.config.Names, func(name string) bool { return strings.EqualFold(host, name) || strings.EqualFold(bare, name) })
+}

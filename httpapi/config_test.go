@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"millrace/jet"
+)
+
+var (
+	proxies  = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
+	outside  = []string{"millrace.example"}
+	anywhere = netip.MustParseAddr("0.0.0.0")
+)
+
+// The service opens to other machines if something protects it there, and else says what is missing.
+func TestOpens(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		config Config
+		at     netip.Addr
+		want   error
+	}{
+		{"loopback", Config{}, netip.MustParseAddr("127.0.0.1"), nil},
+		{"loopback of IPv6", Config{}, netip.MustParseAddr("::1"), nil},
+		{"nothing", Config{Names: outside}, anywhere, ErrExposed},
+		{"one address", Config{Names: outside}, netip.MustParseAddr("192.0.2.1"), ErrExposed},
+		{"TLS without a name", Config{Cert: "a", Key: "b"}, anywhere, ErrExposed},
+		{"a proxy without a name", Config{ProxyFrom: proxies}, anywhere, ErrExposed},
+		{"TLS", Config{Cert: "a", Key: "b", Names: outside}, anywhere, nil},
+		{"a proxy", Config{ProxyFrom: proxies, Names: outside}, anywhere, nil},
+		{"a certificate alone", Config{Cert: "a"}, anywhere, ErrConfig},
+		{"a key alone", Config{Key: "a"}, anywhere, ErrConfig},
+		{"a header of nobody", Config{UserHeader: "X-User", UserRole: jet.RoleViewer}, anywhere, ErrConfig},
+		{"a header of a wrong role", Config{UserHeader: "X-User", UserRole: jet.RoleWorker, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header that is none", Config{UserHeader: "X User", UserRole: jet.RoleViewer, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header that means something else", Config{UserHeader: "authorization", UserRole: jet.RoleViewer, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header", Config{UserHeader: "X-User", UserRole: jet.RoleViewer, ProxyFrom: proxies, Names: outside}, anywhere, nil},
+		{"every machine a proxy", Config{ProxyFrom: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, Names: outside}, anywhere, ErrConfig},
+		{"a name that is none", Config{Names: []string{"*.example"}}, anywhere, ErrConfig},
+		{"no name", Config{Names: []string{""}}, anywhere, ErrConfig},
+		{"a prefix", Config{Prefix: "/a/millrace"}, netip.MustParseAddr("127.0.0.1"), nil},
+		{"a prefix with an end", Config{Prefix: "/millrace/"}, anywhere, ErrConfig},
+		{"a prefix that is the root", Config{Prefix: "/"}, anywhere, ErrConfig},
+		{"a prefix without a root", Config{Prefix: "millrace"}, anywhere, ErrConfig},
+		{"a prefix of another host", Config{Prefix: "//evil.example"}, anywhere, ErrConfig},
+		{"a prefix with a pattern", Config{Prefix: "/{a}"}, anywhere, ErrConfig},
+	} {
+		err := c.config.Validate()
+		if err == nil {
+			err = c.config.opens(c.at)
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if _, err := Listen(t.Context(), Config{Address: "0.0.0.0:0"}); !errors.Is(err, ErrExposed) {
+		t.Error(err)
+	}
+	if _, err := Listen(t.Context(), Config{Address: "127.0.0.1:http:no"}); !errors.Is(err, ErrAddress) {
+		t.Error(err)
+	}
+}
+
+// Proxies are believed who asks, and nobody else is.
+func TestUser(t *testing.T) {
+	t.Parallel()
+	proxy, other := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.1.7")
+	c := Config{ProxyFrom: proxies, UserHeader: "X-User", UserRole: jet.RoleViewer}
+	for _, is := range []struct {
+		peer    netip.Addr
+		header  []string
+		want    string
+		refused bool
+	}{
+		{proxy, []string{"ada@example.com"}, "ada@example.com", false},
+		{proxy, []string{"Ada-Lovelace"}, "Ada-Lovelace", false},
+		{proxy, nil, "", false},
+		{other, nil, "", false},
+		{other, []string{"ada"}, "", true},
+		{netip.MustParseAddr("127.0.0.1"), []string{"ada"}, "", true},
+		{netip.Addr{}, []string{"ada"}, "", true},
+		{proxy, []string{"ada", "root"}, "", true},
+		{proxy, []string{""}, "", true},
+		{proxy, []string{"ada lovelace"}, "", true},
+		{proxy, []string{"ada\x1b[2J"}, "", true},
+		{proxy, []string{"\xff"}, "", true},
+		{proxy, []string{"scheduler"}, "", true},
+		{proxy, []string{string(slices.Repeat([]byte("a"), longestUser+1))}, "", true},
+	} {
+		h := http.Header{}
+		for _, name := range is.header {
+			h.Add("X-User", name)
+		}
+		name, said, err := c.user(is.peer, h)
+		if name != is.want || said != (is.want != "") || (err != nil) != is.refused {
+			t.Errorf("%q from %s is %q, %v, %v; want %q, refused %v", is.header, is.peer, name, said, err, is.want, is.refused)
+		}
+	}
+	nobody := Config{}
+	if name, said, err := nobody.user(proxy, http.Header{"X-User": {"ada"}}); said || err != nil {
+		t.Errorf("without a proxy the header names %q, %v", name, err)
+	}
+	for peer, admitted := range map[netip.Addr]bool{proxy: true, other: false, netip.MustParseAddr("127.0.0.1"): true, {}: false} {
+		if c.admits(peer) != admitted {
+			t.Errorf("without TLS %s is admitted: %v, want %v", peer, !admitted, admitted)
+		}
+	}
+	c.Cert = "a"
+	if !c.admits(other) {
+		t.Error("with TLS others are not admitted")
+	}
+}
+
+// One address has so many connections at most, and others are not kept out by it.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	c := &crowd{most: 2}
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i, want := range []bool{true, true, false} {
+		if c.enter(one) != want {
+			t.Errorf("connection %d is let in: %v", i+1, !want)
+		}
+	}
+	if !c.enter(two) {
+		t.Error("another address is kept out")
+	}
+	if c.leave(one); !c.enter(one) {
+		t.Error("who has left does not come back")
+	}
+	c.leave(one)
+	c.leave(one)
+	c.leave(two)
+	if len(c.are) > 0 {
+		t.Errorf("counted are still %v", c.are)
+	}
+}
