@@ -30,6 +30,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[diffRequest](t, "diff")
 	request[editRequest](t, "edit")
 	request[nameRequest](t, "name")
+	request[client.MomentRequest](t, "moment")
 	request[pastRequest](t, "past")
 	request[rangeRequest](t, "range")
 	request[saidRequest](t, "said")
