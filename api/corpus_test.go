@@ -39,6 +39,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[versionRequest](t, "version")
 	request[versionsRequest](t, "versions")
 	requestOf(t, "verify", verifyRequest{From: 1, To: 2, Rules: []verify.Rule{verify.OneEpoch}})
+	request[client.MomentRequest](t, "moment")
 	request[pastRequest](t, "past")
 	request[rangeRequest](t, "range")
 	request[saidRequest](t, "said")

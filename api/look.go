@@ -38,37 +38,43 @@ func momentOf(text string) (m view.Moment, err error) {
 	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z", text)}
 }
 
-// sight is what can be asked of single things at a moment.
+// sight is what can be asked at a moment; now, if that is "".
 func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
 	if at == "" {
 		return s.view(), nil
 	}
+	v, _, err := s.then(ctx, at)
+	return v, err
+}
+
+// then is what can be asked at a moment of the past, and when that was.
+func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
 	m, err := momentOf(at)
 	if err != nil {
-		return nil, err
+		return v, when, err
 	}
 	if m.Seq > 0 {
 		last, err := s.Client.Last(ctx)
 		if err != nil {
-			return nil, err
+			return v, when, err
 		}
 		if m.Seq > last {
-			return nil, badRequest{fmt.Errorf("at is %d, and the log ends at %d", m.Seq, last)}
+			return v, when, badRequest{fmt.Errorf("at is %d, and the log ends at %d", m.Seq, last)}
 		}
 	}
 	p, found, err := s.Client.PointAt(ctx, m)
 	if err != nil {
-		return nil, err
+		return v, when, err
 	}
 	if !found {
-		return nil, badRequest{fmt.Errorf("at is %s, and the log begins later", at)}
+		return v, when, badRequest{fmt.Errorf("at is %s, and the log begins later", at)}
 	}
 	return s.Client.Past(view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
 		if kind == view.Tasks { // that would read the whole log
-			return badRequest{errors.New("of the past tasks are shown by their ids, and not listed")}
+			return view.ErrUnindexed
 		}
 		return s.Client.Before(ctx, kind, p.Seq, each)
-	})), nil
+	}, s.Model.At(p, s.Client.Log()))), p.At, nil
 }
 
 func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {

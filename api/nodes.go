@@ -14,16 +14,24 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.N
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return client.NodePage{}, err
 	}
-	if !r.Bare {
-		return client.NodesOf(ctx, s.view(), s.now(), s.Nodes)
+	v, now := view.View(s.view()), s.now()
+	if r.At != "" {
+		then, when, err := s.then(ctx, r.At)
+		if err != nil {
+			return client.NodePage{}, err
+		}
+		v, now = then, when
 	}
-	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
+	if !r.Bare {
+		return client.NodesOf(ctx, v, now, s.Nodes)
+	}
+	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
 		return client.NodePage{}, err
 	}
 	page := client.NodePage{Nodes: make([]client.NodeView, len(all.Nodes)), Seq: all.Point.Seq}
 	for i, n := range all.Nodes {
-		page.Nodes[i] = client.ViewNode(n, s.now(), s.Nodes)
+		page.Nodes[i] = client.ViewNode(n, now, s.Nodes)
 	}
 	return page, nil
 }

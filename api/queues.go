@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"millrace/client"
@@ -17,6 +18,16 @@ func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (client
 		if err := task.ValidName("queue", r.Queue); err != nil {
 			return client.QueuePage{}, badRequest{err}
 		}
+	}
+	if r.At != "" {
+		if r.Rates {
+			return client.QueuePage{}, badRequest{errors.New("of the past it is not known how much came and went")}
+		}
+		v, when, err := s.then(ctx, r.At)
+		if err != nil {
+			return client.QueuePage{}, err
+		}
+		return client.QueuesThen(ctx, v, r.Queue, when)
 	}
 	if err := s.await(ctx, r.AtLeast, 0); err != nil {
 		return client.QueuePage{}, err

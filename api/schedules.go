@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
 	"millrace/task"
 	"millrace/task/schedule"
 	"millrace/view"
@@ -29,28 +28,26 @@ const ticksSince = 24 * time.Hour
 
 func (r *scheduleRequest) check() error { return task.ValidName("schedule", r.Name) }
 
-func (s *Service) schedules(ctx context.Context, _ nothing) (client.ScheduleList, error) {
-	rows, broken := client.ScheduleRowsOf(ctx, s.view(), s.Model, s.now())
-	if broken != nil && len(rows) == 0 {
-		return client.ScheduleList{}, broken
+func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (client.ScheduleList, error) {
+	if r.At == "" {
+		return client.ScheduleListOf(ctx, s.view(), s.Model, s.now())
 	}
-	list := client.ScheduleList{Schedules: rows}
-	if broken != nil {
-		list.Broken = broken.Error()
+	v, when, err := s.then(ctx, r.At)
+	if err != nil {
+		return client.ScheduleList{}, err
 	}
-	return list, nil
+	return client.ScheduleListOf(ctx, v, v, when)
 }
 
-func (s *Service) jobs(ctx context.Context, _ nothing) (client.JobList, error) {
-	rows, broken := client.JobRowsOf(ctx, s.view(), s.Model)
-	if broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob) {
-		return client.JobList{}, broken
+func (s *Service) jobs(ctx context.Context, r client.MomentRequest) (client.JobList, error) {
+	if r.At == "" {
+		return client.JobListOf(ctx, s.view(), s.Model)
 	}
-	list := client.JobList{Jobs: rows}
-	if broken != nil {
-		list.Broken = broken.Error()
+	v, _, err := s.then(ctx, r.At)
+	if err != nil {
+		return client.JobList{}, err
 	}
-	return list, nil
+	return client.JobListOf(ctx, v, v)
 }
 
 func (s *Service) schedule(ctx context.Context, r scheduleRequest) (client.ScheduleView, error) {

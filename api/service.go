@@ -61,6 +61,8 @@ type Model interface {
 	News(ctx context.Context, seq uint64) error
 	// Ends returns how far tasks have come.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
+	// At is what it knows of a place in the log, with messages of which.
+	At(p view.Point, log view.Numbered) view.Index
 }
 
 // view is what may be asked of the present.

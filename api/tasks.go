@@ -91,6 +91,9 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 		}
 		filter.IDPart = part
 	}
+	if r.At != "" {
+		return s.listThen(ctx, &r, &filter)
+	}
 	if r.Suspect {
 		doubts, err := s.doubts(ctx)
 		if err != nil {
@@ -110,6 +113,19 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	}
 	page.Suspects, err = s.suspects(ctx, found.Tasks)
 	return page, err
+}
+
+// listThen lists what a filter chooses of a moment of the past.
+func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.Filter) (taskPage, error) {
+	if r.Suspect || r.NewerThan > 0 {
+		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
+	}
+	v, _, err := s.then(ctx, r.At)
+	if err != nil {
+		return taskPage{}, err
+	}
+	found, err := client.PageOf(ctx, v, *f, r.Counts)
+	return taskPage{found, f}, err
 }
 
 func (s *Service) unreadable(ctx context.Context, r client.UnreadableRequest) (deadPage, error) {

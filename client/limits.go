@@ -20,6 +20,8 @@ type LimitListRequest struct {
 	Limit int `json:"limit,omitempty"`
 	// Holders is how many of the tasks that hold each are told: 0 to 1000, default 0.
 	Holders int `json:"holders,omitempty"`
+	// At is a moment of the past: a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
 }
 
 // LimitPage is what a scheduler knows of limits.

@@ -65,6 +65,9 @@ type ListRequest struct {
 	Counts bool `json:"counts,omitempty"`
 	// Query adds what people type: terms such as state:error since:2h, and text. What it says must not be said by another field, too.
 	Query string `json:"query,omitempty"`
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. Then nothing is told of Progress, and Suspect, NewerThan
+	// and Text are refused.
+	At string `json:"at,omitempty"`
 }
 
 // Read adds what the query says to the other fields. The error wraps [ErrInvalid].

@@ -17,6 +17,8 @@ type NodeListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
 	// Bare asks for the nodes alone: not how much they run, nor when they last beat.
 	Bare bool `json:"bare,omitempty"`
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. When nodes beat then is not known.
+	At string `json:"at,omitempty"`
 }
 
 // NodePage is all nodes.

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"millrace/jet"
@@ -25,6 +27,8 @@ type QueueListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
 	// Rates asks for how much comes and goes, for which the answer looks twice, half a second apart.
 	Rates bool `json:"rates,omitempty"`
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. What consumers held then is not known.
+	At string `json:"at,omitempty"`
 }
 
 // QueuePage is some queues, in the order of their names.
@@ -118,6 +122,25 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 		page.Queues = append(page.Queues, q)
 	}
 	return page, nil
+}
+
+// QueuesThen is [QueuesOf] of a moment of the past.
+func QueuesThen(ctx context.Context, v view.Whole, name string, at time.Time) (QueuePage, error) {
+	var failed error
+	limits := sync.OnceValue(func() *quota.Limiter {
+		known, _, err := view.LimiterOf(ctx, v, v)
+		failed = err
+		return known
+	})
+	page, err := QueuesOf(ctx, v, v, name, at, func(counter string) *quota.CounterState {
+		if known := limits(); known != nil {
+			if found, n := known.Told(counter, at, 1, 0); n == 1 {
+				return &found[0]
+			}
+		}
+		return nil
+	})
+	return page, cmp.Or(err, failed)
 }
 
 // queueNames are those of the queues of which a view tells anything, in order.

@@ -90,13 +90,9 @@ func NewScheduleRow(stored schedule.Stored, last *Run, decided time.Time, skippe
 // millrace server answers, it returns what the store of definitions knows, and an error that wraps
 // [jet.ErrNoService]; beside rows an error may also say which schedules cannot be read.
 func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
-	var page ScheduleList
-	err := c.store.Ask(ctx, jet.ScheduleList, struct{}{}, &page)
-	switch {
-	case err == nil && page.Broken != "":
-		return page.Schedules, errors.New(page.Broken)
-	case err == nil || !errors.Is(err, jet.ErrNoService):
-		return page.Schedules, err
+	page, err := c.ScheduleList(ctx, MomentRequest{})
+	if err == nil || !errors.Is(err, jet.ErrNoService) {
+		return page.Rows(err)
 	}
 	rows, broken := ScheduleRowsOf(ctx, c.View(), nil, c.Now())
 	return rows, errors.Join(broken, err)
@@ -136,6 +132,44 @@ type ScheduleList struct {
 	Broken    string        `json:"broken,omitempty"`
 }
 
+// Rows are those of the list that err came with; the error also says which cannot be read.
+func (l *ScheduleList) Rows(err error) ([]ScheduleRow, error) {
+	return l.Schedules, told(l.Broken, err)
+}
+
+// ScheduleList asks a server for all schedules. The error wraps [jet.ErrNoService] if none answers.
+func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (page ScheduleList, err error) {
+	err = c.store.Ask(ctx, jet.ScheduleList, r, &page)
+	return page, err
+}
+
+// ScheduleListOf is [ScheduleRowsOf] as a list.
+func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time.Time) (list ScheduleList, err error) {
+	rows, broken := ScheduleRowsOf(ctx, v, sums, now)
+	switch {
+	case broken != nil && len(rows) == 0:
+		return list, broken
+	case broken != nil:
+		list.Broken = broken.Error()
+	}
+	list.Schedules = rows
+	return list, nil
+}
+
+// told is what a list says of what cannot be read.
+func told(broken string, err error) error {
+	if err == nil && broken != "" {
+		return errors.New(broken)
+	}
+	return err
+}
+
+// MomentRequest asks for a list as it was.
+type MomentRequest struct {
+	// At is a moment of the past: a sequence of the log, or a time; "" is now.
+	At string `json:"at,omitempty"`
+}
+
 // JobRow is a job in a list.
 type JobRow struct {
 	jet.StoredJob
@@ -151,15 +185,33 @@ type JobList struct {
 	Broken string   `json:"broken,omitempty"`
 }
 
+// Rows are those of the list that err came with; the error also says which cannot be read.
+func (l *JobList) Rows(err error) ([]JobRow, error) { return l.Jobs, told(l.Broken, err) }
+
+// JobList asks a server for all jobs. The error wraps [jet.ErrNoService] if none answers.
+func (c *Client) JobList(ctx context.Context, r MomentRequest) (page JobList, err error) {
+	err = c.store.Ask(ctx, jet.JobList, r, &page)
+	return page, err
+}
+
+// JobListOf is [JobRowsOf] as a list.
+func JobListOf(ctx context.Context, v view.View, sums view.Summed) (list JobList, err error) {
+	rows, broken := JobRowsOf(ctx, v, sums)
+	switch {
+	case broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob):
+		return list, broken
+	case broken != nil:
+		list.Broken = broken.Error()
+	}
+	list.Jobs = rows
+	return list, nil
+}
+
 // JobRows is [Client.ScheduleRows] for jobs.
 func (c *Client) JobRows(ctx context.Context) ([]JobRow, error) {
-	var page JobList
-	err := c.store.Ask(ctx, jet.JobList, struct{}{}, &page)
-	switch {
-	case err == nil && page.Broken != "":
-		return page.Jobs, errors.New(page.Broken)
-	case err == nil || !errors.Is(err, jet.ErrNoService):
-		return page.Jobs, err
+	page, err := c.JobList(ctx, MomentRequest{})
+	if err == nil || !errors.Is(err, jet.ErrNoService) {
+		return page.Rows(err)
 	}
 	rows, broken := JobRowsOf(ctx, c.View(), nil)
 	return rows, errors.Join(broken, err)

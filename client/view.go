@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"millrace/events"
 	"millrace/jet"
 	"millrace/node"
@@ -60,6 +62,9 @@ func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, 
 
 // Past is the past that a model folds.
 func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(facts{c.store}) }
+
+// Log is where messages are read by their sequences.
+func (c *Client) Log() view.Numbered { return facts{c.store} }
 
 // Before hands on what the log has up to a sequence about all nodes, queues or definitions, in its order.
 func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
@@ -167,6 +172,26 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		return slices.DeleteFunc(decided, func(r events.Record) bool { return !schedule.Decides(r.Fact.Event, tick) }), err
 	}
 	return nil, nil
+}
+
+// messagesAtOnce is how many messages are asked for at the same time.
+const messagesAtOnce = 16
+
+// Messages implements [view.Numbered].
+func (f facts) Messages(ctx context.Context, seqs []uint64) ([]events.Record, error) {
+	records := make([]events.Record, len(seqs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(messagesAtOnce)
+	for i, seq := range seqs {
+		g.Go(func() (err error) {
+			records[i], _, err = f.store.Message(ctx, seq)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
 }
 
 // defined is a read model that knows what is defined from the log.

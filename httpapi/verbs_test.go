@@ -262,6 +262,52 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Lists and counts tell what was, when they are asked about a moment.
+func TestListsOfThen(t *testing.T) {
+	s := open(t, nil)
+	var first, second client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["true"]}}}`, &first)
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"night","priority":3}`, &second)
+	s.want(200, "POST", "/api/v1/tasks/"+string(first.ID)+"/cancel", `{}`, nil)
+	var page client.ListPage
+	s.want(200, "GET", "/api/v1/tasks?counts=true&at="+itoa(first.Seq), "", &page)
+	if len(page.Tasks) != 1 || page.Tasks[0].ID != first.ID || page.Tasks[0].State != task.Pending || page.Seq != first.Seq || page.Counts["pending"] != 1 {
+		t.Errorf("%+v", page)
+	}
+	s.want(200, "GET", "/api/v1/tasks?limit=1&states=pending&at="+itoa(second.Seq), "", &page)
+	if len(page.Tasks) != 1 || page.Tasks[0].ID != second.ID || page.Next == "" {
+		t.Errorf("%+v", page)
+	}
+	var last client.ListPage
+	s.want(200, "GET", "/api/v1/tasks?states=pending&at="+itoa(second.Seq)+"&cursor="+page.Next, "", &last)
+	if len(last.Tasks) != 1 || last.Tasks[0].ID != first.ID || last.Next != "" {
+		t.Errorf("%+v", last)
+	}
+	var queues client.QueuePage
+	s.want(200, "GET", "/api/v1/queues?at="+itoa(first.Seq), "", &queues)
+	if len(queues.Queues) != 1 || queues.Queues[0].States["pending"] != 1 || queues.Queues[0].Oldest.IsZero() || queues.Seq != first.Seq {
+		t.Errorf("%+v", queues)
+	}
+	var nodes client.NodePage
+	s.want(200, "GET", "/api/v1/nodes?at="+itoa(second.Seq), "", &nodes)
+	var limits client.LimitPage
+	s.want(200, "GET", "/api/v1/limits?at="+itoa(second.Seq), "", &limits)
+	if len(nodes.Nodes) != 0 || nodes.Seq != second.Seq || limits.All != 0 || limits.Seq != second.Seq {
+		t.Errorf("%+v, %+v", nodes, limits)
+	}
+	var jobs client.JobList
+	var schedules client.ScheduleList
+	s.want(200, "GET", "/api/v1/jobs?at="+itoa(second.Seq), "", &jobs)
+	s.want(200, "GET", "/api/v1/schedules?at="+itoa(second.Seq), "", &schedules)
+	if len(jobs.Jobs) != 0 || len(schedules.Schedules) != 0 {
+		t.Errorf("%+v, %+v", jobs, schedules)
+	}
+	for _, refused := range []string{"tasks?text=date", "tasks?suspect=true", "queues?rates=true", "tasks?limit=2000", "tasks?cursor=x"} {
+		s.refused(400, "bad-request", "GET", "/api/v1/"+refused+"&at="+itoa(second.Seq), "")
+	}
+	s.refused(400, "bad-request", "GET", "/api/v1/limits?at=99999", "")
+}
+
 // One task is looked at from all sides, now and as it was.
 func TestLook(t *testing.T) {
 	s := open(t, nil)

@@ -14,8 +14,14 @@ type shift struct {
 	counters []task.Counter
 }
 
-// follow applies a record to the task that it is about, and notes what that does to attempts under budgets.
-func (f *fold) follow(r *events.Record, t *task.Task) {
+// follow applies a record to the task that it is about, and notes where that leaves it.
+func (f *fold) follow(r *events.Record, c *change) {
+	f.spend(r, &c.task)
+	f.past.note(r.Seq, c)
+}
+
+// spend applies a record to the task that it is about, and notes what that does to attempts under budgets.
+func (f *fold) spend(r *events.Record, t *task.Task) {
 	if !t.Budgeted() {
 		t.Apply(r.Task())
 		return
@@ -25,6 +31,7 @@ func (f *fold) follow(r *events.Record, t *task.Task) {
 	if took := task.ShiftOf(was, epoch, from, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
 		counters, _ := t.Counters() // of one that has none nobody can have admitted an attempt
 		f.shifts = append(f.shifts, shift{took, counters})
+		f.past.shift(r.Seq, &f.shifts[len(f.shifts)-1])
 	}
 }
 

@@ -18,6 +18,7 @@ type cache struct {
 
 type cached struct {
 	task       task.Task
+	number     uint32 // of the task in the index of the past
 	prev, next *cached
 }
 
@@ -27,12 +28,9 @@ func newCache(size int) *cache {
 	return c
 }
 
-func (c *cache) get(id task.ID) (*task.Task, bool) {
+func (c *cache) get(id task.ID) (*cached, bool) {
 	e, ok := c.entries[id]
-	if !ok {
-		return nil, false
-	}
-	return &e.task, true
+	return e, ok
 }
 
 // muchLater is how long a task may have to wait for its time to be kept.
@@ -44,7 +42,7 @@ func likely(t *task.Task) bool {
 }
 
 // put keeps a task as it is now, or forgets it if it is not likely to change.
-func (c *cache) put(t *task.Task) {
+func (c *cache) put(t *task.Task, number uint32) {
 	e, ok := c.entries[t.ID]
 	if ok {
 		e.unlink()
@@ -65,7 +63,7 @@ func (c *cache) put(t *task.Task) {
 		}
 		c.entries[t.ID] = e
 	}
-	e.task = *t
+	e.task, e.number = *t, number
 	e.prev, e.next = &c.ring, c.ring.next
 	e.prev.next, e.next.prev = e, e
 }

@@ -12,7 +12,7 @@ func TestCacheKeepsWhatMayChange(t *testing.T) {
 	c := newCache(2)
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	put := func(id task.ID, state task.State, due time.Duration) {
-		c.put(&task.Task{ID: id, State: state, Since: since, Due: since.Add(due)})
+		c.put(&task.Task{ID: id, State: state, Since: since, Due: since.Add(due)}, 1)
 	}
 	has := func(id task.ID, want bool) {
 		t.Helper()

@@ -28,6 +28,7 @@ type fold struct {
 	store *Store
 	w     *writer
 	live  *cache
+	past  *pastWriter
 	at    position
 	seen  uint64 // the last sequence given, which may be before at
 
@@ -45,6 +46,11 @@ type fold struct {
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
+	// number is the task's in the index of the past, 0 if it has none yet; origin, submitted and labels are what that says of it.
+	number    uint32
+	origin    origin
+	submitted int64
+	labels    map[string]string
 	// before is where it was counted; isNew is whether it is taken to have no row.
 	before counted
 	isNew  bool
@@ -77,7 +83,10 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 		return nil, err
 	}
 	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
-	if err := f.at.load(ctx, w.conn); err != nil {
+	if err = f.at.load(ctx, w.conn); err == nil {
+		f.past, err = s.pastWriter(&f.at)
+	}
+	if err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return f, nil
@@ -101,6 +110,9 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 // rest lets go of the memory of earlier batches, and has SQLite do the same.
 func (f *fold) rest(ctx context.Context) error {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
+	if err := f.past.file.Sync(); err != nil {
+		return err
+	}
 	return f.w.exec(ctx, "PRAGMA shrink_memory")
 }
 
@@ -130,7 +142,7 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 		return fmt.Errorf("fold sequences %d to %d: %w", records[0].Seq, records[len(records)-1].Seq, err)
 	}
 	for i := range f.changes {
-		f.live.put(&f.changes[i].task)
+		f.live.put(&f.changes[i].task, f.changes[i].number)
 	}
 	for _, o := range f.observers {
 		o.Observe(f.steps)
@@ -166,11 +178,15 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 		if err := f.writeLatest(ctx, records); err != nil {
 			return err
 		}
+		if err := f.past.write(&next); err != nil {
+			return err
+		}
 		next.advance(records)
 		return f.writePosition(ctx, next)
 	})
 	if err == nil {
 		f.at = next
+		f.past.keep()
 	}
 	return err
 }
@@ -194,8 +210,8 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 			at = len(f.changes)
 			f.index[id] = at
 			c := change{task: task.Task{ID: id}}
-			if t, ok := f.live.get(id); ok {
-				c.task = *t
+			if live, ok := f.live.get(id); ok {
+				c.task, c.number = live.task, live.number
 			} else if _, birth := r.Fact.Event.(task.Submitted); birth && trusting {
 				c.isNew = true
 			} else {
@@ -213,6 +229,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
+		f.changes[i].origin, f.changes[i].submitted, f.changes[i].labels = originOf(&f.changes[i].task), f.changes[i].task.SubmittedAt.UnixMicro(), f.changes[i].task.Labels
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
 		f.changes[i].spec, f.changes[i].message = f.changes[i].task.Spec, f.changes[i].task.Message
@@ -230,13 +247,16 @@ func taskOf(r *events.Record) task.ID {
 }
 
 func (f *fold) evolve(records []events.Record) {
+	f.past.begin()
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return
 	}
 	for i, at := range f.of {
 		if at >= 0 {
-			f.follow(&records[i], &f.changes[at].task)
+			f.follow(&records[i], &f.changes[at])
+		} else {
+			f.past.other(&records[i])
 		}
 	}
 }
@@ -250,8 +270,10 @@ func (f *fold) evolveObserved(records []events.Record) {
 		if at >= 0 {
 			c := &f.changes[at]
 			s.Was = events.GlanceAt(&c.task)
-			f.follow(&records[i], &c.task)
+			f.follow(&records[i], c)
 			s.Is, s.Task = events.GlanceAt(&c.task), &c.task
+		} else {
+			f.past.other(&records[i])
 		}
 		f.steps = append(f.steps, s)
 	}
@@ -432,8 +454,8 @@ func (p *position) advance(records []events.Record) {
 }
 
 func (f *fold) writePosition(ctx context.Context, p position) error {
-	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ? WHERE seq = ?",
-		int64(p.Seq), int64(p.Anchor), p.AnchorID, int64(f.at.Seq))
+	result, err := f.w.conn.ExecContext(ctx, "UPDATE reached SET seq = ?, anchor = ?, anchor_id = ?, past = ?, past_sum = ? WHERE seq = ?",
+		int64(p.Seq), int64(p.Anchor), p.AnchorID, p.Past, int64(p.PastSum), int64(f.at.Seq))
 	if err != nil {
 		return err
 	}

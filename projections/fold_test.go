@@ -303,14 +303,14 @@ func TestDeadline(t *testing.T) {
 func TestCache(t *testing.T) {
 	c := newCache(2)
 	for _, id := range []task.ID{"a", "b", "a", "c"} { // b is the one to go
-		c.put(&task.Task{ID: id, State: task.Pending})
+		c.put(&task.Task{ID: id, State: task.Pending}, 1)
 	}
-	c.put(&task.Task{ID: "a", State: task.Finished})
-	c.put(&task.Task{ID: "d", State: task.Finished})
+	c.put(&task.Task{ID: "a", State: task.Finished}, 1)
+	c.put(&task.Task{ID: "d", State: task.Finished}, 1)
 	if have := slices.Sorted(maps.Keys(c.entries)); !slices.Equal(have, []task.ID{"c"}) {
 		t.Errorf("the cache holds %v, want c", have)
 	}
-	c.put(&task.Task{ID: "e", State: task.Running})
+	c.put(&task.Task{ID: "e", State: task.Running}, 1)
 	if _, ok := c.get("c"); !ok {
 		t.Error("c is gone, though there was space")
 	}

@@ -53,22 +53,13 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 		}
 	}
 	for i := range records {
-		r := &records[i]
-		if r.Kind != events.KindTick {
+		d, ok := decidedOn(&records[i])
+		if !ok {
 			continue
 		}
-		switch e := r.Fact.Event.(type) {
-		case definition.ScheduleAdmitted:
-			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
-		case definition.ScheduleQueued:
-			note(latestTick, r.Fact.Schedule, latest{at: e.Tick.UnixMicro()})
-		case definition.ScheduleSkipped:
-			until := e.Tick
-			if e.Until.After(until) {
-				until = e.Until
-			}
-			note(latestTick, r.Fact.Schedule, latest{at: until.UnixMicro()})
-			if err := f.writeSkip(ctx, r.Fact.Schedule, until, e.Reason, max(e.Count, 1)); err != nil {
+		note(latestTick, d.schedule, latest{at: d.until.UnixMicro()})
+		if d.skipped > 0 {
+			if err := f.writeSkip(ctx, d.schedule, d.until, d.reason, d.skipped); err != nil {
 				return err
 			}
 		}
@@ -80,6 +71,34 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 		}
 	}
 	return nil
+}
+
+// decidedTick is that something was decided on the ticks of a schedule up to one: so many got no task, for a reason.
+type decidedTick struct {
+	schedule string
+	until    time.Time
+	skipped  int
+	reason   string
+}
+
+// decidedOn is what a record decides on ticks; false if it does not.
+func decidedOn(r *events.Record) (d decidedTick, ok bool) {
+	if r.Kind != events.KindTick {
+		return d, false
+	}
+	switch e := r.Fact.Event.(type) {
+	case definition.ScheduleAdmitted:
+		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
+	case definition.ScheduleQueued:
+		return decidedTick{schedule: r.Fact.Schedule, until: e.Tick}, true
+	case definition.ScheduleSkipped:
+		d = decidedTick{r.Fact.Schedule, e.Tick, max(e.Count, 1), e.Reason}
+		if e.Until.After(d.until) {
+			d.until = e.Until
+		}
+		return d, true
+	}
+	return d, false
 }
 
 // writeSkip counts ticks without a task, and forgets those of long ago.
@@ -148,7 +167,7 @@ func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string
 	all := map[string]task.Task{}
 	for rows.Next() {
 		var name string
-		t, err := scanTask(named{rows, &name}, s.form)
+		t, err := scanTask(led[string]{rows, &name}, s.form)
 		if err != nil {
 			return nil, err
 		}
@@ -156,11 +175,3 @@ func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string
 	}
 	return all, rows.Err()
 }
-
-// named scans a name before the columns of a task.
-type named struct {
-	row  scanner
-	name *string
-}
-
-func (n named) Scan(into ...any) error { return n.row.Scan(append([]any{n.name}, into...)...) }

@@ -43,20 +43,20 @@ func micros(t time.Time, is bool) any {
 	return t.UnixMicro()
 }
 
-// columnNames are all of them, the document at the end.
+// columnNames are all of them, then the document and the task's number in the index of the past.
 var columnNames = func() (names []string) {
 	for i := range columns {
 		names = append(names, columns[i].name)
 	}
-	return append(names, "doc")
+	return append(names, "doc", "number")
 }()
 
 // appendRow appends the columns of a task to the arguments of a statement.
-func appendRow(args []any, t *task.Task, doc string) []any {
+func appendRow(args []any, c *change, doc string) []any {
 	for i := range columns {
-		args = append(args, columns[i].of(t))
+		args = append(args, columns[i].of(&c.task))
 	}
-	return append(args, doc)
+	return append(args, doc, int64(c.number))
 }
 
 // inDoc leaves out of a task's document what of it is in columns.

@@ -10,6 +10,14 @@ import (
 // scanner is a row of the answer to a query.
 type scanner interface{ Scan(into ...any) error }
 
+// led is a row with another column before those of a task.
+type led[T any] struct {
+	row  scanner
+	into *T
+}
+
+func (l led[T]) Scan(into ...any) error { return l.row.Scan(append([]any{l.into}, into...)...) }
+
 // scanTask reads the [rowColumns] of a task.
 func scanTask(row scanner, form *rowForm) (t task.Task, err error) {
 	err = scanInto(row, form, &t)

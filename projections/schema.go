@@ -14,7 +14,8 @@ import (
 // applicationID tells our files from others.
 const applicationID = 0x4d696c6c // "Mill"
 
-// foldVersion is raised when the same facts come to other rows, though neither a table nor a field is another one.
+// foldVersion is raised when the same facts come to other rows, though neither a table nor a field is another one, or the index of the past is
+// written otherwise.
 const foldVersion = 9
 
 // schemaVersion tells files of one version from those of another, which are not migrated but made again from
@@ -126,9 +127,12 @@ CREATE TABLE counters (
 CREATE TABLE reached (
 	seq       INTEGER NOT NULL,
 	anchor    INTEGER NOT NULL,
-	anchor_id TEXT    NOT NULL
+	anchor_id TEXT    NOT NULL,
+	-- How many bytes the index of the past has up to there, and their sum.
+	past      INTEGER NOT NULL,
+	past_sum  INTEGER NOT NULL
 );
-INSERT INTO reached VALUES (0, 0, '');
+INSERT INTO reached VALUES (0, 0, '', 0, 0);
 `, inStateIndex, columnsDDL())
 
 // schema makes the tables, and says in the file what it is.
@@ -142,5 +146,5 @@ func columnsDDL() string {
 	for _, c := range columns {
 		b.WriteString("\t" + c.name + " " + c.kind + ",\n")
 	}
-	return b.String() + "\tdoc TEXT NOT NULL"
+	return b.String() + "\tdoc TEXT NOT NULL,\n\tnumber INTEGER NOT NULL -- in the index of the past"
 }

@@ -38,6 +38,7 @@ type Store struct {
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
 	write   *sql.DB      // guarded by mu
+	past    *os.File     // guarded by mu; the index of the past
 	notices []string     // guarded by mu
 }
 
@@ -190,7 +191,11 @@ func (s *Store) openFiles() error {
 	}
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	s.read, s.write = read, write
+	past, err := os.OpenFile(s.path+pastSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return errors.Join(err, write.Close(), read.Close())
+	}
+	s.read, s.write, s.past = read, write, past
 	s.reach.set(p.Seq)
 	s.texts.begin(p.Seq == 0)
 	return nil
@@ -208,8 +213,8 @@ func (s *Store) dsn(params ...string) string {
 }
 
 func (s *Store) closeFiles() error {
-	err := errors.Join(s.read.Close(), s.write.Close())
-	s.read, s.write = nil, nil
+	err := errors.Join(s.read.Close(), s.write.Close(), s.past.Close())
+	s.read, s.write, s.past = nil, nil, nil
 	return err
 }
 
@@ -220,7 +225,7 @@ func (s *Store) removeFiles(keep bool) error {
 			return err
 		}
 	}
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"", "-wal", "-shm", pastSuffix} {
 		if err := os.Remove(s.path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -292,12 +297,15 @@ type position struct {
 	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
 	Anchor   uint64
 	AnchorID string
+	// Past is how many bytes the index of the past has, PastSum their sum.
+	Past    int64
+	PastSum uint32
 }
 
 func (p *position) load(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {
-	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID)
+	err := q.QueryRowContext(ctx, "SELECT seq, anchor, anchor_id, past, past_sum FROM reached").Scan(&p.Seq, &p.Anchor, &p.AnchorID, &p.Past, &p.PastSum)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errDamaged
 	}

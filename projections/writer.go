@@ -47,7 +47,7 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		// the statement alone; but nothing may be written after it.
 		insert := "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
 		upsert := insert + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
-		load := "SELECT " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
+		load := "SELECT number, " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
 		for _, stmt := range []struct {
 			to   **sql.Stmt
 			text string
@@ -114,13 +114,14 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 			return err
 		}
 		for rows.Next() {
-			t, err := scanTask(rows, form)
+			var number uint32
+			t, err := scanTask(led[uint32]{rows, &number}, form)
 			if err != nil {
 				return errors.Join(err, rows.Close())
 			}
 			for _, c := range tasks[:n] {
 				if c.task.ID == t.ID {
-					c.task = t
+					c.task, c.number = t, number
 				}
 			}
 		}
@@ -158,7 +159,7 @@ func (r *taskRows) add(ctx context.Context, c *change) error {
 	r.w.args = r.w.args[:0]
 	start := 0
 	for i, c := range r.tasks {
-		r.w.args = appendRow(r.w.args, &c.task, docText[start:r.ends[i]])
+		r.w.args = appendRow(r.w.args, c, docText[start:r.ends[i]])
 		start = r.ends[i]
 	}
 	return execRows(ctx, r.stmt[0], r.w.args)
@@ -170,7 +171,7 @@ func (r *taskRows) flush(ctx context.Context) error {
 	docText := r.take()
 	start := 0
 	for i, c := range r.tasks[:n] {
-		r.w.args = appendRow(r.w.args[:0], &c.task, docText[start:r.ends[i]])
+		r.w.args = appendRow(r.w.args[:0], c, docText[start:r.ends[i]])
 		start = r.ends[i]
 		if err := execRows(ctx, r.stmt[1], r.w.args); err != nil {
 			return err

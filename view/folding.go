@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,12 +12,13 @@ import (
 )
 
 // Folding is a model of a place in the log that folds what it is asked for when it is asked, and keeps that: of nodes, queues and
-// definitions what is about them alone; for anything else the whole log up to there.
+// definitions what is about them alone; for anything else that its index does not tell the whole log up to there.
 type Folding struct {
-	at   Point
-	read func(ctx context.Context, kind Kind, each func(*events.Record) error) error
-	mu   sync.Mutex
-	has  map[Kind]*Memory // guarded by mu; what is under Tasks has everything
+	at    Point
+	read  func(ctx context.Context, kind Kind, each func(*events.Record) error) error
+	index Index // nil if there is none
+	mu    sync.Mutex
+	has   map[Kind]*Memory // guarded by mu; what is under Tasks has everything
 }
 
 var (
@@ -25,9 +27,9 @@ var (
 )
 
 // NewFolding returns a model of a place in the log. Read hands on what the log has up to there, in its order: of nodes, queues
-// or definitions what is about them, for [Tasks] everything.
-func NewFolding(at Point, read func(ctx context.Context, kind Kind, each func(*events.Record) error) error) *Folding {
-	return &Folding{at: at, read: read, has: map[Kind]*Memory{}}
+// or definitions what is about them, for [Tasks] everything. Index is asked before that is read; nil if there is none.
+func NewFolding(at Point, read func(ctx context.Context, kind Kind, each func(*events.Record) error) error, index Index) *Folding {
+	return &Folding{at: at, read: read, index: index, has: map[Kind]*Memory{}}
 }
 
 // of is what has been folded of a kind.
@@ -89,55 +91,55 @@ func (f *Folding) Fold(ctx context.Context, kinds ...Kind) error {
 func (f *Folding) Point(context.Context) (Point, error) { return f.at, nil }
 
 // List implements [Model].
-func (f *Folding) List(ctx context.Context, q Query) (Page, error) {
-	m, err := f.of(ctx, q.Kind)
-	if err != nil {
-		return Page{}, err
-	}
-	return m.List(ctx, q)
+func (f *Folding) List(ctx context.Context, q Query) (page Page, err error) {
+	err = f.tell(ctx, q.Kind, func(i Index) error { page, err = i.List(ctx, q); return err }, func(m *Memory) error { page, err = m.List(ctx, q); return err })
+	return page, err
 }
 
 // Count implements [Model].
-func (f *Folding) Count(ctx context.Context, q Query) (Counts, error) {
-	m, err := f.of(ctx, Tasks)
-	if err != nil {
-		return Counts{}, err
-	}
-	return m.Count(ctx, q)
+func (f *Folding) Count(ctx context.Context, q Query) (c Counts, err error) {
+	err = f.tell(ctx, Tasks, func(i Index) error { c, err = i.Count(ctx, q); return err }, func(m *Memory) error { c, err = m.Count(ctx, q); return err })
+	return c, err
 }
 
 // Oldest implements [Summed].
-func (f *Folding) Oldest(ctx context.Context) (map[string]time.Time, error) {
-	m, err := f.of(ctx, Tasks)
-	if err != nil {
-		return nil, err
-	}
-	return m.Oldest(ctx)
+func (f *Folding) Oldest(ctx context.Context) (oldest map[string]time.Time, err error) {
+	err = f.sum(ctx, func(s Summed) error { oldest, err = s.Oldest(ctx); return err })
+	return oldest, err
 }
 
 // LastOfJobs implements [Summed].
-func (f *Folding) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, error) {
-	m, err := f.of(ctx, Tasks)
-	if err != nil {
-		return nil, 0, err
-	}
-	return m.LastOfJobs(ctx)
+func (f *Folding) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
+	err = f.sum(ctx, func(s Summed) error { last, at, err = s.LastOfJobs(ctx); return err })
+	return last, at, err
 }
 
 // Schedules implements [Summed].
-func (f *Folding) Schedules(ctx context.Context, since time.Time) (map[string]*Ticks, uint64, error) {
-	m, err := f.of(ctx, Tasks)
-	if err != nil {
-		return nil, 0, err
-	}
-	return m.Schedules(ctx, since)
+func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error) {
+	err = f.sum(ctx, func(s Summed) error { ticks, at, err = s.Schedules(ctx, since); return err })
+	return ticks, at, err
 }
 
 // EachLimited implements [Summed].
-func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
-	m, err := f.of(ctx, Tasks)
-	if err != nil {
-		return quota.Used{}, 0, err
+func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
+	err = f.sum(ctx, func(s Summed) error { used, at, err = s.EachLimited(ctx, each); return err })
+	return used, at, err
+}
+
+func (f *Folding) sum(ctx context.Context, ask func(Summed) error) error {
+	return f.tell(ctx, Tasks, func(i Index) error { return ask(i) }, func(m *Memory) error { return ask(m) })
+}
+
+// tell asks the index for what is about tasks, and if it does not know what has been folded.
+func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error, folded func(*Memory) error) error {
+	if f.index != nil && kind == Tasks {
+		if err := ask(f.index); !errors.Is(err, ErrUnindexed) {
+			return err
+		}
 	}
-	return m.EachLimited(ctx, each)
+	m, err := f.of(ctx, kind)
+	if err != nil {
+		return err
+	}
+	return folded(m)
 }

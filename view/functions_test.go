@@ -331,7 +331,7 @@ func wholeAt(s *story, seq uint64) Whole {
 			}
 		}
 		return nil
-	}).Past(Slice(s.records))
+	}, nil).Past(Slice(s.records))
 }
 
 func TestDiffAll(t *testing.T) {

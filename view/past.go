@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,16 @@ func (s Slice) About(_ context.Context, ref Ref) ([]events.Record, error) {
 		}
 	}
 	return about, nil
+}
+
+// Messages implements [Numbered].
+func (s Slice) Messages(_ context.Context, seqs []uint64) (found []events.Record, err error) {
+	for _, seq := range seqs {
+		if i, ok := slices.BinarySearchFunc(s, seq, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) }); ok {
+			found = append(found, s[i])
+		}
+	}
+	return found, nil
 }
 
 // Memory is a read model in memory: the plain fold of the records that it was given. It looks at everything for each

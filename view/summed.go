@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -23,6 +24,23 @@ type Summed interface {
 	// has followed that is known, else nil. It returns what is used up of rates and budgets.
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
 }
+
+// Index answers of a place in the log what else the whole log would have to be folded for: lists and counts of tasks, and sums. The
+// error wraps [ErrUnindexed] if it does not know.
+type Index interface {
+	List(ctx context.Context, q Query) (Page, error)
+	Count(ctx context.Context, q Query) (Counts, error)
+	Summed
+}
+
+// Numbered reads messages of the log by their sequences.
+type Numbered interface {
+	// Messages returns those of the messages that are there, in no certain order.
+	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
+}
+
+// ErrUnindexed: the whole log must be folded for that.
+var ErrUnindexed = wrong{errors.New("of the past that is not indexed, such as texts of tasks: a command with --at folds the whole log for it")}
 
 // LimiterOf knows of all limits of a model, with these sums.
 func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint64, error) {

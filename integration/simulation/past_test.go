@@ -30,9 +30,11 @@ func TestPastIsWhatWasThen(t *testing.T) {
 		h := play(t, *firstFlag+seed, v)
 		h.report(t)
 		dice := rand.New(rand.NewPCG(seed, 17))
+		now, closed := modelOf(t, h.records, 1+dice.IntN(100))
+		defer closed()
 		for range 6 {
 			n := 1 + dice.IntN(len(h.records))
-			if err := h.pastAgrees(t, n, func(noun string) {
+			if err := h.pastAgrees(t, now, n, dice, func(noun string) {
 				compared.Add(1)
 				switch noun {
 				case "limit":
@@ -54,8 +56,21 @@ func TestPastIsWhatWasThen(t *testing.T) {
 	}
 }
 
-// pastAgrees compares the past after the first n records with what those records alone add up to.
-func (h *history) pastAgrees(t *testing.T, n int, compared func(noun string)) error {
+// pastAgrees compares the past after the first n records, as the read model of all knows it and as they are folded, with what those records
+// alone add up to.
+func (h *history) pastAgrees(t *testing.T, now *projections.Store, n int, dice *rand.Rand, compared func(noun string)) error {
+	then, closed := modelOf(t, h.records[:n], 0)
+	defer closed()
+	at := worlds.Point{Seq: h.records[n-1].Seq, At: h.records[n-1].Stored}
+	err := h.pastIs(t, then, n, dice, nil, compared)
+	if err == nil {
+		err = h.pastIs(t, then, n, dice, now.At(at, worlds.Slice(h.records)), compared)
+	}
+	return err
+}
+
+// pastIs compares the past after the first n records, with an index or without one, with a model of them.
+func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *rand.Rand, index worlds.Index, compared func(noun string)) error {
 	ctx := t.Context()
 	prefix, at := h.records[:n], worlds.Point{Seq: h.records[n-1].Seq, At: h.records[n-1].Stored}
 	folding := worlds.NewFolding(at, func(_ context.Context, kind worlds.Kind, each func(*events.Record) error) error {
@@ -67,10 +82,8 @@ func (h *history) pastAgrees(t *testing.T, n int, compared func(noun string)) er
 			}
 		}
 		return nil
-	})
+	}, index)
 	past := folding.Past(worlds.Slice(h.records))
-	then, closed := modelOf(t, prefix)
-	defer closed()
 	same := func(noun string, have, want any, errs ...error) error {
 		if err := errors.Join(errs...); err != nil {
 			return fmt.Errorf("%s: %w", noun, err)
@@ -134,6 +147,13 @@ func (h *history) pastAgrees(t *testing.T, n int, compared func(noun string)) er
 			add(same("counts", have.States(), want.States(), err, err2))
 		}
 	}
+	if index != nil {
+		plain := worlds.NewMemory()
+		for i := range prefix {
+			plain.Add(&prefix[i])
+		}
+		add(indexTells(ctx, index, plain, at.At, dice, same))
+	}
 	have, err := past.List(ctx, worlds.Query{Kind: worlds.Messages})
 	want, err2 := then.List(ctx, worlds.Query{Kind: worlds.Messages})
 	add(same("messages", have.Messages, want.Messages, err, err2))
@@ -145,6 +165,66 @@ func (h *history) pastAgrees(t *testing.T, n int, compared func(noun string)) er
 		compared("limit")
 	}
 	return errors.Join(errs...)
+}
+
+// indexTells compares what an index says by itself with the plain fold of what it is about: sums, and page after page of whatever filters.
+func indexTells(ctx context.Context, index worlds.Index, then *worlds.Memory, now time.Time, dice *rand.Rand, same func(string, any, any, ...error) error) error {
+	errs := []error{same("sums of the index", sumsIn(ctx, index, now), sumsIn(ctx, then, now))}
+	all, err := then.List(ctx, worlds.Query{Kind: worlds.Tasks, Filter: worlds.Filter{Limit: worlds.MaxLimit}})
+	if errs = append(errs, err); len(all.Tasks) == 0 {
+		return errors.Join(errs...)
+	}
+	for range 8 {
+		q := worlds.Query{Kind: worlds.Tasks, Filter: filterAmong(all.Tasks, dice)}
+		for more := true; more; more = q.Cursor != "" {
+			have, err := index.List(ctx, q)
+			want, err2 := then.List(ctx, q)
+			what := fmt.Sprintf("tasks of the index by %+v", q.Filter)
+			errs = append(errs, same(what, []any{append([]task.Task{}, have.Tasks...), have.Next}, []any{append([]task.Task{}, want.Tasks...), want.Next}, err, err2))
+			q.Cursor = want.Next
+		}
+		if q.Since.IsZero() && q.Until.IsZero() && q.IDPart == "" {
+			have, err := index.Count(ctx, q)
+			want, err2 := then.Count(ctx, q)
+			errs = append(errs, same(fmt.Sprintf("counts of the index by %+v", q.Filter), have.Of, want.Of, err, err2))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// filterAmong chooses by what some of the tasks are, in a few ways at once.
+func filterAmong(tasks []task.Task, dice *rand.Rand) worlds.Filter {
+	f := worlds.Filter{Limit: 1 + dice.IntN(20), OldestFirst: dice.IntN(2) == 0}
+	for range 1 + dice.IntN(3) {
+		t := &tasks[dice.IntN(len(tasks))]
+		switch dice.IntN(12) {
+		case 0:
+			f.States = append(f.States, t.State)
+		case 1:
+			f.Dead = true
+		case 2:
+			f.Job = t.Job
+		case 3:
+			f.Node = t.Node
+		case 4:
+			f.Queue = t.QueueName()
+		case 5:
+			f.Queue = t.Route.Queue()
+		case 6:
+			f.Schedule = t.Schedule
+		case 7:
+			f.Roots = true
+		case 8:
+			f.IDPart = string(t.ID[len(t.ID)-1:])
+		case 9:
+			f.Priorities = append(f.Priorities, t.Route.Priority())
+		case 10:
+			f.Since = t.SubmittedAt
+		case 11:
+			f.Until = t.SubmittedAt
+		}
+	}
+	return f
 }
 
 // sumsIn is what a model adds up, with the errors.
@@ -186,8 +266,8 @@ func (h *history) limitsIn(ctx context.Context, m worlds.Model, sums worlds.Summ
 	return all
 }
 
-// modelOf is the read model of a log that ends behind these records.
-func modelOf(t *testing.T, records []events.Record) (*projections.Store, func()) {
+// modelOf is the read model of a log that ends behind these records, folded so many at once.
+func modelOf(t *testing.T, records []events.Record, atOnce int) (*projections.Store, func()) {
 	t.Helper()
 	store, err := projections.Open("")
 	if err != nil {
@@ -195,7 +275,9 @@ func modelOf(t *testing.T, records []events.Record) (*projections.Store, func())
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- (&projections.Projector{Log: shortLog(records), Store: store}).Run(ctx) }()
+	go func() {
+		done <- (&projections.Projector{Log: shortLog(records), Store: store, MaxBatch: atOnce}).Run(ctx)
+	}()
 	closed := func() {
 		stop()
 		<-done

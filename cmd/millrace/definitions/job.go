@@ -20,7 +20,6 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
-	"millrace/view"
 )
 
 // Jobs is millrace job.
@@ -49,20 +48,23 @@ func (a *Commands) jobList() *cobra.Command {
 	var names bool
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, with their schedules and latest tasks", Args: typed.Takes(0, 0, "")}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
-	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}})
+	sight := a.AtFlag(c, reach.Then{Asks: true})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := sight(ctx, cl)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := a.Asking(ctx)
-		defer cancel()
 		look := cl.JobRows
 		if s.Past != nil {
-			look = func(ctx context.Context) ([]client.JobRow, error) { return client.JobRowsOf(ctx, s.View, s.Then) }
+			then, err := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.JobList, error) {
+				return cl.JobList(ctx, client.MomentRequest{At: at})
+			}, func(ctx context.Context) (client.JobList, error) { return client.JobListOf(ctx, s.View, s.Then) })(ctx)
+			look = func(context.Context) ([]client.JobRow, error) { return then.Rows(err) }
 		}
-		rows, broken := look(ctx)
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		rows, broken := look(asking)
 		if rows == nil {
 			rows = []client.JobRow{}
 		}

@@ -27,7 +27,6 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
-	"millrace/view"
 )
 
 // Schedules is millrace schedule.
@@ -231,7 +230,7 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
 	reach.WatchFlag(c, &watch)
-	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}})
+	sight := a.AtFlag(c, reach.Then{Asks: true})
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		s, err := sight(ctx, cl)
@@ -249,9 +248,12 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 		}
 		rowsOf := cl.ScheduleRows
 		if s.Past != nil {
-			rowsOf = func(ctx context.Context) ([]client.ScheduleRow, error) {
-				return client.ScheduleRowsOf(ctx, s.View, s.Then, s.Now())
-			}
+			then, err := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.ScheduleList, error) {
+				return cl.ScheduleList(ctx, client.MomentRequest{At: at})
+			}, func(ctx context.Context) (client.ScheduleList, error) {
+				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now())
+			})(ctx)
+			rowsOf = func(context.Context) ([]client.ScheduleRow, error) { return then.Rows(err) }
 		}
 		if o.JSON() {
 			a.NoteMoment(&s)

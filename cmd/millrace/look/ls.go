@@ -60,9 +60,9 @@ since:2h is:dead, and text.
 Suspect is a task of whose node nothing may be expected: the message says since when,
 and by when it is moved. The last line names the sequence of the log that the list reflects.
 
-With --at this command reads the log up to that moment and folds it in its own memory, which takes
-long on a long log. Who was suspect then, and how far programs were, is not recorded; --since and
---until still count from now.`,
+With --at the server answers from its index of the past. If none does, and for --text, this command
+reads the log up to that moment and folds it in its own memory, which takes long on a long log. Who
+was suspect then, and how far programs were, is not recorded; --since and --until still count from now.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
   millrace task ls 'state:error since:24h "no space"'
   millrace task ls --job backup --label customer=acme --limit 10
@@ -80,7 +80,7 @@ long on a long log. Who was suspect then, and how far programs were, is not reco
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
 	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
-	f.sight = a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats", "progress", "checkpoints"}})
+	f.sight = a.AtFlag(c, reach.Then{Asks: true, Lacks: []string{"heartbeats", "progress", "checkpoints"}})
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
 	f.Flags(c)
 	c.MarkFlagsMutuallyExclusive("at", "consistent")
@@ -206,13 +206,11 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 	if err != nil {
 		return err
 	}
-	look := c.List
-	if s.Past != nil {
-		look = func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
-			return client.PageOf(ctx, s.View, client.FilterOf(&r), r.Counts)
-		}
-	}
 	r, patience := f.Request, a.Conn.Timeout
+	filter := client.FilterOf(&r)
+	if _, err := filter.Start(); err != nil { // nobody need be asked
+		return err
+	}
 	if f.consistent == lastWrite {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
@@ -226,8 +224,14 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 		patience = max(patience, reach.CatchUp)
 	}
 	for {
+		look := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.ListPage, error) {
+			r.At = at
+			return c.List(ctx, r)
+		}, func(ctx context.Context) (client.ListPage, error) {
+			return client.PageOf(ctx, s.View, client.FilterOf(&r), r.Counts)
+		})
 		asking, cancel := context.WithTimeout(ctx, patience)
-		page, err := look(asking, r)
+		page, err := look(asking)
 		cancel()
 		switch {
 		case f.watch && ctx.Err() != nil:

@@ -51,16 +51,7 @@ func (a *Commands) nodeList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		look := func(ctx context.Context) (client.NodePage, error) {
-			if s.Past != nil {
-				return client.NodesOf(ctx, s.View, s.Now(), rules)
-			}
-			page, err := cl.Nodes(ctx, client.NodeListRequest{})
-			if page.Nodes == nil {
-				page.Nodes = []client.NodeView{}
-			}
-			return page, err
-		}
+		look := a.nodesIn(ctx, cl, &s, client.NodeListRequest{}, rules)
 		if names {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()
@@ -72,6 +63,7 @@ func (a *Commands) nodeList() *cobra.Command {
 		}
 		return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
 			page, err := look(ctx)
+			page.Nodes = append([]client.NodeView{}, page.Nodes...)
 			t := nodeTable(&page, &s)
 			s.Mark(&t, a.Now())
 			return reach.Frame{Table: t, JSON: struct {
@@ -84,7 +76,7 @@ func (a *Commands) nodeList() *cobra.Command {
 }
 
 // busyNodes is what is asked of the past about nodes: how much they ran as well.
-var busyNodes = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats"}}
+var busyNodes = reach.Then{Asks: true, Lacks: []string{"heartbeats"}}
 
 // nodeTable lays the nodes out.
 func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
@@ -174,9 +166,11 @@ func (a *Commands) nodeShow() *cobra.Command {
 			return err
 		}
 		v := client.ViewNode(events.FoldNode(id, records), s.Now(), rules)
-		if err := busy(asking, cl, &s, &v); err != nil {
+		page, err := a.nodesIn(ctx, cl, &s, client.NodeListRequest{AtLeast: v.Head}, rules)(asking)
+		if err != nil && !errors.Is(err, jet.ErrNoService) {
 			return err
 		}
+		busy(&v, page.Nodes)
 		if o.JSON() {
 			return a.WriteJSON(struct {
 				client.NodeView
@@ -191,23 +185,21 @@ func (a *Commands) nodeShow() *cobra.Command {
 }
 
 // busy adds how busy a node is, and in the present when it last beat: of that only a server knows.
-func busy(ctx context.Context, cl *client.Client, s *reach.Sight, v *client.NodeView) error {
-	if s.Past != nil {
-		running, err := client.RunsOn(ctx, s.View, v.ID)
-		v.Runs(running)
-		return err
-	}
-	page, err := cl.Nodes(ctx, client.NodeListRequest{AtLeast: v.Head})
-	if err != nil && !errors.Is(err, jet.ErrNoService) {
-		return err
-	}
-	for _, n := range page.Nodes {
-		if n.ID == v.ID {
+func busy(v *client.NodeView, nodes []client.NodeView) {
+	for i := range nodes {
+		if n := &nodes[i]; n.ID == v.ID {
 			v.Runs(n.Running)
 			v.LastBeat, v.Silent = n.LastBeat, n.Silent
 		}
 	}
-	return nil
+}
+
+// nodesIn looks at nodes.
+func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.NodeListRequest, rules node.Settings) func(context.Context) (client.NodePage, error) {
+	return reach.Look(ctx, a.App, s, func(ctx context.Context, at string) (client.NodePage, error) {
+		r.At = at
+		return cl.Nodes(ctx, r)
+	}, func(ctx context.Context) (client.NodePage, error) { return client.NodesOf(ctx, s.View, s.Now(), rules) })
 }
 
 // nodeFacts reads the facts of a node, of which there must be some.

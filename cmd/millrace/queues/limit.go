@@ -16,7 +16,6 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/quota"
-	"millrace/view"
 )
 
 // Limits is millrace limit.
@@ -93,7 +92,7 @@ func (a *Commands) limitShow() *cobra.Command {
 }
 
 // limited is what is asked of the past about limits. What a scheduler has decided and not recorded yet is nowhere else.
-var limited = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"pauses that tasks asked for"}}
+var limited = reach.Then{Asks: true, Lacks: []string{"pauses that tasks asked for"}}
 
 func (a *Commands) limits(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), r client.LimitListRequest,
 	show func(*client.LimitPage, *reach.Sight) error) error {
@@ -106,15 +105,15 @@ func (a *Commands) limits(ctx context.Context, sight func(context.Context, *clie
 	if err != nil {
 		return err
 	}
+	look := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.LimitPage, error) {
+		r.At = at
+		return cl.Limits(ctx, r)
+	}, func(ctx context.Context) (client.LimitPage, error) {
+		return client.LimitsOf(ctx, s.View, s.Then, r, s.Now())
+	})
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	look := cl.Limits
-	if s.Past != nil {
-		look = func(ctx context.Context, r client.LimitListRequest) (client.LimitPage, error) {
-			return client.LimitsOf(ctx, s.View, s.Then, r, s.Now())
-		}
-	}
-	page, err := look(asking, r)
+	page, err := look(asking)
 	if err != nil {
 		return err
 	}

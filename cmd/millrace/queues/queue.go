@@ -17,8 +17,6 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
-	"millrace/task/quota"
-	"millrace/view"
 )
 
 // Command is millrace queue.
@@ -59,17 +57,18 @@ func (a *Commands) queueList() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		look := a.queuesIn(ctx, cl, &s, client.QueueListRequest{Rates: rates && !names})
 		if names {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()
-			page, err := queuesIn(asking, cl, &s, client.QueueListRequest{})
+			page, err := look(asking)
 			for _, q := range page.Queues {
 				fmt.Fprintln(a.Out, q.Name)
 			}
 			return err
 		}
 		return a.Show(ctx, watch, &o, func(ctx context.Context) (reach.Frame, error) {
-			page, err := queuesIn(ctx, cl, &s, client.QueueListRequest{Rates: rates})
+			page, err := look(ctx)
 			t := queueTable(&page, s.Now())
 			s.Mark(&t, a.Now())
 			return reach.Frame{Table: t, JSON: shownQueues(&page, &s)}, err
@@ -79,22 +78,15 @@ func (a *Commands) queueList() *cobra.Command {
 }
 
 // sums is what is asked of the past about queues and limits: tasks are counted. What consumers hold is not recorded.
-var sums = reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"offers by priority", "leases", "rates measured"}}
+var sums = reach.Then{Asks: true, Lacks: []string{"offers by priority", "leases", "rates measured"}}
 
-// queuesIn are the queues of the present, or those of the past.
-func queuesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.QueueListRequest) (client.QueuePage, error) {
-	if s.Past == nil {
+// queuesIn looks at queues.
+func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.QueueListRequest) func(context.Context) (client.QueuePage, error) {
+	return reach.Look(ctx, a.App, s, func(ctx context.Context, at string) (client.QueuePage, error) {
+		r.At = at
 		return cl.Queues(ctx, r)
-	}
-	known, _, err := view.LimiterOf(ctx, s.View, s.Then)
-	if err != nil {
-		return client.QueuePage{}, err
-	}
-	return client.QueuesOf(ctx, s.View, s.Then, r.Queue, s.Now(), func(counter string) *quota.CounterState {
-		if found, n := known.Told(counter, s.Now(), 1, 0); n == 1 {
-			return &found[0]
-		}
-		return nil
+	}, func(ctx context.Context) (client.QueuePage, error) {
+		return client.QueuesThen(ctx, s.Then, r.Queue, s.Now())
 	})
 }
 
@@ -218,9 +210,10 @@ func (a *Commands) queueShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		look := a.queuesIn(ctx, cl, &s, client.QueueListRequest{Queue: name, Rates: rates})
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		page, err := queuesIn(asking, cl, &s, client.QueueListRequest{Queue: name, Rates: rates})
+		page, err := look(asking)
 		q, err := client.OneOf(page, name, err)
 		switch {
 		case errors.Is(err, client.ErrNoQueue):

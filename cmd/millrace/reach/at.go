@@ -29,6 +29,8 @@ const AtUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m
 type Then struct {
 	// Folds are the kinds of things that it lists, [view.Tasks] also if it counts tasks or asks for sums. What is named is read by itself.
 	Folds []view.Kind
+	// Asks tells that the service knows the answer, if there is one: then nothing is folded before [Look] finds that it does not.
+	Asks bool
 	// Lacks names what it shows of the present and the log does not tell.
 	Lacks []string
 }
@@ -131,12 +133,31 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 			return a.Span(ctx, c, 1, p.Seq, each)
 		}
 		return c.Before(ctx, kind, p.Seq, each)
-	})
-	if err := model.Fold(ctx, then.Folds...); err != nil { // now, for it may take longer than an answer
-		return Sight{}, err
+	}, nil)
+	if !then.Asks {
+		if err := model.Fold(ctx, then.Folds...); err != nil { // now, for it may take longer than an answer
+			return Sight{}, err
+		}
 	}
 	past := c.Past(model)
 	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold}, nil
+}
+
+// Look returns what looks at something that a server knows, asked by ask: in the present at "". Of the past it asks at once; if no
+// server answers, or none that knows, the whole log up to there is folded here, which takes long, and folded tells it.
+func Look[A any](ctx context.Context, a *App, s *Sight, ask func(ctx context.Context, at string) (A, error), folded func(context.Context) (A, error)) func(context.Context) (A, error) {
+	if s.Past == nil {
+		return func(ctx context.Context) (A, error) { return ask(ctx, "") }
+	}
+	asking, cancel := a.Asking(ctx)
+	defer cancel()
+	answer, err := ask(asking, strconv.FormatUint(s.Past.Seq, 10))
+	if err != nil && ctx.Err() == nil {
+		if err = s.fold(ctx, view.Tasks); err == nil {
+			answer, err = folded(ctx)
+		}
+	}
+	return func(context.Context) (A, error) { return answer, err }
 }
 
 // Unknown says of a thing that is not there at which moment it is not.

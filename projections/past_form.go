@@ -1,0 +1,548 @@
+package projections
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"os"
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// The index of the past is a file of entries, one behind the other. It tells of each message about a task where the task was after
+// it. Numbers are varints, so an entry has a few bytes: some 40 for a task that runs once. Whoever reads it begins at
+// its beginning; at 10 ns for each entry that takes 0.1 s for a million tasks.
+//
+// An entry begins with a number: its kind in the low bits, and what the kind says in the others.
+const (
+	pastSeq    = iota // the messages that follow lie so much behind the one before
+	pastPlace         // a new place; its text has so many bytes and follows
+	pastOrigin        // a new origin, likewise
+	pastBirth         // a new task; its id begins with so many bytes of the one before, and the rest follows
+	pastFrom          // the task so far behind the newest one has an origin, and was submitted at a time; of a schedule, for which tick; and marks of its labels
+	pastMove          // the task so far behind the newest one was in a place after the message, and in it since a time if it is pending
+	pastName          // a new name; its text has so many bytes and follows
+	pastNote          // something besides tasks: see below; it has so many bytes
+)
+
+// What a note begins with, and what follows.
+const (
+	noteGrant = iota // limits admitted a task: its id, the turn, and which rate of its queue
+	noteRate         // a rate is used up until a time: its name, and when
+	noteShift        // attempts under budgets ended or began: the names of the counters, which of the two, when, and since when what has ended
+	noteTick         // something was decided on the ticks of a schedule up to one: its name, that, how many got no task, and why
+)
+
+// place is what of a task may change and is asked for by lists.
+type place struct {
+	state   task.State
+	dead    bool // a dead letter
+	limited bool // it stands under limits, or was admitted by the rate of its queue
+	waits   bool // for nothing but its limits
+	route   task.Route
+	home    string // the queue as people call it, of a route of a selector; else "": see [place.queue]
+	node    string
+	batch   string
+}
+
+func placeOf(t *task.Task) place {
+	p := place{state: t.State, dead: t.Dead(), limited: t.Rated != 0 || t.Limited(), waits: t.Admissible(), route: t.Route, node: t.Node, batch: t.Batch}
+	if t.Route.Selected() {
+		p.home = t.QueueName()
+	}
+	return p
+}
+
+// queue is that of the task as people call it: [task.Work.QueueName].
+func (p *place) queue() string {
+	if p.home != "" {
+		return p.home
+	}
+	return p.route.Queue()
+}
+
+// clone shares no memory with a task.
+func (p place) clone() place {
+	p.route, p.home, p.node, p.batch = task.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
+	return p
+}
+
+// origin is what of a task stays as it was at its birth, but where several births of one id are in each other's way.
+type origin struct {
+	job, schedule string
+	root          bool
+}
+
+func originOf(t *task.Task) origin { return origin{t.Job, t.Schedule, t.Parent == ""} }
+
+func (o origin) clone() origin {
+	o.job, o.schedule = strings.Clone(o.job), strings.Clone(o.schedule)
+	return o
+}
+
+// appendText makes a text of a place, and of an origin.
+func (p *place) appendText(b []byte) []byte {
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2)
+	return appendTexts(b, string(p.route), p.home, p.node, p.batch)
+}
+
+func (o *origin) appendText(b []byte) []byte {
+	return appendTexts(append(b, bit(o.root)), o.job, o.schedule)
+}
+
+func bit(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func appendTexts(b []byte, texts ...string) []byte {
+	for _, t := range texts {
+		b = append(binary.AppendUvarint(b, uint64(len(t))), t...)
+	}
+	return b
+}
+
+// pastReader takes numbers and texts off what it has, from a place on; bad says that there was less.
+type pastReader struct {
+	b   []byte
+	at  int
+	bad bool
+}
+
+func (r *pastReader) uint() uint64 {
+	if r.at < len(r.b) && r.b[r.at] < 0x80 { // as nearly all are
+		r.at++
+		return uint64(r.b[r.at-1])
+	}
+	return r.long()
+}
+
+func (r *pastReader) long() uint64 {
+	n, size := binary.Uvarint(r.b[r.at:])
+	if size <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.at += size
+	return n
+}
+
+func (r *pastReader) int() int64 {
+	u := r.uint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (r *pastReader) text(n uint64) []byte {
+	if n > uint64(len(r.b)-r.at) {
+		r.bad = true
+		return nil
+	}
+	r.at += int(n)
+	return r.b[r.at-int(n) : r.at]
+}
+
+func (r *pastReader) string() string { return string(r.text(r.uint())) }
+
+func readPlace(text []byte) (p place, ok bool) {
+	r := pastReader{b: text}
+	is := r.text(2)
+	p.route, p.home, p.node, p.batch = task.Route(r.string()), r.string(), r.string(), r.string()
+	if r.bad {
+		return p, false
+	}
+	p.state, p.dead, p.limited, p.waits = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0
+	return p, true
+}
+
+func readOrigin(text []byte) (o origin, ok bool) {
+	r := pastReader{b: text}
+	root := r.text(1)
+	o.job, o.schedule = r.string(), r.string()
+	if r.bad {
+		return o, false
+	}
+	o.root = root[0] != 0
+	return o, true
+}
+
+// pastState is what an entry refers to: how far the index has come.
+type pastState struct {
+	seq       uint64 // of the latest message
+	tasks     uint32 // how many there are; they are numbered from 1 on
+	submitted int64  // of the latest entry that says so, in microseconds since 1970
+	since     int64  // likewise
+	id        []byte // of the newest task
+}
+
+// pastWriter makes the entries of a batch. What it has made counts when the batch does.
+type pastWriter struct {
+	file *os.File
+	pastState
+	places  table[place]
+	origins table[origin]
+	names   table[string]
+	batch   []byte
+	text    []byte
+
+	counts  pastState // up to the batch
+	counted [3]int    // places, origins and names up to there
+}
+
+// table numbers values, from 0 on.
+type table[T comparable] struct {
+	numbers map[T]uint64
+	values  []T
+}
+
+func (t *table[T]) add(v T) (number uint64) {
+	if t.numbers == nil {
+		t.numbers = map[T]uint64{}
+	}
+	number = uint64(len(t.values))
+	t.numbers[v], t.values = number, append(t.values, v)
+	return number
+}
+
+// cut forgets all but the first n.
+func (t *table[T]) cut(n int) {
+	for _, v := range t.values[n:] {
+		delete(t.numbers, v)
+	}
+	t.values = t.values[:n]
+}
+
+// begin begins a batch, and forgets one that does not count.
+func (w *pastWriter) begin() {
+	w.places.cut(w.counted[0])
+	w.origins.cut(w.counted[1])
+	w.names.cut(w.counted[2])
+	id := append(w.id[:0], w.counts.id...)
+	w.pastState, w.batch = w.counts, w.batch[:0]
+	w.id = id
+}
+
+// keep makes the batch count.
+func (w *pastWriter) keep() {
+	id := append(w.counts.id[:0], w.id...)
+	w.counts, w.counted, w.batch = w.pastState, [3]int{len(w.places.values), len(w.origins.values), len(w.names.values)}, w.batch[:0]
+	w.counts.id = id
+}
+
+func (w *pastWriter) head(kind int, says uint64) {
+	w.batch = binary.AppendUvarint(w.batch, says<<3|uint64(kind))
+}
+
+// message begins what there is about a message.
+func (w *pastWriter) message(seq uint64) {
+	if seq != w.seq {
+		w.head(pastSeq, seq-w.seq)
+		w.seq = seq
+	}
+}
+
+// note adds where a task is after a message.
+func (w *pastWriter) note(seq uint64, c *change) {
+	t := &c.task
+	w.message(seq)
+	known := c.number > 0
+	if !known {
+		id := string(t.ID)
+		shared := 0
+		for shared < min(len(id), len(w.id)) && id[shared] == w.id[shared] {
+			shared++
+		}
+		w.head(pastBirth, uint64(shared))
+		w.batch = appendTexts(w.batch, id[shared:])
+		w.id = append(w.id[:shared], id[shared:]...)
+		w.tasks++
+		c.number = w.tasks
+	}
+	back := uint64(w.tasks - c.number)
+	at := t.SubmittedAt.UnixMicro()
+	if is := originOf(t); !known || is != c.origin || at != c.submitted || !maps.Equal(t.Labels, c.labels) {
+		c.origin, c.submitted, c.labels = is, at, t.Labels
+		n := w.originOf(is)
+		w.head(pastFrom, back)
+		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
+		if w.submitted = at; is.schedule != "" {
+			w.batch = binary.AppendVarint(w.batch, t.Tick.UnixMicro()-at)
+		}
+		w.batch = binary.AppendUvarint(w.batch, uint64(len(t.Labels)*labelBytes))
+		for k, v := range t.Labels {
+			m := labelHash(k, v)
+			w.batch = append(w.batch, m[:]...)
+		}
+	}
+	is := placeOf(t)
+	n := w.placeOf(is)
+	w.head(pastMove, back)
+	w.batch = binary.AppendUvarint(w.batch, n)
+	if is.state == task.Pending {
+		at := t.Since.UnixMicro()
+		w.batch = binary.AppendVarint(w.batch, at-w.since)
+		w.since = at
+	}
+}
+
+// other adds what a record says that is about no task.
+func (w *pastWriter) other(r *events.Record) {
+	switch e := r.Fact.Event.(type) {
+	case task.Granted:
+		if r.Kind != events.KindLimit {
+			return
+		}
+		for _, g := range e.Grants {
+			w.add(r.Seq, append(binary.AppendUvarint(binary.AppendUvarint(append(w.text[:0], noteGrant), g.Turn), g.Rated), g.Task...))
+		}
+		for name, used := range e.Rates {
+			n := w.nameOf(name)
+			w.add(r.Seq, binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteRate), n), used.UnixNano()))
+		}
+	default:
+		if d, ok := decidedOn(r); ok {
+			w.tick(r.Seq, &d)
+		}
+	}
+}
+
+func (w *pastWriter) tick(seq uint64, d *decidedTick) {
+	schedule, reason := w.nameOf(d.schedule), w.nameOf(d.reason)
+	text := binary.AppendVarint(binary.AppendUvarint(append(w.text[:0], noteTick), schedule), d.until.UnixMicro())
+	w.add(seq, binary.AppendUvarint(binary.AppendUvarint(text, uint64(d.skipped)), reason))
+}
+
+// shift adds what a message did to attempts under budgets.
+func (w *pastWriter) shift(seq uint64, s *shift) {
+	names := make([]string, len(s.counters))
+	for i := range s.counters {
+		names[i] = s.counters[i].Name
+	}
+	n := w.nameOf(strings.Join(names, "\n")) // no name has one
+	text := append(binary.AppendUvarint(append(w.text[:0], noteShift), n), bit(s.Ended)|bit(s.Began)<<1)
+	text = binary.AppendVarint(text, s.At.UnixNano())
+	if s.Ended {
+		text = binary.AppendVarint(text, s.From.UnixNano())
+	}
+	w.add(seq, text)
+}
+
+// add adds a note about a message.
+func (w *pastWriter) add(seq uint64, note []byte) {
+	w.message(seq)
+	w.head(pastNote, uint64(len(note)))
+	w.batch = append(w.batch, note...)
+	w.text = note
+}
+
+// nameOf is the number of a name, which is added if it is a new one.
+func (w *pastWriter) nameOf(name string) uint64 {
+	n, known := w.names.numbers[name]
+	if !known {
+		w.head(pastName, uint64(len(name)))
+		w.batch = append(w.batch, name...)
+		n = w.names.add(strings.Clone(name))
+	}
+	return n
+}
+
+// labelBytes is how long the mark of a label is. Few of those that differ have the same one.
+const labelBytes = 2
+
+func labelHash(k, v string) [labelBytes]byte {
+	sum := crc32.Update(crc32.Update(0, pastTable, []byte(k+"=")), pastTable, []byte(v))
+	return [labelBytes]byte{byte(sum), byte(sum >> 8)}
+}
+
+// mayHave tells whether a task with these marks may have all the labels.
+func mayHave(marks []byte, labels map[string]string) bool {
+	for k, v := range labels {
+		m := labelHash(k, v)
+		found := false
+		for at := 0; at+labelBytes <= len(marks); at += labelBytes {
+			found = found || [labelBytes]byte(marks[at:]) == m
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// placeOf is the number of a place, which is added if it is a new one.
+func (w *pastWriter) placeOf(is place) uint64 {
+	n, known := w.places.numbers[is]
+	if !known {
+		w.text = is.appendText(w.text[:0])
+		w.head(pastPlace, uint64(len(w.text)))
+		w.batch = append(w.batch, w.text...)
+		n = w.places.add(is.clone())
+	}
+	return n
+}
+
+// originOf is the number of an origin, likewise.
+func (w *pastWriter) originOf(is origin) uint64 {
+	n, known := w.origins.numbers[is]
+	if !known {
+		w.text = is.appendText(w.text[:0])
+		w.head(pastOrigin, uint64(len(w.text)))
+		w.batch = append(w.batch, w.text...)
+		n = w.origins.add(is.clone())
+	}
+	return n
+}
+
+// write appends the batch to the file, and says where that ends. What lies behind the end is written over.
+func (w *pastWriter) write(p *position) error {
+	if _, err := w.file.WriteAt(w.batch, p.Past); err != nil {
+		return fmt.Errorf("write the index of the past: %w", err)
+	}
+	p.Past += int64(len(w.batch))
+	p.PastSum = pastSum(p.PastSum, w.batch)
+	return nil
+}
+
+// pastScan reads entries.
+type pastScan struct {
+	pastState
+	until   uint64 // what lies behind this sequence is not read
+	places  []place
+	origins []origin
+	names   []string
+	// What is told of the entries; nil for nothing. What they are given is valid until they return.
+	birth func(number uint32, id []byte)
+	from  func(number, origin uint32, submitted, tick int64, labels []byte)
+	move  func(number, place uint32, since int64)
+	note  func(*pastReader)
+}
+
+var errPast = fmt.Errorf("%w: its index of the past is not what was written", errDamaged)
+
+// errPastEnd: the entries that follow are about what comes later.
+var errPastEnd = errors.New("later")
+
+// read reads all whole entries, and returns how many bytes they have.
+func (s *pastScan) read(b []byte) (n int, err error) {
+	r := pastReader{b: b}
+	for {
+		n = r.at
+		head := r.uint()
+		says := head >> 3
+		switch kind := head & 7; kind {
+		case pastSeq:
+			if r.bad {
+				return n, nil
+			}
+			if s.seq+says > s.until {
+				return n, errPastEnd
+			}
+			s.seq += says
+		case pastPlace, pastOrigin, pastName, pastNote:
+			text := r.text(says)
+			if r.bad {
+				return n, nil
+			}
+			if !s.define(kind, text) {
+				return n, errPast
+			}
+		case pastBirth:
+			rest := r.text(r.uint())
+			if r.bad {
+				return n, nil
+			}
+			if says > uint64(len(s.id)) {
+				return n, errPast
+			}
+			s.id = append(s.id[:says], rest...)
+			if s.tasks++; s.birth != nil {
+				s.birth(s.tasks, s.id)
+			}
+		case pastFrom:
+			of, at := r.uint(), r.int()
+			if r.bad {
+				return n, nil
+			}
+			if says >= uint64(s.tasks) || of >= uint64(len(s.origins)) {
+				return n, errPast
+			}
+			tick := int64(0)
+			if s.origins[of].schedule != "" {
+				if tick = r.int(); r.bad {
+					return n, nil
+				}
+			}
+			labels := r.text(r.uint())
+			if r.bad {
+				return n, nil
+			}
+			if s.submitted += at; s.from != nil {
+				s.from(s.tasks-uint32(says), uint32(of), s.submitted, s.submitted+tick, labels)
+			}
+		case pastMove:
+			to := r.uint()
+			if r.bad {
+				return n, nil
+			}
+			if says >= uint64(s.tasks) || to >= uint64(len(s.places)) {
+				return n, errPast
+			}
+			if s.places[to].state == task.Pending {
+				at := r.int()
+				if r.bad {
+					return n, nil
+				}
+				s.since += at
+			}
+			if s.move != nil {
+				s.move(s.tasks-uint32(says), uint32(to), s.since)
+			}
+		default:
+			return n, errPast
+		}
+	}
+}
+
+// define reads an entry that is a text.
+func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
+	switch kind {
+	case pastPlace:
+		var p place
+		p, ok = readPlace(text)
+		s.places = append(s.places, p)
+	case pastOrigin:
+		var o origin
+		o, ok = readOrigin(text)
+		s.origins = append(s.origins, o)
+	case pastName:
+		s.names = append(s.names, string(text))
+		ok = true
+	case pastNote:
+		r := pastReader{b: text}
+		if s.note != nil {
+			s.note(&r)
+		}
+		ok = !r.bad
+	}
+	return ok
+}
+
+// name is the one of a number.
+func (s *pastScan) name(r *pastReader) string {
+	n := r.uint()
+	if n >= uint64(len(s.names)) {
+		r.bad = true
+		return ""
+	}
+	return s.names[n]
+}
+
+// pastSum goes on with the sum of all bytes of the index.
+func pastSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, pastTable, b) }
+
+var pastTable = crc32.MakeTable(crc32.Castagnoli)

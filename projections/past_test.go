@@ -1,0 +1,180 @@
+package projections
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/view"
+)
+
+// The index of the past answers at any sequence as the plain fold of what was there, over restarts and whatever the batches were.
+func TestPastTells(t *testing.T) {
+	for seed := range uint64(4) {
+		h := newHistory(900+seed, 40)
+		path := filepath.Join(t.TempDir(), "read.db")
+		for done := 0; done < 500; done = len(h.records) {
+			for range 120 {
+				h.add()
+				h.sum()
+			}
+			s, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
+			for range 5 {
+				pastAgrees(t, s, h, 1+h.IntN(len(h.records)))
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// pastAgrees compares what the index says about the place behind the first n records with their fold.
+func pastAgrees(t *testing.T, s *Store, h *history, n int) {
+	t.Helper()
+	memory := view.NewMemory()
+	for i := range h.records[:n] {
+		memory.Add(&h.records[i])
+	}
+	at, err := memory.Point(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := s.At(at, view.Slice(h.records))
+	for range 10 {
+		q := view.Query{Kind: view.Tasks, Filter: h.filter()}
+		q.Suspect = nil // of the past nobody knows
+		have, err := past.List(t.Context(), q)
+		want, err2 := memory.List(t.Context(), q)
+		if unknown := q.Text != ""; unknown != errors.Is(err, view.ErrUnindexed) {
+			t.Fatalf("%+v: %v", q.Filter, err)
+		} else if unknown {
+			continue
+		}
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if have, want := briefly(&have), briefly(&want); !reflect.DeepEqual(have, want) {
+			t.Fatalf("at %d, %+v:\nhave %v\nwant %v", at.Seq, q.Filter, have, want)
+		}
+		counts, err := past.Count(t.Context(), q)
+		if errors.Is(err, view.ErrUnindexed) {
+			continue
+		}
+		plain, err2 := memory.Count(t.Context(), q)
+		if err := errors.Join(err, err2); err != nil || !reflect.DeepEqual(counts, plain) {
+			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
+		}
+	}
+	since := at.At.Add(-1e12)
+	if have, want := sumsOf(t, past, since), sumsOf(t, memory, since); !reflect.DeepEqual(have, want) {
+		t.Fatalf("at %d:\n%v\nwant\n%v", at.Seq, have, want)
+	}
+}
+
+// briefly is what tells whether two pages are the same.
+func briefly(p *view.Page) (all []string) {
+	for i := range p.Tasks {
+		all = append(all, fmt.Sprint(p.Tasks[i].ID, p.Tasks[i].Seq, p.Tasks[i].State, p.Tasks[i].Head))
+	}
+	return append(all, p.Next, fmt.Sprint(p.Point))
+}
+
+// Without its index, or with another than was written, the read model is made again.
+func TestPastIsMadeAgain(t *testing.T) {
+	records := noops(t, 50, 10)
+	for name, spoil := range map[string]func(t *testing.T, path string, index []byte){
+		"lost":    func(t *testing.T, path string, _ []byte) { remove(t, path) },
+		"cut":     func(t *testing.T, path string, index []byte) { overwrite(t, path, index[:len(index)/2]) },
+		"changed": func(t *testing.T, path string, index []byte) { index[len(index)/3] ^= 0x10; overwrite(t, path, index) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "read.db")
+			s, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			project(t, s, 10, records, all)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			index, err := os.ReadFile(path + pastSuffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(t, path+pastSuffix, append([]byte{}, index...))
+
+			s = open(t, path)
+			stop := start(t, &Projector{Log: &recorded{records: records}, Store: s})
+			defer stop()
+			for len(s.Notices()) == 0 {
+				if err := s.News(t.Context(), s.Reached()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await(t, s, uint64(len(records)))
+			if notices := strings.Join(s.Notices(), "\n"); !strings.Contains(notices, "index of the past") {
+				t.Errorf("notices %q", notices)
+			}
+			again, err := os.ReadFile(path + pastSuffix)
+			if err != nil || string(again) != string(index) {
+				t.Errorf("%v; the index has %d bytes, had %d", err, len(again), len(index))
+			}
+		})
+	}
+}
+
+// Wherever what is read of the index ends, nothing of an entry that is not whole is taken, and nothing is taken twice.
+func TestPastIsReadInParts(t *testing.T) {
+	w := &pastWriter{}
+	c := &change{task: task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}}
+	c.task.Labels = map[string]string{"zone": "eu"}
+	w.note(7, c)
+	c.task.State = task.Running
+	w.note(1<<40, c)
+	w.other(&events.Record{Seq: 1<<40 + 1, Kind: events.KindLimit, Fact: events.Fact{Event: task.Granted{Grants: []task.Grant{{Task: "a", Turn: 9, Rated: 300}}}}})
+	other := &change{task: task.Task{ID: "01JNAT00000000000000000099", State: task.Held}}
+	w.note(1<<40+2, other)
+	told := func(parts ...[]byte) (all []string) {
+		s := pastScan{until: math.MaxUint64}
+		s.birth = func(n uint32, id []byte) { all = append(all, fmt.Sprint("birth ", n, string(id))) }
+		s.from = func(n, of uint32, submitted, tick int64, labels []byte) {
+			all = append(all, fmt.Sprint("from ", n, of, submitted, tick, labels))
+		}
+		s.move = func(n, to uint32, since int64) { all = append(all, fmt.Sprint("move ", n, s.seq, s.places[to], since)) }
+		s.note = func(r *pastReader) { all = append(all, fmt.Sprint("note ", r.uint(), r.uint(), r.uint())) }
+		var rest []byte
+		for _, part := range parts {
+			rest = append(rest, part...)
+			n, err := s.read(rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if len(rest) > 0 {
+			t.Fatalf("%d bytes are left", len(rest))
+		}
+		return all
+	}
+	whole := told(w.batch)
+	if len(whole) != 8 {
+		t.Fatalf("%q", whole)
+	}
+	for cut := range w.batch {
+		if parts := told(w.batch[:cut], w.batch[cut:]); !reflect.DeepEqual(parts, whole) {
+			t.Fatalf("cut at %d: %q, want %q", cut, parts, whole)
+		}
+	}
+}
