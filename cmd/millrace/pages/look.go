@@ -261,6 +261,7 @@ var functions = template.FuncMap{
 	"dict":   dict,
 	"fields": fields,
 	"copyOf": copyOf,
+	"rateOf": rateOf,
 	"join":   func(list []string) string { return strings.Join(list, ", ") },
 }
 
@@ -331,4 +332,16 @@ func copyOf(params json.RawMessage) string {
 		return ""
 	}
 	return pretty(map[string]json.RawMessage{"params": params})
+}
+
+// rateOf is a rate as a form has it; "" for none.
+func rateOf(r task.Rate) string {
+	if r.Limit == 0 {
+		return ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

@@ -38,7 +38,7 @@ type page struct {
 }
 
 // pages are all of them, in the order of the navigation.
-var pages = []page{overviewPage, tasksPage, taskPage, comparePage}
+var pages = []page{overviewPage, tasksPage, taskPage, comparePage, nodesPage, nodePage, queuesPage}
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
