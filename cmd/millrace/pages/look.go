@@ -260,6 +260,7 @@ var functions = template.FuncMap{
 	"text":   func(v any) string { return fmt.Sprint(v) },
 	"dict":   dict,
 	"fields": fields,
+	"clock":  func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
 	"copyOf": copyOf,
 	"rateOf": rateOf,
 	"join":   func(list []string) string { return strings.Join(list, ", ") },

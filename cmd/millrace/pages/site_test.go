@@ -294,6 +294,32 @@ func TestActions(t *testing.T) {
 	p.press(400, "/do/task.copy", "id", string(id), "task", `{`)
 }
 
+// The overview has what came of late, and how long a job usually takes, as of now; of the past it has no plots.
+func TestOverviewOfLate(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	now := p.client.Now()
+	p.Observe([]events.Step{
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Finished}},
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Error}},
+	})
+	page, _ := p.get(200, "/")
+	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The task that has waited longest") {
+		t.Errorf("what came of late is not shown: %s", page)
+	}
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "data-plot") {
+		t.Error("the past has plots")
+	}
+	if got, err := p.client.Cancel(t.Context(), id, ""); err != nil || got.State != task.Cancelled {
+		t.Fatal(got.State, err)
+	}
+	p.seen()
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nothing waits for a node") {
+		t.Error("nothing waits, and the page does not say so")
+	}
+}
+
 // Nodes are shown with what may be done to them, and what is done holds.
 func TestNodes(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,8 @@ func (p *parts) listenHTTP(data string) error {
 	}
 	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: jet.LocalCaller(), Role: jet.RoleOperator}}
 	s.Version, s.Log = told.ThisBuild().Version, p.log
-	p.http = s
+	p.http, p.pages = s, pages.New(s)
+	s.Pages = p.pages.Serve
 	return nil
 }
 
@@ -52,7 +53,6 @@ func (p *parts) serveHTTP(service *api.Service) {
 	}
 	service.Desk = api.NewDesk(service)
 	p.http.Desk = service.Desk
-	p.http.Pages = pages.New(p.http).Serve
 	p.start(p.http.Run)
 }
 
