@@ -151,7 +151,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	case view.Nodes:
 		id := node.ID(ref.ID)
 		if err := id.Validate(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		return f.store.Node(ctx, id, 0)
 	case view.Queues:

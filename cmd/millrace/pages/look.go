@@ -260,7 +260,9 @@ var functions = template.FuncMap{
 	"text":   func(v any) string { return fmt.Sprint(v) },
 	"dict":   dict,
 	"fields": fields,
+	"clock":  func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
 	"copyOf": copyOf,
+	"rateOf": rateOf,
 	"join":   func(list []string) string { return strings.Join(list, ", ") },
 }
 
@@ -331,4 +333,16 @@ func copyOf(params json.RawMessage) string {
 		return ""
 	}
 	return pretty(map[string]json.RawMessage{"params": params})
+}
+
+// rateOf is a rate as a form has it; "" for none.
+func rateOf(r task.Rate) string {
+	if r.Limit == 0 {
+		return ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

@@ -20,10 +20,12 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/events"
 	"millrace/httpapi"
 	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
 )
@@ -143,6 +145,20 @@ func (p *place) submit(s task.Submission) task.ID {
 	}
 	p.seen()
 	return r.ID
+}
+
+// node records what happens to a node, from its beginning on.
+func (p *place) node(id node.ID, happens ...node.Event) {
+	p.Helper()
+	last := uint64(0)
+	for _, e := range happens {
+		var err error
+		f := &events.Fact{ID: events.NewID(p.client.Now()), At: p.client.Now(), Type: events.TypeOf(e), Node: id, Event: e}
+		if last, err = p.store.Append(p.Context(), f, last); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.seen()
 }
 
 // seen waits until lists show what is in the log.

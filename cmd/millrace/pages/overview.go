@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"millrace/client"
@@ -30,6 +31,14 @@ type overviewData struct {
 	Failed  tasksPanel
 	Nodes   nodesPanel
 	Next    nextPanel
+	Plots   plotsPanel
+}
+
+// plotsPanel has what came of late; nothing in the past, of which it was not counted.
+type plotsPanel struct {
+	Points []point
+	// Oldest is since when the task has been pending that has waited longest.
+	Oldest time.Time
 }
 
 type countsPanel struct {
@@ -58,6 +67,16 @@ type runningRow struct {
 	Suspect *node.Doubt
 	Duty    task.Duty
 	Overdue bool
+	// Usual is how long its job usually takes, and Long whether it has taken longer than nearly always.
+	Usual span
+	Long  bool
+}
+
+// span is how long a job takes: half of its tasks no longer than P50, and 95 of a hundred no longer than P95. Of is how many of
+// them were looked at.
+type span struct {
+	P50, P95 time.Duration
+	Of       int
 }
 
 type tasksPanel struct {
@@ -92,7 +111,69 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Failed.fail(err)
 	d.Nodes.fail(d.Nodes.find(ctx, l))
 	d.Next.fail(d.Next.find(ctx, l))
+	if !l.Past {
+		d.Plots.Points = l.site.late.points(l.Now)
+		oldest, err := l.Sums.Oldest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, since := range oldest {
+			if d.Plots.Oldest.IsZero() || since.Before(d.Plots.Oldest) {
+				d.Plots.Oldest = since
+			}
+		}
+	}
 	return d, nil
+}
+
+// Bounds of what is kept of how long jobs usually take.
+const (
+	usualOf  = 50 // tasks
+	usualFor = 30 * time.Second
+	usualMax = 1000 // jobs
+)
+
+// usual knows for a while how long jobs usually take.
+type usual struct {
+	mu sync.Mutex
+	is map[string]usualSpan // guarded by mu; by job
+}
+
+type usualSpan struct {
+	span
+	at time.Time
+}
+
+// of is how long a job takes, by its latest tasks that finished; nothing if that cannot be found out.
+func (u *usual) of(ctx context.Context, l *look, job string) span {
+	if job == "" {
+		return span{}
+	}
+	u.mu.Lock()
+	known, there := u.is[job]
+	u.mu.Unlock()
+	if there && !l.Past && l.Now.Sub(known.at) < usualFor {
+		return known.span
+	}
+	page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: job, States: []task.State{task.Finished}, Limit: usualOf}})
+	if err != nil {
+		return span{}
+	}
+	var took []time.Duration
+	for i := range page.Tasks {
+		took = append(took, page.Tasks[i].Ran.Std())
+	}
+	is := span{percentile(took, 50), percentile(took, 95), len(took)}
+	if l.Past {
+		return is
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.is == nil || len(u.is) >= usualMax {
+		u.is = map[string]usualSpan{}
+	}
+	u.is[job] = usualSpan{is, l.Now}
+	return is
 }
 
 func (p *countsPanel) find(ctx context.Context, l *look) error {
@@ -118,6 +199,8 @@ func (p *runningPanel) find(ctx context.Context, l *look) error {
 			return err
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
+		row.Usual = l.site.ran.of(ctx, l, t.Job)
+		row.Long = row.Usual.Of > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95
 		p.Rows = append(p.Rows, row)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })

@@ -11,6 +11,7 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/events"
 	"millrace/httpapi"
 	"millrace/jet"
 )
@@ -21,6 +22,8 @@ type Site struct {
 	mux    *http.ServeMux
 	shapes map[string]*shape // by the names of pages
 	assets *assets
+	late   series
+	ran    usual
 }
 
 // page is one page.
@@ -38,7 +41,7 @@ type page struct {
 }
 
 // pages are all of them, in the order of the navigation.
-var pages = []page{overviewPage, tasksPage, taskPage, comparePage}
+var pages = []page{overviewPage, tasksPage, taskPage, comparePage, nodesPage, nodePage, queuesPage}
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
@@ -53,6 +56,9 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("GET /assets/{digest}/{name}", s.assets.serve)
 	return s
 }
+
+// Observe is told by the projector what the log has become.
+func (s *Site) Observe(steps []events.Step) { s.late.Observe(steps) }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +

@@ -15,9 +15,12 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/events"
 	"millrace/jet"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/view"
 )
 
 // command is a task that nobody runs here.
@@ -28,7 +31,16 @@ func command(argv ...string) task.Submission {
 // paths are pages of all kinds, with a task.
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
-	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing"}
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing",
+		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues"}
+}
+
+// ready is the beginning of a node that takes work.
+func ready(session string) []node.Event {
+	return []node.Event{
+		node.Registered{Session: session, Profile: node.Profile{Host: "rack3", Slots: 4, Queues: []string{"default"}, Probes: true}},
+		node.WentOnline{Session: session}, node.BecameReady{Session: session, Reason: "its probe came through"},
+	}
 }
 
 // hostile are texts that mean something to one who is not careful.
@@ -43,8 +55,13 @@ var hostile = []string{
 func TestPagesEscape(t *testing.T) {
 	t.Parallel()
 	p := open(t)
+	p.node("w1", ready("w1")...)
 	var id task.ID
 	for i, text := range hostile {
+		p.node(node.ID("n"+strconv.Itoa(i)), node.Registered{Session: "s", Profile: node.Profile{Host: text, Version: text, Labels: map[string]string{"a": text}}}, node.WentOnline{Session: "s", Reason: text})
+		if _, err := p.client.PauseQueue(t.Context(), "default", 0, text[:min(len(text), 200)]); err != nil {
+			t.Fatal(err)
+		}
 		s := command("echo", strings.ReplaceAll(text, "\x00", ""))
 		s.Labels = map[string]string{"k" + strconv.Itoa(i): text[:min(len(text), 60)]}
 		param, err := json.Marshal(text)
@@ -60,7 +77,7 @@ func TestPagesEscape(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.seen()
-		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text)) {
+		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text), "/nodes/n"+strconv.Itoa(i)) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, r)
@@ -100,6 +117,7 @@ func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	id := p.submit(command("date"))
+	p.node("w1", ready("w1")...)
 	for _, path := range append(paths(id), "/assets/0/none.js", "/tasks/none") {
 		w := httptest.NewRecorder()
 		p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -126,6 +144,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	id := p.submit(command("date"))
+	p.node("w1", ready("w1")...)
 	const prefix = "/a/b"
 	proxied := http.StripPrefix(prefix, p)
 	seen := map[string]bool{}
@@ -273,6 +292,107 @@ func TestActions(t *testing.T) {
 		t.Errorf("%s is %+v, %v", to, copied.Work, err)
 	}
 	p.press(400, "/do/task.copy", "id", string(id), "task", `{`)
+}
+
+// The overview has what came of late, and how long a job usually takes, as of now; of the past it has no plots.
+func TestOverviewOfLate(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	now := p.client.Now()
+	p.Observe([]events.Step{
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Finished}},
+		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Error}},
+	})
+	page, _ := p.get(200, "/")
+	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The task that has waited longest") {
+		t.Errorf("what came of late is not shown: %s", page)
+	}
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "data-plot") {
+		t.Error("the past has plots")
+	}
+	if got, err := p.client.Cancel(t.Context(), id, ""); err != nil || got.State != task.Cancelled {
+		t.Fatal(got.State, err)
+	}
+	p.seen()
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nothing waits for a node") {
+		t.Error("nothing waits, and the page does not say so")
+	}
+}
+
+// Nodes are shown with what may be done to them, and what is done holds.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/nodes"); !strings.Contains(page, "There are no nodes yet") {
+		t.Error("an empty list does not say what to do")
+	}
+	p.get(404, "/nodes/w1")
+	p.get(400, "/nodes/w%201")
+	p.node("w1", ready("s1")...)
+	page, _ := p.get(200, "/nodes")
+	if !strings.Contains(page, "w1</a>") || !strings.Contains(page, ">0/4<") {
+		t.Errorf("the list is %s", page)
+	}
+	page, _ = p.get(200, "/nodes/w1")
+	for _, want := range []string{"rack3", "node.registered", `action="../do/node.drain"`, `class="f-ready"`, "its probe came through"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of a node does not have %q", want)
+		}
+	}
+	if strings.Contains(page, "do/node.undrain") {
+		t.Error("a node that serves can be told to serve")
+	}
+	p.press(303, "/do/node.drain", "id", "w1", "reason", "disk", "grace", "1m", "back", "/nodes/w1")
+	if n, err := p.client.Node(t.Context(), "w1"); err != nil || n.Standing.Order != node.OrderDrain || n.Standing.By != "ada" || n.Standing.Grace.Std() != time.Minute {
+		t.Errorf("it is %+v, %v", n.Standing, err)
+	}
+	if page, _ = p.get(200, "/nodes/w1"); !strings.Contains(page, "do/node.undrain") || !strings.Contains(page, "disk") {
+		t.Error("a drained node does not say why, or cannot be told to serve")
+	}
+	p.press(303, "/do/node.label", "id", "w1", "labels", `{"zone":"eu"}`)
+	if n, err := p.client.Node(t.Context(), "w1"); err != nil || n.Labels["zone"] != "eu" {
+		t.Errorf("its labels are %v, %v", n.Labels, err)
+	}
+}
+
+// Queues have their bounds, and buttons that change them.
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/queues"); !strings.Contains(page, "There are no queues yet") || !strings.Contains(page, "No task stands under a limit") {
+		t.Error("an empty list does not say what to do")
+	}
+	p.submit(command("date"))
+	p.press(303, "/do/queue.pause", "queue", "default", "for", "1h", "reason", "the source is down")
+	if page, _ := p.get(200, "/queues"); !strings.Contains(page, "the source is down") || !strings.Contains(page, "do/queue.resume") {
+		t.Error("a paused queue does not say so")
+	}
+	p.press(303, "/do/queue.resume", "queue", "default")
+	p.press(303, "/do/queue.limit", "queue", "default", "running", "3", "waiting", "", "rate", `{"limit":5,"per":"1m"}`)
+	q, err := view.GetQueue(t.Context(), p.client.View(), "default")
+	if err != nil || q.Paused != nil || q.Limit != 3 || q.Rate.Limit != 5 {
+		t.Errorf("the queue is %+v, %v", q, err)
+	}
+	if page, _ := p.get(200, "/queues"); !strings.Contains(page, "at most 3 may run at once") || !strings.Contains(page, `value="3"`) {
+		t.Error("the bounds of a queue are not shown")
+	}
+}
+
+// The time of a node is divided among its states.
+func TestStretches(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	record := func(seq uint64, minute int, e node.Event) events.Record {
+		at := noon.Add(time.Duration(minute) * time.Minute)
+		return events.Record{Seq: seq, Kind: events.KindNode, Stored: at, Fact: events.Fact{ID: strconv.Itoa(int(seq)), At: at, Type: events.TypeOf(e), Node: "w1", Event: e}}
+	}
+	is := ready("s")
+	all := stretches("w1", []events.Record{record(1, 0, is[0]), record(2, 1, is[1]), record(3, 2, is[2]), record(4, 50, node.WentOffline{Session: "s"})}, noon.Add(90*time.Second), noon.Add(time.Hour))
+	want := []stretch{{node.Online, noon.Add(90 * time.Second), noon.Add(2 * time.Minute), 2}, {node.Ready, noon.Add(2 * time.Minute), noon.Add(50 * time.Minute), 3}, {node.Offline, noon.Add(50 * time.Minute), noon.Add(time.Hour), 4}}
+	if !slices.Equal(all, want) {
+		t.Errorf("the stretches are %v, want %v", all, want)
+	}
 }
 
 // A page that is looked at changes with the log.

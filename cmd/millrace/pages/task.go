@@ -59,6 +59,7 @@ type bar struct {
 	X, Width float64
 	Seq      uint64
 	Title    string
+	State    string // whose colour it has, if not that of its line
 }
 
 // fact is a fact about the task.

@@ -44,7 +44,8 @@ func (p *parts) listenHTTP(data string) error {
 	}
 	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: jet.LocalCaller(), Role: jet.RoleOperator}}
 	s.Version, s.Log = told.ThisBuild().Version, p.log
-	p.http = s
+	p.http, p.pages = s, pages.New(s)
+	s.Pages = p.pages.Serve
 	return nil
 }
 
@@ -55,7 +56,6 @@ func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 	}
 	service.Desk = api.NewDesk(service)
 	p.http.Desk, p.http.Tokens, p.http.Now = service.Desk, store, p.clock.Now
-	p.http.Pages = pages.New(p.http).Serve
 	p.start(p.http.Run)
 }
 

@@ -20,6 +20,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/garbage"
+	"millrace/cmd/millrace/pages"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
@@ -60,6 +61,7 @@ type parts struct {
 	workers  sync.WaitGroup  // workers that have not ended
 	figures  *figures        // nil if no metrics are served
 	http     *httpapi.Server // nil if nothing is served over HTTP
+	pages    *pages.Site     // likewise
 	own      *embed.Server   // the NATS server of this process; nil for one that is given
 	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
 }
@@ -143,7 +145,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	marks := jet.NewMarks()
 	projector.Observers = append(projector.Observers, decider, marks)
 	if p.http != nil {
-		projector.Observers = append(projector.Observers, p.http)
+		projector.Observers = append(projector.Observers, p.http, p.pages)
 	}
 	p.figures.watchScheduler(decider)
 	p.start(func(ctx context.Context) error {

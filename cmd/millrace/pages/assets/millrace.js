@@ -90,6 +90,31 @@
   document.addEventListener("toggle", () => setTimeout(flush), true);
   document.addEventListener("selectionchange", () => { if (getSelection().isCollapsed) flush(); });
 
+  // Plots of the table of points, which share one cursor. Colours are those of the style sheet, so they are drawn again with it.
+  const plots = [...document.querySelectorAll(".plot")].map((el) => ({ el, name: el.dataset.plot, is: null }));
+  function plot(anew) {
+    const rows = [...document.querySelectorAll("#points tbody tr")];
+    if (!rows.length) return;
+    const colour = (name) => { const probe = document.createElement("span"); probe.className = name; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
+    const xs = rows.map((r) => Number(r.dataset.at)), line = { done: "s-finished", failed: "s-error", wait: "s-running" }, grid = { stroke: colour("empty"), grid: { stroke: colour("empty"), width: 0.2 }, ticks: { show: false } };
+    for (const p of plots) {
+      const data = [xs, rows.map((r) => { const y = Number(r.dataset[p.name]); return y < 0 ? null : y; })];
+      if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
+      if (p.is) p.is.destroy();
+      p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
+        scales: { y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
+      p.is.width = p.el.clientWidth;
+    }
+  }
+  if (plots.length) {
+    let resizing = 0;
+    addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => plot(true), 200); });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot(true));
+    $("theme").addEventListener("click", () => plot(true));
+    $("zone").addEventListener("click", () => plot(true));
+    addEventListener("load", () => plot(true));
+  }
+
   // Live: one stream for the page, none while it is hidden, paused, or shows the past.
   const url = new URL(location.href);
   const pinned = !!root.dataset.then || !root.dataset.now;
@@ -107,6 +132,7 @@
     for (const el of document.querySelectorAll("[id]")) s.addEventListener(el.id, (e) => {
       if (e.lastEventId) { seq = e.lastEventId; const slider = $("slider"); if (slider) { slider.max = seq; slider.value = seq; } }
       apply(el.id, JSON.parse(e.data));
+      if (el.id === "late") plot(false);
     });
     s.addEventListener("problem", (e) => { say(JSON.parse(e.data).detail || "It cannot go on."); stop(); again = setTimeout(start, 4000); });
   }

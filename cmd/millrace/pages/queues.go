@@ -1,0 +1,93 @@
+package pages
+
+import (
+	"context"
+
+	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/quota"
+)
+
+var queuesPage = page{name: "queues", path: "/queues", entry: "Queues", verb: jet.QueueList, show: showQueues}
+
+// Bounds of what the page of queues shows.
+const (
+	shownLimits  = 100
+	shownHolders = 5
+)
+
+type queuesData struct {
+	Queues queuesPanel
+	Limits limitsPanel
+}
+
+type queuesPanel struct {
+	panel
+	Rows []queueRow
+}
+
+// queueRow is a queue with what is said of its bounds.
+type queueRow struct {
+	client.QueueView
+	Pending, Running, Held int
+	Bounds, Rate, Next     string
+}
+
+type limitsPanel struct {
+	panel
+	Rows []limitRow
+	// More is how many are not shown.
+	More int
+}
+
+// limitRow is a limit, and how it stands.
+type limitRow struct {
+	quota.CounterState
+	Rate, Next string
+}
+
+func showQueues(ctx context.Context, l *look) (any, error) {
+	d := &queuesData{}
+	d.Queues.fail(d.Queues.find(ctx, l))
+	d.Limits.fail(d.Limits.find(ctx, l))
+	return d, nil
+}
+
+func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
+	var page client.QueuePage
+	if l.Past {
+		page, err = client.QueuesOf(ctx, l.View, l.Sums, "", l.Now, func(string) *quota.CounterState { return nil })
+	} else {
+		err = l.ask(ctx, jet.QueueList, client.QueueListRequest{}, &page)
+	}
+	for i := range page.Queues {
+		q := &page.Queues[i]
+		row := queueRow{QueueView: *q, Bounds: told.Bounds(q.Limit, q.MaxWaiting, q.Queue.Rate, q.Window)}
+		row.Pending, row.Held = q.States[task.Pending.String()], q.States[task.Held.String()]
+		row.Running = q.States[task.Running.String()] + q.States[task.Cancelling.String()]
+		if q.RateState != nil {
+			row.Rate, row.Next = told.RateText(q.RateState.Rate, l.Now)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return err
+}
+
+func (p *limitsPanel) find(ctx context.Context, l *look) (err error) {
+	request := client.LimitListRequest{Limit: shownLimits, Holders: shownHolders}
+	var page client.LimitPage
+	if l.Past {
+		page, err = client.LimitsOf(ctx, l.View, l.Sums, request, l.Now)
+	} else {
+		err = l.ask(ctx, jet.LimitList, request, &page)
+	}
+	for i := range page.Counters {
+		row := limitRow{CounterState: page.Counters[i]}
+		row.Rate, row.Next = told.NextText(&page.Counters[i], l.Now)
+		p.Rows = append(p.Rows, row)
+	}
+	p.More = max(page.All-len(page.Counters), 0)
+	return err
+}

@@ -1,0 +1,105 @@
+package pages
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+)
+
+// Bounds of what is counted for the plots.
+const (
+	bucketOf = 10 * time.Second
+	buckets  = 180
+)
+
+// series counts of late what ends, what fails and how long tasks wait for their start, by when the log took it. It is a
+// [projections.Observer], and so knows what the read model has folded since it was opened.
+type series struct {
+	mu    sync.Mutex
+	of    [buckets]bucket // guarded by mu; by the number of the bucket, modulo
+	since time.Time       // guarded by mu; when the first record came that was counted
+}
+
+type bucket struct {
+	n                    int64 // its number since 1970
+	done, failed, starts int
+	waited               time.Duration // all of those that started
+}
+
+// Observe takes records in.
+func (s *series) Observe(steps []events.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range steps {
+		s.add(&steps[i])
+	}
+}
+
+// add must be called with mu held.
+func (s *series) add(step *events.Step) {
+	was, is, at := &step.Was, &step.Is, step.Record.Stored
+	if s.since.IsZero() {
+		s.since = at
+	}
+	if is.State == task.Unknown || was.State == is.State && was.Epoch == is.Epoch {
+		return
+	}
+	n := at.UnixNano() / int64(bucketOf)
+	b := &s.of[n%buckets]
+	if b.n > n {
+		return // older than all that is kept
+	}
+	if b.n < n {
+		*b = bucket{n: n}
+	}
+	switch {
+	case was.State == task.Pending && is.State == task.Running:
+		b.starts++
+		b.waited += max(is.StartedAt.Sub(was.Since), 0)
+	case is.State == task.Finished:
+		b.done++
+	case is.State == task.Error, is.State == task.Abnormal, is.State == task.Retrying:
+		b.failed++
+	}
+}
+
+// point is a bucket as it is plotted.
+type point struct {
+	At int64 // seconds since 1970
+	// Done and Failed are by second, and Wait is the mean in milliseconds, -1 if nothing has started.
+	Done, Failed, Wait float64
+}
+
+// points are the buckets that are over by now, in order, from the first one on of which anything is known.
+func (s *series) points(now time.Time) (all []point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := now.UnixNano() / int64(bucketOf)
+	first := max(last-buckets+1, s.since.UnixNano()/int64(bucketOf))
+	if s.since.IsZero() {
+		return nil
+	}
+	for n := first; n < last; n++ {
+		p := point{At: n * int64(bucketOf/time.Second), Wait: -1}
+		if b := &s.of[n%buckets]; b.n == n {
+			p.Done, p.Failed = float64(b.done)/bucketOf.Seconds(), float64(b.failed)/bucketOf.Seconds()
+			if b.starts > 0 {
+				p.Wait = float64(b.waited.Milliseconds()) / float64(b.starts)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// percentile is the smallest of the durations that so many of a hundred do not exceed; 0 of none.
+func percentile(of []time.Duration, percent int) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[(len(sorted)*percent+99)/100-1]
+}
