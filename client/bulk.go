@@ -22,6 +22,12 @@ var (
 // ErrWrongState refuses to do something to tasks in a state in which it can be done to none.
 var ErrWrongState = errors.New("that can be done to no task in this state")
 
+// wrongState is an [ErrWrongState] that says why.
+type wrongState string
+
+func (w wrongState) Error() string { return string(w) }
+func (w wrongState) Unwrap() error { return ErrWrongState }
+
 // StatesFor are the states in which something is done to the tasks that filters choose: those that are asked for, else usual ones. The
 // error wraps [ErrWrongState].
 func StatesFor(asked, usual []task.State) ([]task.State, error) {
@@ -29,9 +35,9 @@ func StatesFor(asked, usual []task.State) ([]task.State, error) {
 		switch {
 		case s.Terminal() == usual[0].Terminal():
 		case s.Terminal():
-			return nil, fmt.Errorf("%w: tasks that are %s have ended, and this is for those that have not", ErrWrongState, s)
+			return nil, wrongState(fmt.Sprintf("tasks that are %s have ended, and this is for those that have not", s))
 		default:
-			return nil, fmt.Errorf("%w: tasks that are %s have not ended, and this is for those that have", ErrWrongState, s)
+			return nil, wrongState(fmt.Sprintf("tasks that are %s have not ended, and this is for those that have", s))
 		}
 	}
 	if len(asked) == 0 {

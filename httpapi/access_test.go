@@ -195,7 +195,7 @@ func TestProxy(t *testing.T) {
 	link, _ := strings.CutPrefix(made.URL, "https://millrace.example/mill")
 	got := s.want(303, "GET", link, "", nil, "Authorization", "", "Host", "millrace.example", "X-Forwarded-Proto", "https")
 	cookie, err := http.ParseSetCookie(got.header.Get("Set-Cookie"))
-	if err != nil || !cookie.Secure || cookie.Path != "/mill/" || got.header.Get("Location") != "/mill/" {
+	if err != nil || !cookie.Secure || cookie.Path != "/mill/" || got.header.Get("Location") != "./" {
 		t.Errorf("%v, %v, %v", cookie, got.header, err)
 	}
 }

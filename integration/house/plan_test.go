@@ -214,7 +214,7 @@ var clocks = map[string]string{
 	"worker/process/child": measures,
 	"events/logtest":       measures,
 
-	"integration/place": measures,
+	"integration/place": measures, "internal/testkit": measures,
 
 	"examples/crawl/crawler": "is a program of a user",
 }
