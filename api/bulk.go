@@ -36,7 +36,7 @@ func (r *manyRequest) check() error {
 	switch {
 	case r.Limit < 1 || r.Limit > view.MaxLimit:
 		return fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)
-	case !r.All && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+	case !r.All && !f.Suspect && f.Query == "" && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
 		return errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")
 	}
 	f.Limit, f.Cursor, f.After, f.AtLeast, f.NewerThan, f.Progress, f.Counts, f.Dead = 0, "", "", 0, 0, false, false, false

@@ -10,6 +10,7 @@ import (
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/view"
 )
 
 // Who follows holds no place at the desk: what he is sent is made by requests that do, or read once for all.
@@ -84,6 +85,23 @@ func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any)
 		from.Seq = reached + 1
 	}
 	return read(ctx, from, false, once)
+}
+
+// Chosen is what a request of [jet.EventList] asks for: from where on, and which facts.
+func Chosen(body []byte) (from uint64, filter view.FactFilter, err error) {
+	r, err := read[rangeRequest](body)
+	if err == nil {
+		if err = r.check(); err != nil {
+			err = badRequest{err}
+		}
+	}
+	return r.From, r.FactFilter, err
+}
+
+// Chooser tells which records a filter chooses. It is for one goroutine.
+func (d *Desk) Chooser(f *view.FactFilter) func(context.Context, *events.Record) (bool, error) {
+	q := queuesOf{client: d.service.Client}
+	return func(ctx context.Context, r *events.Record) (bool, error) { return q.wanted(ctx, f, r) }
 }
 
 // ShowFact is a record of the log as answers have it.

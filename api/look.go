@@ -220,9 +220,15 @@ type rangeRequest struct {
 	// From is the sequence of the first; 0 is the beginning.
 	From  uint64 `json:"from,omitempty"`
 	Limit int    `json:"limit,omitempty"`
+	view.FactFilter
 }
 
-func (r *rangeRequest) check() error { return validLimit(&r.Limit) }
+func (r *rangeRequest) check() error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	return validLimit(&r.Limit)
+}
 
 // validLimit sets how many rows a page has if nobody says.
 func validLimit(limit *int) error {
@@ -240,12 +246,67 @@ func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) 
 	if err != nil || r.From > last {
 		return factPage{Facts: []client.ShownFact{}}, err
 	}
-	records, err := s.Client.Store().Page(ctx, r.From, r.Limit)
-	is := factPage{Facts: client.ShowFacts(records)}
-	if n := len(records); n > 0 && records[n-1].Seq < last {
-		is.Next = records[n-1].Seq + 1
+	is, queues := factPage{Facts: []client.ShownFact{}}, queuesOf{client: s.Client}
+	for next, read := r.From, 0; len(is.Facts) < r.Limit && read < mostRead; {
+		records, err := s.Client.Store().Page(ctx, next, r.Limit)
+		if err != nil || len(records) == 0 {
+			return is, err
+		}
+		for i := range records {
+			if len(is.Facts) == r.Limit {
+				records = records[:i]
+				break
+			}
+			wanted, err := queues.wanted(ctx, &r.FactFilter, &records[i])
+			if err != nil {
+				return is, err
+			}
+			if wanted {
+				is.Facts = append(is.Facts, client.ShowFact(&records[i]))
+			}
+		}
+		read += len(records)
+		next = records[len(records)-1].Seq + 1
+		if is.Next = next; next > last {
+			is.Next = 0
+			break
+		}
 	}
-	return is, err
+	return is, nil
+}
+
+// mostRead is how many records are read for a page at most: of a filter that chooses few, a page may have none.
+const mostRead = 10_000
+
+// queuesOf knows the queues of tasks that were asked for lately. It is for one goroutine.
+type queuesOf struct {
+	client *client.Client
+	known  map[task.ID]string
+}
+
+// mostQueues is how many tasks are known at once.
+const mostQueues = 4096
+
+// wanted tells whether a filter chooses a record. The queue of a fact is that of its task, which the task's other facts tell.
+func (q *queuesOf) wanted(ctx context.Context, f *view.FactFilter, r *events.Record) (bool, error) {
+	is := view.TraitsOf(r, f.Queue)
+	if f.Queue == "" || r.Fact.Task == "" || !f.Wants(&is) { // whichever queue it has
+		is = view.TraitsOf(r, "")
+		return f.Wants(&is), nil
+	}
+	queue, ok := q.known[r.Fact.Task]
+	if !ok {
+		t, err := q.client.Task(ctx, r.Fact.Task)
+		if err != nil && !errors.Is(err, task.ErrUnknown) {
+			return false, err
+		}
+		if q.known == nil || len(q.known) == mostQueues {
+			q.known = map[task.ID]string{}
+		}
+		queue = t.QueueName()
+		q.known[r.Fact.Task] = queue
+	}
+	return queue == f.Queue, nil
 }
 
 // saidRequest chooses batches of what a task has printed or produced.

@@ -20,6 +20,7 @@ import (
 
 	"millrace/client"
 	"millrace/jet"
+	"millrace/metrics"
 )
 
 // token makes a token, and returns the header of who has it.
@@ -97,6 +98,14 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.comes(401, again)
+
+	figures := map[string]float64{}
+	s.Collect(func(f *metrics.Family, value float64, _ *metrics.Histogram, labels ...string) {
+		figures[f.Name+strings.Join(labels, ",")] = value
+	})
+	if figures["millrace_http_requests_totaltask.submit,200"] != 1 || figures["millrace_http_requests_totaltask.list,401"] != 2 || figures["millrace_http_requests_total,303"] != 1 || figures["millrace_http_followers"] != 0 {
+		t.Errorf("the figures are %v", figures)
+	}
 
 	brief := s.token("brief", jet.RoleViewer, s.store.Now().Add(time.Hour), false)
 	s.comes(200, brief)

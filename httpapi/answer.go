@@ -15,6 +15,9 @@ import (
 // worthwhile is how large an answer must be that it pays to make it smaller.
 const worthwhile = 1 << 10
 
+// varies are the headers by which answers to the same address differ.
+const varies = "Accept, Accept-Encoding, Authorization, Cookie"
+
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // sendJSON answers a request.
@@ -30,7 +33,7 @@ func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 // Send answers a request with a body, or says that who asks has it.
 func (s *Server) Send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	h := w.Header()
-	h.Set("Vary", "Accept, Accept-Encoding, Authorization, Cookie")
+	h.Set("Vary", varies)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		h.Set("Cache-Control", "private, no-cache")
 		tag := tagOf(body)

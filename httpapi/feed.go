@@ -2,10 +2,13 @@ package httpapi
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"millrace/api"
 	"millrace/events"
+	"millrace/task"
+	"millrace/view"
 )
 
 // feedBytes is how much of the end of the log is kept for those who follow it, all of them together.
@@ -27,8 +30,9 @@ type feed struct {
 }
 
 type frameAt struct {
-	seq  uint64
-	text []byte
+	seq    uint64
+	text   []byte
+	traits view.FactTraits
 }
 
 func newFeed() *feed { return &feed{bytes: feedBytes, changed: make(chan struct{})} }
@@ -51,7 +55,7 @@ func (f *feed) Observe(steps []events.Step) {
 		}
 		f.last = r.Seq
 		text := factFrame(r)
-		f.frames = append(f.frames, frameAt{r.Seq, text})
+		f.frames = append(f.frames, frameAt{r.Seq, text, traitsOf(&steps[i])})
 		for f.size += len(text); f.size > f.bytes; {
 			n := len(f.frames[0].text)
 			f.floor, f.size, f.stale = f.frames[0].seq, f.size-n, f.stale+n
@@ -90,6 +94,14 @@ func (f *feed) after(seq uint64) (frames []frameAt, has bool, floor uint64, chan
 		first--
 	}
 	return f.frames[first:], true, f.floor, f.changed
+}
+
+// traitsOf are what filters ask of a record. Its texts live no longer than its batch, unless they are copied.
+func traitsOf(s *events.Step) view.FactTraits {
+	is := view.TraitsOf(s.Record, s.Is.Queue)
+	is.Type, is.Task = events.Type(strings.Clone(string(is.Type))), task.ID(strings.Clone(string(is.Task)))
+	is.Node, is.Actor, is.Queue = strings.Clone(is.Node), strings.Clone(is.Actor), strings.Clone(is.Queue)
+	return is
 }
 
 // factFrame is a record as who follows the log is sent it.

@@ -27,7 +27,7 @@ func (s *Server) handler() http.Handler {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
 	}
-	return s.below(s.guarded(mux))
+	return s.below(s.counted(mux, all, s.guarded(mux)))
 }
 
 // below takes the prefix off a path. A proxy may have done so already.

@@ -66,6 +66,7 @@ type Server struct {
 	old       chan struct{} // places of those who are sent what the feed no longer has
 	followers atomic.Int64
 	dropped   atomic.Int64
+	figures   figures
 
 	mu     sync.Mutex
 	shared map[string]*sharedAnswer // guarded by mu; by request

@@ -13,10 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"millrace/api"
+	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/view"
 )
 
 // Bounds of those who follow.
@@ -54,29 +58,60 @@ type stream struct {
 	w      http.ResponseWriter
 	flow   *http.ResponseController
 	within time.Duration
+	zip    *gzip.Writer // nil for who wants nothing compressed
 	begun  bool
+	sent   time.Time // when something was sent last
 }
 
-// send sends something, and waits until it was taken.
+// streamTo is a response that is compressed if who follows wants that. It has no memory of what was sent: that would be
+// most of a megabyte for each follower.
+func (s *Server) streamTo(w http.ResponseWriter, r *http.Request) *stream {
+	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
+	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+		to.zip, _ = gzip.NewWriterLevel(w, gzip.StatelessCompression) // there is that level
+	}
+	return to
+}
+
+// send sends something, and waits until it was taken. What is compressed comes out whole each time.
 func (s *stream) send(parts ...[]byte) error {
 	if !s.begun {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
+		h.Set("Vary", varies)
 		h.Set("X-Accel-Buffering", "no") // a proxy that keeps it back keeps it for ever
+		if s.zip != nil {
+			h.Set("Content-Encoding", "gzip")
+		}
 		s.begun = true
 	}
-	err := s.flow.SetWriteDeadline(time.Now().Add(s.within))
-	for i := 0; i < len(parts) && err == nil; i++ {
-		_, err = s.w.Write(parts[i])
+	begun := time.Now()
+	err := s.flow.SetWriteDeadline(begun.Add(s.within))
+	switch {
+	case err != nil:
+	case s.zip != nil:
+		_, err = s.zip.Write(bytes.Join(parts, nil))
+	default:
+		for i := 0; i < len(parts) && err == nil; i++ {
+			_, err = s.w.Write(parts[i])
+		}
 	}
 	if err == nil {
 		err = s.flow.Flush()
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	s.sent = time.Now()
+	if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && s.sent.Sub(begun) >= s.within { // HTTP/2 says that it was closed
 		return errSlow
 	}
 	return err
+}
+
+// end says that nothing more comes.
+func (s *stream) end() {
+	if s.begun && s.zip != nil {
+		_ = s.zip.Close() // he may be gone
+	}
 }
 
 // quiet is what is sent when nothing has happened.
@@ -141,7 +176,8 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 			return
 		}
 	}
-	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
+	to := s.streamTo(w, r)
+	defer to.end()
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	if c.life != nil {
@@ -187,32 +223,33 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from uint64) error {
 	leave := s.feed.follow()
 	defer leave()
-	var asked struct{ From uint64 }
-	if err := json.Unmarshal(body, &asked); err != nil {
+	asked, filter, err := api.Chosen(body)
+	if err != nil {
 		return err
 	}
 	end, err := s.Desk.Last(ctx)
 	switch {
 	case err != nil:
 		return err
-	case from > end || asked.From > end+1:
+	case from > end || asked > end+1:
 		return wrong("the log ends at %d", end)
-	case from == 0 && asked.From > 0:
-		from = asked.From - 1
+	case from == 0 && asked > 0:
+		from = asked - 1
 	case from == 0:
 		from = end
 	}
+	chooses := s.Desk.Chooser(&filter)
 	if err := to.send(quiet); err != nil {
 		return err
 	}
 	for {
 		frames, has, floor, changed := s.feed.after(from)
 		if has {
-			if from, err = sendAll(to, frames, from); err != nil {
+			if from, err = sendAll(to, frames, &filter, from); err != nil {
 				return err
 			}
 		} else {
-			n, err := s.sendOld(ctx, to, &from, floor)
+			n, err := s.sendOld(ctx, to, chooses, &from, floor)
 			if err != nil {
 				return err
 			}
@@ -220,7 +257,7 @@ func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from ui
 				continue
 			}
 		}
-		if err := s.await(ctx, to, changed); err != nil {
+		if err := s.await(ctx, to, changed, from); err != nil {
 			return err
 		}
 	}
@@ -229,22 +266,27 @@ func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from ui
 // together is how many frames are sent before it is seen whether they were taken.
 const together = 64
 
-// sendAll sends frames, and returns what was sent last.
-func sendAll(to *stream, frames []frameAt, last uint64) (uint64, error) {
+// sendAll sends those of frames that a filter chooses, and returns how far they went.
+func sendAll(to *stream, frames []frameAt, filter *view.FactFilter, last uint64) (uint64, error) {
 	for some := range slices.Chunk(frames, together) {
-		parts := make([][]byte, len(some))
-		for i, f := range some {
-			parts[i], last = f.text, f.seq
+		parts := make([][]byte, 0, len(some))
+		for i := range some {
+			if filter.Wants(&some[i].traits) {
+				parts = append(parts, some[i].text)
+			}
 		}
-		if err := to.send(parts...); err != nil {
-			return last, err
+		if len(parts) > 0 {
+			if err := to.send(parts...); err != nil {
+				return last, err
+			}
 		}
+		last = some[len(some)-1].seq
 	}
 	return last, nil
 }
 
 // sendOld sends what the log has behind a sequence, up to where the feed has all, and returns how much that was.
-func (s *Server) sendOld(ctx context.Context, to *stream, from *uint64, floor uint64) (int, error) {
+func (s *Server) sendOld(ctx context.Context, to *stream, chooses func(context.Context, *events.Record) (bool, error), from *uint64, floor uint64) (int, error) {
 	select { // what was read has a bound, however slowly it is taken
 	case s.old <- struct{}{}:
 		defer func() { <-s.old }()
@@ -261,24 +303,40 @@ func (s *Server) sendOld(ctx context.Context, to *stream, from *uint64, floor ui
 	}
 	var frames []frameAt
 	for i := range records {
-		frames = append(frames, frameAt{records[i].Seq, factFrame(&records[i])})
+		wanted, err := chooses(ctx, &records[i])
+		if err != nil {
+			return 0, err
+		}
+		if wanted {
+			frames = append(frames, frameAt{seq: records[i].Seq, text: factFrame(&records[i])})
+		}
 	}
-	*from, err = sendAll(to, frames, *from)
-	return len(frames), err
+	if *from, err = sendAll(to, frames, &view.FactFilter{}, *from); err != nil {
+		return 0, err
+	}
+	*from = records[len(records)-1].Seq
+	return len(records), s.stillThere(to, *from)
+}
+
+// stillThere says that the server is there, and how far it has come, to whom nothing was sent for a while: his filter may choose little.
+func (s *Server) stillThere(to *stream, from uint64) error {
+	if time.Since(to.sent) < stillThere {
+		return nil
+	}
+	return to.send([]byte("id: "+strconv.FormatUint(from, 10)+"\n"), quiet)
 }
 
 // await waits for more. Meanwhile who follows is sent a word now and then, by which is seen whether he is there.
-func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{}) error {
-	still := time.NewTimer(stillThere)
+func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{}, from uint64) error {
+	still := time.NewTimer(stillThere - time.Since(to.sent))
 	defer still.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-changed:
-		return nil
 	case <-still.C:
-		return to.send(quiet)
 	}
+	return s.stillThere(to, from)
 }
 
 // followTask sends what a task prints or produces.

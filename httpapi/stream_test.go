@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -48,7 +50,7 @@ func (s *site) listen(path string, header ...string) *listener {
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	t := http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls, ForceAttemptHTTP2: true}
+	t := http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: s.tls, ForceAttemptHTTP2: true}
 	got, err := t.RoundTrip(r)
 	if err != nil {
 		s.Fatalf("%s: %v", path, err)
@@ -346,3 +348,110 @@ func TestFeed(t *testing.T) {
 		t.Error("kept when all have left")
 	}
 }
+
+// Who follows the log with a filter hears what it chooses, of what was there and of what comes.
+func TestFollowChosen(t *testing.T) {
+	s := open(t, nil)
+	submit := func(queue string) (r client.Receipt) {
+		t.Helper()
+		s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"`+queue+`"}`, &r)
+		return r
+	}
+	end := func(id task.ID) uint64 {
+		t.Helper()
+		s.want(200, "POST", "/api/v1/tasks/"+string(id)+"/cancel", "", nil)
+		facts, err := s.store.Task(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts[len(facts)-1].Seq
+	}
+	first, other := submit("crawl"), submit("other")
+	old := end(first.ID)
+	end(other.ID)
+	queue := s.listen("/api/v1/events?from=1&queue=crawl")
+	types := s.listen("/api/v1/events?from=1&types=task.cancelled&task=" + string(first.ID))
+	if got := queue.sequences(2); !slices.Equal(got, []uint64{first.Seq, old}) {
+		t.Errorf("of the queue was heard %v, want %v", got, []uint64{first.Seq, old})
+	}
+	if got := types.sequences(1); !slices.Equal(got, []uint64{old}) {
+		t.Errorf("of the task was heard %v, want %v", got, []uint64{old})
+	}
+	var want []uint64
+	for _, name := range []string{"other", "crawl", "other", "crawl"} {
+		r := submit(name)
+		if seq := end(r.ID); name == "crawl" {
+			want = append(want, r.Seq, seq)
+		}
+	}
+	if got := queue.sequences(len(want)); !slices.Equal(got, want) {
+		t.Errorf("then is heard %v, want %v", got, want)
+	}
+	var page struct {
+		Facts []client.ShownFact
+		Next  uint64
+	}
+	s.want(200, "GET", "/api/v1/events?queue=crawl&limit=3", "", &page)
+	if len(page.Facts) != 3 || page.Facts[2].Seq != want[0] || page.Next <= want[0] {
+		t.Errorf("the first page is %+v", page)
+	}
+	s.refused(400, "bad-request", "GET", "/api/v1/events?types=nothing", "")
+	s.refused(400, "bad-request", "GET", "/api/v1/events?task=x", "", "Accept", "text/event-stream")
+}
+
+// A stream comes compressed to who wants that, each frame as soon as it is there.
+func TestFollowCompressed(t *testing.T) {
+	s := open(t, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/api/v1/events?from=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Accept-Encoding", "gzip")
+	got, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("it comes as %v", got.Header)
+	}
+	counted := &count{from: got.Body}
+	plain, err := gzip.NewReader(counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := 0
+	l := &listener{s, bufio.NewReader(io.TeeReader(plain, lengthOf(func(n int) { heard += n }))), func() {}, got.Body.Close}
+	for range 3 { // each is heard before the next one is made
+		want := s.submitted(1)
+		if got := l.sequences(1); !slices.Equal(got, want) {
+			t.Fatalf("heard %v, want %v", got, want)
+		}
+	}
+	all := s.submitted(200)
+	if got := l.sequences(200); !slices.Equal(got, all) {
+		t.Fatalf("heard %d, want 200", len(got))
+	}
+	if counted.n > heard/2 {
+		t.Errorf("%d bytes come as %d", heard, counted.n)
+	}
+}
+
+// count counts what is read.
+type count struct {
+	from io.Reader
+	n    int
+}
+
+func (c *count) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n += n
+	return n, err
+}
+
+// lengthOf is told how much is written.
+type lengthOf func(int)
+
+func (f lengthOf) Write(b []byte) (int, error) { f(len(b)); return len(b), nil }

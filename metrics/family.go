@@ -125,6 +125,13 @@ var (
 	WorkerHeartbeats = family(Counter, "millrace_worker_heartbeats_total", "Heartbeats that the worker stored, or tried to.", "outcome")
 )
 
+// Of the service over HTTP.
+var (
+	HTTPRequests  = family(Counter, "millrace_http_requests_total", "Requests over HTTP that were answered, by what they asked for and the status.", "verb", "status")
+	HTTPFollowers = family(Gauge, "millrace_http_followers", "Streams that are followed over HTTP.")
+	HTTPDropped   = family(Counter, "millrace_http_followers_dropped_total", "Followers over HTTP that were dropped because they took too long to take what they were sent.")
+)
+
 // Of every process.
 var (
 	ConnectionUp    = family(Gauge, "millrace_connection_up", "1 while a connection to NATS is up, else 0.", "connection")

@@ -62,7 +62,7 @@ var plan = map[string][]string{
 	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "query", "view", "verify", "projections", "jet", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
-	"httpapi":          {"api", "client", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
+	"httpapi":          {"api", "client", "metrics", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
 	"clients/millrace": {"ipc"},
 
 	"cmd/millrace":             anything,
@@ -138,7 +138,7 @@ var outsiders = []struct {
 	{"github.com/rs/zerolog", []string{"cmd/millrace/..."}, nil, "only cmd/millrace knows how log lines are written; all else takes a *slog.Logger"},
 	{"github.com/prometheus/", []string{"monitor"}, nil, "only monitor speaks to Prometheus; what is counted is in metrics"},
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
-	{"github.com/klauspost/", []string{"incident"}, nil, "only incident knows how its files are packed"},
+	{"github.com/klauspost/", []string{"incident", "httpapi"}, nil, "only incident and httpapi know how what they write is packed"},
 	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},

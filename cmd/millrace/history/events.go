@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,8 +15,8 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
-	"millrace/node"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Command is millrace events.
@@ -102,26 +101,13 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 			return nil, fmt.Errorf("--task: %w", err)
 		}
 	}
-	if f.node != "" {
-		if err := node.ID(f.node).Validate(); err != nil {
-			return nil, fmt.Errorf("--node: %w", err)
-		}
-	}
-	for _, t := range f.types {
-		if !slices.ContainsFunc(events.Types, func(known events.Type) bool { return matches(t, string(known)) }) {
-			return nil, fmt.Errorf("--type: there is no type %q; there are %s", t, strings.Join(TypeNames(), ", "))
-		}
+	filter := view.FactFilter{Types: f.types, Task: about, Node: f.node}
+	if err := filter.Validate(); err != nil {
+		return nil, fmt.Errorf("%w; the types are %s", err, strings.Join(TypeNames(), ", "))
 	}
 	return func(r *events.Record) bool {
-		switch {
-		case !r.IsFact() && !f.probes:
-			return false
-		case about != "" && r.Fact.Task != about:
-			return false
-		case f.node != "" && told.FactNode(r) != f.node && r.Fact.Actor != f.node:
-			return false
-		}
-		return len(f.types) == 0 || slices.ContainsFunc(f.types, func(t string) bool { return matches(t, string(r.Fact.Type)) })
+		is := view.TraitsOf(r, "")
+		return (r.IsFact() || f.probes) && filter.Wants(&is)
 	}, nil
 }
 
@@ -133,9 +119,6 @@ func TypeNames() []string {
 	}
 	return names
 }
-
-// matches tells whether a type is the one that was asked for, or of that kind.
-func matches(asked, t string) bool { return asked == t || strings.HasPrefix(t, asked+".") }
 
 func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted func(*events.Record) bool) error {
 	asking, cancel := a.Asking(ctx)

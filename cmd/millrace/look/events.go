@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/task"
+	"millrace/view"
 )
 
 func (a *Commands) taskEvents() *cobra.Command {
@@ -62,7 +63,7 @@ func History(records []events.Record) term.Table {
 		}
 		before = at
 		t.Add(term.Plain(fmt.Sprint(r.Seq)), term.Plain(at.Local().Format("2006-01-02 15:04:05.000")), term.Dim(since), told.TypeCell(r),
-			term.Plain(told.FactAttempt(r)), term.Plain(told.FactNode(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
+			term.Plain(told.FactAttempt(r)), term.Plain(view.FactNode(r)), term.Plain(told.Actor(r)), term.Plain(told.FactDetails(r)))
 	}
 	return t
 }

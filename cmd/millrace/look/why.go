@@ -194,7 +194,7 @@ func partFields(t *term.Table, name string, p *view.Parts) {
 
 func withNode(r *events.Record) string {
 	details := told.FactDetails(r)
-	if n := told.FactNode(r); n != "" {
+	if n := view.FactNode(r); n != "" {
 		details = told.Words("on "+n, details)
 	}
 	if details != "" {

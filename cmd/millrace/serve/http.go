@@ -55,6 +55,9 @@ func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 		return
 	}
 	service.Desk = api.NewDesk(service)
+	if p.figures != nil {
+		p.figures.monitor.Add(p.http)
+	}
 	p.http.Desk, p.http.Tokens, p.http.Now = service.Desk, store, p.clock.Now
 	p.start(p.http.Run)
 }

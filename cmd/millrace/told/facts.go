@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/view"
 )
 
 // FactTime is when a fact happened, or was stored if it does not say.
@@ -62,28 +63,13 @@ func FactAttempt(r *events.Record) string {
 	return strconv.Itoa(attempt)
 }
 
-// FactNode is the node that a fact names, as it is shown; "" for none.
-func FactNode(r *events.Record) string {
-	switch e := r.Fact.Event.(type) {
-	case task.AttemptStarted:
-		return e.Node
-	case task.AttemptAdopted:
-		return e.Node
-	case task.AttemptLate:
-		return e.Node
-	case task.Throttled:
-		return e.Node
-	}
-	return string(r.Fact.Node)
-}
-
 // AttemptAndNode says which attempt a fact is about, and on which node.
 func AttemptAndNode(r *events.Record) string {
 	var parts []string
 	if n := FactAttempt(r); n != "" {
 		parts = append(parts, "attempt "+n)
 	}
-	if n := FactNode(r); n != "" && r.Fact.Task != "" {
+	if n := view.FactNode(r); n != "" && r.Fact.Task != "" {
 		parts = append(parts, "on "+n)
 	}
 	return strings.Join(parts, " ")

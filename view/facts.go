@@ -1,0 +1,107 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/events"
+	"millrace/node"
+	"millrace/task"
+)
+
+// FactFilter chooses facts of the log. All fields that are set must hold.
+type FactFilter struct {
+	// Types are those of the facts; "task", "attempt" and "node" stand for all that begin so. Default: any.
+	Types []string `json:"types,omitempty"`
+	// Task is the one that they are about.
+	Task task.ID `json:"task,omitempty"`
+	// Node is the one that they are about, name, or come from.
+	Node string `json:"node,omitempty"`
+	// Queue is the one that they are about, or that of their task.
+	Queue string `json:"queue,omitempty"`
+}
+
+// FactTraits are what a [FactFilter] asks of a record.
+type FactTraits struct {
+	Type  events.Type // "" of what is no fact
+	Task  task.ID
+	Node  string
+	Actor string
+	Queue string
+}
+
+// TraitsOf are those of a record, whose task is in a queue; "" if nobody knows, or it is about none.
+func TraitsOf(r *events.Record, queue string) FactTraits {
+	if !r.IsFact() {
+		return FactTraits{}
+	}
+	if queue == "" {
+		queue = r.Fact.Queue
+	}
+	return FactTraits{r.Fact.Type, r.Fact.Task, FactNode(r), r.Fact.Actor, queue}
+}
+
+// FactNode is the node that a fact names; "" for none.
+func FactNode(r *events.Record) string {
+	switch e := r.Fact.Event.(type) {
+	case task.AttemptStarted:
+		return e.Node
+	case task.AttemptAdopted:
+		return e.Node
+	case task.AttemptLate:
+		return e.Node
+	case task.Throttled:
+		return e.Node
+	}
+	return string(r.Fact.Node)
+}
+
+// Validate says what is wrong with a filter, if anything. The error wraps [ErrQuery].
+func (f *FactFilter) Validate() error {
+	for _, t := range f.Types {
+		if !slices.ContainsFunc(events.Types, func(known events.Type) bool { return ofType(t, known) }) {
+			return fmt.Errorf("%w: there is no type %q of facts", ErrQuery, t)
+		}
+	}
+	if f.Task != "" {
+		if _, err := task.ParseID(string(f.Task)); err != nil {
+			return fmt.Errorf("%w: %w", ErrQuery, err)
+		}
+	}
+	if f.Node != "" {
+		if err := node.ID(f.Node).Validate(); err != nil {
+			return fmt.Errorf("%w: %w", ErrQuery, err)
+		}
+	}
+	if f.Queue != "" {
+		if err := task.ValidName("queue", f.Queue); err != nil {
+			return fmt.Errorf("%w: %w", ErrQuery, err)
+		}
+	}
+	return nil
+}
+
+// Chooses tells whether the filter leaves anything out.
+func (f *FactFilter) Chooses() bool {
+	return len(f.Types) > 0 || f.Task != "" || f.Node != "" || f.Queue != ""
+}
+
+// Wants tells whether a record is among those that are chosen.
+func (f *FactFilter) Wants(is *FactTraits) bool {
+	switch {
+	case !f.Chooses():
+		return true
+	case is.Type == "",
+		f.Task != "" && is.Task != f.Task,
+		f.Node != "" && is.Node != f.Node && is.Actor != f.Node,
+		f.Queue != "" && is.Queue != f.Queue:
+		return false
+	}
+	return len(f.Types) == 0 || slices.ContainsFunc(f.Types, func(t string) bool { return ofType(t, is.Type) })
+}
+
+// ofType tells whether a type is the one that was asked for, or of that kind.
+func ofType(asked string, t events.Type) bool {
+	return asked == string(t) || strings.HasPrefix(string(t), asked+".")
+}
