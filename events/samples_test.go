@@ -65,7 +65,7 @@ func full() map[Type]Fact {
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`),
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
-		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000", Step: "sum/0",
+		Route:  "images.8", StartBy: noon.Add(time.Hour), EndBy: noon.Add(6 * time.Hour), Group: "nightly", Parent: "01JNA0PARENT00000000000000", Step: "sum/0", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		FairKey: "acme",
 		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
 		Holds:   []string{task.HoldNeeds, task.HoldLimit},

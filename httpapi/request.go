@@ -17,6 +17,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet"
+	"millrace/task"
 )
 
 // wrong is an error in a request.
@@ -38,6 +39,9 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 		if err := readBody(r, request); err != nil {
 			return nil, err
 		}
+	}
+	if parent := r.Header.Get("Traceparent"); o.fields["trace"] != nil && request["trace"] == nil && task.ValidTrace(parent) {
+		request["trace"] = json.RawMessage(strconv.Quote(parent))
 	}
 	for _, name := range o.named {
 		if _, twice := request[name]; twice {

@@ -82,14 +82,14 @@ var classes = map[string]class{
 	"task.Unheld.Hold": word, "task.Unheld.Inputs": drop, "task.Unheld.Reason": hide, "task.Unique.Key": template, "task.Unique.OnConflict": word, "task.Unique.While": word,
 	"task.Usage.Limits": hide, "task.Usage.Signal": keep, "definition.WaitingTick.Trigger": word,
 	"task.Work.FairKey": hide, "task.Work.Group": hide, "task.Work.Holds": word, "task.Work.Inputs": drop, "task.Work.Job": keep, "task.Work.Labels": values, "task.Work.Params": data,
-	"task.Work.Parent": keep, "task.Work.Route": keep, "task.Work.Step": keep,
+	"task.Work.Parent": keep, "task.Work.Route": keep, "task.Work.Step": keep, "task.Work.Trace": keep,
 
 	"task.Job.Name": keep, "task.Job.Title": hide, "task.Job.Description": hide, "task.Job.Owner": hide, "task.Job.Group": hide, "task.Job.Labels": values, "task.Job.Params": data,
 	"task.Job.Queue": keep, "task.Job.Fair": keep,
 	"task.Schedule.Cron": keep, "task.Schedule.At": keep, "task.Schedule.Timezone": keep, "task.Schedule.Start": keep, "task.Schedule.End": keep, "task.Schedule.CatchUp": word,
 	"task.Schedule.Overlap": word, "task.Schedule.Calendar": keep, "task.Schedule.DST": word,
 	"task.Submission.ID": keep, "task.Submission.Job": keep, "task.Submission.Params": data, "task.Submission.Labels": values, "task.Submission.Queue": keep, "task.Submission.Nodes": keep,
-	"task.Submission.NoNode": word, "task.Submission.FairKey": hide, "task.Submission.Window": keep, "task.Submission.Group": hide, "task.Submission.Parent": keep,
+	"task.Submission.NoNode": word, "task.Submission.FairKey": hide, "task.Submission.Window": keep, "task.Submission.Group": hide, "task.Submission.Parent": keep, "task.Submission.Trace": keep,
 	"schedule.Definition.Name": keep, "schedule.Pause.Actor": actor, "schedule.Pause.Reason": hide,
 	"schedule.Calendar.Name": keep, "schedule.Calendar.Title": hide, "schedule.Calendar.Timezone": keep, "schedule.Calendar.Otherwise": word, "schedule.Rule.Open": keep, "schedule.Rule.Closed": keep,
 }

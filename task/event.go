@@ -41,6 +41,8 @@ type Work struct {
 	Inputs json.RawMessage `json:"inputs,omitzero"`
 	// Asked is what its route asks of nodes; nil if that follows from the spec.
 	Asked *Asked `json:"asked,omitzero"`
+	// Trace is the trace context that it was submitted with, as W3C's traceparent; "" for none. Its children have it, too.
+	Trace string `json:"trace,omitzero"`
 	// Origin is zero for a task that no schedule made.
 	Origin
 }

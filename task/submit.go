@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -65,6 +67,8 @@ type Submission struct {
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
+	// Trace is the span that asks for it, as a traceparent of W3C: 00-<trace id>-<span id>-<flags>. Default: none.
+	Trace string `json:"trace,omitempty"`
 	// Origin says which schedule it is made for; zero for none.
 	Origin
 }
@@ -162,7 +166,10 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
 		return e, err
 	}
-	e.Parent = s.Parent
+	if s.Trace != "" && !ValidTrace(s.Trace) {
+		return e, fmt.Errorf("trace is %q, want a traceparent: 00-, 32 hexadecimal digits, -, 16 of them, -, 2 of them", s.Trace)
+	}
+	e.Parent, e.Trace = s.Parent, s.Trace
 	e.Origin = s.Origin
 	if s.Needs != nil {
 		if err := s.Needs.Validate(); err != nil {
@@ -305,4 +312,12 @@ func merge(defaults, set map[string]json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("params: %w", err)
 	}
 	return merged, nil
+}
+
+// traceparent is version 00 of what W3C's Trace Context calls so.
+var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// ValidTrace tells whether a text is a trace context: neither its trace nor its span is zero.
+func ValidTrace(text string) bool {
+	return traceparent.MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
 }

@@ -122,6 +122,8 @@ type Config struct {
 	//
 	// An error that wraps [task.ErrOther] says that the child is there and does something else.
 	Submit func(ctx context.Context, s task.Submission) error
+	// Tracer begins spans of attempts. Default: nobody traces.
+	Tracer Tracer
 	// Spawning bounds what running tasks may ask for. Zero fields mean the defaults.
 	Spawning task.Spawning
 	// Now is the time, for what the worker writes and for what it decides by times

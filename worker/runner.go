@@ -90,6 +90,70 @@ type Attempt struct {
 	clock   runClock
 	kept    *kept // nil if it ends with its worker
 	spawned spawned
+	span    Span // nil if nobody traces
+}
+
+// Tracer begins spans of attempts.
+type Tracer interface {
+	// Attempt begins the span of the present attempt of a task, of which root is the outermost parent, itself if it has none. What runs in
+	// the context that it returns hangs below it.
+	Attempt(ctx context.Context, t *task.Task, root task.ID) (context.Context, Span)
+}
+
+// Span is that of an attempt.
+type Span interface {
+	// Traceparent is the place of the span, as W3C's traceparent.
+	Traceparent() string
+	// End ends it: with no class it has reached what it was for, else why says what happened.
+	End(at time.Time, class, why string)
+}
+
+// Traceparent is the trace context for what the attempt runs: its own span if the worker traces, else that with which the task was
+// submitted; "" if there is none.
+func (a *Attempt) Traceparent() string {
+	if a.span != nil {
+		return a.span.Traceparent()
+	}
+	return a.Task.Trace
+}
+
+// trace begins the span of the attempt.
+func (a *Attempt) trace() {
+	w := a.worker
+	if w.cfg.Tracer == nil {
+		return
+	}
+	a.context, a.span = w.cfg.Tracer.Attempt(a.context, &a.Task, w.root(a.context, &a.Task))
+}
+
+// root is the outermost parent of a task, as far as the log can be read. It does not matter to a task with a context of its own.
+func (w *Worker) root(ctx context.Context, t *task.Task) task.ID {
+	root := t.ID
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	for id := t.Parent; id != "" && t.Trace == ""; {
+		above, err := w.protocol.Recorder.Load(ctx, id)
+		if err != nil {
+			return id
+		}
+		root, id = id, above.Parent
+	}
+	return root
+}
+
+// traced ends the span with the outcome of the attempt.
+func (a *Attempt) traced(o *Outcome) {
+	if a.span == nil {
+		return
+	}
+	class, why := o.Class, o.Message
+	if o.Stopped {
+		class, why = "stopped", "it was stopped"
+		if cause := context.Cause(a.context); cause != nil {
+			why = cause.Error()
+		}
+	}
+	a.span.End(a.worker.cfg.Now(), class, why)
 }
 
 // end gives back what the attempt holds.

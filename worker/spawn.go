@@ -36,7 +36,7 @@ func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (tas
 	if err := a.mayHave(ctx, key, &s); err != nil {
 		return "", fmt.Errorf("spawn: %w", err)
 	}
-	s.ID, s.Parent = task.ChildID(a.Task.ID, key), a.Task.ID
+	s.ID, s.Parent, s.Trace = task.ChildID(a.Task.ID, key), a.Task.ID, a.Task.Trace
 	switch err := a.worker.cfg.Submit(ctx, s); {
 	case errors.Is(err, task.ErrOther):
 		a.Output.Line(output.System, fmt.Sprintf("SPAWN asks for the child %q again, and for something else; the first one stays: %v", key, err))

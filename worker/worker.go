@@ -236,6 +236,7 @@ func (w *Worker) see(a *Attempt) {
 	if err := a.Output.close(); err != nil && outcome.Class == "" {
 		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
 	}
+	a.traced(&outcome)
 	w.report(a, outcome)
 	w.leases.remove(a)
 	a.end()
@@ -283,6 +284,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	}
 	// Not a child of ctx, in whose list it would stand only to be found by stopAll, which finds it here.
 	a.context, a.stop = context.WithCancelCause(w.lasting)
+	a.trace()
 	if left != nil {
 		a.Output.heard = time.Now()
 		a.Output.beat = a.Output.heard

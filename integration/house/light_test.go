@@ -24,7 +24,7 @@ func TestProgramsOfUsersAreLight(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.pkg, err)
 		}
-		for _, heavy := range []string{"nats-server/v2/server", "sqlite", "spf13/cobra", "prometheus/client_golang", "expr-lang", "bubbletea"} {
+		for _, heavy := range []string{"nats-server/v2/server", "sqlite", "spf13/cobra", "prometheus/client_golang", "expr-lang", "bubbletea", "opentelemetry"} {
 			if has := strings.Contains(string(out), heavy); has != (c.server && heavy == "nats-server/v2/server") {
 				t.Errorf("%s links %s: %v", c.pkg, heavy, has)
 			}

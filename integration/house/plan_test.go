@@ -34,6 +34,8 @@ var plan = map[string][]string{
 	"verify":          {"internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"replay":          {"internal/form", "near", "verify", "view", "events", "task", "task/definition", "node"},
 	"whatif":          {"near", "verify", "incident", "events", "task", "task/definition", "task/schedule", "node"}, // incident for its tests alone
+	"spans":           {"view", "events", "task"},
+	"telemetry":       {"spans", "worker", "events", "task"},
 	"view":            {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"incident":        {"events", "task", "task/definition", "task/schedule"},
 	"projections":     {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
@@ -140,6 +142,7 @@ var outsiders = []struct {
 	{"github.com/expr-lang/", []string{"replay"}, nil, "only replay knows the language of its breakpoints"},
 	{"github.com/klauspost/", []string{"incident", "httpapi"}, nil, "only incident and httpapi know how what they write is packed"},
 	{"github.com/minio/", []string{"jet/embed"}, nil, "only jet/embed knows in which form a NATS server keeps streams"},
+	{"go.opentelemetry.io/", []string{"telemetry"}, nil, "only telemetry knows OpenTelemetry"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/danielgtaylor/huma", []string{"httpapi"}, nil, "only httpapi makes an OpenAPI document"},
@@ -160,8 +163,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "whatif", "cmd/millrace/load"}
-	still     = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "whatif", "cmd/millrace/load"}
+	clockless = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
+	still     = []string{"query", "task", "task/definition", "task/jobfile", "task/output", "task/quota", "task/schedule", "node", "files", "internal/form", "metrics", "verify", "replay", "whatif", "spans", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.

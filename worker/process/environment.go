@@ -56,6 +56,9 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 	if a.Task.Schedule != "" {
 		env = append(env, "MILLRACE_SCHEDULE="+a.Task.Schedule, "MILLRACE_TICK="+a.Task.Tick.UTC().Format(time.RFC3339Nano))
 	}
+	if parent := a.Traceparent(); parent != "" {
+		env = append(env, "TRACEPARENT="+parent)
+	}
 	if !a.Deadline.IsZero() {
 		env = append(env, "MILLRACE_DEADLINE="+a.Deadline.UTC().Format(time.RFC3339Nano))
 	}

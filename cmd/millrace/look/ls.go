@@ -27,7 +27,7 @@ import (
 
 // Tasks are the commands below millrace task that look at tasks.
 func (a *Commands) Tasks() []*cobra.Command {
-	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts()}
+	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace()}
 }
 
 // ListFlags are what `millrace task ls` was told.

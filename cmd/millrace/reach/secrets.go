@@ -52,10 +52,10 @@ func (c *Connection) options() (o client.Options, err error) {
 }
 
 // ForgetEnvironment removes from the environment how NATS is reached, once that was read: no process
-// that is started later, by whatever way, is to be told.
+// that is started later, by whatever way, is to be told. Nor is a task a part of the trace in which its worker was started.
 func ForgetEnvironment() {
 	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "NATS_") {
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "NATS_") || name == "TRACEPARENT" {
 			_ = os.Unsetenv(name)
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/telemetry"
 	"millrace/worker"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
@@ -56,20 +57,22 @@ type parts struct {
 	keeping  bool            // the clock follows the log
 	closers  []func()
 	group    *errgroup.Group
-	ctx      context.Context // of the parts: ends when one of them fails
-	starting sync.WaitGroup  // parts that were started and are not ready
-	workers  sync.WaitGroup  // workers that have not ended
-	figures  *figures        // nil if no metrics are served
-	http     *httpapi.Server // nil if nothing is served over HTTP
-	pages    *pages.Site     // likewise
-	own      *embed.Server   // the NATS server of this process; nil for one that is given
-	mute     *monitor.Log    // whether the log takes messages; nil before a store is open
+	ctx      context.Context   // of the parts: ends when one of them fails
+	starting sync.WaitGroup    // parts that were started and are not ready
+	workers  sync.WaitGroup    // workers that have not ended
+	figures  *figures          // nil if no metrics are served
+	http     *httpapi.Server   // nil if nothing is served over HTTP
+	pages    *pages.Site       // likewise
+	own      *embed.Server     // the NATS server of this process; nil for one that is given
+	mute     *monitor.Log      // whether the log takes messages; nil before a store is open
+	tracer   *telemetry.Tracer // nil if no spans are sent
 }
 
 func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap garbage.Pace, log *slog.Logger) *parts {
 	reach.ForgetEnvironment()
 	p := &parts{dial: d, settings: s, log: log, hurry: a.Hurry, clock: a.Clock}
 	p.group, p.ctx = errgroup.WithContext(ctx)
+	p.trace()
 	p.start(func(ctx context.Context) error { return garbage.Ease(ctx, uint64(s.Memory), heap) })
 	return p
 }
@@ -148,6 +151,9 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		projector.Observers = append(projector.Observers, p.http, p.pages)
 	}
 	p.figures.watchScheduler(decider)
+	if err := p.traceTasks(projector, decider, deciding); err != nil {
+		return nil, err
+	}
 	p.start(func(ctx context.Context) error {
 		deciding.KeepStreams(ctx, p.settings.Layout(), p.settings.Sweep, func(name string) {
 			p.log.Error("a stream was deleted and is made again; what it held is lost", "stream", name)
@@ -245,7 +251,7 @@ func (p *parts) work(c WorkerConfig) error {
 		Beat: p.settings.Beat, NodeTTL: p.settings.NodeTTL, Grace: p.settings.Grace, Flap: p.settings.Flap, Hurry: p.hurry.Now,
 		Submit: submitter(client.New(store, c.name)), Spawning: c.spawning,
 		Spool: c.own.spool, SpoolLimit: p.settings.SpoolLimit, Output: p.settings.TaskOutput, Records: p.settings.TaskRecords,
-		Commands: tasks, Now: p.clock.Now, Version: told.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
+		Tracer: p.attempts(), Commands: tasks, Now: p.clock.Now, Version: told.ThisBuild().Version, Ready: p.starting.Done, Log: p.log,
 	})
 	if err != nil {
 		return exit.MisuseOf(err)

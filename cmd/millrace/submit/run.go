@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -219,6 +220,9 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 		}
 	}
 	s.Priority, s.FairKey = f.priority, f.fairKey
+	if parent := os.Getenv("TRACEPARENT"); task.ValidTrace(parent) {
+		s.Trace = parent
+	}
 	if err := f.place.put(&s); err != nil {
 		return s, err
 	}

@@ -1,0 +1,78 @@
+package look
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"millrace/client"
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
+	"millrace/spans"
+	"millrace/task"
+	"millrace/telemetry"
+)
+
+func (a *Commands) taskTrace() *cobra.Command {
+	var send bool
+	c := &cobra.Command{
+		Use:   "trace ID",
+		Short: "Make a trace of a task and its children from the log, as OpenTelemetry has it",
+		Long: `Makes the spans of a task and all below it from what the log says: its life, its attempts, the phases in which it waited. They
+are those that a server and workers send while it runs, with the same ids. It prints them in the JSON form of OTLP, which
+collectors read; --send sends them to where the variables of OpenTelemetry say ($OTEL_EXPORTER_OTLP_ENDPOINT).`,
+		Example: `  millrace task trace ID > trace.json
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 millrace task trace ID --send`,
+		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
+	}
+	c.Flags().BoolVar(&send, "send", false, "send it to where the variables of OpenTelemetry say")
+	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+		asking, cancel := a.Asking(ctx)
+		defer cancel()
+		members, err := cl.Members(asking, id)
+		if err != nil {
+			return err
+		}
+		var all []spans.Span
+		for _, m := range members {
+			if m.Task.State == task.Unknown {
+				continue // not born yet
+			}
+			list, err := telemetry.Past(asking, cl.History, m.Task.ID, a.Now())
+			if err != nil {
+				return err
+			}
+			all = append(all, list...)
+		}
+		config := telemetry.Config{Version: told.ThisBuild().Version}
+		if send {
+			return a.sendSpans(asking, config, all)
+		}
+		text, err := telemetry.JSON(asking, config, all)
+		if err == nil {
+			_, err = a.Out.Write(append(text, '\n'))
+		}
+		return err
+	})
+	return c
+}
+
+func (a *Commands) sendSpans(ctx context.Context, config telemetry.Config, all []spans.Span) error {
+	tracer, err := telemetry.Start(ctx, config)
+	switch {
+	case err != nil:
+		return exit.MisuseOf(err)
+	case tracer == nil:
+		return &exit.Fault{Code: exit.Usage, Err: errors.New("--send, and no variable says where to"), Hint: exit.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
+	}
+	tracer.Send(ctx, all)
+	if err := tracer.Close(ctx); err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		a.Note("%s sent, in trace %x", told.Plural(len(all), "span"), all[0].Trace)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/jet"
+	"millrace/projections"
+	"millrace/scheduler"
+	"millrace/telemetry"
+	"millrace/worker"
+)
+
+// lastSpans is how long spans that were not sent yet may take when the process ends.
+const lastSpans = 3 * time.Second
+
+// trace begins to send spans, if the environment asks for them. What is wrong there keeps nothing from running.
+func (p *parts) trace() {
+	t, err := telemetry.Start(p.ctx, telemetry.Config{Version: told.ThisBuild().Version, Log: p.log})
+	if err != nil {
+		p.log.Warn("no spans are sent", "error", err)
+	}
+	if t == nil {
+		return
+	}
+	p.tracer = t
+	p.closers = append(p.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+		defer cancel()
+		if err := t.Close(ctx); err != nil {
+			p.log.Warn("the last spans could not be sent", "error", err)
+		}
+	})
+}
+
+// attempts begins the spans of attempts; nil if none are sent.
+func (p *parts) attempts() worker.Tracer {
+	if p.tracer == nil {
+		return nil
+	}
+	return p.tracer
+}
+
+// traceTasks has the spans of tasks sent that end from now on.
+func (p *parts) traceTasks(projector *projections.Projector, decider *scheduler.Scheduler, store *jet.Store) error {
+	if p.tracer == nil {
+		return nil
+	}
+	last, err := store.Last(p.ctx)
+	if err != nil {
+		return fmt.Errorf("spans begin where the log ends now: %w", err)
+	}
+	f := telemetry.NewFollower(telemetry.Following{Tracer: p.tracer, After: last, History: client.New(store, "").History, First: decider.First, Now: p.clock.Now, Log: p.log})
+	projector.Observers = append(projector.Observers, f)
+	p.start(f.Run)
+	return nil
+}

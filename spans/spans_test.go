@@ -1,0 +1,118 @@
+package spans_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/spans"
+	"millrace/task"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const (
+	id    = task.ID("01JNAT00000000000000000001")
+	given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+)
+
+// history is what the log has of a task: each event a second after the one before.
+func history(w task.Work, list ...task.Event) (records []events.Record) {
+	w.Spec = &task.Spec{Handler: "work", Retry: task.Retry{Max: 3}}
+	w.Route = "default.5"
+	for i, e := range append([]task.Event{task.Submitted{Work: w}}, list...) {
+		kind := events.KindChain
+		if i == 0 {
+			kind = events.KindOffer
+		}
+		records = append(records, events.Record{Seq: uint64(i + 1), Kind: kind, Stored: noon, Fact: events.Fact{Task: id, At: noon.Add(time.Duration(i) * time.Second), Event: e}})
+	}
+	return records
+}
+
+// The spans of a task say where it waited and which attempts it had, and hang below the span that asked for it.
+func TestSpansOfTask(t *testing.T) {
+	t.Parallel()
+	started := task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}
+	again := task.AttemptStarted{Attempt: 2, Node: "m", Session: "s", Offer: 4}
+	failed := task.AttemptFailed{Attempt: 1, Epoch: 2, Class: "exit", Message: "no", Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(3 * time.Second)}}
+	offered := task.Queued{After: 3, Attempt: 2}
+	for name, c := range map[string]struct {
+		work  task.Work
+		facts []task.Event
+		want  string // name, seconds from and to, ! for what failed
+	}{
+		"it waits":       {task.Work{}, nil, "work 0-9, pending 0-9"},
+		"it runs":        {task.Work{}, []task.Event{started}, "work 0-9, attempt 1 1-9, pending 0-1"},
+		"it finished":    {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2}}, "work 0-2, attempt 1 1-2, pending 0-1"},
+		"it is measured": {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2, Usage: &task.Usage{Setup: task.Duration(time.Second / 2), Run: task.Duration(time.Second / 2)}}}, "work 0-2, attempt 1 1-2, pending 0-1, setup 1-1, run 1-2"},
+		"it fails once":  {task.Work{}, []task.Event{started, failed, offered, again, task.AttemptFinished{Attempt: 2, Epoch: 5}}, "work 0-5, !attempt 1 1-2, attempt 2 4-5, pending 0-1, retrying 2-4"},
+		"it is lost":     {task.Work{}, []task.Event{started, task.AttemptLost{Attempt: 1, Epoch: 2}}, "work 0-9, !attempt 1 1-2, pending 0-1, pending 2-9"},
+		"it is given up": {task.Work{}, []task.Event{task.GivenUp{Reason: "expired"}}, "!work 0-1, pending 0-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			seen := map[spans.SpanID]bool{}
+			all := spans.Of(history(c.work, c.facts...), id, noon.Add(9*time.Second))
+			for _, s := range all {
+				mark := ""
+				if s.Failed {
+					mark = "!"
+				}
+				got = append(got, fmt.Sprintf("%s%s %d-%d", mark, s.Name, int(s.From.Sub(noon).Seconds()), int(s.To.Sub(noon).Seconds())))
+				if seen[s.Span] || s.Trace != all[0].Trace || s.Span == (spans.SpanID{}) {
+					t.Errorf("%s has no place of its own in the trace", s.Name)
+				}
+				if seen[s.Span] = true; s.Parent != (spans.SpanID{}) && !seen[s.Parent] {
+					t.Errorf("%s hangs below a span that is not there", s.Name)
+				}
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("%s\nwant %s", strings.Join(got, ", "), c.want)
+			}
+		})
+	}
+}
+
+// Whoever knows the task knows its place: with a context below the span that was given, else in the trace of its family. A worker
+// comes to the same span of an attempt as whoever reads the log afterwards.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	context, ok := spans.Parse(given)
+	if !ok || context.String() != given {
+		t.Fatal(context)
+	}
+	root := task.Task{ID: id, Work: task.Work{Trace: given}}
+	own, parent, remote := spans.OfTask(&root, id)
+	if own.Trace != context.Trace || parent != context.Span || !remote || own.Span == context.Span || !own.Sampled {
+		t.Errorf("%v below %x", own, parent)
+	}
+	child := task.Task{ID: "01JNAT00000000000000000002", Work: task.Work{Parent: id, Trace: given}}
+	if is, above, remote := spans.OfTask(&child, id); is.Trace != own.Trace || above != own.Span || remote {
+		t.Errorf("a child is at %v below %x", is, above)
+	}
+	root.Trace, child.Trace = "", ""
+	own, parent, _ = spans.OfTask(&root, id)
+	if is, above, _ := spans.OfTask(&child, id); parent != (spans.SpanID{}) || is.Trace != own.Trace || above != own.Span {
+		t.Errorf("without a context a child is at %v, and its parent at %v", is, own)
+	}
+	running := history(task.Work{}, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1})
+	var k task.Task
+	for i := range running {
+		k.ID = id
+		k.Apply(running[i].Task())
+	}
+	live, _ := spans.OfAttempt(&k, id)
+	if past := spans.Of(running, id, noon); !slices.ContainsFunc(past, func(s spans.Span) bool { return s.Context == live }) {
+		t.Errorf("%v is not among %+v", live, past)
+	}
+	for _, text := range []string{"", "x", given + "0", strings.ToUpper(given), "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"} {
+		if _, ok := spans.Parse(text); ok {
+			t.Errorf("%q is a traceparent", text)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+// Package telemetry sends spans to where the variables of OpenTelemetry say, by its official library. It alone knows that library:
+// which spans there are says package spans.
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"millrace/spans"
+	"millrace/task"
+	"millrace/worker"
+)
+
+// Config says who sends.
+type Config struct {
+	// Version is the program's.
+	Version string
+	// Log is told what could not be sent. Default: nobody is.
+	Log *slog.Logger
+}
+
+// endpoints are the variables that say where to send to.
+var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+
+// Wanted tells whether the environment asks for spans, and refuses what this program cannot do.
+func Wanted(env func(string) string) (bool, error) {
+	exporter := env("OTEL_TRACES_EXPORTER")
+	switch asked := slices.ContainsFunc(endpoints, func(name string) bool { return env(name) != "" }); {
+	case strings.EqualFold(env("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && !asked:
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, fmt.Errorf("$OTEL_TRACES_EXPORTER is %q, want otlp or none", exporter)
+	}
+	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")); p != "" && p != "http/protobuf" {
+		return false, fmt.Errorf("$OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf, which collectors take on port 4318", p)
+	}
+	return true, nil
+}
+
+// Tracer sends spans. A nil one sends none.
+type Tracer struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// Start returns a tracer if the environment asks for one, else nil.
+func Start(ctx context.Context, c Config) (*Tracer, error) {
+	wanted, err := Wanted(os.Getenv)
+	if err != nil || !wanted {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.Log != nil {
+		var told sync.Once
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+			told.Do(func() {
+				c.Log.Warn("spans could not be sent; tasks are not touched by that, and it is not told again", "error", err)
+			})
+		}))
+	}
+	return start(ctx, c, sdktrace.WithBatcher(exporter))
+}
+
+func start(ctx context.Context, c Config, to sdktrace.TracerProviderOption) (*Tracer, error) {
+	attributes := []attribute.KeyValue{attribute.String("service.version", c.Version)}
+	if os.Getenv("OTEL_SERVICE_NAME") == "" {
+		attributes = append(attributes, attribute.String("service.name", "millrace"))
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, err
+	}
+	p := sdktrace.NewTracerProvider(to, sdktrace.WithResource(about), sdktrace.WithIDGenerator(given{}))
+	return &Tracer{provider: p, tracer: p.Tracer("millrace", trace.WithInstrumentationVersion(c.Version))}, nil
+}
+
+// Close sends what was not sent yet.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
+
+// given takes the ids of a span from its context: they follow from what the span is about.
+type given struct{}
+
+type givenKey struct{}
+
+func (given) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	c, _ := ctx.Value(givenKey{}).(spans.Context)
+	return trace.TraceID(c.Trace), trace.SpanID(c.Span)
+}
+
+func (g given) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	_, span := g.NewIDs(ctx)
+	return span
+}
+
+func spanContext(c spans.Context, span spans.SpanID, remote bool) trace.SpanContext {
+	flags := trace.TraceFlags(0)
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(c.Trace), SpanID: trace.SpanID(span), TraceFlags: flags.WithSampled(c.Sampled), Remote: remote})
+}
+
+// begin starts a span.
+func (t *Tracer) begin(ctx context.Context, s *spans.Span) (context.Context, trace.Span) {
+	if s.Parent != (spans.SpanID{}) {
+		ctx = trace.ContextWithSpanContext(ctx, spanContext(s.Context, s.Parent, s.Remote))
+	} else {
+		ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+	}
+	options := []trace.SpanStartOption{trace.WithTimestamp(s.From), trace.WithAttributes(attributesOf(s.Attributes)...)}
+	for _, l := range s.Links {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: spanContext(l, l.Span, false)}))
+	}
+	return t.tracer.Start(context.WithValue(ctx, givenKey{}, s.Context), s.Name, options...)
+}
+
+func finish(span trace.Span, s *spans.Span) {
+	if s.Failed {
+		span.SetStatus(codes.Error, s.Why)
+	}
+	span.End(trace.WithTimestamp(s.To))
+}
+
+func attributesOf(list []spans.Attribute) (all []attribute.KeyValue) {
+	for _, a := range list {
+		switch v := a.Value.(type) {
+		case int:
+			all = append(all, attribute.Int(a.Key, v))
+		default:
+			all = append(all, attribute.String(a.Key, fmt.Sprint(v)))
+		}
+	}
+	return all
+}
+
+// Send sends spans that have ended.
+func (t *Tracer) Send(ctx context.Context, list []spans.Span) {
+	if t == nil {
+		return
+	}
+	for i := range list {
+		_, span := t.begin(ctx, &list[i])
+		finish(span, &list[i])
+	}
+}
+
+// Attempt begins the span of an attempt: what runs in the context that it returns hangs below it.
+func (t *Tracer) Attempt(ctx context.Context, k *task.Task, root task.ID) (context.Context, worker.Span) {
+	s := spans.Attempt(k, root, time.Time{})
+	ctx, span := t.begin(ctx, &s)
+	s.Sampled = span.SpanContext().IsSampled()
+	return ctx, &attempt{span, s}
+}
+
+// attempt is the span of an attempt that runs.
+type attempt struct {
+	span trace.Span
+	is   spans.Span
+}
+
+// Traceparent is what a program is told.
+func (a *attempt) Traceparent() string { return a.is.Context.String() }
+
+// End ends it: why is "" if the attempt has reached what it was for.
+func (a *attempt) End(at time.Time, class, why string) {
+	if a.is.To = at; class != "" {
+		a.is.Failed, a.is.Why = true, why
+		a.span.SetAttributes(attribute.String("millrace.class", class))
+	}
+	finish(a.span, &a.is)
+}
+
+// JSON are spans in the JSON form of OTLP, as collectors read it.
+func JSON(ctx context.Context, c Config, list []spans.Span) ([]byte, error) {
+	var kept keeper
+	exporter, err := otlptrace.New(ctx, &kept)
+	if err != nil {
+		return nil, err
+	}
+	t, err := start(ctx, c, sdktrace.WithSyncer(exporter))
+	if err != nil {
+		return nil, err
+	}
+	t.Send(ctx, list)
+	if err := t.Close(ctx); err != nil {
+		return nil, err
+	}
+	return kept.json()
+}
+
+// keeper keeps what an exporter sends.
+type keeper struct{ all []*tracepb.ResourceSpans }
+
+func (*keeper) Start(context.Context) error { return nil }
+func (*keeper) Stop(context.Context) error  { return nil }
+func (k *keeper) UploadTraces(_ context.Context, all []*tracepb.ResourceSpans) error {
+	for _, r := range all {
+		if n := len(k.all); n > 0 && len(k.all[0].ScopeSpans) > 0 && len(r.ScopeSpans) > 0 { // all are of one process
+			k.all[0].ScopeSpans[0].Spans = append(k.all[0].ScopeSpans[0].Spans, r.ScopeSpans[0].Spans...)
+			continue
+		}
+		k.all = append(k.all, r)
+	}
+	return nil
+}
+
+// json writes ids in hexadecimal digits, as OTLP wants it, and not as protocol buffers write bytes.
+func (k *keeper) json() ([]byte, error) {
+	text, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: k.all})
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return nil, err
+	}
+	hexIDs(tree)
+	return json.MarshalIndent(tree, "", "  ")
+}
+
+func hexIDs(tree any) {
+	switch tree := tree.(type) {
+	case []any:
+		for _, v := range tree {
+			hexIDs(v)
+		}
+	case map[string]any:
+		for name, v := range tree {
+			text, ok := v.(string)
+			if ok && (name == "traceId" || name == "spanId" || name == "parentSpanId") {
+				if id, err := base64.StdEncoding.DecodeString(text); err == nil {
+					tree[name] = hex.EncodeToString(id)
+				}
+				continue
+			}
+			hexIDs(v)
+		}
+	}
+}
