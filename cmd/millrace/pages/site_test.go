@@ -28,7 +28,7 @@ func command(argv ...string) task.Submission {
 // paths are pages of all kinds, with a task.
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
-	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing"}
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/schedules", "/jobs", "/edit/job", "/nothing"}
 }
 
 // hostile are texts that mean something to one who is not careful.
