@@ -10,6 +10,7 @@ import (
 	"millrace/jet"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/schedule"
 	"millrace/view"
 )
 
@@ -122,6 +123,15 @@ func (s *Sight) Kept(ctx context.Context, id task.ID, most int) (items []json.Ra
 		err = nil
 	}
 	return items, more, err
+}
+
+// Ticks is what became of the ticks of a schedule after one time and until another: of the latest so many.
+func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until time.Time, most int) ([]client.TickReport, error) {
+	at := view.Point{At: s.Now}
+	if s.Past {
+		at = s.Point
+	}
+	return s.service.Client.TicksOf(ctx, s.View, at, of, since, until, most)
 }
 
 // Ask has a verb of the service done for a caller who may ask for it. The request and the answer are those of its endpoint, in their

@@ -38,7 +38,7 @@ func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, na
 	if v.Stored, err = jet.ScheduleIn(name, *is.Definition); err != nil {
 		return v, err
 	}
-	ticks, err := c.ticks(ctx, in, at, &v.Stored, since, most)
+	ticks, err := c.TicksOf(ctx, in, at, &v.Stored, since, time.Time{}, most)
 	if err != nil {
 		return v, err
 	}

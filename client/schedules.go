@@ -106,9 +106,10 @@ type TickReport struct {
 	Outcome string `json:"outcome"`
 	// Why is in words, "" if there is nothing to say.
 	Why string `json:"why,omitempty"`
-	// Task is its task, "" for none, and State that task's.
+	// Task is its task, "" for none, State that task's, and Made when that was submitted.
 	Task    task.ID    `json:"task,omitempty"`
 	State   task.State `json:"state,omitzero"`
+	Made    time.Time  `json:"made,omitzero"`
 	Trigger string     `json:"trigger,omitempty"`
 }
 
@@ -124,12 +125,12 @@ const (
 // Ticks compares the ticks that a schedule should have had from a time until now with what the log holds
 // of them: at most so many, the latest.
 func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
-	return c.ticks(ctx, c.View(), view.Point{At: c.Now()}, stored, since, most)
+	return c.TicksOf(ctx, c.View(), view.Point{At: c.Now()}, stored, since, time.Time{}, most)
 }
 
-// ticks compares the ticks that a schedule should have had from a time until a place in the log with what the log holds of them
-// up to there.
-func (c *Client) ticks(ctx context.Context, v view.View, at view.Point, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
+// TicksOf is [Client.Ticks] in a view of a place in the log: what was decided after its sequence, if that is set, does not count. It ends
+// at a time, if that is set and before the place.
+func (c *Client) TicksOf(ctx context.Context, v view.View, at view.Point, stored *schedule.Stored, since, until time.Time, most int) ([]TickReport, error) {
 	plan, err := stored.Plan()
 	if err != nil {
 		return nil, err
@@ -141,7 +142,11 @@ func (c *Client) ticks(ctx context.Context, v view.View, at view.Point, stored *
 	if stored.Paused != nil {
 		now = stored.Paused.At
 	}
-	expected, _ := plan.Between(since, now, maxExpected)
+	last := now
+	if !until.IsZero() && until.Before(last) {
+		last = until
+	}
+	expected, _ := plan.Between(since, last, maxExpected)
 	expected = expected[max(0, len(expected)-most):]
 	if len(expected) == 0 {
 		return nil, nil
@@ -200,7 +205,7 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 		case r.Outcome != TickTask:
 			r.Outcome, r.Why = TickTask, ""
 		}
-		r.Task, r.State, r.Trigger = made.ID, made.State, made.Trigger
+		r.Task, r.State, r.Trigger, r.Made = made.ID, made.State, made.Trigger, made.SubmittedAt
 	}
 	return r, nil
 }

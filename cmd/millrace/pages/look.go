@@ -37,12 +37,13 @@ type look struct {
 	caller httpapi.Caller
 	page   *page
 	query  url.Values
-	path   string // of the request, escaped
+	typed  url.Values // into the form of the page
+	path   string     // of the request, escaped
 	r      *http.Request
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, path: r.URL.EscapedPath(), r: r}
+	return &look{Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: whatever a proxy puts before the
@@ -263,6 +264,7 @@ var functions = template.FuncMap{
 	"clock":  func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
 	"copyOf": copyOf,
 	"rateOf": rateOf,
+	"jsonOf": jsonOf,
 	"join":   func(list []string) string { return strings.Join(list, ", ") },
 }
 
@@ -328,11 +330,20 @@ func fields(all ...any) (list []field) {
 }
 
 // copyOf is what a copy may be told to change: the parameters, as they are.
-func copyOf(params json.RawMessage) string {
-	if len(params) == 0 {
-		return ""
+func copyOf(params any) string {
+	if text := jsonOf(params); text != "" {
+		return pretty(map[string]json.RawMessage{"params": json.RawMessage(text)})
 	}
-	return pretty(map[string]json.RawMessage{"params": params})
+	return ""
+}
+
+// jsonOf is a value as a form has it; "" for none.
+func jsonOf(v any) string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if is := string(text); err == nil && is != "null" && is != "{}" {
+		return is
+	}
+	return ""
 }
 
 // rateOf is a rate as a form has it; "" for none.

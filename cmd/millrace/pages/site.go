@@ -36,12 +36,16 @@ type page struct {
 	entry string
 	// verb is what who wants to see it must be allowed to ask for.
 	verb jet.Verb
+	// takesForm tells that what is typed into it comes as a form to its own path; that changes nothing.
+	takesForm bool
 	// show finds out what is on it. It is the Data of its templates.
 	show func(ctx context.Context, l *look) (any, error)
 }
 
 // pages are all of them, in the order of the navigation.
-var pages = []page{overviewPage, tasksPage, taskPage, comparePage, nodesPage, nodePage, queuesPage}
+var pages = []page{
+	overviewPage, tasksPage, taskPage, comparePage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
+}
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
@@ -50,6 +54,9 @@ func New(server *httpapi.Server) *Site {
 	for i := range pages {
 		p := &pages[i]
 		s.mux.HandleFunc("GET "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
+		if p.takesForm {
+			s.mux.HandleFunc("POST "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
+		}
 	}
 	s.mux.HandleFunc("POST /do/{verb}", s.known(s.act))
 	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
@@ -105,6 +112,8 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 		s.refuse(w, r, c, fmt.Errorf("%w: %w", client.ErrInvalid, err))
 	case !c.Role.May(p.verb):
 		s.refuse(w, r, c, api.ErrRole)
+	case r.Method == http.MethodPost && r.ParseForm() != nil:
+		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read", client.ErrInvalid))
 	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
 		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
 		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -252,5 +253,31 @@ func TestPlaces(t *testing.T) {
 	p.move(boxGap, boxGap)
 	if inside(&p); len(p.children) != len(nasty) {
 		t.Errorf("%d children", len(p.children))
+	}
+}
+
+// What needs the lower one stands lower, so that lines do not cross.
+func TestOrder(t *testing.T) {
+	needs := func(id task.ID, of ...task.ID) (n Node) {
+		n.ID = id
+		for _, o := range of {
+			n.Needs = append(n.Needs, task.Need{Task: o})
+		}
+		return n
+	}
+	nodes := []Node{needs("a"), needs("b"), needs("c", "b"), needs("d", "a"), needs("e", "a", "b"), needs("f", "c", "elsewhere")}
+	want := [][]int{{0, 1}, {3, 4, 2}, {5}}
+	if got := ordered(nodes, layers(nodes)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	root := &Node{ID: "r", Children: nodes}
+	d := Draw(root)
+	if len(d.Boxes) != 7 || len(d.Arrows) != 5 || d.Boxes[0].Node != root {
+		t.Errorf("%d boxes, %d arrows", len(d.Boxes), len(d.Arrows))
+	}
+	for _, a := range d.Arrows {
+		if a.X1 >= a.X2 {
+			t.Errorf("an arrow leads back from %s to %s", a.From.ID, a.To.ID)
+		}
 	}
 }

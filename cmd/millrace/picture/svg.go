@@ -1,7 +1,9 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +31,94 @@ const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" 
 <rect width="100%%" height="100%%" fill="white"/>
 `
 
+// Drawing is a graph with a place for everything.
+type Drawing struct {
+	Width, Height int
+	// Boxes come after those that surround them.
+	Boxes  []Box
+	Arrows []Arrow
+}
+
+// Box is a node with its place.
+type Box struct {
+	*Node
+	X, Y, Width, Height int
+}
+
+// Arrow leads from what is needed to what needs it.
+type Arrow struct {
+	From, To *Node
+	X1, Y1   int
+	X2, Y2   int
+	// When is the condition of the need; "" for the success that most ask for.
+	When string
+}
+
+// Path is the line of an arrow, as SVG has it.
+func (a *Arrow) Path() string {
+	return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", a.X1, a.Y1, a.X1+layerGap/2, a.Y1, a.X2-layerGap/2, a.Y2, a.X2, a.Y2)
+}
+
+// LabelX and LabelY are where the condition of an arrow stands.
+func (a *Arrow) LabelX() int { return (a.X1+a.X2)/2 - boxGap }
+
+// LabelY is explained at LabelX.
+func (a *Arrow) LabelY() int { return (a.Y1+a.Y2)/2 - 4 }
+
+// Draw gives a graph its places: children stand in their parent, each to the right of what it needs and about as high as that.
+func Draw(root *Node) Drawing {
+	p := place(root)
+	p.move(boxGap, boxGap)
+	d := Drawing{Width: p.width + 2*boxGap, Height: p.height + 2*boxGap}
+	p.draw(&d)
+	places := make(map[task.ID]*Box, len(d.Boxes))
+	for i := range d.Boxes {
+		places[d.Boxes[i].ID] = &d.Boxes[i]
+	}
+	for i := range d.Boxes {
+		to := &d.Boxes[i]
+		for j := range to.Needs {
+			if from := places[to.Needs[j].Task]; from != nil {
+				d.Arrows = append(d.Arrows, Arrow{from.Node, to.Node, from.X + from.Width, from.Y + from.Height/2, to.X, to.Y + to.Height/2, condition(&to.Needs[j])})
+			}
+		}
+	}
+	return d
+}
+
+// SVG is a graph as a picture.
+func SVG(root *Node) string {
+	d := Draw(root)
+	var b strings.Builder
+	fmt.Fprintf(&b, svgHead, d.Width, d.Height)
+	for i := range d.Boxes {
+		box := &d.Boxes[i]
+		fmt.Fprintf(&b, `<g><title>%s: %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
+			xmlText(box.Name), xmlText(box.Text), box.X, box.Y, box.Width, box.Height, Colour(box.State))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text></g>`+"\n",
+			box.X+8, box.Y+17, xmlText(box.ShortName()), box.X+8, box.Y+33, xmlText(box.ShortText()))
+	}
+	for i := range d.Arrows {
+		a := &d.Arrows[i]
+		dashed := ""
+		if a.When != "" {
+			dashed = ` stroke-dasharray="4 3"`
+		}
+		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="#333"%s marker-end="url(#arrow)"/>`+"\n", a.Path(), dashed)
+		if a.When != "" {
+			fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="10">%s</text>`+"\n", a.LabelX(), a.LabelY(), xmlText(a.When))
+		}
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// ShortName and ShortText are as much of them as goes into a box.
+func (n *Node) ShortName() string { return term.Cut(n.Name, boxText) }
+
+// ShortText is explained at ShortName.
+func (n *Node) ShortText() string { return term.Cut(n.Text, boxText) }
+
 // placed is a box with its place.
 type placed struct {
 	node          *Node
@@ -37,49 +127,53 @@ type placed struct {
 	children      []placed
 }
 
-// SVG is a graph as a picture: children stand in their parent, each to the right of what it needs.
-func SVG(root *Node) string {
-	p := place(root)
-	p.move(boxGap, boxGap)
-	var b strings.Builder
-	fmt.Fprintf(&b, svgHead, p.width+2*boxGap, p.height+2*boxGap)
-	places := map[task.ID]*placed{}
-	p.draw(&b, places)
-	root.each(func(n *Node) {
-		for i := range n.Needs {
-			if from := places[n.Needs[i].Task]; from != nil {
-				arrow(&b, from, places[n.ID], condition(&n.Needs[i]))
-			}
-		}
-	})
-	b.WriteString("</svg>\n")
-	return b.String()
-}
-
 // place gives a node and all below it their sizes, and their places beside each other.
 func place(n *Node) placed {
 	p := placed{node: n, width: boxWidth, height: boxHeight}
 	if len(n.Children) == 0 {
 		return p
 	}
-	depths := layers(n.Children)
 	x, bottom := boxGap, headRoom
-	for layer, left := 0, len(n.Children); left > 0; layer++ {
+	for _, layer := range ordered(n.Children, layers(n.Children)) {
 		y, widest := headRoom, 0
-		for i := range n.Children {
-			if depths[i] != layer {
-				continue
-			}
+		for _, i := range layer {
 			c := place(&n.Children[i])
 			c.move(x, y)
 			y, widest = y+c.height+boxGap, max(widest, c.width)
 			p.children = append(p.children, c)
-			left--
 		}
 		x, bottom = x+widest+layerGap, max(bottom, y)
 	}
 	p.width, p.height = x-layerGap+boxGap, bottom
 	return p
+}
+
+// ordered are the nodes of each layer from above to below: each about where those stand that it needs.
+func ordered(nodes []Node, depths []int) (order [][]int) {
+	at, high := make(map[task.ID]int, len(nodes)), make([]float64, len(nodes))
+	for i := range nodes {
+		at[nodes[i].ID] = i
+		for len(order) <= depths[i] {
+			order = append(order, nil)
+		}
+		order[depths[i]] = append(order[depths[i]], i)
+	}
+	for _, layer := range order {
+		for _, i := range layer {
+			sum, n := 0.0, 0.0
+			for _, need := range nodes[i].Needs {
+				if j, beside := at[need.Task]; beside && depths[j] < depths[i] {
+					sum, n = sum+high[j], n+1
+				}
+			}
+			high[i] = sum / max(n, 1)
+		}
+		slices.SortStableFunc(layer, func(a, b int) int { return cmp.Compare(high[a], high[b]) })
+		for n, i := range layer {
+			high[i] = (float64(n) + 0.5) / float64(len(layer))
+		}
+	}
+	return order
 }
 
 // layers says of each node how many others it stands behind: one more than the deepest of those beside it that it needs.
@@ -127,26 +221,10 @@ func (p *placed) move(x, y int) {
 	}
 }
 
-func (p *placed) draw(b *strings.Builder, places map[task.ID]*placed) {
-	places[p.node.ID] = p
-	fmt.Fprintf(b, `<g><title>%s: %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
-		xmlText(p.node.Name), xmlText(p.node.Text), p.x, p.y, p.width, p.height, Colour(p.node.State))
-	fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text></g>`+"\n",
-		p.x+8, p.y+17, xmlText(term.Cut(p.node.Name, boxText)), p.x+8, p.y+33, xmlText(term.Cut(p.node.Text, boxText)))
+func (p *placed) draw(d *Drawing) {
+	d.Boxes = append(d.Boxes, Box{p.node, p.x, p.y, p.width, p.height})
 	for i := range p.children {
-		p.children[i].draw(b, places)
-	}
-}
-
-func arrow(b *strings.Builder, from, to *placed, when string) {
-	x1, y1, x2, y2 := from.x+from.width, from.y+from.height/2, to.x, to.y+to.height/2
-	dashed := ""
-	if when != "" {
-		dashed = ` stroke-dasharray="4 3"`
-	}
-	fmt.Fprintf(b, `<path d="M%d %dC%d %d %d %d %d %d" fill="none" stroke="#333"%s marker-end="url(#arrow)"/>`+"\n", x1, y1, x1+layerGap/2, y1, x2-layerGap/2, y2, x2, y2, dashed)
-	if when != "" {
-		fmt.Fprintf(b, `<text x="%d" y="%d" font-size="10">%s</text>`+"\n", (x1+x2)/2-boxGap, (y1+y2)/2-4, xmlText(when))
+		p.children[i].draw(d)
 	}
 }
 

@@ -205,6 +205,23 @@
     }
   }
 
+  // What is typed into the editor is checked while it is typed: the page of the form has the preview.
+  const editor = $("editor");
+  if (editor) {
+    let soon = 0, round = 0;
+    editor.addEventListener("input", () => {
+      clearTimeout(soon);
+      soon = setTimeout(async () => {
+        const mine = ++round;
+        try {
+          const got = await fetch(editor.action, { method: "POST", body: new URLSearchParams(new FormData(editor)) });
+          const fresh = new DOMParser().parseFromString(await got.text(), "text/html").getElementById("preview");
+          if (mine === round && fresh) { $("preview").replaceChildren(...fresh.childNodes); tick($("preview")); }
+        } catch { say("It cannot be checked: the server does not answer."); }
+      }, 400);
+    });
+  }
+
   // Copying. Where there is no clipboard, the text is selected.
   function copy(text, button) {
     const done = () => { const was = button.textContent; button.textContent = "copied"; setTimeout(() => { button.textContent = was; }, 1200); };

@@ -1,0 +1,309 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/events"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/jobfile"
+	"millrace/task/schedule"
+	"millrace/view"
+)
+
+var (
+	jobsPage   = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: jet.JobList, show: showJobs}
+	jobPage    = page{name: "job", path: "/jobs/{name}", verb: jet.JobGet, show: showJob}
+	editorPage = page{name: "editor", path: "/edit/job", verb: jet.JobGet, show: showEditor, takesForm: true}
+)
+
+// Bounds of what the pages of jobs show.
+const (
+	countedRuns    = 500 // the latest tasks of all jobs of which the list has figures
+	countedJobRuns = 200 // the latest tasks of one job
+	shownRuns      = 10
+	shownRevisions = 20
+)
+
+type jobsData struct {
+	panel
+	Rows []jobRow
+	// Broken says which cannot be read.
+	Broken string
+	// Figures is why there are none.
+	Figures panel
+}
+
+// jobRow is a job in the list.
+type jobRow struct {
+	client.JobRow
+	Runs figures
+}
+
+// figures are about the latest tasks of a job.
+type figures struct {
+	N, Failed int
+	// P50 and P95 are of how long those ran that have finished; 0 for none.
+	P50, P95 time.Duration
+}
+
+func showJobs(ctx context.Context, l *look) (any, error) {
+	d := &jobsData{}
+	var rows []client.JobRow
+	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
+	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+	if err != nil && d.Wrong == nil {
+		d.Figures.fail(err)
+	}
+	of := map[string][]task.Task{}
+	for i := range latest.Tasks {
+		if t := &latest.Tasks[i]; t.Parent == "" {
+			of[t.Job] = append(of[t.Job], *t)
+		}
+	}
+	for i := range rows {
+		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(of[rows[i].Name])})
+	}
+	return d, nil
+}
+
+// summed are rows with what sums tell; if those cannot be had, the rows without, and why. Broken says which rows cannot be read.
+func summed[R any](p *panel, sums view.Summed, rowsOf func(view.Summed) ([]R, error)) (rows []R, broken string) {
+	rows, err := rowsOf(sums)
+	if err != nil && len(rows) == 0 {
+		p.fail(err)
+		rows, err = rowsOf(nil)
+	}
+	if err != nil {
+		broken = err.Error()
+	}
+	return rows, broken
+}
+
+func figuresOf(tasks []task.Task) (f figures) {
+	var ran []time.Duration
+	for i := range tasks {
+		switch t := &tasks[i]; t.State {
+		case task.Error, task.Abnormal:
+			f.Failed++
+		case task.Finished:
+			ran = append(ran, t.Ran.Std())
+		}
+	}
+	f.N = len(tasks)
+	slices.Sort(ran)
+	f.P50, f.P95 = rank(ran, 50), rank(ran, 95)
+	return f
+}
+
+// rank is the smallest of sorted values that so many of a hundred do not exceed; 0 of none.
+func rank(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max((len(sorted)*percent+99)/100, 1)-1]
+}
+
+type jobData struct {
+	jet.StoredJob
+	// Text is its file.
+	Text      string
+	Schedules []string
+	Breaker   *task.Circuit
+	Revisions []revision
+	// Older is how many revisions are not shown.
+	Older   int
+	Runs    figures
+	Latest  []task.Task
+	RunsBad panel
+}
+
+// revision is a change of a definition: when, by whom, and what it changed.
+type revision struct {
+	Seq, Revision uint64
+	At            time.Time
+	Type, Actor   string
+	Changes       []view.Change
+}
+
+func showJob(ctx context.Context, l *look) (any, error) {
+	name, err := l.nameOf("job")
+	if err != nil {
+		return nil, err
+	}
+	facts, err := view.All(ctx, l.View, view.Definition(definition.DefOf(definition.DefJob, name)))
+	if err != nil {
+		return nil, err
+	}
+	d := &jobData{}
+	if d.StoredJob, err = jet.JobIn(name, events.FoldDefinition(facts)); err != nil {
+		return nil, err
+	}
+	l.Title = "Job " + name
+	d.Text = fileOf(&d.Job)
+	if d.Revisions, d.Older, err = revisionsOf(name, facts); err != nil {
+		return nil, err
+	}
+	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
+		d.Breaker = is.Breaker
+	}
+	schedules, _ := client.SchedulesOf(ctx, l.View) // the list of schedules says which cannot be read
+	for i := range schedules {
+		if schedules[i].Make.Job == name {
+			d.Schedules = append(d.Schedules, schedules[i].Name)
+		}
+	}
+	runs, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: countedJobRuns}})
+	d.RunsBad.fail(err)
+	d.Runs, d.Latest = figuresOf(runs.Tasks), runs.Tasks[:min(len(runs.Tasks), shownRuns)]
+	return d, nil
+}
+
+// fileOf is a job as a file has it, or as it is stored if no file can say that.
+func fileOf(j *task.Job) string {
+	text, err := jobfile.Marshal(*j)
+	if err != nil {
+		return pretty(j)
+	}
+	return string(text)
+}
+
+// revisionsOf are the latest changes of a job, the newest first, and how many there are before them.
+func revisionsOf(name string, facts []events.Record) (all []revision, older int, err error) {
+	var is definition.Definition
+	var was any = struct{}{}
+	for i := range facts {
+		r := &facts[i]
+		e, ok := r.Fact.Event.(definition.DefinitionEvent)
+		if !ok || r.Err != nil {
+			continue
+		}
+		is = definition.EvolveDefinition(is, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		rev := revision{Seq: r.Seq, Revision: is.Revision, At: told.FactTime(r), Type: told.FactType(r), Actor: told.Actor(r)}
+		var now any = struct{}{}
+		if job, err := jet.JobIn(name, is); err == nil {
+			now = job.Job
+		}
+		if rev.Changes, err = view.DiffValues(was, now); err != nil {
+			return nil, 0, err
+		}
+		was = now
+		all = append(all, rev)
+	}
+	slices.Reverse(all)
+	return all[:min(len(all), shownRevisions)], max(len(all)-shownRevisions, 0), nil
+}
+
+type editorData struct {
+	// Name is that of the job that is edited, "" for a new one.
+	Name, Text string
+	// Problems are what is wrong with the text; if nothing is, the rest says what it would do.
+	Problems []jobfile.Problem
+	Checked  bool
+	Job      task.Job
+	// Definition is the job as the service takes it.
+	Definition string
+	New        bool
+	Changes    []view.Change
+	Plan       *view.Plan
+	PlanWrong  panel
+	Fires      []tickRow
+	Zone       string
+}
+
+// newJob is what the editor begins with.
+const newJob = "name: hello\nrun: echo hello\n"
+
+func showEditor(ctx context.Context, l *look) (any, error) {
+	d := &editorData{Name: l.Asked("name"), Text: strings.ReplaceAll(l.typed.Get("text"), "\r\n", "\n"), Checked: l.typed.Has("text")}
+	l.Title = "New job"
+	if d.Name != "" {
+		if err := task.ValidName("job", d.Name); err != nil {
+			return nil, errors.Join(client.ErrInvalid, err)
+		}
+		l.Title = "Edit job " + d.Name
+	}
+	if !d.Checked {
+		d.Text = newJob
+		if d.Name != "" {
+			stored, err := l.job(ctx, d.Name)
+			if err != nil {
+				return nil, err
+			}
+			d.Text = fileOf(&stored.Job)
+		}
+		return d, nil
+	}
+	jobs, err := jobfile.Parse("", []byte(d.Text))
+	if err == nil && len(jobs) != 1 {
+		err = errors.New("want one job")
+	}
+	if err == nil && d.Name != "" && jobs[0].Name != d.Name {
+		err = errors.New("the name is that of another job: to rename a job, store it as a new one and remove the old one")
+	}
+	var wrong jobfile.Errors
+	switch {
+	case errors.As(err, &wrong):
+		d.Problems = wrong
+		return d, nil
+	case err != nil:
+		d.Problems = []jobfile.Problem{{Message: err.Error()}}
+		return d, nil
+	}
+	d.Job = jobs[0]
+	return d, d.foresee(ctx, l)
+}
+
+// job is a job at the moment that is looked at.
+func (l *look) job(ctx context.Context, name string) (jet.StoredJob, error) {
+	is, err := l.Get(ctx, view.Definition(definition.DefOf(definition.DefJob, name)))
+	if err != nil {
+		return jet.StoredJob{}, err
+	}
+	return jet.JobIn(name, *is.Definition)
+}
+
+// foresee says what comes of the job if it is stored.
+func (d *editorData) foresee(ctx context.Context, l *look) error {
+	text, err := json.Marshal(d.Job)
+	if err != nil {
+		return err
+	}
+	d.Definition = string(text)
+	var was any = struct{}{}
+	switch stored, err := l.job(ctx, d.Job.Name); {
+	case err == nil:
+		was = stored.Job
+	case errors.Is(err, jet.ErrNoJob):
+		d.New = true
+	default:
+		return err
+	}
+	if d.Changes, err = view.DiffValues(was, d.Job); err != nil {
+		return err
+	}
+	plans, err := view.PlanJobs(ctx, l.View, []task.Job{d.Job}, task.Submission{}, l.Now)
+	if d.PlanWrong.fail(err); err == nil {
+		d.Plan = &plans[0]
+	}
+	if d.Job.Schedule == nil {
+		return nil
+	}
+	plan, err := schedule.Compile(d.Job.Name, *d.Job.Schedule, l.Now)
+	if err != nil {
+		d.Problems = []jobfile.Problem{{Path: "schedule", Message: err.Error()}}
+		return nil
+	}
+	d.Zone = cmp.Or(d.Job.Schedule.Timezone, "UTC")
+	d.Fires = comingOf(plan, l.Now, became{"to come", task.Scheduled})
+	return nil
+}

@@ -1,0 +1,289 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/jet"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+	"millrace/view"
+)
+
+var (
+	schedulesPage = page{name: "schedules", path: "/schedules", entry: "Schedules", verb: jet.ScheduleList, show: showSchedules}
+	schedulePage  = page{name: "schedule", path: "/schedules/{name}", verb: jet.ScheduleGet, show: showSchedule}
+)
+
+// Bounds of what the page of a schedule shows.
+const (
+	shownTicks  = 200 // of a week, the latest that have passed and the first to come
+	listedTicks = 8   // of a day, one by one; more are counted
+)
+
+type schedulesData struct {
+	panel
+	Rows []scheduleRow
+	// Broken says which cannot be read.
+	Broken string
+}
+
+// scheduleRow is a schedule in the list.
+type scheduleRow struct {
+	client.ScheduleRow
+	Fires, Zone, Runs, Next string
+	NextAt                  time.Time
+}
+
+func showSchedules(ctx context.Context, l *look) (any, error) {
+	d := &schedulesData{}
+	var rows []client.ScheduleRow
+	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.ScheduleRow, error) {
+		return client.ScheduleRowsOf(ctx, l.View, sums, l.Now)
+	})
+	for i := range rows {
+		row := scheduleRow{ScheduleRow: rows[i], Fires: told.When(&rows[i].When), Zone: cmp.Or(rows[i].When.Timezone, "UTC"), Runs: told.What(&rows[i].Definition)}
+		if plan, err := row.Plan(); err == nil && row.ScheduleRow.Next != nil {
+			row.NextAt = row.ScheduleRow.Next.Due
+			row.Next = row.NextAt.In(plan.Zone()).Format(time.DateTime)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	return d, nil
+}
+
+type scheduleData struct {
+	schedule.Stored
+	Fires, Zone, DST, CatchUp, Runs string
+	Week                            week
+	// Ticks are those of the week that have passed, the latest first, and Coming those that come next, whatever the week.
+	Ticks, Coming []tickRow
+	TicksWrong    panel
+	// More tells that there are more ticks in the week than are shown.
+	More bool
+}
+
+// week is seven days on the clock of the schedule's zone.
+type week struct {
+	From, Before, After string // dates
+	Days                []day
+}
+
+type day struct {
+	Date  string // with its name
+	Today bool
+	Ticks []tickRow // if they are few
+	// Sums count the ticks by what became of them.
+	Sums []tickSum
+}
+
+type tickSum struct {
+	became
+	N int
+}
+
+// became is what became of a tick: a word, and the state whose looks it has.
+type became struct {
+	Word  string
+	State task.State
+}
+
+// tickRow is a tick, its times on the clock of the schedule's zone.
+type tickRow struct {
+	became
+	// At is the tick, Due when it was to fire if that is later, and Clock its time of day.
+	At, Due, Clock string
+	// Late is by how much later than it was to fire its task was made.
+	Late    time.Duration
+	Task    task.ID
+	Of      task.State
+	Trigger string
+	Why     string
+
+	at time.Time
+}
+
+// nameOf reads the name of a definition in the path of a request.
+func (l *look) nameOf(kind string) (string, error) {
+	name := l.r.PathValue("name")
+	if err := task.ValidName(kind, name); err != nil {
+		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
+	}
+	return name, nil
+}
+
+func showSchedule(ctx context.Context, l *look) (any, error) {
+	name, err := l.nameOf("schedule")
+	if err != nil {
+		return nil, err
+	}
+	is, err := l.Get(ctx, view.Definition(definition.DefOf(definition.DefSchedule, name)))
+	if err != nil {
+		return nil, err
+	}
+	d := &scheduleData{}
+	if d.Stored, err = jet.ScheduleIn(name, *is.Definition); err != nil {
+		return nil, err
+	}
+	plan, err := d.Plan()
+	if err != nil {
+		return nil, err
+	}
+	l.Title = "Schedule " + name
+	d.Fires, d.Zone, d.DST, d.Runs = told.When(&d.When), plan.Zone().String(), plan.Policy(), told.What(&d.Definition)
+	d.CatchUp = fmt.Sprintf("%s, within %v", cmp.Or(d.When.CatchUp, task.CatchUpLast), cmp.Or(d.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow))
+	now := l.Now.In(plan.Zone())
+	from, err := weekOf(l.Asked("week"), now)
+	if err != nil {
+		return nil, err
+	}
+	until := from.AddDate(0, 0, 7)
+	past, err := l.ticks(ctx, &d.Stored, plan, from, until)
+	d.TicksWrong.fail(err)
+	d.More = len(past) >= shownTicks
+	var coming []tickRow
+	if until.After(now) {
+		after := from
+		if now.After(after) {
+			after = now
+		}
+		ticks, more := plan.Between(after, until.Add(-time.Nanosecond), shownTicks)
+		coming = rowsOf(ticks, plan, d.toCome())
+		d.More = d.More || more
+	}
+	d.Week = week{From: from.Format(time.DateOnly), Before: from.AddDate(0, 0, -7).Format(time.DateOnly), After: until.Format(time.DateOnly)}
+	d.Week.Days = daysOf(from, now, slices.Concat(past, coming))
+	slices.Reverse(past)
+	d.Ticks = past
+	d.Coming = comingOf(plan, l.Now, d.toCome())
+	return d, nil
+}
+
+// nextShown is how many ticks to come are shown, whatever the week.
+const nextShown = 5
+
+// toCome is what becomes of ticks that have not passed.
+func (d *scheduleData) toCome() became {
+	if d.Paused != nil {
+		return became{"paused", task.Held}
+	}
+	return became{"to come", task.Scheduled}
+}
+
+// comingOf are the next ticks of a plan.
+func comingOf(plan *schedule.Plan, after time.Time, becomes became) (rows []tickRow) {
+	ticks, _ := plan.Between(after, after.AddDate(100, 0, 0), nextShown)
+	return rowsOf(ticks, plan, becomes)
+}
+
+func rowsOf(ticks []schedule.Tick, plan *schedule.Plan, becomes became) (rows []tickRow) {
+	for i := range ticks {
+		row := tickRow{became: becomes, Why: ticks[i].Note}
+		row.times(ticks[i].At, ticks[i].Due, plan.Zone())
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// ticks are those of some time that have passed: by the definition as it is now since that holds, and those that have a task before.
+func (l *look) ticks(ctx context.Context, of *schedule.Stored, plan *schedule.Plan, from, until time.Time) (rows []tickRow, err error) {
+	reports, err := l.Ticks(ctx, of, from.Add(-time.Nanosecond), until.Add(-time.Nanosecond), shownTicks)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[task.ID]bool{}
+	for i := range reports {
+		r := &reports[i]
+		row := tickRow{became: becameOf(r), Task: r.Task, Of: r.State, Trigger: r.Trigger, Why: r.Why}
+		if r.Task != "" && r.Trigger == task.TriggerSchedule {
+			row.Late = max(r.Made.Sub(r.Due), 0)
+		}
+		row.times(r.Tick, r.Due, plan.Zone())
+		seen[r.Task] = true
+		rows = append(rows, row)
+	}
+	earlier, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Schedule: of.Name, Since: from, Limit: shownTicks}})
+	for i := range earlier.Tasks {
+		t := &earlier.Tasks[i]
+		if t.Tick.Before(from) || !t.Tick.Before(until) || seen[t.ID] {
+			continue
+		}
+		row := tickRow{became: becameOf(&client.TickReport{Outcome: client.TickTask, State: t.State}), Task: t.ID, Of: t.State, Trigger: t.Trigger}
+		row.times(t.Tick, time.Time{}, plan.Zone())
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b tickRow) int { return a.at.Compare(b.at) })
+	return rows[max(0, len(rows)-shownTicks):], err
+}
+
+func (r *tickRow) times(at, due time.Time, zone *time.Location) {
+	r.at, r.At, r.Clock = at, at.In(zone).Format("2006-01-02 15:04:05 -07:00"), at.In(zone).Format("15:04")
+	if at.Second() > 0 {
+		r.Clock = at.In(zone).Format(time.TimeOnly)
+	}
+	if due.After(at) {
+		r.Due = due.In(zone).Format(time.TimeOnly)
+	}
+}
+
+// becameOf says in a word what became of a tick.
+func becameOf(r *client.TickReport) became {
+	switch r.Outcome {
+	case client.TickTask:
+		if r.State == task.Error || r.State == task.Abnormal {
+			return became{"failed", r.State}
+		}
+		return became{"made", r.State}
+	case client.TickSkipped:
+		return became{"skipped", task.Cancelled}
+	case client.TickHole:
+		return became{"missed", task.Abnormal}
+	}
+	return became{r.Outcome, task.Pending}
+}
+
+// weekOf is the Monday of the week in which a date lies, "" for today, on the clock of now.
+func weekOf(date string, now time.Time) (time.Time, error) {
+	on := now
+	if date != "" {
+		var err error
+		if on, err = time.ParseInLocation(time.DateOnly, date, now.Location()); err != nil || on.Year() < 1970 || on.Year() > 9000 {
+			return on, fmt.Errorf("%w: week is %q, want a date such as 2026-03-01", client.ErrInvalid, date)
+		}
+	}
+	y, m, d := on.Date()
+	return time.Date(y, m, d-(int(on.Weekday())+6)%7, 0, 0, 0, 0, now.Location()), nil
+}
+
+// daysOf lays ticks out over the days of a week.
+func daysOf(from, now time.Time, ticks []tickRow) []day {
+	days := make([]day, 7)
+	for i := range days {
+		on := from.AddDate(0, 0, i)
+		d := &days[i]
+		d.Date, d.Today = on.Format("Mon 2 Jan"), on.Format(time.DateOnly) == now.Format(time.DateOnly)
+		for j := range ticks {
+			if at := ticks[j].at; at.Before(on) || !at.Before(on.AddDate(0, 0, 1)) {
+				continue
+			}
+			d.Ticks = append(d.Ticks, ticks[j])
+			n := slices.IndexFunc(d.Sums, func(s tickSum) bool { return s.Word == ticks[j].Word })
+			if n < 0 {
+				n, d.Sums = len(d.Sums), append(d.Sums, tickSum{became: ticks[j].became})
+			}
+			d.Sums[n].N++
+		}
+		if len(d.Ticks) > listedTicks {
+			d.Ticks = nil
+		} else {
+			d.Sums = nil
+		}
+	}
+	return days
+}
