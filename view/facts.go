@@ -57,11 +57,20 @@ func FactNode(r *events.Record) string {
 	return string(r.Fact.Node)
 }
 
+// TypeNames are all types of facts.
+func TypeNames() []string {
+	names := make([]string, len(events.Types))
+	for i, t := range events.Types {
+		names[i] = string(t)
+	}
+	return names
+}
+
 // Validate says what is wrong with a filter, if anything. The error wraps [ErrQuery].
 func (f *FactFilter) Validate() error {
 	for _, t := range f.Types {
 		if !slices.ContainsFunc(events.Types, func(known events.Type) bool { return ofType(t, known) }) {
-			return fmt.Errorf("%w: there is no type %q of facts", ErrQuery, t)
+			return fmt.Errorf("%w: there is no type %q; there are %s", ErrQuery, t, strings.Join(TypeNames(), ", "))
 		}
 	}
 	if f.Task != "" {

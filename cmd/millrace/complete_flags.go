@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/client"
-	"millrace/cmd/millrace/history"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
@@ -39,7 +38,7 @@ func (a *app) completions() map[string]reach.Completer {
 		"handler": a.CompleteHandlers, "param": a.completeParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(task.OnLimits), "needs-rule": words(task.NeedRules),
 		"dst": words(task.DSTs), "catchup": words(task.CatchUps), "overlap": words(task.Overlaps), "sticky": words([]string{task.StickyJob, task.StickyAttempt}),
-		"type": words(history.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
+		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
 		"rule": words(ruleNames()), "context": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return client.Contexts(), cobra.ShellCompDirectiveDefault
 		},

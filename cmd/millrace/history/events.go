@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -103,21 +102,12 @@ func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	}
 	filter := view.FactFilter{Types: f.types, Task: about, Node: f.node}
 	if err := filter.Validate(); err != nil {
-		return nil, fmt.Errorf("%w; the types are %s", err, strings.Join(TypeNames(), ", "))
+		return nil, err
 	}
 	return func(r *events.Record) bool {
 		is := view.TraitsOf(r, "")
 		return (r.IsFact() || f.probes) && filter.Wants(&is)
 	}, nil
-}
-
-// TypeNames are the types of facts.
-func TypeNames() []string {
-	names := make([]string, len(events.Types))
-	for i, t := range events.Types {
-		names[i] = string(t)
-	}
-	return names
 }
 
 func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wanted func(*events.Record) bool) error {
