@@ -110,7 +110,10 @@ func (p *past) scan(ctx context.Context, s *pastScan) error {
 	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
 		return err
 	}
-	return p.store.view(ctx, "look into the past", func(tx *sql.Tx, _ uint64) error {
+	return p.store.view(ctx, "look into the past", func(tx *sql.Tx, seq uint64) error {
+		if seq < p.at.Seq {
+			return fmt.Errorf("the read model is made again and has come to sequence %d, before %d", seq, p.at.Seq)
+		}
 		var reached position
 		err := reached.load(ctx, tx)
 		if err == nil {
