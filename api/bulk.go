@@ -29,26 +29,42 @@ type manyRequest struct {
 }
 
 func (r *manyRequest) check() error {
-	f := &r.Filter
 	if r.Limit == 0 {
 		r.Limit = view.MaxLimit
 	}
-	switch {
-	case r.Limit < 1 || r.Limit > view.MaxLimit:
+	if r.Limit < 1 || r.Limit > view.MaxLimit {
 		return fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)
-	case !r.All && !f.Suspect && f.Query == "" && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
-		return errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")
 	}
-	f.Limit, f.Cursor, f.After, f.AtLeast, f.NewerThan, f.Progress, f.Counts, f.Dead = 0, "", "", 0, 0, false, false, false
+	return nil
+}
+
+// read makes of the filter what is asked of the list, of those states in which it is usually done. The error wraps [client.ErrInvalid].
+func (r *manyRequest) read(usual []task.State, now time.Time) (err error) {
+	f := &r.Filter
+	if err := f.Read(now); err != nil {
+		return err
+	}
+	f.Limit, f.Cursor, f.After, f.AtLeast, f.NewerThan, f.Progress, f.Counts = 0, "", "", 0, 0, false, false
+	switch {
+	case f.At != "":
+		return badRequest{errors.New("at is for lists: what was then cannot be changed")}
+	case f.Dead && !usual[0].Terminal():
+		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
+	case !r.All && !f.Dead && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
+	}
+	if f.States, err = client.StatesFor(f.States, usual); err != nil {
+		return badRequest{err}
+	}
 	return nil
 }
 
 // many is what an endpoint does that does something to all tasks that a filter chooses, of those in certain states.
 func many(do func(*client.Client, context.Context, task.Task, string) (task.Task, error), usual []task.State) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
 	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
-		var err error
-		if r.Filter.States, err = client.StatesFor(r.Filter.States, usual); err != nil {
-			return client.BulkReport{}, badRequest{err}
+		err := r.read(usual, s.now())
+		if err != nil {
+			return client.BulkReport{}, err
 		}
 		if r.Filter.AtLeast, err = s.Client.Last(ctx); err != nil {
 			return client.BulkReport{}, err

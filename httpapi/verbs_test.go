@@ -78,7 +78,7 @@ func TestMany(t *testing.T) {
 	s.submitted(5)
 	var other client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"crawl","labels":{"team":"a"}}`, &other)
-	for _, body := range []string{``, `{"filter":{"states":["pending"]}}`, `{"filter":{"queue":"default","states":["finished"]}}`, `{"all":true,"limit":1001}`, `{"filter":{"cursor":"x"}}`} {
+	for _, body := range []string{``, `{"filter":{"states":["pending"]}}`, `{"filter":{"queue":"default","states":["finished"]}}`, `{"all":true,"limit":1001}`, `{"filter":{"query":"state:pending"}}`, `{"filter":{"query":"state:finished queue:default"}}`, `{"filter":{"dead":true}}`, `{"filter":{"queue":"default","at":"1"}}`, `{"filter":{"cursor":"x"}}`} {
 		s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", body)
 	}
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/retry", `{"filter":{"states":["running"]},"all":true}`)
@@ -90,7 +90,7 @@ func TestMany(t *testing.T) {
 	if r := act("cancel", `{"all":true,"dry_run":true,"limit":2}`); r.Chosen != 6 || len(r.Tasks) != 2 || r.Done != 0 || !r.DryRun || r.States["pending"] != 6 {
 		t.Errorf("it would be %+v", r)
 	}
-	if r := act("cancel", `{"filter":{"labels":{"team":"a"}},"reason":"wrong team"}`); r.Done != 1 || r.Tasks[0] != other.ID || r.Batch == "" {
+	if r := act("cancel", `{"filter":{"query":"label:team=a state:pending"},"reason":"wrong team"}`); r.Done != 1 || r.Tasks[0] != other.ID || r.Batch == "" {
 		t.Errorf("cancelled are %+v", r)
 	}
 	r := act("cancel", `{"filter":{"queue":"default"},"limit":3}`)
