@@ -109,9 +109,9 @@ func history(context.Context, task.ID) (records []events.Record, err error) {
 	return records, nil
 }
 
-func running() *task.Task {
+func running(ctx context.Context) *task.Task {
 	k := &task.Task{ID: id}
-	records, _ := history(nil, id)
+	records, _ := history(ctx, id)
 	for i := range records[:2] {
 		k.Apply(records[i].Task())
 	}
@@ -131,7 +131,7 @@ func TestSpansAreSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inside, span := w.Attempt(ctx, running(), id)
+	inside, span := w.Attempt(ctx, running(ctx), id)
 	if p, _ := spans.Parse(span.Traceparent()); trace.TraceID(p.Trace) != trace.SpanContextFromContext(inside).TraceID() || trace.SpanID(p.Span) != trace.SpanContextFromContext(inside).SpanID() {
 		t.Errorf("a handler is in %v, and a program is told %s", trace.SpanContextFromContext(inside), span.Traceparent())
 	}

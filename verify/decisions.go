@@ -139,9 +139,9 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 
 // Difference is a field of a decision that comes out differently, as JSON; nil where it is absent.
 type Difference struct {
-	Field string `json:"field"`
-	Was   any    `json:"was"`
-	Is    any    `json:"is"`
+	Field string          `json:"field"`
+	Was   json.RawMessage `json:"was"`
+	Is    json.RawMessage `json:"is"`
 }
 
 // Differences are those of one decision.
@@ -196,10 +196,23 @@ func differences(was, is *events.Fact) (string, Differences) {
 	for _, name := range names {
 		if !alike(had[name], has[name]) {
 			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
-			fields = append(fields, Difference{name, had[name], has[name]})
+			fields = append(fields, Difference{name, rawOf(had, name), rawOf(has, name)})
 		}
 	}
 	return strings.Join(all, "; "), fields
+}
+
+// rawOf is a value of an object as JSON; nil if it is absent.
+func rawOf(object map[string]any, name string) json.RawMessage {
+	v, there := object[name]
+	if !there {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil // it came from JSON
+	}
+	return text
 }
 
 // alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them.

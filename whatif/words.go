@@ -32,7 +32,7 @@ func words(c *Change, f *verify.Finding) string {
 		return text
 	}
 	if i := slices.IndexFunc(c.Fields, func(d verify.Difference) bool { return d.Field == "type" }); i >= 0 {
-		return fmt.Sprintf("%v in place of it", c.Fields[i].Is)
+		return textOf(c.Fields[i].Is) + " in place of it"
 	}
 	var all []string
 	for _, d := range c.Fields {
@@ -73,13 +73,13 @@ func missed(c *Change) string {
 	}
 	many := ""
 	if n := field("count").Was; n != nil {
-		many = fmt.Sprintf("; %v ticks from it on were left out", n)
+		many = fmt.Sprintf("; %s ticks from it on were left out", n)
 	}
 	switch {
-	case c.Type == events.ScheduleSkipped && field("type").Is == string(events.ScheduleAdmitted):
+	case c.Type == events.ScheduleSkipped && textOf(field("type").Is) == string(events.ScheduleAdmitted):
 		return "the tick would have got its task" + many
-	case c.Type == events.ScheduleAdmitted && field("type").Is == string(events.ScheduleSkipped):
-		return fmt.Sprintf("the tick would have been left out (%v)", field("reason").Is)
+	case c.Type == events.ScheduleAdmitted && textOf(field("type").Is) == string(events.ScheduleSkipped):
+		return fmt.Sprintf("the tick would have been left out (%s)", textOf(field("reason").Is))
 	}
 	return ""
 }
@@ -90,29 +90,30 @@ type plan struct {
 	Due     time.Time `json:"due"`
 }
 
-func planOf(v any) *plan {
-	text, err := json.Marshal(v)
+func planOf(text json.RawMessage) *plan {
 	var p *plan
-	if err != nil || json.Unmarshal(text, &p) != nil {
+	if len(text) == 0 || json.Unmarshal(text, &p) != nil {
 		return nil
 	}
 	return p
+}
+
+// textOf is a string of JSON; "" for anything else.
+func textOf(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text) // what is no string stays empty
+	return text
 }
 
 func clock(t time.Time) string              { return t.UTC().Format("15:04:05.000") }
 func rounded(d time.Duration) task.Duration { return task.Duration(d.Round(time.Millisecond)) }
 
 // brief is a value of JSON for people.
-func brief(v any) string {
-	if v == nil {
+func brief(text json.RawMessage) string {
+	switch {
+	case len(text) == 0:
 		return "nothing"
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if len(text) > 200 {
-		text = append(text[:200], "…"...)
+	case len(text) > 200:
+		return string(text[:200]) + "…"
 	}
 	return string(text)
 }
