@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -392,6 +393,36 @@ func TestStretches(t *testing.T) {
 	want := []stretch{{node.Online, noon.Add(90 * time.Second), noon.Add(2 * time.Minute), 2}, {node.Ready, noon.Add(2 * time.Minute), noon.Add(50 * time.Minute), 3}, {node.Offline, noon.Add(50 * time.Minute), noon.Add(time.Hour), 4}}
 	if !slices.Equal(all, want) {
 		t.Errorf("the stretches are %v, want %v", all, want)
+	}
+}
+
+// Who has pressed a button finds in lists what it has done, however far they were behind.
+func TestActionIsSeen(t *testing.T) {
+	t.Parallel()
+	p := still(t)
+	p.patience = patience
+	receipt, err := p.client.Submit(t.Context(), command("date"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/do/task.cancel", strings.NewReader("id="+string(receipt.ID)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	pressed := make(chan int, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		pressed <- w.Code
+	}()
+	testkit.Eventually(t, "the task is cancelled", func() bool {
+		got, err := p.client.Task(t.Context(), receipt.ID)
+		return err == nil && got.State == task.Cancelled
+	})
+	p.project()
+	if code := <-pressed; code != http.StatusSeeOther {
+		t.Errorf("it is answered with %d", code)
+	}
+	if list, _ := p.get(200, "/tasks"); !strings.Contains(list, "s-cancelled") {
+		t.Errorf("the list is %s", list)
 	}
 }
 
