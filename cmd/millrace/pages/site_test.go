@@ -235,6 +235,12 @@ func TestThen(t *testing.T) {
 	if strings.Contains(then, `method="post"`) || strings.Contains(then, "no more") || !strings.Contains(then, "s-pending") {
 		t.Error("the past has buttons, or is not as it was")
 	}
+	for _, path := range []string{"/tasks", "/"} {
+		list, _ := p.get(200, fmt.Sprintf("%s?at=%d", path, birth))
+		if !strings.Contains(list, "s-pending") || strings.Contains(list, "s-cancelled") || strings.Contains(list, `class="wrong"`) {
+			t.Errorf("%s is not as it was: %s", path, list)
+		}
+	}
 	if end, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, p.server.Desk.Reached())); !strings.Contains(end, "no more") || strings.Contains(end, `method="post"`) {
 		t.Error("the past up to the end is not as the present")
 	}
