@@ -56,7 +56,7 @@ func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 
 // settle waits until lists show what is in the log by now, for a while.
 func (s *Site) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, seenWithin)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	last, err := s.server.Desk.Last(ctx)
 	for err == nil && s.server.Desk.Reached() < last {

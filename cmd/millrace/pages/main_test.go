@@ -41,12 +41,35 @@ type place struct {
 	*Site
 	store  *jet.Store
 	client *client.Client
+	model  *projections.Store
 
 	mu     sync.Mutex
 	caller *httpapi.Caller // guarded by mu; nil for one whom the server does not know
 }
 
+// open makes a site whose lists follow the log.
 func open(t *testing.T) *place {
+	t.Helper()
+	p := still(t)
+	p.project()
+	return p
+}
+
+// project has lists follow the log from now on.
+func (p *place) project() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- (&projections.Projector{Log: p.store, Store: p.model}).Run(ctx) }()
+	p.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			p.Error(err)
+		}
+	})
+}
+
+// still makes a site whose lists show nothing yet.
+func still(t *testing.T) *place {
 	t.Helper()
 	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
 	if err != nil {
@@ -67,6 +90,11 @@ func open(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := model.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	s, err := httpapi.Listen(t.Context(), httpapi.Config{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -75,16 +103,7 @@ func open(t *testing.T) *place {
 	c := client.New(store, "")
 	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: task.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
 	s.Log = slog.New(slog.DiscardHandler)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- (&projections.Projector{Log: store, Store: model}).Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-ended, model.Close()); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	return &place{T: t, Site: New(s), store: store, client: c, caller: &httpapi.Caller{Name: "ada", Role: jet.RoleOperator}}
+	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: jet.RoleOperator}}
 }
 
 // as lets requests come of somebody with a role; "" is one whom the server does not know.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"millrace/api"
 	"millrace/client"
@@ -24,6 +25,8 @@ type Site struct {
 	assets *assets
 	late   series
 	ran    usual
+	// patience is how long an action waits for lists to show what it has done.
+	patience time.Duration
 }
 
 // page is one page.
@@ -49,7 +52,7 @@ var pages = []page{
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
-	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets()}
+	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets(), patience: seenWithin}
 	s.shapes = shapes(pages)
 	for i := range pages {
 		p := &pages[i]

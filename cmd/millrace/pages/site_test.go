@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"millrace/events"
+	"millrace/internal/testkit"
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
@@ -234,6 +235,12 @@ func TestThen(t *testing.T) {
 	if strings.Contains(then, `method="post"`) || strings.Contains(then, "no more") || !strings.Contains(then, "s-pending") {
 		t.Error("the past has buttons, or is not as it was")
 	}
+	for _, path := range []string{"/tasks", "/"} {
+		list, _ := p.get(200, fmt.Sprintf("%s?at=%d", path, birth))
+		if !strings.Contains(list, "s-pending") || strings.Contains(list, "s-cancelled") || strings.Contains(list, `class="wrong"`) {
+			t.Errorf("%s is not as it was: %s", path, list)
+		}
+	}
 	if end, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, p.server.Desk.Reached())); !strings.Contains(end, "no more") || strings.Contains(end, `method="post"`) {
 		t.Error("the past up to the end is not as the present")
 	}
@@ -392,6 +399,36 @@ func TestStretches(t *testing.T) {
 	want := []stretch{{node.Online, noon.Add(90 * time.Second), noon.Add(2 * time.Minute), 2}, {node.Ready, noon.Add(2 * time.Minute), noon.Add(50 * time.Minute), 3}, {node.Offline, noon.Add(50 * time.Minute), noon.Add(time.Hour), 4}}
 	if !slices.Equal(all, want) {
 		t.Errorf("the stretches are %v, want %v", all, want)
+	}
+}
+
+// Who has pressed a button finds in lists what it has done, however far they were behind.
+func TestActionIsSeen(t *testing.T) {
+	t.Parallel()
+	p := still(t)
+	p.patience = patience
+	receipt, err := p.client.Submit(t.Context(), command("date"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/do/task.cancel", strings.NewReader("id="+string(receipt.ID)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	pressed := make(chan int, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		pressed <- w.Code
+	}()
+	testkit.Eventually(t, "the task is cancelled", func() bool {
+		got, err := p.client.Task(t.Context(), receipt.ID)
+		return err == nil && got.State == task.Cancelled
+	})
+	p.project()
+	if code := <-pressed; code != http.StatusSeeOther {
+		t.Errorf("it is answered with %d", code)
+	}
+	if list, _ := p.get(200, "/tasks"); !strings.Contains(list, "s-cancelled") {
+		t.Errorf("the list is %s", list)
 	}
 }
 

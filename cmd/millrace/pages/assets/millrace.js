@@ -168,7 +168,7 @@
     slider.oninput = () => { $("at").value = slider.value; };
     slider.onchange = () => goAt(slider.value === slider.max ? "" : slider.value);
   }
-  const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (to >= 1 && to < Number(slider ? slider.dataset.last : 0)) goAt(String(to)); else if (by > 0) goAt(""); };
+  const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (slider && to >= 1) goAt(to < Number(slider.max) ? String(to) : ""); };
 
   // Output that is followed.
   const out = $("output");
