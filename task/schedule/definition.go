@@ -64,6 +64,26 @@ type Change struct {
 // Plan makes the definition ready to tell its ticks.
 func (d *Definition) Plan() (*Plan, error) { return Compile(d.Name, d.When, d.Anchor) }
 
+// Passed returns the ticks from one time to another, both included, as far as they have passed now: at most so many, and whether there are
+// more. It has those as well that came before the definition was stored, as if it had been there.
+func (d *Definition) Passed(from, until, now time.Time, most int) (ticks []Tick, more bool, err error) {
+	plan, err := d.Plan()
+	if err != nil {
+		return nil, false, err
+	}
+	if d.When.Every > 0 && d.When.Start == "" && from.Before(d.Anchor) {
+		every, anchor := d.When.Every.Std(), d.Anchor.Truncate(time.Second)
+		if plan, err = Compile(d.Name, d.When, anchor.Add(-anchor.Sub(from)/every*every-every)); err != nil {
+			return nil, false, err
+		}
+	}
+	if until.After(now) {
+		until = now
+	}
+	ticks, more = plan.Between(from.Add(-time.Nanosecond), until, most)
+	return ticks, more, nil
+}
+
 // Validate refuses a definition that could not be stored and names the field.
 func (d *Definition) Validate() error {
 	if err := task.ValidName("schedule", d.Name); err != nil {

@@ -352,3 +352,30 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+// What has passed counts from before the schedule was stored, in step with what comes, and never lies in the future.
+func TestPassed(t *testing.T) {
+	stored := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(m int) time.Time { return stored.Add(time.Duration(m) * time.Minute) }
+	for _, c := range []struct {
+		name               string
+		when               task.Schedule
+		from, until, now   int
+		most               int
+		first, last, count int
+		more               bool
+	}{
+		{"before it was stored", task.Schedule{Every: task.Duration(10 * time.Minute)}, -25, -5, 0, 10, -20, -10, 2, false},
+		{"both ends are in", task.Schedule{Every: task.Duration(10 * time.Minute)}, -20, 0, 5, 10, -20, 0, 3, false},
+		{"none of the future", task.Schedule{Every: task.Duration(10 * time.Minute)}, 5, 100, 35, 10, 10, 30, 3, false},
+		{"no more than so many", task.Schedule{Every: task.Duration(10 * time.Minute)}, 5, 100, 100, 2, 10, 20, 2, true},
+		{"not before its start", task.Schedule{Every: task.Duration(10 * time.Minute), Start: "2026-03-01 12:15"}, -60, 30, 60, 10, 15, 25, 2, false},
+		{"by cron", task.Schedule{Cron: "*/10 * * * *"}, -25, -5, 0, 10, -20, -10, 2, false},
+	} {
+		d := Definition{Name: "x", When: c.when, Anchor: stored}
+		ticks, more, err := d.Passed(at(c.from), at(c.until), at(c.now), c.most)
+		if err != nil || len(ticks) != c.count || more != c.more || !ticks[0].At.Equal(at(c.first)) || !ticks[len(ticks)-1].At.Equal(at(c.last)) {
+			t.Errorf("%s: %v, %v, %v", c.name, ticks, more, err)
+		}
+	}
+}

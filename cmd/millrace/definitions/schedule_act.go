@@ -210,7 +210,6 @@ const maxBackfill = 100_000
 
 // pastTicks are the ticks of a schedule between two times, as far as they have passed.
 func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to string) ([]schedule.Tick, error) {
-	// Ticks before the schedule was stored are asked for, too.
 	plan, err := stored.Plan()
 	if err != nil {
 		return nil, err
@@ -220,26 +219,19 @@ func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to
 	if err != nil {
 		return nil, exit.Misuse(c, "--from: %w", err)
 	}
-	if stored.When.Every > 0 && stored.When.Start == "" && first.Before(stored.Anchor) {
-		every := stored.When.Every.Std()
-		anchor := stored.Anchor.Truncate(time.Second)
-		if plan, err = schedule.Compile(stored.Name, stored.When, anchor.Add(-anchor.Sub(first)/every*every-every)); err != nil {
-			return nil, err
-		}
-	}
 	last := now
 	if to != "" {
 		if last, err = query.Absolute(to, now); err != nil {
 			return nil, exit.Misuse(c, "--to: %w", err)
 		}
 	}
-	if last.After(now) {
-		last = now
-	}
-	if last.Before(first) {
+	if last.Before(first) || now.Before(first) {
 		return nil, exit.Misuse(c, "--to is before --from")
 	}
-	ticks, more := plan.Between(first.Add(-time.Nanosecond), last, maxBackfill)
+	ticks, more, err := stored.Passed(first, last, now, maxBackfill)
+	if err != nil {
+		return nil, err
+	}
 	if more {
 		return nil, exit.Misuse(c, "there are more than %d ticks; choose a shorter time", maxBackfill)
 	}

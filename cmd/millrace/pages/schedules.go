@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/told"
 	"millrace/jet"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -66,7 +68,18 @@ type scheduleData struct {
 	Ticks, Coming []tickRow
 	TicksWrong    panel
 	// More tells that there are more ticks in the week than are shown.
-	More bool
+	More     bool
+	Backfill backfill
+}
+
+// backfill is what a backfill of some time would do.
+type backfill struct {
+	panel
+	From, To string
+	Ticks    []tickRow
+	// Missing is how many of them have no task.
+	Missing int
+	More    bool
 }
 
 // week is seven days on the clock of the schedule's zone.
@@ -162,11 +175,46 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	slices.Reverse(past)
 	d.Ticks = past
 	d.Coming = comingOf(plan, l.Now, d.toCome())
+	d.Backfill = backfill{From: l.Asked("from"), To: l.Asked("to")}
+	if d.Backfill.From != "" {
+		d.Backfill.fail(d.Backfill.find(ctx, l, &d.Stored, plan))
+	}
 	return d, nil
 }
 
 // nextShown is how many ticks to come are shown, whatever the week.
 const nextShown = 5
+
+// find says of the ticks of the time that is asked for which have no task.
+func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan *schedule.Plan) error {
+	now := l.Now.In(plan.Zone())
+	from, err := query.Absolute(b.From, now)
+	until := now
+	if err == nil && b.To != "" {
+		until, err = query.Absolute(b.To, now)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+	}
+	ticks, more, err := of.Passed(from, until, now, shownTicks)
+	if err != nil {
+		return err
+	}
+	b.Ticks, b.More = rowsOf(ticks, plan, became{"no task", task.Unknown}), more
+	for i := range b.Ticks {
+		row := &b.Ticks[i]
+		made, err := view.GetTask(ctx, l.View, schedule.TaskID(of.Name, row.at))
+		switch {
+		case errors.Is(err, task.ErrUnknown):
+			b.Missing++
+		case err != nil:
+			return err
+		default:
+			row.Task, row.Of, row.became = made.ID, made.State, becameOf(&client.TickReport{Outcome: client.TickTask, State: made.State})
+		}
+	}
+	return nil
+}
 
 // toCome is what becomes of ticks that have not passed.
 func (d *scheduleData) toCome() became {

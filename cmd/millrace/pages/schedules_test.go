@@ -61,6 +61,8 @@ func TestSchedules(t *testing.T) {
 	has("/schedules", "nightly", "30 2 * * *", "Europe/Vienna", "pg_dump shop", "./schedules/nightly", made.ID.Short())
 	has(of, "to come", "02:30:00 &#43;0", "do/schedule.pause", "do/schedule.run", "Europe/Vienna", "No tick of this week has passed")
 	has(of+"?week=2026-03-06", "Week of 2026-03-02", "week=2026-02-23", "week=2026-03-09", "Wed 4 Mar", "made", made.ID.Short(), task.TriggerBackfill)
+	has(of+"?from=2026-03-03&to=2026-03-06", "Of 3 ticks 2 have no task", "--from '2026-03-03' --to '2026-03-06'", "no task", made.ID.Short())
+	has(of+"?from=%3Cb%3E", `role="alert"`, "&lt;b&gt;")
 	p.as(jet.RoleViewer)
 	if page, _ := p.get(200, of); strings.Contains(page, `method="post"`) {
 		t.Error("a viewer has buttons")

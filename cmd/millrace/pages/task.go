@@ -53,6 +53,9 @@ type lane struct {
 	State task.State
 	Took  time.Duration
 	Bars  []bar
+	// Waits are the thin bars of a lane of a whole, and Link are the parts of the path to its task.
+	Waits []bar
+	Link  []string
 }
 
 type bar struct {

@@ -45,6 +45,15 @@ type Box struct {
 	X, Y, Width, Height int
 }
 
+// TextX, NameY and TextY are where the name and the text of a box stand.
+func (b *Box) TextX() int { return b.X + 8 }
+
+// NameY is explained at TextX.
+func (b *Box) NameY() int { return b.Y + 17 }
+
+// TextY is explained at TextX.
+func (b *Box) TextY() int { return b.Y + 33 }
+
 // Arrow leads from what is needed to what needs it.
 type Arrow struct {
 	From, To *Node
@@ -96,7 +105,7 @@ func SVG(root *Node) string {
 		fmt.Fprintf(&b, `<g><title>%s: %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
 			xmlText(box.Name), xmlText(box.Text), box.X, box.Y, box.Width, box.Height, Colour(box.State))
 		fmt.Fprintf(&b, `<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text></g>`+"\n",
-			box.X+8, box.Y+17, xmlText(box.ShortName()), box.X+8, box.Y+33, xmlText(box.ShortText()))
+			box.TextX(), box.NameY(), xmlText(box.ShortName()), box.TextX(), box.TextY(), xmlText(box.ShortText()))
 	}
 	for i := range d.Arrows {
 		a := &d.Arrows[i]
