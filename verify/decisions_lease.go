@@ -104,7 +104,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleClaim:
 		claim := task.Claim{Offer: by(r).Offer, After: k.Turn}
 		if !k.Live() {
-			k = s.bornFor(k, claim, e, r)
+			k = s.bornFor(k, claim, *e, r)
 		}
 		if k.Live() {
 			account, ok := s.account(v, k, r)
@@ -143,23 +143,22 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	}
 }
 
-// bornFor is the task with the bounds of that of its births by which a claim has ended it. Who claims an offer
-// goes by what that carries, or by the first birth if he has read all of the task.
-func (s *story) bornFor(k *task.Task, c task.Claim, e *task.GivenUp, r *events.Record) *task.Task {
-	ends := func(k *task.Task) bool {
+// bornFor is the task with the bounds of that of its births by which a claim has come to what is recorded. Who claims an
+// offer goes by what that carries, or by the first birth if he has read all of the task.
+func (s *story) bornFor(k *task.Task, c task.Claim, recorded task.Event, r *events.Record) *task.Task {
+	comes := func(k *task.Task) bool {
 		event, _ := k.Decide(c, r.Fact.At)
-		end, _ := event.(task.GivenUp)
-		return end == *e
+		return event == recorded
 	}
 	if s.reborn == nil {
 		return k
 	}
 	for _, b := range *s.reborn {
-		if ends(k) {
+		if comes(k) {
 			break
 		}
 		other := *k
-		if other.StartBy, other.EndBy = b.startBy, b.endBy; ends(&other) {
+		if other.StartBy, other.EndBy = b.startBy, b.endBy; comes(&other) {
 			return &other
 		}
 	}

@@ -85,5 +85,6 @@ func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *event
 		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no fact has set that", r.Fact.Type, strings.Clone(e.Limit))
 		return
 	}
-	s.remade(v, k, task.Claim{Node: e.Node, After: k.Turn, Rate: task.QueueRate{Queue: queue, Since: since}}, r)
+	c := task.Claim{Node: e.Node, After: k.Turn, Rate: task.QueueRate{Queue: queue, Since: since}}
+	s.remade(v, s.bornFor(k, c, *e, r), c, r)
 }

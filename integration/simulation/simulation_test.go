@@ -22,6 +22,7 @@ var (
 func TestSimulation(t *testing.T) {
 	if *seedFlag >= 0 {
 		h := play(t, uint64(*seedFlag), variant{})
+		h.verify(t)
 		t.Logf("weather: %+v\n%s", h.weather, h.trace(""))
 		h.report(t)
 		return

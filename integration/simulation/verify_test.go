@@ -104,3 +104,15 @@ func (h *history) rulesFound(t *testing.T) []verify.Rule {
 	}
 	return found
 }
+
+// Histories that chance brings about once in many thousands, by what was found in them.
+func TestRareHistories(t *testing.T) {
+	for what, seed := range map[string]uint64{
+		"of two births with bounds of their own, a worker claims the later one and the rate of the queue holds it back after the end of the first": 1084888,
+	} {
+		h := play(t, seed, variant{})
+		if h.verify(t); h.failure != nil {
+			t.Errorf("%s: %v", what, h.failure)
+		}
+	}
+}
