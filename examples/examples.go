@@ -8,3 +8,8 @@ import _ "embed"
 //
 //go:embed crawl/crawl.yaml
 var Crawl []byte
+
+// Demo are the job files of examples/demo: what `millrace demo --keep` has to look at.
+//
+//go:embed demo/jobs.yaml
+var Demo []byte

@@ -36,7 +36,11 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "See it work: crawl a site in a `millrace dev` of its own",
 		Long: `Starts a "millrace dev" in a temporary directory, runs the crawler of examples/crawl
 in it, and shows its progress, its log, its results and the task's timeline. It crawls the
-site at URL, or a small one that it brings along.`,
+site at URL, or a small one that it brings along.
+
+With --keep it goes on: it prints a link for a browser, and has more to look at there, such as
+nightly schedules, a job of several steps, failures, a paused queue, and a node that goes and
+returns.`,
 		Example: `  millrace demo
   millrace demo http://127.0.0.1:8000/
   millrace demo --keep`,
@@ -56,7 +60,9 @@ site at URL, or a small one that it brings along.`,
 			s.Metrics = "" // the settings file means the processes that stay
 		}
 		if !c.Flags().Changed("http") {
-			s.HTTP.Address = ""
+			if s.HTTP.Address = ""; keep {
+				s.HTTP.Address = settings.DevHTTP
+			}
 		}
 		if e.Data == "" {
 			if e.Data, err = os.MkdirTemp("", "millrace-demo-"); err != nil {
@@ -90,7 +96,7 @@ func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, ur
 	shown := make(chan error, 1)
 	err := serve.Of(a.App).EmbeddedServer(ctx, e, s, &serve.WorkerConfig{}, func(server *embed.Server) {
 		go func() {
-			err := a.showCrawl(ctx, server, url)
+			err := a.show(ctx, server, url, e.Data, keep)
 			if !keep || err != nil {
 				stop()
 			}
@@ -103,8 +109,8 @@ func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, ur
 	return <-shown
 }
 
-// showCrawl is what a person would type, one step after the other.
-func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) error {
+// show is the crawl, and the mix as well if it stays.
+func (a *app) show(ctx context.Context, server *embed.Server, url, data string, keep bool) error {
 	nc, err := server.Connect(jet.Resilient("millrace demo", a.Logger())...)
 	if err != nil {
 		return err
@@ -116,6 +122,29 @@ func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) e
 	}
 	defer store.Close()
 	c := client.New(store, "")
+	if err := a.showCrawl(ctx, c, url); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if !keep {
+		fmt.Fprintln(a.Out, "\nThat was all: one log, read three times. Next: `millrace demo --keep` for a browser; or `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
+		return nil
+	}
+	m := &mix{app: a, server: server, client: c, data: data}
+	if err := m.prepare(ctx); ctx.Err() != nil {
+		return nil // it was told to end
+	} else if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out, "\nIt stays until Ctrl-C. The link at the top lets a browser in: nightly and hourly schedules, a release that fails at its last step, an import\n"+
+		"to retry, films that are encoded, a paused queue, and the node camera, which goes and returns.")
+	if err := m.run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// showCrawl is what a person would type, one step after the other.
+func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error {
 	job, err := crawlJob()
 	if err != nil {
 		return err
@@ -158,7 +187,6 @@ func (a *app) showCrawl(ctx context.Context, server *embed.Server, url string) e
 	if err := a.Print(look.History(records)); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.Out, "\nThat was all: one log, read three times. Next: `millrace dev`, and `millrace run --follow -- echo hello` beside it.")
 	return ended
 }
 

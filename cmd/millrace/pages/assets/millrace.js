@@ -44,6 +44,13 @@
   if ($("theme")) $("theme").onclick = () => { theme = themes[(themes.indexOf(theme) + 1) % 3]; kept.set("theme", theme); showTheme(); };
   showTheme();
 
+  // What scrolls can be reached by keys.
+  function reach() {
+    for (const el of document.querySelectorAll("main .scroll, main pre")) if (el.scrollWidth > el.clientWidth || el.scrollHeight > el.clientHeight) el.tabIndex = 0; else el.removeAttribute("tabindex");
+  }
+  addEventListener("resize", reach);
+  reach();
+
   // What the server draws anew takes the place of what was there. In a frozen list rows stay where they are: new ones wait to be
   // fetched, and those that have left are dimmed.
   function freeze(old, fresh) {
@@ -73,6 +80,7 @@
     const text = draft.innerHTML;
     htmx.swap({ text, target, swap: "innerMorph" });
     tick(target);
+    reach();
     if (more > 0) {
       let p = target.querySelector(".more");
       if (!p) { p = document.createElement("p"); p.className = "more"; target.prepend(p); }

@@ -1,0 +1,187 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/domsnapshot"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// journeys are what people do with the pages of a demo.
+func journeys(t *testing.T, s *site) {
+	t.Run("a failure is found, read, retried and watched", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/tasks")
+		b.click("#search")
+		b.press("state:error job:import label:env=prod" + enter)
+		b.until("the failure is listed", `location.search.includes("import") && document.querySelectorAll("main tbody tr").length === 1`)
+		b.click("main tbody tr a")
+		b.until("its output says why", `document.querySelector("#output")?.innerText.includes("connection refused") && document.querySelector("#title .s-error")`)
+		b.click("#actions details.act summary")
+		b.click("#actions details[open] input[name=reason]")
+		b.press("the partner is back")
+		b.click("#actions details[open] button[type=submit]")
+		b.until("it is another life", `!document.querySelector("#title .s-error") && document.readyState === "complete"`)
+		b.do(run(`window.same = true`))
+		b.until("it finishes before one's eyes", `window.same && document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("the partner is back")`)
+		b.until("its output goes on", `document.querySelector("#output").innerText.includes("42 orders")`)
+	})
+	t.Run("back, and forward again", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/tasks?q=job%3Aencode")
+		b.click("main tbody tr a")
+		b.until("it runs", `document.querySelector("#title .s-running") && document.querySelectorAll("#facts tbody tr").length > 1`)
+		b.click("#facts tbody tr:last-child a")
+		b.until("it had not started", `document.body.classList.contains("past") && document.querySelector("#title .s-pending")`)
+		if ask[bool](b, `!!document.querySelector("main form[method=post]")`) {
+			t.Error("the past has buttons")
+		}
+		birth := ask[int](b, `Number(document.documentElement.dataset.then)`)
+		b.press("]")
+		b.until("the next fact", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, birth+1))
+		b.press("[")
+		b.until("the fact before", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, birth))
+		b.click(".note a")
+		b.until("it runs now", `!document.body.classList.contains("past") && document.querySelector("#title .s-running")`)
+		b.click("#at")
+		b.press(fmt.Sprint(birth) + enter)
+		b.until("it is then again", `document.body.classList.contains("past") && document.querySelector("#title .s-pending")`)
+	})
+	t.Run("by keyboard alone", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/tasks")
+		b.press("/")
+		b.until("one can search", `document.activeElement.id === "search"`)
+		b.press("job:backup" + enter)
+		b.until("what was asked for is listed", `location.search.includes("backup") && document.querySelectorAll("main tbody tr").length > 2`)
+		focused := `[...document.querySelectorAll("main tbody tr")].findIndex((tr) => tr.contains(document.activeElement))`
+		for i, key := range []string{"j", "j", "k", "j"} {
+			b.press(key)
+			b.until(fmt.Sprintf("key %d leads to its row", i+1), fmt.Sprintf("%s === %d", focused, []int{0, 1, 0, 1}[i]))
+		}
+		b.press(enter)
+		b.until("the task is shown", `location.pathname.includes("/tasks/") && document.querySelector("#title")`)
+		b.press("[")
+		b.until("it is as it was a fact ago", `document.body.classList.contains("past")`)
+		then := ask[int](b, `Number(document.documentElement.dataset.then)`)
+		b.press("[")
+		b.until("and one more", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, then-1))
+		b.press("]")
+		b.until("and forward", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, then))
+		b.press(".")
+		b.until("it is live", `!document.body.classList.contains("past") && document.documentElement.dataset.now`)
+		b.press("?")
+		b.until("keys are listed", `document.querySelector("#keys").open`)
+		b.press(escape)
+		b.until("they are not any more", `!document.querySelector("#keys").open`)
+	})
+	t.Run("without a script", func(t *testing.T) { sameWithoutScript(t, s) })
+}
+
+// clock is a time, which a script shows in the zone of the browser, with a date where the server leaves it out; and how long ago that was.
+var clock = regexp.MustCompile(`^((\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\((in )?\d+[a-z]+.*\)|live|paused?)$`)
+
+// sameWithoutScript holds the text of pages against that of a browser that runs no script.
+func sameWithoutScript(t *testing.T, s *site) {
+	b := look(t, s)
+	b.as("light", 1280, 900)
+	for _, path := range b.pages() {
+		b.goTo(path)
+		now := ask[string](b, `document.documentElement.dataset.now || ""`)
+		if now == "" {
+			continue // it has no moment
+		}
+		path += "?at=" + now // else it changes meanwhile
+		b.goTo(path)
+		b.do(run(`for (const el of document.querySelectorAll(".js")) el.remove()`))
+		with := b.texts()
+		b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+		b.goTo(path)
+		without := b.texts()
+		b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false}))
+		if !slices.Equal(with, without) {
+			t.Errorf("%s\nsays with a script %q\nand without %q", path, with, without)
+		}
+		if len(without) < 10 {
+			t.Errorf("%s says but %q", path, without)
+		}
+	}
+}
+
+// texts are what the page shows, as it is laid out, but times. No script is asked.
+func (b *tab) texts() (all []string) {
+	b.Helper()
+	snapshot := get(b, func(ctx context.Context, t *chromedp.Target) (domsnapshot.CaptureSnapshotResult, error) {
+		return cdp.Call(ctx, t, domsnapshot.CaptureSnapshot, domsnapshot.CaptureSnapshotParams{ComputedStyles: []string{}})
+	})
+	for _, at := range snapshot.Documents[0].Layout.Text {
+		if at < 0 {
+			continue
+		}
+		if text := strings.TrimSpace(snapshot.Strings[at]); text != "" && !clock.MatchString(text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// hostile is what texts of others may be.
+var hostile = []string{
+	`<script>window.taken=1</script><img src=x onerror="window.taken=1">`, `"><a href="javascript:window.taken=1">x</a>`, "' onmouseover='window.taken=1", "{{.Data}}",
+	"a\x1b[31mred\x1b]8;;http://evil.example\aon\x1b]8;;\a", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", `hx-get="/x" hx-on:click="window.taken=1"`,
+	"</title></textarea></template></style>", strings.Repeat("w", 10_000), "a/b?c#d%2fe", "\u2028line", strings.Repeat("\u0301", 200) + "a",
+}
+
+// Whatever the texts of others say, no page does what they say, is wider for them, or has them over other texts.
+func TestHostileTexts(t *testing.T) {
+	s := open(t, "dev")
+	for _, text := range hostile {
+		label := text[:min(len(text), 60)]
+		label = strings.ToValidUTF8(strings.Map(func(r rune) rune {
+			if r < ' ' {
+				return -1
+			}
+			return r
+		}, label), "")
+		s.cli(t, "run", "--label", "k="+label, "-p", "p="+quoted(text), "--", "sh", "-c", `printf '%s\n' "$1"; printf '{"type":"INSERT_DATA","payload":{"r":%s}}\n' "$2"; printf '{"type":"ERROR","payload":{"message":%s}}\n' "$2"; exit 1`, text, text, quoted(text))
+	}
+	s.cli(t, "task", "wait", strings.Fields(s.cli(t, "run", "--", "true"))[0])
+	b := look(t, s)
+	for _, path := range append(b.pages(), "/tasks?q="+"%22%3Cscript%3Ewindow.taken%3D1%3C%2Fscript%3E") {
+		b.goTo(path)
+		for _, l := range looks {
+			b.as(l.scheme, l.width, l.height)
+			for _, w := range b.layout() {
+				b.Errorf("%s, %s: %s", path, l.name, w)
+			}
+		}
+		if ask[bool](b, `!!window.taken`) {
+			t.Errorf("%s does what a text says", path)
+		}
+		b.fine(path)
+	}
+}
+
+// A page that is open while the server goes says so, and goes on by itself when it is back.
+func TestUnplugged(t *testing.T) {
+	s := open(t, "dev")
+	s.cli(t, "run", "--", "true")
+	b := look(t, s)
+	b.goTo("/")
+	b.until("it counts", `document.querySelector("#counts").innerText.includes("1 all")`)
+	b.do(run(`window.same = true`))
+	b.away(true)
+	s.stop(t)
+	b.until("it says that it is cut off", `document.querySelector("#said").innerText.includes("as of #")`)
+	s.start(t, "dev")
+	s.cli(t, "run", "--", "true")
+	b.until("it goes on", `window.same && document.querySelector("#said").innerText === "" && document.querySelector("#counts").innerText.includes("2 all")`)
+	b.away(false)
+}

@@ -1,0 +1,213 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+var (
+	program = flag.String("millrace", "", "the program that is tested (default: it is built)")
+	shots   = flag.String("screenshots", "", "a directory to which all screenshots are written")
+)
+
+// patience is how long something may take; only a failure takes so long.
+const patience = 2 * time.Minute
+
+// prefix is what a proxy has put before all paths.
+// pollEvery is how often a page is asked for what it is to become.
+const pollEvery = 100 * time.Millisecond
+
+// answersWithin is how long a page may take to answer while it is waited for.
+const answersWithin = 10 * time.Second
+
+const prefix = "/a/b"
+
+// chromium has what all tests share: a browser, of which each has a tab.
+var chromium context.Context
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := serve(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func serve(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "millrace-browser-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if *program == "" {
+		*program = filepath.Join(dir, "millrace")
+		build := exec.Command("go", "build", "-o", *program, "./cmd/millrace")
+		build.Dir, build.Stdout, build.Stderr = "..", os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return 0, fmt.Errorf("build millrace: %w", err)
+		}
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		return 0, fmt.Errorf("these tests need Chromium; apt-get install chromium: %w", err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(dir, "profile")),
+		chromedp.Env("HOME="+dir), chromedp.Flag("lang", "en"), chromedp.WindowSize(1280, 900))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // root has none
+	}
+	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
+	defer release()
+	browser, end := chromedp.NewContext(allocator)
+	defer end()
+	if err := chromedp.Do(browser); err != nil {
+		return 0, fmt.Errorf("start %s: %w", path, err)
+	}
+	chromium = browser
+	return m.Run(), nil
+}
+
+// site is a Millrace of its own, behind a proxy.
+type site struct {
+	data   string
+	http   string // where it answers
+	env    []string
+	proxy  *httptest.Server
+	target atomic.Pointer[url.URL]
+	server *server
+}
+
+// server is a process of it.
+type server struct {
+	*exec.Cmd
+	ended chan error
+	link  string
+}
+
+// open starts `millrace demo --keep` or `millrace dev`, and waits until it says that it is ready.
+func open(t *testing.T, command ...string) *site {
+	t.Helper()
+	home := t.TempDir()
+	s := &site{data: filepath.Join(home, "data"), http: "127.0.0.1:0"}
+	s.env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "XDG_RUNTIME_DIR=")
+	s.proxy = httptest.NewServer(http.StripPrefix(prefix, &httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(s.target.Load()) },
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}))
+	t.Cleanup(s.proxy.Close)
+	s.start(t, command...)
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+// start starts a process of the site.
+func (s *site) start(t *testing.T, command ...string) {
+	t.Helper()
+	args := append(command, "--data", s.data, "--port", "0", "--http", s.http)
+	p := &server{Cmd: exec.Command(*program, args...), ended: make(chan error, 1)}
+	p.Env = s.env
+	said, out := io.Pipe()
+	p.Stdout, p.Stderr = out, out
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.server = p
+	go func() {
+		err := p.Wait()
+		out.Close()
+		p.ended <- err
+	}()
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(said)
+		var all strings.Builder
+		link := ""
+		once := sync.OnceFunc(func() { ready <- link })
+		for lines.Scan() {
+			fmt.Fprintln(&all, lines.Text())
+			if _, is, ok := strings.Cut(lines.Text(), "lets a browser in, once: "); ok {
+				link = is
+			}
+			if strings.Contains(lines.Text(), "It stays until Ctrl-C") || command[0] == "dev" && link != "" {
+				once()
+			}
+		}
+		link = "!" + all.String()
+		once()
+	}()
+	select {
+	case p.link = <-ready:
+	case <-time.After(patience):
+		t.Fatal("millrace does not get ready")
+	}
+	to, err := url.Parse(p.link)
+	if err != nil || to.Host == "" {
+		t.Fatalf("millrace gives no link: %s", p.link)
+	}
+	s.http = to.Host
+	s.target.Store(&url.URL{Scheme: "http", Host: to.Host})
+	p.link = s.proxy.URL + prefix + to.RequestURI()
+}
+
+// stop ends the process of the site.
+func (s *site) stop(t *testing.T) {
+	t.Helper()
+	_ = s.server.Process.Signal(syscall.SIGTERM)
+	time.AfterFunc(5*time.Second, func() { _ = s.server.Process.Signal(syscall.SIGTERM) }) // who waits for tasks does not wait any longer
+	var failed *exec.ExitError
+	select {
+	case err := <-s.server.ended:
+		if err != nil && !errors.As(err, &failed) {
+			t.Error(err)
+		}
+		s.server.ended <- nil
+	case <-time.After(patience):
+		_ = s.server.Process.Kill()
+		t.Error("millrace does not end")
+	}
+}
+
+// door is the link that lets the browser in, which it does once; then the browser is known.
+func (s *site) door() string {
+	link := s.server.link
+	s.server.link = s.proxy.URL + prefix + "/"
+	return link
+}
+
+// cli runs a command against the site.
+func (s *site) cli(t *testing.T, args ...string) string {
+	t.Helper()
+	at, err := os.ReadFile(filepath.Join(s.data, "nats.url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(*program, args...)
+	c.Env = append(s.env, "NATS_URL="+strings.TrimSpace(string(at)))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("millrace %.200q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,64 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+// All pages can be read, in light, dark and on a telephone, now and as they were, by everybody, and take nothing from elsewhere.
+func TestPages(t *testing.T) {
+	s := open(t, "demo", "--keep")
+	b := look(t, s)
+	light := map[string]float64{}
+	for _, path := range b.pages() {
+		for _, at := range []string{"", "?at=60"} {
+			where := path + at
+			b.goTo(where)
+			if at != "" && !ask[bool](b, `document.body.classList.contains("past")`) {
+				b.found() // what it is about was not there then
+				continue
+			}
+			for _, l := range looks {
+				b.as(l.scheme, l.width, l.height)
+				for _, w := range append(b.layout(), b.barriers()...) {
+					b.Errorf("%s, %s: %s", where, l.name, w)
+				}
+				picture, _ := b.shot(called(where) + "-" + l.name)
+				share, ground := ink(picture)
+				if share < 0.002 {
+					b.Errorf("%s, %s: the picture is empty: %.4f of it is not background", where, l.name, share)
+				}
+				light[l.name] = ground
+			}
+			if light["dark"] > 0.3 || light["light"] < 0.7 {
+				b.Errorf("%s: dark is %.2f light, light %.2f", where, light["dark"], light["light"])
+			}
+			b.fine(where)
+		}
+	}
+	t.Run("journeys", func(t *testing.T) { journeys(t, s) })
+}
+
+// What the other tests rely on is found where it is.
+func TestFindsWhatIsWrong(t *testing.T) {
+	s := open(t, "dev")
+	b := look(t, s)
+	b.as("light", 360, 740)
+	for _, c := range []struct{ what, does, want string }{
+		{"an element that is too wide", `p.textContent = "wide"; p.style.width = "500px"`, "reaches from"},
+		{"texts over each other", `p.textContent = "under"; q.textContent = "over"; q.style.marginTop = "-2.4em"`, "lie over each other"},
+		{"a page without a heading", `document.querySelector("h1").remove()`, "no heading"},
+		{"an error in the console", `console.error("broken")`, "broken"},
+		{"a style in the page", `p.setAttribute("style", "color: red")`, "forbidden by the policy: style-src-attr"},
+		{"a picture from elsewhere", `p.innerHTML = "<img alt='' src='http://127.0.0.2:9/x.png'>"`, "forbidden by the policy: img-src"},
+		{"a picture without words", `p.innerHTML = "<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>"`, "image-alt"},
+	} {
+		b.goTo("/")
+		b.do(run(`(() => { const p = document.createElement("p"), q = document.createElement("p"); document.querySelector("main").append(p, q); ` + c.does + ` })()`))
+		found := append(b.layout(), b.barriers()...)
+		b.do(run(`new Promise((done) => setTimeout(done))`))
+		if found = append(found, b.found()...); !strings.Contains(strings.Join(found, "\n"), c.want) {
+			t.Errorf("%s is not found: %q", c.what, found)
+		}
+	}
+}

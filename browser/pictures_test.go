@@ -1,0 +1,44 @@
+package browser
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var pictures = flag.String("pictures", "", "a directory to which the pictures of the README are written")
+
+// mostBytes is how large a picture of the README may be.
+const mostBytes = 150_000
+
+// The pictures of the README can be made at any time, and are small.
+func TestReadmePictures(t *testing.T) {
+	s := open(t, "demo", "--keep")
+	b := look(t, s)
+	for _, p := range []struct{ name, path, scheme, shown string }{
+		{"overview", "/", "light", `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2`},
+		{"task", "/tasks?q=job%3Aencode", "dark", `document.querySelectorAll("#output .line").length > 8`},
+	} {
+		b.as(p.scheme, 1200, 800)
+		b.goTo(p.path)
+		if p.name == "task" {
+			b.click("main tbody tr a")
+		}
+		b.until("it shows what it is for", p.shown)
+		b.do(run(`window.scrollTo(0, 0)`))
+		_, text := b.shot("readme-" + p.name)
+		if len(text) > mostBytes {
+			t.Errorf("the picture of the page %s has %d bytes, want at most %d", p.name, len(text), mostBytes)
+		}
+		if *pictures == "" {
+			continue
+		}
+		if err := os.MkdirAll(*pictures, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(*pictures, p.name+".png"), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"millrace/client"
+	"millrace/examples"
+	"millrace/jet"
+	"millrace/jet/embed"
+	"millrace/task"
+	"millrace/task/jobfile"
+	"millrace/task/output"
+	"millrace/worker"
+)
+
+// mix is what a demo that stays has beside the crawl: jobs of all kinds, some of which fail, and a node that goes and returns.
+type mix struct {
+	*app
+	server *embed.Server
+	client *client.Client
+	data   string
+}
+
+// mixed are the tasks of the mix. The jobs are in examples/demo.
+var mixed = []task.Submission{
+	{Job: "release"},
+	{Job: "release", Params: map[string]json.RawMessage{"sites": json.RawMessage(`["eu","us"]`)}},
+	{Job: "publish"},
+	{Job: "import"},
+	{Job: "import", Params: map[string]json.RawMessage{"partner": json.RawMessage(`"globex"`)}, Labels: map[string]string{"env": "stage"}},
+	{Job: "sync"},
+	{Job: "encode"},
+	{Job: "encode", Params: map[string]json.RawMessage{"film": json.RawMessage(`"The Race"`)}, Priority: 8},
+	{Job: "mail"}, {Job: "mail"}, {Job: "mail"},
+	{Job: "report", Delay: task.Duration(time.Hour)},
+}
+
+// prepare stores the jobs, and makes tasks of them and of the past ticks of their schedules.
+func (m *mix) prepare(ctx context.Context) error {
+	jobs, err := jobfile.Parse("examples/demo/jobs.yaml", examples.Demo)
+	if err != nil {
+		return err
+	}
+	if _, err := m.client.PauseQueue(ctx, "mail", 0, "the mail server moves"); err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		if _, _, err := m.client.Apply(ctx, job); err != nil {
+			return err
+		}
+	}
+	if err := m.client.SubmitAll(ctx, mixed, nil); err != nil {
+		return err
+	}
+	for name, from := range map[string]time.Duration{"backup": 7 * 24 * time.Hour, "report": 8 * time.Hour} {
+		if err := m.backfill(ctx, name, m.Now().Add(-from)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backfill makes the tasks of the ticks of a schedule from a time until now.
+func (m *mix) backfill(ctx context.Context, name string, from time.Time) error {
+	stored, err := m.client.Schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	plan, err := stored.Plan()
+	if err != nil {
+		return err
+	}
+	ticks, _ := plan.Between(from, m.Now(), 100)
+	for _, tick := range ticks {
+		if _, _, err := m.client.RunTick(ctx, name, tick.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// How long the node of the mix is there, and away.
+const (
+	nodeStays = 40 * time.Second
+	nodeAway  = 20 * time.Second
+)
+
+// run has the node of the mix go and return, until ctx ends.
+func (m *mix) run(ctx context.Context) error {
+	for {
+		if err := m.client.SubmitMany(ctx, task.Submission{Job: "thumbnail"}, 4, nil); err != nil {
+			return err
+		}
+		if err := m.node(ctx, nodeStays); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(nodeAway):
+		}
+	}
+}
+
+// node is a worker with a connection of its own, which is cut after a while, as when a cable is pulled.
+func (m *mix) node(ctx context.Context, stays time.Duration) error {
+	nc, err := m.server.Connect(jet.Resilient("millrace demo camera", m.Logger())...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(m.Clock))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	w, err := worker.New(worker.Ports{Log: store, Offers: store, Nodes: store, Outputs: store}, worker.Config{
+		Node: "camera", Queues: []string{"images"}, Slots: 2, Labels: map[string]string{"site": "roof"},
+		Beat: time.Second, NodeTTL: 3 * time.Second, Grace: time.Second, Spool: filepath.Join(m.data, "camera"),
+	})
+	if err != nil {
+		return err
+	}
+	w.Handle("thumbnail", thumbnail)
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	cut := time.AfterFunc(stays, func() {
+		nc.Close()
+		stop()
+	})
+	defer cut.Stop()
+	err = w.Run(working)
+	if ctx.Err() == nil && working.Err() != nil {
+		return nil // whatever it says of the cable
+	}
+	return err
+}
+
+// thumbnail is the handler of the node of the mix.
+func thumbnail(ctx context.Context, _ task.Task) error {
+	attempt := worker.FromContext(ctx)
+	const steps = 12
+	for i := range steps {
+		attempt.Output.Line(output.Stdout, fmt.Sprintf("row %d of %d", i+1, steps))
+		attempt.Output.Progress(float64(i+1)/steps, "")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	attempt.Output.SetResult(json.RawMessage(`{"width":160,"height":120}`))
+	return nil
+}
