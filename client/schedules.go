@@ -18,10 +18,16 @@ import (
 
 // PutSchedule stores a schedule under its name. It returns the revision, and whether it
 // was new or different. One that is paused stays so. The error names the field that is wrong; it
-// wraps [jet.ErrNoJob] if the job that it is to run is not there.
+// wraps [jet.ErrNoJob] if the job that it is to run is not there, and [ErrInvalid] if that may not have the parameters.
 func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition) (revision uint64, changed bool, err error) {
 	if d.Make.Job != "" {
-		if _, err := c.store.Job(ctx, d.Make.Job); err != nil {
+		job, err := c.store.Job(ctx, d.Make.Job)
+		if err == nil {
+			if wrong := d.Make.Fits(&job.Job); wrong != nil {
+				err = fmt.Errorf("%w: %w", ErrInvalid, wrong)
+			}
+		}
+		if err != nil {
 			return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 		}
 	}

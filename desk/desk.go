@@ -22,6 +22,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/param"
 	"millrace/task/schedule"
 )
 
@@ -128,11 +129,31 @@ func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.
 		}
 		of.Spec = &job.Spec
 	}
-	birth, err := task.Copy(of, s, d.Rec.Now())
+	declared, err := d.declared(ctx, &of, &s)
+	if err != nil {
+		return task.Submitted{}, err
+	}
+	birth, err := task.Copy(of, declared, s, d.Rec.Now())
 	if err != nil {
 		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return birth, d.shut(ctx, &birth)
+}
+
+// declared are the parameters that a task's job declared when it was made, if s changes any. Of a job of which
+// nothing is known any more, what the task has for secrets stays so.
+func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) (declared []param.Param, err error) {
+	if len(s.Params)+len(s.Texts) == 0 || of.Job == "" {
+		return nil, nil
+	}
+	job, _, err := d.Store.JobAt(ctx, of.Job, of.Revision)
+	if err == nil || !errors.Is(err, task.ErrNoTask) {
+		return job.Params.Declared, err
+	}
+	for _, name := range of.Secrets {
+		declared = append(declared, param.Param{Name: name, Secret: true})
+	}
+	return declared, nil
 }
 
 // shut refuses a birth whose window, or that of a step of it, is no calendar, and has one wait whose window is

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/param"
 	"millrace/task/schedule"
 )
 
@@ -176,11 +177,11 @@ func TestPlantedSecrets(t *testing.T) {
 		for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefCalendar, "other"} {
 			if e, ok := f.Event.(definition.DefinitionApplied); ok {
 				job := task.Job{Name: "x", Spec: task.Spec{Run: &task.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
-					Params: map[string]json.RawMessage{"p": json.RawMessage(`1`)}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
+					Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage(`1`)}}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
 				var of any = &job
 				switch kind {
 				case definition.DefSchedule:
-					of = &schedule.Definition{Name: "x", Make: task.Submission{Params: job.Params, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
+					of = &schedule.Definition{Name: "x", Make: task.Submission{Params: job.Params.Defaults, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
 				case definition.DefCalendar:
 					of = &schedule.Calendar{Name: "x", Title: "t"}
 				}

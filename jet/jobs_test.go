@@ -19,11 +19,12 @@ import (
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/param"
 )
 
 func testJob(name string) task.Job {
 	return task.Job{
-		Name: name, Title: "A job", Labels: map[string]string{"k": "v"}, Params: map[string]json.RawMessage{"n": []byte("1")}, Queue: "images",
+		Name: name, Title: "A job", Labels: map[string]string{"k": "v"}, Params: param.Params{Defaults: map[string]json.RawMessage{"n": []byte("1")}}, Queue: "images",
 		Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}, Timeout: task.Timeout{Run: task.Duration(time.Minute)}, Retry: task.Retry{Max: 2}},
 	}
 }
@@ -189,14 +190,14 @@ func TestLongDefinition(t *testing.T) {
 	s := newStore(t, Layout{})
 	ctx := within(t)
 	j := testJob("a")
-	j.Params["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition) + `"`)
+	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition) + `"`)
 	if _, _, err := s.PutJob(ctx, j, "ada"); !errors.Is(err, definition.ErrLongDefinition) {
 		t.Errorf("a job that is too long: %v", err)
 	}
 	if facts := must(s.DefinitionFacts(ctx, "job.a"))(t); len(facts) != 0 {
 		t.Errorf("%d facts of it", len(facts))
 	}
-	j.Params["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition-1000) + `"`)
+	j.Params.Defaults["long"] = []byte(`"` + strings.Repeat("x", definition.MaxDefinition-1000) + `"`)
 	if _, _, err := s.PutJob(ctx, j, "ada"); err != nil {
 		t.Error(err)
 	}

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"millrace/task/param"
 )
 
 // Copy makes the birth of a new task that does what t does, as far as s does not
 // change it: with t's own spec, parameters, labels, queue, priority and group, whatever its job says
 // by now, and with what t was told by those that it needed; it needs nobody. Of s the job and the spec are not asked for. The new task names t as
-// the one of which it is a copy, and t stays as it is.
-func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
+// the one of which it is a copy, and t stays as it is. Declared are the parameters of t's job as they were declared for t:
+// what s changes of them has to fit.
+func Copy(t Task, declared []param.Param, s Submission, now time.Time) (Submitted, error) {
 	if t.Spec == nil {
 		return Submitted{}, fmt.Errorf("%w: %s has no spec that could be copied", ErrUnknown, t.ID)
 	}
@@ -22,9 +25,13 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 		job.Queue = t.sharedName()
 	}
 	if len(t.Params) > 0 {
-		if err := json.Unmarshal(t.Params, &job.Params); err != nil {
+		if err := json.Unmarshal(t.Params, &job.Params.Defaults); err != nil {
 			return Submitted{}, fmt.Errorf("the parameters of %s are no object: %w", t.ID, err)
 		}
+	}
+	for _, d := range declared {
+		d.Optional, d.Default = true, nil // what t had it has
+		job.Params.Declared = append(job.Params.Declared, d)
 	}
 	if s.FairKey == "" {
 		s.FairKey = t.FairKey
@@ -36,7 +43,7 @@ func Copy(t Task, s Submission, now time.Time) (Submitted, error) {
 	if err != nil {
 		return e, err
 	}
-	e.RetryOf, e.Inputs, e.Step = t.ID, t.Inputs, t.Step
+	e.RetryOf, e.Inputs, e.Step, e.Secrets = t.ID, t.Inputs, t.Step, t.Secrets
 	if e.Origin = t.Origin; e.Schedule != "" {
 		e.Trigger = TriggerManual // the tick has its task already
 	}

@@ -12,7 +12,7 @@ func TestCopy(t *testing.T) {
 	k.Needs = &Needs{Of: []Need{{Task: "x"}}}
 	k.Labels = map[string]string{"a": "1"}
 	run, none := Duration(time.Hour), 0
-	e, err := Copy(k, Submission{
+	e, err := Copy(k, nil, Submission{
 		Params: map[string]json.RawMessage{"b": json.RawMessage("2")}, Labels: map[string]string{"b": "2"}, Run: &run, Retries: &none, Delay: Duration(time.Minute),
 	}, noon)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestCopy(t *testing.T) {
 	}
 	own := k
 	own.Route = "@n1.5"
-	if e, err = Copy(own, Submission{}, noon); err != nil || e.Route != "default.5" { // "@n1.5" has that priority
+	if e, err = Copy(own, nil, Submission{}, noon); err != nil || e.Route != "default.5" { // "@n1.5" has that priority
 		t.Errorf("of a task on a node's route: %s, %v", e.Route, err)
 	}
 	for name, c := range map[string]struct {
@@ -45,7 +45,7 @@ func TestCopy(t *testing.T) {
 		"another spec":    {k, Submission{Spec: spec}, "leave job and spec out"},
 		"wrong in itself": {k, Submission{Queue: "a b"}, "queue name"},
 	} {
-		_, err := Copy(c.task, c.s, noon)
+		_, err := Copy(c.task, nil, c.s, noon)
 		checkError(t, name, err, c.want)
 	}
 }

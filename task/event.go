@@ -18,9 +18,11 @@ type Work struct {
 	// Spec is never nil in a valid fact, and never modified.
 	Spec *Spec `json:"spec,omitzero"`
 	// Params is a JSON object, or nil.
-	Params json.RawMessage   `json:"params,omitzero"`
-	Labels map[string]string `json:"labels,omitzero"`
-	Route  Route             `json:"route,omitzero"`
+	Params json.RawMessage `json:"params,omitzero"`
+	// Secrets are the names of those parameters whose value is a [Secret].
+	Secrets []string          `json:"secrets,omitzero"`
+	Labels  map[string]string `json:"labels,omitzero"`
+	Route   Route             `json:"route,omitzero"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
 	// EndBy is when it has taken as long as it may altogether; zero for no such bound.

@@ -1,12 +1,14 @@
 package task
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/param"
 )
 
 // Spec says what to run and under which rules. A task carries the copy that was
@@ -294,8 +296,8 @@ type Job struct {
 	Group       string `json:"group,omitempty"`
 	// Labels are copied to each task; a submission may add to them.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Params are the default parameters; a submission may set some of them anew.
-	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Params are its parameters: their defaults, or what each may be.
+	Params param.Params `json:"params,omitzero"`
 	// Queue is where its tasks wait. Default [DefaultQueue].
 	Queue string `json:"queue,omitempty"`
 	// Priority is that of its tasks: [MinPriority] to [MaxPriority], the larger the more
@@ -321,5 +323,24 @@ func (j *Job) Validate() error {
 	if _, nameless := j.Labels[""]; nameless {
 		labels = errors.New("labels: a label has no name")
 	}
-	return JoinFaults(ValidName("job", j.Name), queue, priority, labels, j.Spec.Validate())
+	return JoinFaults(ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
+}
+
+// validateParams refuses parameters that cannot be declared so, and values which the job itself gives them and they may not have.
+func (j *Job) validateParams() error {
+	faults := j.Params.Validate()
+	for i := range j.Params.Declared {
+		if d := &j.Params.Declared[i]; j.Schedule != nil && len(d.Default) == 0 && !d.Optional {
+			faults = append(faults, fmt.Errorf("params[%d].default is missing: the schedule of the job gives it no other value", i))
+		}
+	}
+	for i := range j.Steps {
+		step := &j.Steps[i]
+		for _, name := range slices.Sorted(maps.Keys(step.Params)) {
+			if d := j.Params.Find(name); d != nil {
+				faults = append(faults, Under(fmt.Sprintf("steps[%d].params.%s: ", i, name), d.Check(step.Params[name])))
+			}
+		}
+	}
+	return JoinFaults(faults...)
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"millrace/task/param"
 )
 
 // Submission asks for a task: of a job, or ad hoc.
@@ -22,8 +24,11 @@ type Submission struct {
 	Job string `json:"job,omitempty"`
 	// Spec is what to run if there is no job.
 	Spec *Spec `json:"spec,omitempty"`
-	// Params are set over those of the job.
+	// Params are set over those of the job, and have to be what it declares.
 	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Texts are parameters as people type them, and win over Params: each is read as the type that the job declares
+	// for it; one of which it says nothing is the JSON that it is, else text.
+	Texts map[string]string `json:"texts,omitempty"`
 	// Labels are set over those of the job.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Queue replaces the job's. Default [DefaultQueue].
@@ -92,6 +97,14 @@ func (s Submission) With(over Submission) Submission {
 			is.Field(i).Set(f)
 		}
 	}
+	if len(s.Texts) > 0 && len(over.Params) > 0 { // texts win, but not over what is set later
+		s.Texts = maps.Clone(s.Texts)
+		maps.DeleteFunc(s.Texts, func(name, _ string) bool {
+			_, value := over.Params[name]
+			_, text := over.Texts[name]
+			return value && !text
+		})
+	}
 	return s
 }
 
@@ -144,14 +157,19 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		queue = e.Spec.Place.Queue
 	}
 	e.Route = e.Spec.homeRoute(queue, priority)
-	var defaults map[string]json.RawMessage
+	var params param.Params
 	if job != nil {
-		defaults = job.Params
+		params = job.Params
 		e.Labels = job.Labels
 	}
-	if e.Params, err = merge(defaults, s.Params); err != nil {
+	set, err := s.paramsFor(&params)
+	if err != nil {
 		return e, err
 	}
+	if e.Params, err = merge(params.Values(), set); err != nil {
+		return e, err
+	}
+	e.Secrets = params.Secrets()
 	if len(s.Labels) > 0 {
 		labels := maps.Clone(e.Labels)
 		if labels == nil {
@@ -198,6 +216,18 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	}
 	e.bound(later(now, e.Due))
 	return e, nil
+}
+
+// Fits refuses parameters that tasks of the job may not have, and names each that is wrong or missing, with what is allowed.
+func (s *Submission) Fits(job *Job) error {
+	_, err := s.paramsFor(&job.Params)
+	return err
+}
+
+// paramsFor are the parameters that it sets of those of a job.
+func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, error) {
+	set, wrong := p.Read(s.Params, s.Texts)
+	return set, JoinFaults(append(wrong, p.Missing(set)...)...)
 }
 
 // overrides sets what the submission replaces in the spec and tells whether there was anything.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"millrace/task/param"
 )
 
 // What a submission sets wins, one parameter and label at a time; what it leaves open stays.
@@ -28,7 +30,7 @@ func TestSubmissionWith(t *testing.T) {
 func TestBirth(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	job := &Job{Name: "j", Group: "of the job", Queue: "images", Spec: *bounded,
-		Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1"), "y": raw("1")}}
+		Labels: map[string]string{"a": "1", "b": "1"}, Params: param.Params{Defaults: map[string]json.RawMessage{"x": raw("1"), "y": raw("1")}}}
 	adHoc := &Spec{Handler: "h"}
 	pending, retries := Duration(time.Second), 9
 	overridden := *bounded

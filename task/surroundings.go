@@ -1,15 +1,33 @@
 package task
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"millrace/task/param"
 )
 
 // Secret says where the value of a secret variable is found on the node.
 type Secret struct {
 	// File holds the value; a line end at its end is not part of it.
 	File string `json:"file"`
+}
+
+// SecretParams are the files that the secret parameters of a task name, by the names of the parameters.
+func (w *Work) SecretParams() map[string]string {
+	var params map[string]json.RawMessage
+	if len(w.Secrets) == 0 || json.Unmarshal(w.Params, &params) != nil {
+		return nil
+	}
+	files := map[string]string{}
+	for _, name := range w.Secrets {
+		if file, ok := param.FileOf(params[name]); ok {
+			files[name] = file
+		}
+	}
+	return files
 }
 
 // MaxSecret is the largest secret that is read, in bytes.

@@ -11,7 +11,8 @@ import (
 
 // Change is a field that two things have differently.
 type Change struct {
-	// Field is its path, such as spec.timeout.run. A list is one field.
+	// Field is its path, such as spec.timeout.run. A list is one field, unless each of its items has a name of its own: then
+	// they stand by those, as params.depth.max.
 	Field string `json:"field"`
 	// Was and Is are its values as JSON; nil where there is none.
 	Was json.RawMessage `json:"was,omitempty"`
@@ -104,15 +105,17 @@ func fieldsIn(thing any) (map[string]json.RawMessage, error) {
 	return fields, flatten(fields, "", text)
 }
 
-// flatten adds the fields of a value of JSON: those of an object one by one, anything else as it is.
+// flatten adds the fields of a value of JSON: those of an object one by one, and of a list of what has names, anything else as it is.
 func flatten(into map[string]json.RawMessage, path string, value json.RawMessage) error {
-	if len(value) == 0 || value[0] != '{' {
+	object, named := byName(value)
+	if !named && (len(value) == 0 || value[0] != '{') {
 		into[path] = value
 		return nil
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(value, &object); err != nil {
-		return fmt.Errorf("compare %s: %w", path, err)
+	if !named {
+		if err := json.Unmarshal(value, &object); err != nil {
+			return fmt.Errorf("compare %s: %w", path, err)
+		}
 	}
 	for name, field := range object {
 		if path != "" {
@@ -123,4 +126,26 @@ func flatten(into map[string]json.RawMessage, path string, value json.RawMessage
 		}
 	}
 	return nil
+}
+
+// byName are the items of a list by their names; false if one has none, or two have the same.
+func byName(value json.RawMessage) (map[string]json.RawMessage, bool) {
+	if len(value) == 0 || value[0] != '[' {
+		return nil, false
+	}
+	var items []struct {
+		Name string `json:"name"`
+	}
+	var whole []json.RawMessage
+	if json.Unmarshal(value, &items) != nil || json.Unmarshal(value, &whole) != nil || len(items) == 0 {
+		return nil, false
+	}
+	all := make(map[string]json.RawMessage, len(items))
+	for i := range items {
+		if _, twice := all[items[i].Name]; twice || items[i].Name == "" {
+			return nil, false
+		}
+		all[items[i].Name] = whole[i]
+	}
+	return all, true
 }

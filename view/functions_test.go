@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -332,6 +333,22 @@ func wholeAt(s *story, seq uint64) Whole {
 		}
 		return nil
 	}, nil).Past(Slice(s.records))
+}
+
+// What a list has by name is compared by name; any other list is one field.
+func TestDiffLists(t *testing.T) {
+	for name, c := range map[string]struct{ was, is, want string }{
+		"one that is declared otherwise": {`{"params":[{"name":"a","max":1},{"name":"b"}]}`, `{"params":[{"name":"b"},{"name":"a","max":2}]}`, `[{"field":"params.a.max","was":1,"is":2}]`},
+		"one more":                       {`{"params":[{"name":"a"}]}`, `{"params":[{"name":"a"},{"name":"b"}]}`, `[{"field":"params.b.name","is":"b"}]`},
+		"one without a name":             {`{"l":[{"name":"a"},{}]}`, `{"l":[{"name":"a"},{"x":1}]}`, `[{"field":"l","was":[{"name":"a"},{}],"is":[{"name":"a"},{"x":1}]}]`},
+		"one name twice":                 {`{"l":[{"name":"a"},{"name":"a"}]}`, `{"l":[]}`, `[{"field":"l","was":[{"name":"a"},{"name":"a"}],"is":[]}]`},
+		"texts":                          {`{"l":["a"]}`, `{"l":["b"]}`, `[{"field":"l","was":["a"],"is":["b"]}]`},
+	} {
+		changes, err := DiffValues(json.RawMessage(c.was), json.RawMessage(c.is))
+		if got, _ := json.Marshal(changes); err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, c.want)
+		}
+	}
 }
 
 func TestDiffAll(t *testing.T) {

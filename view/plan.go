@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/param"
 )
 
 // Plan says where a task of a job would run, or may be claimed.
@@ -175,6 +176,7 @@ func newborn(job task.Job, s task.Submission, now time.Time) (task.Task, error) 
 	if strings.Contains(job.Place.Sticky, "{") {
 		job.Place.Sticky = "" // nor is it known whose task it will be
 	}
+	job.Params = param.Params{Defaults: job.Params.Values()}
 	s.Job, s.Spec = "", nil
 	birth, err := task.Birth(s, &job, 0, now)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/settings"
+	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
@@ -35,7 +36,7 @@ func (a *app) completions() map[string]reach.Completer {
 	return map[string]reach.Completer{
 		"job": alone(a.CompleteJobs), "schedule": alone(a.CompleteSchedules), "queue": alone(a.CompleteQueues), "window": alone(a.CompleteCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
-		"handler": a.CompleteHandlers, "param": a.completeParams, "step": a.completeSteps, "files": a.completeFileNames,
+		"handler": a.CompleteHandlers, "param": submit.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
 		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(task.OnLimits), "needs-rule": words(task.NeedRules),
 		"dst": words(task.DSTs), "catchup": words(task.CatchUps), "overlap": words(task.Overlaps), "sticky": words([]string{task.StickyJob, task.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
@@ -85,23 +86,6 @@ func ruleNames() []string {
 		names = append(names, r.String())
 	}
 	return names
-}
-
-// completeParams are the parameters of the job that stands on the line.
-func (a *app) completeParams(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if c.Name() != "run" || len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names, _ := a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		job, _ := cl.Job(ctx, args[0])
-		var names []string
-		for name, value := range job.Params {
-			names = append(names, name+"=\t"+string(value))
-		}
-		slices.Sort(names)
-		return names
-	})
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeSteps are the steps of the task that stands on the line, as paths.

@@ -288,7 +288,7 @@ func (a *app) ipcSpawn() *cobra.Command {
 		DisableFlagsInUseLine: true}
 	fs := c.Flags()
 	fs.StringVar(&key, "key", "", "what tells this child from others; the same `key` makes no second one")
-	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without one the value is JSON if it can be, else text (repeat it)")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names, argv, err := typed.SplitCommand(c, args, 1)
@@ -307,12 +307,12 @@ func (a *app) ipcSpawn() *cobra.Command {
 		if len(argv) > 0 {
 			payload["argv"] = argv
 		}
-		given, err := typed.Params("", params, a.In)
+		given, err := typed.Pairs("param", params)
 		if err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		if len(given) > 0 {
-			payload["params"] = given
+			payload["texts"] = given
 		}
 		if (names[0] == "") == (len(argv) == 0) {
 			return exit.Misuse(c, "a child runs one thing: a job, or a command after \"--\"")

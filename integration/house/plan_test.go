@@ -13,13 +13,14 @@ const module = "millrace/"
 // plan says which packages of this module each of them may import. What is not
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
-	"task":             {},
+	"task":             {"task/param"},
+	"task/param":       {},
 	"near":             {},
 	"query":            {"near", "task", "view"},
 	"internal/form":    {},
 	"internal/corpus":  {},
 	"internal/testkit": {},
-	"task/jobfile":     {"internal/form", "near", "task", "task/schedule"},
+	"task/jobfile":     {"internal/form", "near", "task", "task/param", "task/schedule"},
 	"task/schedule":    {"task", "task/definition"},
 	"task/quota":       {"task"},
 	"task/output":      {"task"},
@@ -36,11 +37,11 @@ var plan = map[string][]string{
 	"whatif":          {"near", "verify", "incident", "events", "task", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"spans":           {"view", "events", "task"},
 	"telemetry":       {"spans", "worker", "events", "task"},
-	"view":            {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
-	"incident":        {"events", "task", "task/definition", "task/schedule"},
+	"view":            {"events", "task", "task/definition", "task/param", "task/quota", "task/schedule", "node"},
+	"incident":        {"events", "task", "task/definition", "task/param", "task/schedule"}, // task/param for its test
 	"projections":     {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
 	"metrics":         {"events", "task", "task/definition", "task/quota", "node"},
-	"desk":            {"events", "task", "task/definition", "task/schedule"},
+	"desk":            {"events", "task", "task/definition", "task/param", "task/schedule"},
 	"scheduler/turns": {"task"},
 	"scheduler":       {"scheduler/turns", "desk", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},
 	"worker/claim":    {"events", "task", "task/definition", "task/schedule", "node"},
@@ -61,7 +62,7 @@ var plan = map[string][]string{
 	"jet/link":         {"jet/wire", "events", "logclock"},
 	"jet/outputs":      {"jet/link", "jet/wire", "events", "task", "task/output"},
 	"jet/embed":        {"jet", "jet/natscontext", "jet/wire", "local", "events"}, // jet for its tests alone: those of jet import it, so that Go refuses the rest
-	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/schedule", "node", "logclock"},
+	"jet":              {"jet/natscontext", "jet/wire", "jet/link", "jet/outputs", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/param", "task/schedule", "node", "logclock"},
 	"client":           {"internal/form", "query", "view", "desk", "jet", "jet/outputs", "jet/natscontext", "local", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"api":              {"client", "query", "view", "verify", "projections", "jet", "events", "files", "files/tree", "task", "task/definition", "task/output", "task/quota", "task/schedule", "node"},
 	"httpapi":          {"api", "client", "metrics", "view", "jet", "jet/embed", "projections", "events", "events/logtest", "task", "task/definition", "task/output", "node"}, // jet/embed and projections for its tests alone
@@ -145,6 +146,7 @@ var outsiders = []struct {
 	{"go.opentelemetry.io/", []string{"telemetry"}, nil, "only telemetry knows OpenTelemetry"},
 	{"charm.land/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
 	{"github.com/charmbracelet/", []string{"cmd/millrace/stage"}, nil, "only the full screen of replay knows bubbletea"},
+	{"github.com/google/jsonschema-go", []string{"task/param"}, nil, "only task/param holds values against a JSON Schema"},
 	{"github.com/danielgtaylor/huma", []string{"httpapi"}, nil, "only httpapi makes an OpenAPI document"},
 	{"database/sql", []string{"projections", "examples/outbox"}, nil, "only projections knows SQL"},
 	{"modernc.org/sqlite", []string{"projections"}, []string{"examples/outbox"}, "only projections knows SQLite"},

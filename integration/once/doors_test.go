@@ -25,6 +25,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/param"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -226,7 +227,7 @@ func (a answered) Error() string { return a.code + " " + a.text }
 // toCopy returns a task that was made of the job before there was any condition, and what a copy of it changes.
 func (c *cell) toCopy() (of task.ID, over task.Submission) {
 	spec := c.job.Spec
-	over = task.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent}
+	over = task.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent, Texts: c.ask.Texts}
 	if spec.Unique.Key != "" {
 		over.Unique, spec.Unique = &c.job.Spec.Unique, task.Unique{}
 	}
@@ -295,12 +296,16 @@ func (c *cell) holder() task.ID {
 type precondition struct {
 	name string
 	spec task.Spec
+	// params are what the job declares.
+	params param.Params
 	// ask changes what is asked for.
 	ask func(*cell)
 	// now makes it true. It returns the holder of the key if that is what it is about.
 	now  func(*cell) task.ID
 	want string
 }
+
+var declared = param.Params{Declared: []param.Param{{Name: "n", Type: param.Integer, Optional: true}}}
 
 var preconditions = []precondition{
 	{name: "nothing is in the way", want: isMade},
@@ -314,6 +319,9 @@ var preconditions = []precondition{
 	{name: "files are not there", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed"}}},
 	{name: "files are not there any more", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed@" + strings.Repeat("0", 64)}}},
 	{name: "a parameter is missing", want: isWrong, spec: task.Spec{Unique: task.Unique{Key: "{params.none}"}}},
+	{name: "the parameters are what they may be", want: isMade, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"n": "3"} }},
+	{name: "a parameter is not what it may be", want: isWrong, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"n": "many"} }},
+	{name: "a parameter is not declared", want: isWrong, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"m": "3"} }},
 	{name: "the key is taken", want: isTaken, spec: task.Spec{Unique: task.Unique{Key: "k"}}, now: (*cell).holder},
 	{name: "the key is taken by who may have it", want: isJoined, now: (*cell).holder,
 		spec: task.Spec{Unique: task.Unique{Key: "k", OnConflict: task.ConflictReturn}}},
@@ -361,7 +369,7 @@ func TestDoors(t *testing.T) {
 				c := &cell{T: t, on: on, client: client.New(on.store, "test")}
 				c.rec = &events.Recorder{Log: on.store, Actor: "test", Now: time.Now, NewID: events.NewID}
 				name := fmt.Sprintf("%s-%d", strings.ReplaceAll(p.name, " ", "-"), i)
-				c.job, c.ask = task.Job{Name: name, Queue: name, Spec: p.spec}, task.Submission{Job: name}
+				c.job, c.ask = task.Job{Name: name, Queue: name, Spec: p.spec, Params: p.params}, task.Submission{Job: name}
 				c.job.Spec.Run = &task.Run{Argv: []string{"true"}}
 				if d.shape != nil {
 					d.shape(&c.job.Spec)

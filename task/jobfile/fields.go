@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/param"
 )
 
 // A field of a job stands in its type, in package task: what it is called says its tag there, and how it is read mostly
@@ -53,6 +54,12 @@ func (r *reader) setter(of any) func(value) {
 	case *map[string]string:
 		return into(to, r.texts)
 	case *map[string]json.RawMessage:
+		return into(to, r.defaults)
+	case *json.RawMessage:
+		return into(to, r.json)
+	case **float64:
+		return into(to, r.bound)
+	case *param.Params:
 		return into(to, r.params)
 	case *map[string]task.Secret:
 		return into(to, r.secrets)
@@ -125,7 +132,7 @@ var vocabulary = func() map[string][]string {
 		"": reflect.TypeFor[task.Job](), "run": reflect.TypeFor[task.Run](), "timeout": reflect.TypeFor[task.Timeout](), "retry": reflect.TypeFor[task.Retry](),
 		"signal": reflect.TypeFor[task.Signal](), "breaker": reflect.TypeFor[task.Breaker](),
 		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
-		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
+		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
 		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),
 		"concurrency": reflect.TypeFor[task.Concurrency](), "budget": reflect.TypeFor[task.Budget](), "rate": reflect.TypeFor[task.Rate](), "per_node": reflect.TypeFor[task.PerNode](), "unique": reflect.TypeFor[task.Unique](),
 		"keep": reflect.TypeFor[task.Keep](), "resources": reflect.TypeFor[task.Resources](),

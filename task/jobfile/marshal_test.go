@@ -10,6 +10,7 @@ import (
 	"millrace/internal/corpus"
 	"millrace/task"
 	"millrace/task/jobfile"
+	"millrace/task/param"
 )
 
 func TestMarshalReadsBack(t *testing.T) {
@@ -63,9 +64,9 @@ func TestMarshalRefusesWhatAFileCannotHold(t *testing.T) {
 	}{
 		{"no name", task.Job{Spec: shell}, "job name"},
 		{"nothing to run", task.Job{Name: "a"}, "nothing to run"},
-		{"params that are no JSON", task.Job{Name: "a", Spec: shell, Params: map[string]json.RawMessage{"p": json.RawMessage("{")}}, "write job a"},
-		{"params too deep", task.Job{Name: "a", Spec: shell, Params: map[string]json.RawMessage{
-			"p": json.RawMessage(strings.Repeat("[", 99) + strings.Repeat("]", 99))}}, "nest deeper"},
+		{"params that are no JSON", task.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage("{")}}}, "write job a"},
+		{"params too deep", task.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{
+			"p": json.RawMessage(strings.Repeat("[", 99) + strings.Repeat("]", 99))}}}, "nest deeper"},
 	} {
 		t.Run(test.given, func(t *testing.T) {
 			got, err := jobfile.Marshal(test.job)
@@ -88,14 +89,14 @@ func FuzzMarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		// JSON, in which jobs are stored, holds only valid text.
 		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
-		param, err := json.Marshal(map[string]any{"k" + a: []any{b, map[string]string{b: a}}, "l": a})
+		given, err := json.Marshal(map[string]any{"k" + a: []any{b, map[string]string{b: a}}, "l": a})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := task.Job{
 			Name: "a", Title: a, Description: b, Owner: a, Group: b,
 			Labels: map[string]string{"l" + a: b},
-			Params: map[string]json.RawMessage{"p": param, a: json.RawMessage("1E5")},
+			Params: param.Params{Defaults: map[string]json.RawMessage{"p": given, a: json.RawMessage("1E5")}},
 			Spec: task.Spec{Run: &task.Run{
 				Argv: []string{"x" + a, b, a}, Dir: b,
 				Env: map[string]string{"E" + a: b},

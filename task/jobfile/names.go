@@ -22,6 +22,8 @@ var foreign = map[string][]string{
 	"category": {"group"},
 	"tags":     {"labels"}, "metadata": {"labels"},
 	"payload": {"params"}, "inputs": {"params"}, "parameters": {"params"},
+	"params.choices": {"params.enum"}, "params.options": {"params.enum"}, "params.minimum": {"params.min"}, "params.maximum": {"params.max"},
+	"params.required": {"params.optional"}, "params.format": {"params.schema"}, "params.items": {"params.schema"}, "params.properties": {"params.schema"},
 	"args": {"params", "run.argv"}, "run.args": {"run.argv"},
 	"command": {"run.argv", "run.shell"}, "cmd": {"run.argv", "run.shell"}, "exec": {"run.argv", "run.shell"}, "script": {"run.shell"},
 	"cwd": {"run.dir"}, "working_dir": {"run.dir"}, "workdir": {"run.dir"}, "working_directory": {"run.dir"},

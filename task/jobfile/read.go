@@ -453,18 +453,6 @@ func (r *reader) float(v value, what string) (float64, bool) {
 	return f, true
 }
 
-func (r *reader) params(v value) map[string]json.RawMessage {
-	if v.kind != mapping {
-		r.want(v, "a mapping from names to default values")
-		return nil
-	}
-	all := make(map[string]json.RawMessage, len(v.fields))
-	for _, f := range v.fields {
-		all[f.name] = r.appendJSON(nil, value{f.node, join(v.path, f.name), f.pos})
-	}
-	return all
-}
-
 // appendJSON writes a value as JSON, numbers with the digits that they have in the file.
 func (r *reader) appendJSON(b []byte, v value) []byte {
 	switch v.kind {

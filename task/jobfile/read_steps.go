@@ -118,6 +118,8 @@ var inStep = regexp.MustCompile(`^(?:steps\[\d+\]|on\.(?:success|failure|cancel|
 func shape(path string) string {
 	rest := inStep.ReplaceAllString(path, "")
 	switch {
+	case paramItem.MatchString(path):
+		return "params"
 	case rest == path:
 		return path
 	case rest == "":
@@ -128,4 +130,7 @@ func shape(path string) string {
 	return rest
 }
 
-var needItem = regexp.MustCompile(`^needs\[\d+\]$`)
+var (
+	needItem  = regexp.MustCompile(`^needs\[\d+\]$`)
+	paramItem = regexp.MustCompile(`^params\[\d+\]$`)
+)

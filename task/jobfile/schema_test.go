@@ -234,10 +234,11 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		"place.sticky": {"job", "attempt", `"{params.a}"`, `""`, "1"},
 		"place.prefer": {"[]", "[{labels: gpu}]", "[{labels: gpu, weight: 0}]", "[{weight: 1}]", "[{labels: [a, b>=1], weight: 1000}]", "[{labels: a, weight: 1001}]",
 			"[{labels: a}, {labels: b}, {labels: c}, {labels: d}, {labels: e}]", "{labels: a}", "~"},
-		"title":   {`""`, "x", "5", "yes", "true", "2026-01-01"},
-		"queue":   {"a", `""`, "-a", "a.b", "'1'", "1", strings.Repeat("a", 64), strings.Repeat("a", 65), "é"},
-		"labels":  {"{}", "{a: b}", "{a: 1, b: 1.10, c: true}", "{a: ~}", "{a: []}", `{"": a}`, "[]"},
-		"params":  {"{}", "{a: ~}", "{a: {b: [1]}}", "[]", "x"},
+		"title":  {`""`, "x", "5", "yes", "true", "2026-01-01"},
+		"queue":  {"a", `""`, "-a", "a.b", "'1'", "1", strings.Repeat("a", 64), strings.Repeat("a", 65), "é"},
+		"labels": {"{}", "{a: b}", "{a: 1, b: 1.10, c: true}", "{a: ~}", "{a: []}", `{"": a}`, "[]"},
+		"params": {"{}", "{a: ~}", "{a: {b: [1]}}", "[]", "x", "[{name: a}]", "[{name: a, type: integer, min: 1, max: 2.0, default: 1}]", "[{}]", "[{name: a b}]", "[a]", "{name: a}", "[{name: a, min: 1}]", "[{name: a, type: string, min: 1, pattern: x}]", "[{name: a, pattern: x}]",
+			"[{name: a, secret: true}]", "[{name: a, secret: true, type: string}]", "[{name: a, secret: false, type: string}]", "[{name: a, enum: []}]", "[{name: a, enum: [1, ~]}]", "[{name: a, type: int}]", "[{name: a, schema: x}]", "[{name: a, schema: {}}]", "[{name: a, optional: 1}]", "[{name: a, default: ~}]", "[{name: a, description: 5}]"},
 		"timeout": {"{}", "~", "1s", "[]"},
 	} {
 		t.Run(field, func(t *testing.T) {

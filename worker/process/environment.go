@@ -1,6 +1,7 @@
 package process
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,8 @@ var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
 // environment is the worker's own, then what the task is, then files, then what
 // its spec sets, then secrets. It returns the values of the secrets, too. The
-// error says which file cannot be read.
-func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, secrets []string, err error) {
+// error says which file cannot be read. Params are those of the task as its program is told them.
+func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
 	own := child.WorkersOwn()
 	env = make([]string, 0, len(own)+len(run.Env)+12)
@@ -62,8 +63,8 @@ func (t *Tasks) environment(a *worker.Attempt, dir string, as *account) (env, se
 	if !a.Deadline.IsZero() {
 		env = append(env, "MILLRACE_DEADLINE="+a.Deadline.UTC().Format(time.RFC3339Nano))
 	}
-	if len(a.Task.Params) > 0 {
-		env = append(env, "MILLRACE_PARAMS="+string(a.Task.Params))
+	if len(params) > 0 {
+		env = append(env, "MILLRACE_PARAMS="+string(params))
 	}
 	if item, ok := a.Task.Item(); ok {
 		env = append(env, "MILLRACE_ITEM="+item)
@@ -173,13 +174,44 @@ func badLine(text string) int {
 }
 
 // knownSecrets are the values of a task's secrets, as far as they can be read. A relative file is meant from a directory.
-func knownSecrets(run *task.Run, dir string, as *account) (values []string) {
-	for _, s := range run.Secrets {
-		if value, err := readSecret(inDir(dir, s.File), as); err == nil {
+func knownSecrets(t *task.Task, dir string, as *account) (values []string) {
+	add := func(file string) {
+		if value, err := readSecret(inDir(dir, file), as); err == nil {
 			values = append(values, value)
 		}
 	}
+	for _, s := range t.Spec.Run.Secrets {
+		add(s.File)
+	}
+	for _, file := range t.SecretParams() {
+		add(file)
+	}
 	return values
+}
+
+// openParams are the parameters of a task with the texts of the files that its secret ones name, and those texts. The
+// error says which file cannot be read.
+func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, secrets []string, err error) {
+	files := t.SecretParams()
+	if len(files) == 0 {
+		return t.Params, nil, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(t.Params, &all); err != nil {
+		return nil, nil, fmt.Errorf("params: %w", err)
+	}
+	for name, file := range files {
+		value, err := readSecret(inDir(dir, file), as)
+		if err != nil {
+			return nil, nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		if all[name], err = json.Marshal(value); err != nil {
+			return nil, nil, fmt.Errorf("parameter %s is no text", name)
+		}
+		secrets = append(secrets, value)
+	}
+	params, err = json.Marshal(all)
+	return params, secrets, err
 }
 
 // readSecret returns the text of a file, which the task's user must be allowed to read, without the line end at its end. Its

@@ -132,7 +132,7 @@ func (t *Tasks) keepArtifacts(ctx context.Context, a *worker.Attempt, dir string
 	if err != nil {
 		return err
 	}
-	redact := newRedactor(knownSecrets(run, dir, as))
+	redact := newRedactor(knownSecrets(&a.Task, dir, as))
 	if err = t.Surroundings.Keep(ctx, a, dir, as.act, redact.line); err == nil {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	defer cancel()
 	env := append(slices.Clip(child.WorkersOwn()), as.variables()...)
 	env = append(env, "MILLRACE_NODE="+t.Node, "MILLRACE_FILES="+dir, "MILLRACE_SETUP=1")
-	sink := setupSink{a.Output, newRedactor(knownSecrets(spec.Run, dir, as))}
+	sink := setupSink{a.Output, newRedactor(knownSecrets(&a.Task, dir, as))}
 	for _, line := range spec.Setup {
 		a.Output.Line(output.Setup, "+ "+line)
 		c := child.Command{Shell: line, Dir: dir, Env: env, Grace: spec.Timeout.Grace(), Limit: a.Grace}

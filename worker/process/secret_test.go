@@ -1,12 +1,15 @@
 package process
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"millrace/ipc"
+	"millrace/task"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -74,5 +77,27 @@ func TestRedactor(t *testing.T) {
 	}
 	if got, ok := r.payload([]byte(`{"a":12345}`)); ok {
 		t.Errorf("a secret as a number becomes %s", got)
+	}
+}
+
+// A program is told the text of the file that a secret parameter names, and nobody else is: what was asked for stays as it was.
+func TestOpenParams(t *testing.T) {
+	file := secretFile(t, "pa\"ssword\n")
+	named, _ := json.Marshal(map[string]any{"token": task.Secret{File: file}, "plain": task.Secret{File: file}, "n": 1})
+	k := &task.Task{Work: task.Work{Params: named, Secrets: []string{"token", "missing"}, Spec: &task.Spec{Run: &task.Run{}}}}
+	params, secrets, err := openParams(k, "", nil)
+	plain, _ := json.Marshal(task.Secret{File: file})
+	if want := `{"n":1,"plain":` + string(plain) + `,"token":"pa\"ssword"}`; err != nil || string(params) != want || !slices.Equal(secrets, []string{`pa"ssword`}) {
+		t.Errorf("it is told %s, secrets %q, %v; want %s", params, secrets, err, want)
+	}
+	if string(k.Params) != string(named) {
+		t.Errorf("the task has %s", k.Params)
+	}
+	if known := knownSecrets(k, "", nil); !slices.Equal(known, secrets) {
+		t.Errorf("known are %q", known)
+	}
+	k.Params = json.RawMessage(`{"token":{"file":"/no/such/file"}}`)
+	if _, _, err := openParams(k, "", nil); err == nil || !strings.Contains(err.Error(), "parameter token: open /no/such/file") {
+		t.Errorf("without the file: %v", err)
 	}
 }

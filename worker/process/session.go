@@ -27,7 +27,8 @@ type session struct {
 	ctx     context.Context
 	began   time.Time
 	redact  *redactor
-	process child.Process // set before anything is read
+	params  json.RawMessage // of the task, as the process is told them
+	process child.Process   // set before anything is read
 
 	mu       sync.Mutex
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
@@ -60,7 +61,7 @@ func (s *session) greet() {
 	}
 	p.Send(ipc.Init(ipc.Task{
 		Task: string(t.ID), Attempt: t.Attempt, Epoch: t.Epoch, Job: t.Job, Node: s.tasks.Node, Queue: t.QueueName(),
-		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: t.Params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
+		Time: logicalTime(t), Deadline: s.attempt.Deadline, Params: s.params, Labels: t.Labels, Parent: string(t.Parent), Inputs: t.Inputs,
 		Checkpoint: s.attempt.Last(), Limits: p.Limits(),
 	}))
 }

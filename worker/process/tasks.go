@@ -79,7 +79,11 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if !keeps {
 		defer func() { place.leave() }()
 	}
-	env, secrets, err := t.environment(a, place.dir, as)
+	params, hidden, err := openParams(&a.Task, place.dir, as)
+	var env, secrets []string
+	if err == nil {
+		env, secrets, err = t.environment(a, params, place.dir, as)
+	}
 	if err == nil {
 		env, err = t.handOver(env, &place, a, as)
 	}
@@ -89,7 +93,8 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		}
 		return system("%v", err)
 	}
-	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets)}
+	secrets = append(secrets, hidden...)
+	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
 	c := child.Command{
 		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == task.StdinOpen,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,

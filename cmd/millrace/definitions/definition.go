@@ -122,7 +122,7 @@ func difference[D any](a *Commands, kind string, complete reach.Completer, read 
 	return look.Of(a.App).Diff(&look.Compared{
 		What: kind, Complete: complete,
 		Long: `Compares two ` + kind + `s field by field, or one at two moments of the past; with one --at, at that
-moment and now. A field is named by its path in the JSON of "` + kind + ` show", and a list is one field.`,
+moment and now. A field is named by its path in the JSON of "` + kind + ` show", and a list is one field, unless its items have names, as steps and parameters.`,
 		Example: "  millrace " + kind + " diff nightly weekly\n  millrace " + kind + " diff nightly --at -1h",
 		Read: func(ctx context.Context, s *reach.Sight, name string) (any, error) {
 			is, err := s.View.Get(ctx, view.Definition(definition.DefOf(kind, name)))

@@ -119,7 +119,7 @@ the time of the call. It does not count for the schedule's overlap.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		over := task.Submission{Queue: f.Queue}
 		var err error
-		if over.Params, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
+		if over.Params, over.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		if over.Labels, err = typed.Pairs("label", f.Labels); err != nil {

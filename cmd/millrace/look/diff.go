@@ -87,7 +87,7 @@ func (a *Commands) taskDiff() *cobra.Command {
 		What: "task", Complete: a.CompleteTasks,
 		Long: `Compares two tasks field by field, or one at two moments of the past; with one --at, at that
 moment and now. It compares what the log says: a field is named by its path in the JSON of
-"task show", and a list is one field. Two tasks differ at least in their ids.`,
+"task show", and a list is one field, unless its items have names, as steps. Two tasks differ at least in their ids.`,
 		Example: `  millrace task diff ID ANOTHER
   millrace task diff ID --at -1h
   millrace task diff ID --at 1048211 --at 1048300`,

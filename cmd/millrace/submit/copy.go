@@ -55,7 +55,7 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 
 // changes are what the flags change.
 func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s task.Submission, err error) {
-	if s.Params, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
+	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 		return s, err
 	}
 	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {

@@ -99,6 +99,7 @@ output and the task at the end.`,
 	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
+	c.SetHelpFunc(a.helpOfJob(c.HelpFunc()))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := a.submission(c, &f, args)
 		if err != nil {
@@ -114,7 +115,7 @@ output and the task at the end.`,
 func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
-		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`; the value is JSON if it can be, else text (repeat it)")
+		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without one the value is JSON if it can be, else text (repeat it)")
 		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
@@ -192,7 +193,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
-	if s.Params, err = typed.Params(f.ParamsIn, f.Params, in); err != nil {
+	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, in); err != nil {
 		return s, err
 	}
 	if s.Labels, err = typed.Pairs("label", f.Labels); err != nil {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/joho/godotenv"
 
@@ -62,52 +62,42 @@ func Pairs(flag string, list []string) (map[string]string, error) {
 	return m, nil
 }
 
-// Params adds up the parameters of --params (a text, @file, or - for in) and of each --param.
-func Params(whole string, each []string, in io.Reader) (map[string]json.RawMessage, error) {
-	params := map[string]json.RawMessage{}
-	if whole != "" {
-		body, err := Body(whole, in)
-		if err == nil {
-			params, err = readParams(body)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--params: %w", err)
-		}
+// Params adds up the parameters of --params (a text, @file, or - for in) and of each --param: those that are JSON,
+// and those that are text, which the desk reads as the job declares them.
+func Params(whole string, each []string, in io.Reader) (values map[string]json.RawMessage, texts map[string]string, err error) {
+	if texts, err = Pairs("param", each); err != nil || whole == "" {
+		return nil, texts, err
 	}
-	set, err := Pairs("param", each)
+	body, err := Body(whole, in)
+	var lines map[string]string
+	if err == nil {
+		values, lines, err = readParams(body)
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("--params: %w", err)
 	}
-	for k, v := range set {
-		params[k] = paramValue(v)
+	if len(lines) > 0 {
+		maps.Copy(lines, texts)
+		texts = lines
 	}
-	if len(params) == 0 {
-		return nil, nil
-	}
-	return params, nil
+	return values, texts, nil
 }
 
 // readParams reads a JSON object, or lines name=value as a .env file has them.
-func readParams(body []byte) (map[string]json.RawMessage, error) {
+func readParams(body []byte) (values map[string]json.RawMessage, texts map[string]string, err error) {
 	wanted := errors.New("want a JSON object, such as {\"name\": \"World\"}, or lines name=value, as in a .env file")
-	params := map[string]json.RawMessage{}
 	if text := bytes.TrimSpace(body); json.Valid(text) || bytes.HasPrefix(text, []byte("{")) {
-		if err := json.Unmarshal(text, &params); err != nil || params == nil {
-			return nil, wanted
+		if err := json.Unmarshal(text, &values); err != nil || values == nil {
+			return nil, nil, wanted
 		}
-		return params, nil
+		return values, nil, nil
 	}
-	lines, err := godotenv.UnmarshalBytes(body)
-	if err != nil || len(lines) == 0 {
-		return nil, wanted
+	texts, err = godotenv.UnmarshalBytes(body)
+	_, nameless := texts[""]
+	if err != nil || len(texts) == 0 || nameless {
+		return nil, nil, wanted
 	}
-	for k, v := range lines {
-		if k == "" {
-			return nil, wanted
-		}
-		params[k] = paramValue(v)
-	}
-	return params, nil
+	return nil, texts, nil
 }
 
 // Body is the text that s is, or that stands in the file or stream that it names.
@@ -119,15 +109,6 @@ func Body(s string, in io.Reader) ([]byte, error) {
 		return os.ReadFile(s[1:])
 	}
 	return []byte(s), nil
-}
-
-// paramValue takes v as the JSON that it is, or else as a string.
-func paramValue(v string) json.RawMessage {
-	if json.Valid([]byte(v)) && utf8.ValidString(v) {
-		return json.RawMessage(v)
-	}
-	quoted, _ := json.Marshal(v) // a string always marshals
-	return quoted
 }
 
 // Weights reads queues with their weights, crawl=3; one without has the weight 1.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"millrace/task"
 )
@@ -19,7 +20,7 @@ func TestParseParams(t *testing.T) {
 	for name, c := range map[string]struct {
 		whole string
 		each  []string
-		want  string
+		want  string // as an ad-hoc task has them
 	}{
 		"none":            {"", nil, `null`},
 		"values":          {"", []string{"n=3", "f=1.50", "t=true", "o={\"x\":null}", "s=World", "q=\"3\"", "e=", "eq=a=b", "z=null"}, `{"n":3,"f":1.50,"t":true,"o":{"x":null},"s":"World","q":"3","e":"","eq":"a=b","z":null}`},
@@ -30,11 +31,16 @@ func TestParseParams(t *testing.T) {
 		"lines":           {"# of the crawl\nexport n=3\nname='World of \"x\"'\n\nlist=[1,2] # JSON\nempty=\n", []string{"n=4"}, `{"n":4,"name":"World of \"x\"","list":[1,2],"empty":""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Params(c.whole, c.each, strings.NewReader(`{"in":1}`))
+			s := task.Submission{Spec: &task.Spec{Handler: "h"}}
+			var err error
+			if s.Params, s.Texts, err = Params(c.whole, c.each, strings.NewReader(`{"in":1}`)); err != nil {
+				t.Fatal(err)
+			}
+			birth, err := task.Birth(s, nil, 0, time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, _ := json.Marshal(got)
+			text, _ := json.Marshal(birth.Params)
 			var a, b any
 			if json.Unmarshal(text, &a) != nil || json.Unmarshal([]byte(c.want), &b) != nil {
 				t.Fatal("not JSON")
@@ -47,8 +53,8 @@ func TestParseParams(t *testing.T) {
 		})
 	}
 	for _, c := range [][]string{{"[]"}, {"null"}, {"{"}, {"{a=1}"}, {"just words"}, {"# nothing"}, {"=x"}, {"@/none/such"}, {"", "novalue"}, {"", "=x"}} {
-		if got, err := Params(c[0], c[1:], strings.NewReader("")); err == nil {
-			t.Errorf("parseParams(%q) = %s, want an error", c, got)
+		if values, texts, err := Params(c[0], c[1:], strings.NewReader("")); err == nil {
+			t.Errorf("Params(%q) = %s, %s, want an error", c, values, texts)
 		}
 	}
 }

@@ -1,0 +1,56 @@
+package jobfile
+
+import (
+	"encoding/json"
+
+	"millrace/task/param"
+)
+
+// params reads a mapping of defaults, or a list of declarations.
+func (r *reader) params(v value) param.Params {
+	if v.kind != list {
+		return param.Params{Defaults: r.defaults(v)}
+	}
+	return param.Params{Declared: few(r, v, "a mapping such as {name: depth, type: integer, default: 2}", func(p *param.Param) setters {
+		return r.fields(p, setters{
+			"name":    r.named(&p.Name, "parameter"),
+			"type":    r.words(&p.Type, param.Types),
+			"enum":    into(&p.Enum, r.values),
+			"pattern": into(&p.Pattern, r.line),
+			"schema":  into(&p.Schema, r.jsonSchema),
+		})
+	})}
+}
+
+// defaults reads values of any kind by their names.
+func (r *reader) defaults(v value) map[string]json.RawMessage {
+	if v.kind != mapping {
+		r.want(v, "a mapping from names to default values, or a list that declares each, such as [{name: depth, type: integer}]")
+		return nil
+	}
+	all := make(map[string]json.RawMessage, len(v.fields))
+	for _, f := range v.fields {
+		all[f.name] = r.json(value{f.node, join(v.path, f.name), f.pos})
+	}
+	return all
+}
+
+// json reads a value of any kind.
+func (r *reader) json(v value) json.RawMessage { return r.appendJSON(nil, v) }
+
+func (r *reader) jsonSchema(v value) json.RawMessage {
+	if v.kind != mapping {
+		r.want(v, "a JSON Schema, which is a mapping such as {items: {type: string}}")
+		return nil
+	}
+	return r.json(v)
+}
+
+// bound reads a number that may be 0.
+func (r *reader) bound(v value) *float64 {
+	f, ok := r.float(v, "a number")
+	if !ok {
+		return nil
+	}
+	return &f
+}

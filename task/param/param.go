@@ -1,0 +1,385 @@
+package param
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Param declares a parameter of a job: what it may be.
+type Param struct {
+	// Name is 1 to 64 letters, digits, '_' or '-', none twice in a job.
+	Name string `json:"name"`
+	// Title and Description are for people.
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Type is one of [Types]. Default: any.
+	Type string `json:"type,omitempty"`
+	// Enum are the values that it may have. Default: all of its type.
+	Enum []json.RawMessage `json:"enum,omitempty"`
+	// Min and Max bound a number, the characters of a string, the values of an array or the fields of an object. Default: no bound.
+	Min *float64 `json:"min,omitempty"`
+	Max *float64 `json:"max,omitempty"`
+	// Pattern is a regular expression (RE2) that a part of a string has to match. Default: none.
+	Pattern string `json:"pattern,omitempty"`
+	// Schema is a JSON Schema (draft 2020-12) for what the fields above cannot say; it refers to nothing. Default: none.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Default is its value unless a submission sets another. Without one it has to be set, unless it is optional.
+	Default json.RawMessage `json:"default,omitempty"`
+	// Optional says that it may be missing.
+	Optional bool `json:"optional,omitempty"`
+	// Secret says that its value is {"file": PATH}: not the secret itself but the file on the node that holds it, for all
+	// that a task is given stays in the log. A program gets the text of the file as the value.
+	Secret bool `json:"secret,omitempty"`
+}
+
+// Types of parameters.
+const (
+	String  = "string"
+	Integer = "integer"
+	Number  = "number"
+	Boolean = "boolean"
+	Array   = "array"
+	Object  = "object"
+)
+
+// Types are the types that a parameter can have.
+var Types = []string{String, Integer, Number, Boolean, Array, Object}
+
+// Max is how many parameters a job can declare.
+const Max = 100
+
+// SecretFile is what comes before the name of a file where a secret is given as text.
+const SecretFile = "file:"
+
+// Check refuses a value that the parameter may not have, and says what it may be. It never shows what a secret was set to.
+func (d *Param) Check(value json.RawMessage) error {
+	if _, ok := FileOf(value); d.Secret && !ok {
+		return fmt.Errorf("parameter %s is a secret, and a value would stay in the log for all to read: want %s", d.Name, d.Allowed())
+	}
+	schema, err := d.schema()
+	if err != nil {
+		return fmt.Errorf("parameter %s: %w", d.Name, err)
+	}
+	var is any
+	if err := json.Unmarshal(value, &is); err != nil {
+		return fmt.Errorf("parameter %s: %w", d.Name, err)
+	}
+	if err = schema.Validate(is); err == nil {
+		return nil
+	}
+	detail := ""
+	if len(d.Schema) > 0 {
+		detail = ": " + d.detail(err)
+	}
+	return fmt.Errorf("parameter %s is %s, want %s%s", d.Name, cut(string(value)), d.Allowed(), detail)
+}
+
+// detail is what a schema says is wrong, without the way to it.
+func (d *Param) detail(err error) string {
+	text := err.Error()
+	for strings.HasPrefix(text, "validating ") {
+		_, rest, found := strings.Cut(text, ": ")
+		if !found {
+			break
+		}
+		text = rest
+	}
+	return text
+}
+
+// Allowed says in words what the parameter may be.
+func (d *Param) Allowed() string {
+	one, many := "", ""
+	switch d.Type {
+	case String:
+		one, many = "text", "characters"
+	case Integer:
+		one = "a whole number"
+	case Number:
+		one = "a number"
+	case Boolean:
+		one = "true or false"
+	case Array:
+		one, many = "a JSON list", "values"
+	case Object:
+		one, many = "a JSON object", "fields"
+	default:
+		one = "any JSON value"
+	}
+	if d.Secret {
+		one = "a file on the node that holds it, as " + SecretFile + "PATH or {\"file\": \"PATH\"}"
+	}
+	if len(d.Enum) > 0 {
+		words := make([]string, len(d.Enum))
+		for i, e := range d.Enum {
+			words[i] = plainText(e)
+		}
+		last := len(words) - 1
+		if last == 0 {
+			return words[0]
+		}
+		return strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	of := ""
+	if many != "" {
+		of, many = " of", " "+many
+	}
+	switch {
+	case d.Min != nil && d.Max != nil:
+		one += fmt.Sprintf("%s %s to %s%s", cmp.Or(of, " from"), bound(*d.Min), bound(*d.Max), many)
+	case d.Min != nil:
+		one += fmt.Sprintf("%s at least %s%s", of, bound(*d.Min), many)
+	case d.Max != nil:
+		one += fmt.Sprintf("%s at most %s%s", of, bound(*d.Max), many)
+	}
+	if d.Pattern != "" {
+		one += " that matches " + d.Pattern
+	}
+	if len(d.Schema) > 0 {
+		one += " as its schema has it"
+	}
+	return one
+}
+
+// bound writes a bound as people do.
+func bound(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// plainText is a value as it is given on a command line: text without its quotes.
+func plainText(value json.RawMessage) string {
+	var text string
+	if bytes.HasPrefix(value, []byte(`"`)) && json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	if file, ok := FileOf(value); ok {
+		return SecretFile + file
+	}
+	return string(value)
+}
+
+// DefaultText is the default as it is given on a command line; "" if there is none.
+func (d *Param) DefaultText() string {
+	if len(d.Default) == 0 {
+		return ""
+	}
+	return plainText(d.Default)
+}
+
+// Texts are the values that the parameter may have as they are given on a command line; none if they are not few.
+func (d *Param) Texts() (texts []string) {
+	if d.Type == Boolean && len(d.Enum) == 0 {
+		return []string{"true", "false"}
+	}
+	for _, e := range d.Enum {
+		texts = append(texts, plainText(e))
+	}
+	return texts
+}
+
+// shown is how much of a value an error shows.
+const shown = 60
+
+// cut is a text for an error: the beginning of it if it is long.
+func cut(text string) string {
+	if utf8.RuneCountInString(text) <= shown {
+		return text
+	}
+	return string([]rune(text)[:shown]) + "…"
+}
+
+func quoted(name string) string { return strconv.Quote(cut(name)) }
+
+// read makes of text a value of the parameter's type. What is none becomes text, which [Param.Check] refuses.
+func (d *Param) read(text string) json.RawMessage {
+	if file, ok := strings.CutPrefix(text, SecretFile); ok && d.Secret {
+		value, _ := json.Marshal(secret{file}) // text always marshals
+		return value
+	}
+	for _, e := range d.Enum {
+		if plainText(e) == text {
+			return e
+		}
+	}
+	if d.Type == String {
+		value, _ := json.Marshal(text)
+		return value
+	}
+	return textValue(text)
+}
+
+// textValue is text as the JSON that it is, or else as a string.
+func textValue(text string) json.RawMessage {
+	if json.Valid([]byte(text)) && utf8.ValidString(text) {
+		return json.RawMessage(text)
+	}
+	value, _ := json.Marshal(text) // text always marshals
+	return value
+}
+
+// secret is the value of a parameter that is one.
+type secret struct {
+	File string `json:"file"`
+}
+
+// FileOf is the file that the value of a secret parameter names; false if the value is anything else.
+func FileOf(value json.RawMessage) (file string, ok bool) {
+	var s secret
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.DisallowUnknownFields()
+	ok = d.Decode(&s) == nil && s.File != "" && !strings.ContainsRune(s.File, 0)
+	return s.File, ok
+}
+
+// schema is the JSON Schema of what the parameter may be, ready to be asked.
+func (d *Param) schema() (*jsonschema.Resolved, error) {
+	s := &jsonschema.Schema{Type: d.Type, Pattern: d.Pattern}
+	switch d.Type {
+	case String:
+		s.MinLength, s.MaxLength = count(d.Min), count(d.Max)
+	case Array:
+		s.MinItems, s.MaxItems = count(d.Min), count(d.Max)
+	case Object:
+		s.MinProperties, s.MaxProperties = count(d.Min), count(d.Max)
+	default:
+		s.Minimum, s.Maximum = d.Min, d.Max
+	}
+	for _, e := range d.Enum {
+		var value any
+		if err := json.Unmarshal(e, &value); err != nil {
+			return nil, fmt.Errorf("enum: %w", err)
+		}
+		s.Enum = append(s.Enum, value)
+	}
+	if len(d.Schema) > 0 {
+		more := &jsonschema.Schema{}
+		if err := json.Unmarshal(d.Schema, more); err != nil {
+			return nil, fmt.Errorf("schema: %w", err)
+		}
+		s.AllOf = []*jsonschema.Schema{more}
+	}
+	r, err := s.Resolve(nil)
+	if err != nil && d.Pattern != "" {
+		return nil, fmt.Errorf("pattern: %w", err)
+	} else if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	return r, nil
+}
+
+func count(b *float64) *int {
+	if b == nil {
+		return nil
+	}
+	n := int(*b)
+	return &n
+}
+
+var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+
+// validate refuses what cannot be declared. The error begins with the field.
+func (d *Param) validate() error {
+	if !name.MatchString(d.Name) {
+		return fmt.Errorf("name is %q, want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", d.Name)
+	}
+	counted := slices.Contains([]string{String, Array, Object}, d.Type)
+	switch {
+	case d.Type != "" && !slices.Contains(Types, d.Type):
+		return fmt.Errorf("type is %q, want one of %s", d.Type, strings.Join(Types, ", "))
+	case d.Secret && (d.Type != "" || d.Min != nil || d.Max != nil || d.Pattern != "" || len(d.Schema) > 0):
+		return errors.New("secret is the name of a file on the node: of type, enum, min, max, pattern and schema it can have enum alone")
+	case d.Min != nil || d.Max != nil:
+		for _, b := range []struct {
+			name string
+			is   *float64
+		}{{"min", d.Min}, {"max", d.Max}} {
+			switch {
+			case b.is == nil:
+			case !counted && d.Type != Integer && d.Type != Number:
+				return fmt.Errorf("%s bounds a number, or how long something is: set type to one of %s, %s, %s, %s, %s", b.name, Integer, Number, String, Array, Object)
+			case counted && (*b.is != math.Trunc(*b.is) || *b.is < 0 || *b.is > math.MaxInt32):
+				return fmt.Errorf("%s is %s, want a whole number of at least 0", b.name, bound(*b.is))
+			}
+		}
+		if d.Min != nil && d.Max != nil && *d.Min > *d.Max {
+			return fmt.Errorf("max is %s, want at least the min of %s", bound(*d.Max), bound(*d.Min))
+		}
+	}
+	if d.Pattern != "" && d.Type != String {
+		return errors.New("pattern is for text: set type to string")
+	}
+	if err := d.validateSchema(); err != nil {
+		return err
+	}
+	if _, err := d.schema(); err != nil {
+		return err
+	}
+	bare := *d
+	bare.Enum = nil
+	for i, e := range d.Enum {
+		if err := bare.Check(e); err != nil {
+			return fmt.Errorf("enum[%d]: %w", i, err)
+		}
+	}
+	if len(d.Default) > 0 {
+		if err := d.Check(d.Default); err != nil {
+			return fmt.Errorf("default: %w", err)
+		}
+	}
+	return nil
+}
+
+// validateSchema refuses a schema that refers to others, since it could take for ever, or says what nobody knows.
+func (d *Param) validateSchema() error {
+	if len(d.Schema) == 0 {
+		return nil
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(d.Schema, &s); err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	if len(s.Extra) > 0 {
+		for name := range s.Extra {
+			return fmt.Errorf("schema: %q is no keyword of JSON Schema", name)
+		}
+	}
+	var is any
+	if err := json.Unmarshal(d.Schema, &is); err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	if word := reference(is); word != "" {
+		return fmt.Errorf("schema: %s refers to another schema: write out what is meant", word)
+	}
+	return nil
+}
+
+// reference is a keyword of a schema by which it refers to another one; "" if there is none.
+func reference(schema any) string {
+	switch is := schema.(type) {
+	case []any:
+		for _, item := range is {
+			if word := reference(item); word != "" {
+				return word
+			}
+		}
+	case map[string]any:
+		for name, item := range is {
+			if strings.HasPrefix(name, "$") && name != "$comment" {
+				return name
+			}
+			if word := reference(item); word != "" {
+				return word
+			}
+		}
+	}
+	return ""
+}
