@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -212,7 +213,7 @@ func refuseRubbish(p *place.Place, nc *nats.Conn) {
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":
-		return strings.HasSuffix(subject, ".list") || subject == jet.ServerHealth.For("ada")
+		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{jet.ServerHealth.For("ada"), jet.ScheduleNext.For("ada"), jet.LogVerify.For("ada")}, subject)
 	}
 	return false
 }

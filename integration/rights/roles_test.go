@@ -457,9 +457,9 @@ func TestRoles(t *testing.T) {
 	})
 	viewer := callerOf(p, g, roleUser(account, jet.RoleViewer, ""))
 	operator := callerOf(p, g, roleUser(account, jet.RoleOperator, ""))
-	requests := map[jet.Verb]string{jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`, jet.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
+	requests := map[jet.Verb]string{jet.BreakerGet: `{"name":"hello"}`, jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`, jet.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
 	for _, verb := range jet.Verbs(jet.Reading) {
-		if verb == jet.ScheduleGet || verb == jet.JobGet || verb == jet.CalendarGet { // there is none
+		if slices.Contains([]jet.Verb{jet.ScheduleGet, jet.JobGet, jet.CalendarGet, jet.FilesGet, jet.FilesDiff, jet.FilesVerify}, verb) { // there is none
 			continue
 		}
 		if requests[verb] == "" && verb != jet.TaskList && strings.HasPrefix(string(verb), "task.") {
