@@ -110,7 +110,7 @@
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
       p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
-        scales: { y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
+        scales: { x: { range: (u, lo, hi) => hi == null ? [0, 300] : [Math.min(lo, hi - 300), hi] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
       p.is.width = p.el.clientWidth;
     }
   }
