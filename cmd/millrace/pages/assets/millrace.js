@@ -46,9 +46,10 @@
 
   // What scrolls can be reached by keys.
   function reach() {
-    for (const el of document.querySelectorAll("main .scroll, main pre")) if (el.scrollWidth > el.clientWidth || el.scrollHeight > el.clientHeight) el.tabIndex = 0; else el.removeAttribute("tabindex");
+    for (const el of document.querySelectorAll("main .scroll, main pre")) if (!el.checkVisibility()) continue; else if (el.scrollWidth > el.clientWidth || el.scrollHeight > el.clientHeight) el.tabIndex = 0; else el.removeAttribute("tabindex");
   }
   addEventListener("resize", reach);
+  document.addEventListener("toggle", reach, true);
   reach();
 
   // What the server draws anew takes the place of what was there. In a frozen list rows stay where they are: new ones wait to be
