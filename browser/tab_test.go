@@ -290,7 +290,7 @@ const perShape = 3
 func (b *tab) pages() (all []string) {
 	b.Helper()
 	b.goTo("/")
-	const links = `(within) => [...document.querySelectorAll(within)].map((a) => a.href)`
+	const links = `(within) => [...document.querySelectorAll(within)].map((a) => new URL(a.getAttribute("href"), location.href).href)`
 	seen := map[string]int{}
 	take := func(found []string) {
 		for _, to := range found {

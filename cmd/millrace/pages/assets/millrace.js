@@ -79,9 +79,8 @@
     if (!fresh && (target.querySelector("[data-rows]:hover") || target.querySelector("details.act[open]") || selecting(target))) { waiting.set(id, html); return; }
     waiting.delete(id);
     const text = draft.innerHTML;
-    htmx.swap({ text, target, swap: "innerMorph" });
+    Promise.resolve(htmx.swap({ text, target, swap: "innerMorph" })).then(reach);
     tick(target);
-    reach();
     if (more > 0) {
       let p = target.querySelector(".more");
       if (!p) { p = document.createElement("p"); p.className = "more"; target.prepend(p); }
