@@ -48,6 +48,7 @@ type page struct {
 // pages are all of them, in the order of the navigation.
 var pages = []page{
 	overviewPage, tasksPage, taskPage, comparePage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
+	incidentsPage,
 }
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].

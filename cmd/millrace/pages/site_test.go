@@ -33,7 +33,7 @@ func command(argv ...string) task.Submission {
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
 	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing",
-		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/edit/job", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
+		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/edit/job", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
 
 // ready is the beginning of a node that takes work.
