@@ -205,21 +205,28 @@ func (a *Commands) source(ctx context.Context, file string, between [2]view.Mome
 		from.span, from.ackWait, err = a.logSpan(ctx, between)
 		return from, err
 	}
-	in := a.In
-	if file != "-" {
-		opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
-		if err != nil {
-			return from, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
-		}
-		defer opened.Close()
-		in = opened
+	text, shut, err := a.open(file)
+	if err != nil {
+		return from, err
 	}
-	text := bufio.NewReader(in)
+	defer shut()
 	if beginning, _ := text.Peek(incident.Lead); incident.Is(beginning) {
 		return incidentSource(text, between)
 	}
 	from.span, err = exportSpan(text, between)
 	return from, err
+}
+
+// open opens an export or an incident file; "-" is standard input.
+func (a *Commands) open(file string) (text *bufio.Reader, shut func(), err error) {
+	if file == "-" {
+		return bufio.NewReader(a.In), func() {}, nil
+	}
+	opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
+	if err != nil {
+		return nil, nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
+	}
+	return bufio.NewReader(opened), func() { _ = opened.Close() }, nil
 }
 
 // logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.

@@ -1,12 +1,10 @@
 package debug
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -109,16 +107,11 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 	if file == "" {
 		return a.whatifLog(ctx, cfg, until)
 	}
-	in := a.In
-	if file != "-" {
-		opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
-		if err != nil {
-			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
-		}
-		defer opened.Close()
-		in = opened
+	text, shut, err := a.open(file)
+	if err != nil {
+		return nil, err
 	}
-	text := bufio.NewReader(in)
+	defer shut()
 	if beginning, _ := text.Peek(incident.Lead); !incident.Is(beginning) {
 		return whatifExport(text, cfg, until)
 	}
