@@ -1,9 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"millrace/client"
@@ -20,8 +23,12 @@ type manyRequest struct {
 	// Filter chooses them as in a list; what there says of pages and answers has no meaning here.
 	Filter client.ListRequest `json:"filter"`
 	// All has to be said where the filter has nothing but states.
-	All    bool   `json:"all,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	All bool `json:"all,omitempty"`
+	// Tasks are those that are meant instead of what a filter chooses. Those in other states than it is usually done in are left out.
+	Tasks  []task.ID `json:"tasks,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	// Batch goes on with one of before. Default: a new one.
+	Batch string `json:"batch,omitempty"`
 	// DryRun only says how many it would be, and which are the first of them.
 	DryRun bool `json:"dry_run,omitempty"`
 	// Limit is how many it is at most: 1 to 1000, which is the default.
@@ -35,7 +42,21 @@ func (r *manyRequest) check() error {
 	if r.Limit < 1 || r.Limit > view.MaxLimit {
 		return fmt.Errorf("limit is %d, want 1 to %d", r.Limit, view.MaxLimit)
 	}
-	return nil
+	if len(r.Tasks) > view.MaxLimit {
+		return fmt.Errorf("there are %d tasks, want %d at most", len(r.Tasks), view.MaxLimit)
+	}
+	for i, id := range r.Tasks {
+		is, err := task.ParseID(string(id))
+		if err != nil {
+			return err
+		}
+		r.Tasks[i] = is
+	}
+	if r.Batch == "" {
+		return nil
+	}
+	_, err := task.ParseID(r.Batch)
+	return err
 }
 
 // read makes of the filter what is asked of the list, of those states in which it is usually done. The error wraps [client.ErrInvalid].
@@ -50,7 +71,9 @@ func (r *manyRequest) read(usual []task.State, now time.Time) (err error) {
 		return badRequest{errors.New("at is for lists: what was then cannot be changed")}
 	case f.Dead && !usual[0].Terminal():
 		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
-	case !r.All && !f.Dead && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):
+		return badRequest{errors.New("say tasks, or a filter, and not both")}
+	case !r.All && len(r.Tasks) == 0 && !f.Dead && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
 		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
 	}
 	if f.States, err = client.StatesFor(f.States, usual); err != nil {
@@ -72,11 +95,15 @@ func many(do func(*client.Client, context.Context, task.Task, string) (task.Task
 		ctx, cancel := context.WithTimeout(ctx, bulkPatience)
 		defer cancel()
 		b := client.Bulk{Request: r.Filter, List: s.listed, Most: r.Limit}
+		if len(r.Tasks) > 0 {
+			b.List = s.named(r.Tasks)
+			b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) }
+		}
 		if r.DryRun {
 			b.Most = 0
 			return look(ctx, &b, r.Limit)
 		}
-		in := s.Client.InBatch(events.NewID(s.Client.Now()))
+		in := s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
 		b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
 			is, err := do(in, ctx, t, r.Reason)
 			return &is, err
@@ -99,6 +126,22 @@ func look(ctx context.Context, b *client.Bulk, most int) (client.BulkReport, err
 		err = nil
 	}
 	return r, err
+}
+
+// named lists tasks by their ids, on one page.
+func (s *Service) named(ids []task.ID) func(context.Context, client.ListRequest) (client.ListPage, error) {
+	return func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+		page := client.ListPage{}
+		page.Seq = r.AtLeast
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+			t, err := view.GetTask(ctx, s.view(), id)
+			if err != nil {
+				return page, err
+			}
+			page.Tasks = append(page.Tasks, t)
+		}
+		return page, nil
+	}
 }
 
 // listed is a page of tasks without what is for the service alone.

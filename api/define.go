@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // maxBulk is how many submissions a request may have.
@@ -52,7 +54,7 @@ func (r *editRequest) check() (err error) {
 	if r.ID, err = task.ParseID(string(r.ID)); err != nil {
 		return err
 	}
-	return task.ValidPriority(r.Priority)
+	return where.ValidPriority(r.Priority)
 }
 
 func (s *Service) edit(ctx context.Context, r editRequest) (task.Task, error) {
@@ -73,22 +75,32 @@ type definitionRequest struct {
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-func (r *definitionRequest) check() error { return task.ValidName("definition", r.Name) }
+func (r *definitionRequest) check() error { return value.ValidName("definition", r.Name) }
 
 // nameRequest names a job, schedule or calendar.
 type nameRequest struct {
 	Name string `json:"name"`
 }
 
-func (r *nameRequest) check() error { return task.ValidName("definition", r.Name) }
+func (r *nameRequest) check() error { return value.ValidName("definition", r.Name) }
 
 // applyRequest names a definition and says what it is from now on.
 type applyRequest[T any] struct {
 	Name       string `json:"name"`
 	Definition T      `json:"definition"`
+	// IfRevision is the revision that was looked at, 0 for none: what has another one is left as it is. Default: any.
+	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
 
-func (r *applyRequest[T]) check() error { return task.ValidName("definition", r.Name) }
+// seen is the revision that a request names; any if it names none.
+func seen(revision *uint64) []uint64 {
+	if revision == nil {
+		return nil
+	}
+	return []uint64{*revision}
+}
+
+func (r *applyRequest[T]) check() error { return value.ValidName("definition", r.Name) }
 
 // applied says what became of a definition.
 type applied struct {
@@ -98,7 +110,7 @@ type applied struct {
 }
 
 // apply stores a definition, if it is valid, under the name of its request, which it need not repeat.
-func apply[T any](r *applyRequest[T], name *string, valid func() error, put func() (uint64, bool, error)) (applied, error) {
+func apply[T any](r *applyRequest[T], name *string, valid func() error, put func(seen ...uint64) (uint64, bool, error)) (applied, error) {
 	if *name == "" {
 		*name = r.Name
 	}
@@ -108,11 +120,11 @@ func apply[T any](r *applyRequest[T], name *string, valid func() error, put func
 	if err := valid(); err != nil {
 		return applied{}, badRequest{err}
 	}
-	revision, changed, err := put()
+	revision, changed, err := put(seen(r.IfRevision)...)
 	return applied{revision, changed}, err
 }
 
-func (s *Service) job(ctx context.Context, r definitionRequest) (jet.StoredJob, error) {
+func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.StoredJob, error) {
 	return s.Client.JobAt(ctx, r.Name, r.Revision)
 }
 
@@ -125,7 +137,7 @@ func (s *Service) applyJob(ctx context.Context, r applyRequest[task.Job]) (appli
 		}
 		return r.Definition.Validate()
 	}
-	return apply(&r, &r.Definition.Name, valid, func() (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition) })
+	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition, seen...) })
 }
 
 // calendarList are calendars by name.
@@ -153,14 +165,14 @@ func (s *Service) applyCalendar(ctx context.Context, r applyRequest[schedule.Cal
 		_, err := r.Definition.Hours()
 		return err
 	}
-	return apply(&r, &r.Definition.Name, valid, func() (uint64, bool, error) { return s.Client.ApplyCalendar(ctx, r.Definition) })
+	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.ApplyCalendar(ctx, r.Definition, seen...) })
 }
 
 func (s *Service) applySchedule(ctx context.Context, r applyRequest[schedule.Definition]) (applied, error) {
 	if r.Definition.OfJob {
 		return applied{}, badRequest{errors.New("definition.of_job: the schedule of a job is stored with the job")}
 	}
-	return apply(&r, &r.Definition.Name, r.Definition.Validate, func() (uint64, bool, error) { return s.Client.PutSchedule(ctx, r.Definition) })
+	return apply(&r, &r.Definition.Name, r.Definition.Validate, func(seen ...uint64) (uint64, bool, error) { return s.Client.PutSchedule(ctx, r.Definition, seen...) })
 }
 
 // removing is what an endpoint does that removes a definition.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // Bounds of what the service has in hand.
@@ -103,6 +103,9 @@ func (s *share) leave(caller string, n int) {
 type busy struct{ what string }
 
 func (b busy) Error() string { return b.what + ": try again" }
+
+// Busy is an error that refuses something because of others, who take what there is.
+func Busy(what string) error { return busy{what} }
 
 // seat is a request's place at the desk.
 type seat struct {
@@ -216,11 +219,11 @@ type natsDesk struct {
 // the service itself calls its handlers one after the other.
 func (d *natsDesk) handler(e *Endpoint) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
-		if !jet.Answerable(r.Reply()) {
+		if !roles.Answerable(r.Reply()) {
 			d.log.Warn("a request wants its answer where no answer may go; it is not heard", "subject", r.Subject(), "reply", r.Reply())
 			return
 		}
-		caller, err := jet.CallerOf(r.Subject())
+		caller, err := roles.CallerOf(r.Subject())
 		if err != nil {
 			d.refuse(r, badRequest{err})
 			return

@@ -11,13 +11,15 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/node"
+	"millrace/task/definition"
 )
 
 // Endpoint is one thing that the service can be asked for, whichever way the request comes.
 type Endpoint struct {
-	Verb  jet.Verb
+	Verb  roles.Verb
 	About string
 	// Request and Answer are the types of what comes and what goes, as JSON.
 	Request, Answer reflect.Type
@@ -32,7 +34,7 @@ type checked interface{ check() error }
 type nothing struct{}
 
 // on is the endpoint that answers with what do makes of a request. Do is given a service that acts for who asks.
-func on[R, A any](verb jet.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error)) Endpoint {
+func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error)) Endpoint {
 	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := read[R](body)
 		if err != nil {
@@ -52,71 +54,79 @@ func Endpoints() []Endpoint { return slices.Clone(endpoints) }
 
 // endpoints are what the service can be asked for.
 var endpoints = []Endpoint{
-	on(jet.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit),
-	on(jet.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get),
-	on(jet.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
-	on(jet.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel),
-	on(jet.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release),
-	on(jet.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),
-	on(jet.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues),
-	on(jet.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue),
-	on(jet.QueueResume, `end a pause: {"queue":"crawl"}`, (*Service).resumeQueue),
-	on(jet.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue),
-	on(jet.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue),
-	on(jet.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many((*client.Client).CancelKnown, client.CancelStates)),
-	on(jet.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many((*client.Client).RetryKnown, client.RetryStates)),
-	on(jet.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits),
-	on(jet.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss),
-	on(jet.NodeList, `nodes: {}`, (*Service).nodes),
-	on(jet.NodeGet, `one node, from the log: {"id":"node-1"}`, (*Service).node),
-	on(jet.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
-	on(jet.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain)),
-	on(jet.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
-	on(jet.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon)),
-	on(jet.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
-	on(jet.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal),
-	on(jet.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry),
-	on(jet.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy),
-	on(jet.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan),
-	on(jet.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode),
-	on(jet.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs),
-	on(jet.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules),
-	on(jet.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule),
-	on(jet.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule)),
-	on(jet.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule)),
-	on(jet.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule),
-	on(jet.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks),
-	on(jet.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker),
-	on(jet.BreakerReset, `close the breaker of a job: {"name":"hello","reason":"…"}`, (*Service).resetBreaker),
-	on(jet.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode),
-	on(jet.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk),
-	on(jet.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit),
-	on(jet.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask),
-	on(jet.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}`, (*Service).why),
-	on(jet.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree),
-	on(jet.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff),
-	on(jet.TaskEvents, `the facts about a task: {"id":"…"}`, (*Service).history),
-	on(jet.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output),
-	on(jet.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records),
-	on(jet.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts),
-	on(jet.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),
-	on(jet.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify),
-	on(jet.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles),
-	on(jet.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle),
-	on(jet.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles),
-	on(jet.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle),
-	on(jet.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle)),
-	on(jet.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, (*Service).retireNode),
-	on(jet.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job),
-	on(jet.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob),
-	on(jet.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob)),
-	on(jet.CalendarList, `calendars: {}`, (*Service).calendars),
-	on(jet.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar),
-	on(jet.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar),
-	on(jet.CalendarRemove, `remove a calendar: {"name":"office"}`, removing((*client.Client).RemoveCalendar)),
-	on(jet.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule),
-	on(jet.ScheduleRemove, `remove a schedule; its tasks stay: {"name":"nightly"}`, removing((*client.Client).RemoveSchedule)),
-	on(jet.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
+	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit),
+	on(roles.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get),
+	on(roles.TaskList, `tasks: {"states":["running"],"limit":10}`, (*Service).list),
+	on(roles.TaskCancel, `cancel a task: {"id":"…","reason":"…"}`, (*Service).cancel),
+	on(roles.TaskRelease, `let any node take a task that waits for certain ones: {"id":"…","reason":"…"}`, (*Service).release),
+	on(roles.DeadList, `messages that nobody can read: {"limit":10}`, (*Service).unreadable),
+	on(roles.QueueList, `queues: {}, or one: {"queue":"crawl","rates":true}`, (*Service).queues),
+	on(roles.QueuePause, `start nothing of a queue: {"queue":"crawl","reason":"…","for":"1h"}`, (*Service).pauseQueue),
+	on(roles.QueueResume, `end a pause: {"queue":"crawl"}`, (*Service).resumeQueue),
+	on(roles.QueueLimit, `how many may run and wait, and how often one may start, 0 for any number: {"queue":"crawl","running":4,"waiting":1000,"rate":{"limit":100,"per":"1m"}}`, (*Service).limitQueue),
+	on(roles.QueuePurge, `cancel what waits in a queue: {"queue":"crawl","reason":"…"}, or say how many it would be: {"queue":"crawl","dry_run":true}`, (*Service).purgeQueue),
+	on(roles.TasksCancel, `cancel all tasks that a filter chooses, up to 1000: {"filter":{"queue":"crawl"},"reason":"…","dry_run":true}`, many((*client.Client).CancelKnown, client.CancelStates)),
+	on(roles.TasksRetry, `give all tasks another life that a filter chooses, up to 1000: {"filter":{"job":"hello","states":["error"]},"dry_run":true}`, many((*client.Client).RetryKnown, client.RetryStates)),
+	on(roles.LimitList, `limits and who holds them: {"limit":10,"holders":5}, or where a task stands: {"task":"…"}`, (*Service).limits),
+	on(roles.DeadDismiss, `take a dead letter off the list: {"id":"…","reason":"…"}, or a message: {"seq":17,"reason":"…"}`, (*Service).dismiss),
+	on(roles.NodeList, `nodes: {}`, (*Service).nodes),
+	on(roles.NodeGet, `one node, from the log: {"id":"node-1"}`, (*Service).node),
+	on(roles.NodeWait, `wait up to 20s until a node is ready: {"id":"node-1"}, or has been for a while: {"id":"node-1","stable":"20s"}`, (*Service).waitNode),
+	on(roles.NodeDrain, `no new work, and what runs ends or is given back: {"id":"node-1","reason":"…","grace":"1m"}`, order(node.OrderDrain)),
+	on(roles.NodeUndrain, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
+	on(roles.NodeCordon, `no new work: {"id":"node-1","reason":"…"}`, order(node.OrderCordon)),
+	on(roles.NodeUncordon, `take work again: {"id":"node-1"}`, order(node.OrderServe)),
+	on(roles.TaskSignal, `give a task the signal that it waits for: {"id":"…","data":{…},"reason":"…"}`, (*Service).signal),
+	on(roles.TaskRetry, `give a task that has ended another life: {"id":"…","reason":"…"}`, (*Service).retry),
+	on(roles.TaskCopy, `a new task that does what one did, with changes: {"id":"…","task":{"params":{…}}}`, (*Service).copy),
+	on(roles.TaskPlan, `which nodes may run it, and which rule excludes each other: {"job":"hello"}, {"spec":{…}} or {"id":"…"}`, (*Service).plan),
+	on(roles.NodeLabel, `change labels of a node, null removes one: {"id":"node-1","labels":{"zone":"eu","gpu":null}}`, (*Service).labelNode),
+	on(roles.JobList, `jobs, with their schedules and latest tasks: {}`, (*Service).jobs),
+	on(roles.ScheduleList, `schedules, with their latest tasks and skipped ticks: {}`, (*Service).schedules),
+	on(roles.ScheduleGet, `one schedule, what became of its ticks and which come: {"name":"nightly","limit":20}`, (*Service).schedule),
+	on(roles.SchedulePause, `keep a schedule from firing: {"name":"nightly","reason":"…"}`, toggle((*client.Client).PauseSchedule)),
+	on(roles.ScheduleResume, `let it fire again, from now on: {"name":"nightly"}`, toggle((*client.Client).ResumeSchedule)),
+	on(roles.ScheduleRun, `make a task of it now: {"name":"nightly","task":{"params":{…}}}`, (*Service).runSchedule),
+	on(roles.ScheduleNext, `ticks to come of all schedules: {"limit":20}, or of one: {"name":"nightly","from":"2026-03-01T00:00:00Z"}`, (*Service).ticks),
+	on(roles.ScheduleBackfill, `make the tasks of ticks that have passed: {"name":"nightly","from":"2026-03-01","to":"2026-03-08","max_parallel":4}, or say how many it would be: {…,"dry_run":true}`, (*Service).backfill),
+	on(roles.ScheduleProgress, `how many of the ticks of some time have a task, and how those stand: {"name":"nightly","from":"2026-03-01","to":"2026-03-08"}`, (*Service).backfilled),
+	on(roles.BreakerGet, `how the breaker of a job stands: {"name":"hello"}`, (*Service).breaker),
+	on(roles.BreakerReset, `close the breaker of a job: {"name":"hello","reason":"…"}`, (*Service).resetBreaker),
+	on(roles.NodeRelease, `end a quarantine: {"id":"node-1"}`, (*Service).releaseNode),
+	on(roles.TaskBulk, `make tasks, of any kinds: {"tasks":[{"job":"hello"},{"spec":{…}}]}`, (*Service).bulk),
+	on(roles.TaskEdit, `give a task that waits another priority: {"id":"…","priority":8}`, (*Service).edit),
+	on(roles.TaskWait, `wait up to 20s until a task has ended: {"id":"…"}`, (*Service).waitTask),
+	on(roles.TaskWhy, `why a task is where it is, and who must act next: {"id":"…"}`, (*Service).why),
+	on(roles.TaskTree, `a task with those into which it was expanded: {"id":"…"}, or as it was: {"id":"…","at":"1048211"}`, (*Service).tree),
+	on(roles.TaskDiff, `how two tasks differ: {"id":"…","with":"…"}, or one at two moments: {"id":"…","at":"1048211"}`, (*Service).diff),
+	on(roles.TaskEvents, `the facts about a task: {"id":"…"}`, (*Service).history),
+	on(roles.TaskOutput, `what a task has printed: {"id":"…","after":17,"limit":10}`, (*Service).output),
+	on(roles.TaskRecords, `what a task has produced: {"id":"…","after":17,"limit":10}`, (*Service).records),
+	on(roles.TaskFiles, `the files that the attempts of a task have left: {"id":"…"}`, (*Service).artifacts),
+	on(roles.EventList, `the log itself: {"from":1048211,"limit":100}`, (*Service).events),
+	on(roles.LogVerify, `hold the log against the promises: {}, or a range of it: {"from":1048211,"to":1050000,"rules":["I-3"]}`, (*Service).verify),
+	on(roles.FilesList, `names of bundles: {}, or the versions of one: {"name":"app"}`, (*Service).bundles),
+	on(roles.FilesGet, `what is in a version: {"version":"app@1f2e3d4c","limit":100}`, (*Service).bundle),
+	on(roles.FilesDiff, `what is different in another version: {"version":"app@1f2e3d4c","with":"app"}`, (*Service).diffBundles),
+	on(roles.FilesVerify, `read a version from the store and hold it against its digests: {"version":"app"}`, (*Service).checkBundle),
+	on(roles.FilesRemove, `remove the name of a bundle; gc removes what nothing needs: {"name":"app"}`, removing((*client.Client).RemoveBundle)),
+	on(roles.NodeRetire, `say that a node does not come back: {"id":"node-1","reason":"…"}`, (*Service).retireNode),
+	on(roles.JobGet, `one job: {"name":"hello"}, or as it was: {"name":"hello","revision":2}`, (*Service).job),
+	on(roles.JobApply, `store a job: {"name":"hello","definition":{"run":{"argv":["date"]}}}`, (*Service).applyJob),
+	on(roles.JobRemove, `remove a job; its tasks stay: {"name":"hello"}`, removing((*client.Client).RemoveJob)),
+	on(roles.CalendarList, `calendars: {}`, (*Service).calendars),
+	on(roles.CalendarGet, `one calendar: {"name":"office"}, or as it was: {"name":"office","revision":2}`, (*Service).calendar),
+	on(roles.CalendarApply, `store a calendar: {"name":"office","definition":{"rules":[…]}}`, (*Service).applyCalendar),
+	on(roles.CalendarRemove, `remove a calendar: {"name":"office"}`, removing((*client.Client).RemoveCalendar)),
+	on(roles.ScheduleApply, `store a schedule: {"name":"nightly","definition":{"schedule":{…},"task":{"job":"hello"}}}`, (*Service).applySchedule),
+	on(roles.ScheduleRemove, `remove a schedule; its tasks stay: {"name":"nightly"}`, removing((*client.Client).RemoveSchedule)),
+	on(roles.JobHistory, `the changes of a job: {"name":"…"}`, changesOf(definition.DefJob, definitions.ErrNoJob)),
+	on(roles.JobDiff, `how two jobs differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefJob, definitions.JobIn)),
+	on(roles.ScheduleHistory, `the changes of a schedule: {"name":"…"}`, changesOf(definition.DefSchedule, definitions.ErrNoSchedule)),
+	on(roles.ScheduleDiff, `how two schedules differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefSchedule, definitions.ScheduleIn)),
+	on(roles.CalendarHistory, `the changes of a calendar: {"name":"…"}`, changesOf(definition.DefCalendar, definitions.ErrNoCalendar)),
+	on(roles.CalendarDiff, `how two calendars differ: {"name":"…","with":"…"}, or one at two moments: {"name":"…","at":"1048211"}`, differing(definition.DefCalendar, definitions.CalendarIn)),
+	on(roles.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
 }
 
 // as is the service acting for a caller, who is named in all facts that it writes. Requests have no field that
@@ -147,7 +157,7 @@ func (s *Service) refuseMisaddressed(desk *natsDesk) (stop func(), err error) {
 			_ = sub.Unsubscribe() // it fails if the connection has ended
 		}
 	}
-	for _, subject := range jet.Misaddressed() {
+	for _, subject := range roles.Misaddressed() {
 		sub, err := s.Conn.QueueSubscribe(subject, micro.DefaultQueueGroup, desk.misaddressed)
 		if err != nil {
 			stop()
@@ -160,10 +170,10 @@ func (s *Service) refuseMisaddressed(desk *natsDesk) (stop func(), err error) {
 
 // misaddressed answers a request on a subject that has too few words, or too many.
 func (d *natsDesk) misaddressed(m *nats.Msg) {
-	if !jet.Answerable(m.Reply) {
+	if !roles.Answerable(m.Reply) {
 		return
 	}
-	_, err := jet.CallerOf(m.Subject)
+	_, err := roles.CallerOf(m.Subject)
 	answer := nats.NewMsg(m.Reply)
 	answer.Header.Set(micro.ErrorCodeHeader, "400")
 	answer.Header.Set(micro.ErrorHeader, err.Error())

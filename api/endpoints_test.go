@@ -4,22 +4,22 @@ import (
 	"slices"
 	"testing"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // Whatever the service can be asked for is classified, and all that is classified can be asked for.
 func TestEndpointsAreClassified(t *testing.T) {
-	var served []jet.Verb
+	var served []roles.Verb
 	for _, e := range endpoints {
 		if e.Verb.Access() == "" {
-			t.Errorf("nobody says what %s is for: add it to the table of verbs in jet/verbs.go", e.Verb)
+			t.Errorf("nobody says what %s is for: add it to the table of verbs in jet/roles/verbs.go", e.Verb)
 		}
 		if e.About == "" || slices.Contains(served, e.Verb) {
 			t.Errorf("%s says nothing of itself, or is there twice", e.Verb)
 		}
 		served = append(served, e.Verb)
 	}
-	for _, v := range jet.Verbs(jet.Reading, jet.Submitting, jet.Operating) {
+	for _, v := range roles.Verbs(roles.Reading, roles.Submitting, roles.Operating) {
 		if !slices.Contains(served, v) {
 			t.Errorf("nobody answers %s", v)
 		}

@@ -11,7 +11,7 @@ import (
 	"millrace/client"
 	"millrace/files"
 	"millrace/files/tree"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/view"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // bundleList are the names of bundles with their latest versions, or the versions of one, the latest first.
 type bundleList struct {
-	Bundles []jet.NamedVersion `json:"bundles"`
+	Bundles []definitions.NamedVersion `json:"bundles"`
 }
 
 // bundlesRequest names a bundle, or none for all.
@@ -40,7 +40,7 @@ func (r *bundlesRequest) check() error {
 
 func (s *Service) bundles(ctx context.Context, r bundlesRequest) (bundleList, error) {
 	all, err := s.Client.Bundles(ctx, r.Name)
-	return bundleList{append([]jet.NamedVersion{}, all...)}, err
+	return bundleList{append([]definitions.NamedVersion{}, all...)}, err
 }
 
 // versionRequest names a version: NAME, NAME@DIGEST or DIGEST.

@@ -7,7 +7,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -29,9 +29,9 @@ func (d *Desk) Page(ctx context.Context, from uint64, most int) ([]events.Record
 	return d.service.Client.Store().Page(ctx, from, most)
 }
 
-// Follow calls each with what a task prints ([jet.TaskOutput]) or produces ([jet.TaskRecords]), batch by batch, each with its
+// Follow calls each with what a task prints ([roles.TaskOutput]) or produces ([roles.TaskRecords]), batch by batch, each with its
 // sequence, until the task has ended and all is read. The request is that of the verb; what lies at or before its After is left out.
-func (d *Desk) Follow(ctx context.Context, verb jet.Verb, body []byte, each func(seq uint64, of any) error) error {
+func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, each func(seq uint64, of any) error) error {
 	r, err := read[saidRequest](body)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (d *Desk) Follow(ctx context.Context, verb jet.Verb, body []byte, each func
 	}
 	store := d.service.Client.Store()
 	return d.follow(ctx, r, each, func(ctx context.Context, from client.OutputStart, follow bool, each func(uint64, any) error) error {
-		if verb == jet.TaskRecords {
+		if verb == roles.TaskRecords {
 			return store.KeptOf(ctx, []task.ID{r.ID}, from, follow, func(seq uint64, of output.Records) error { return each(seq, of) })
 		}
 		return store.PrintedFrom(ctx, r.ID, from, follow, func(seq uint64, of output.Lines) error { return each(seq, of) })
@@ -87,7 +87,7 @@ func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any)
 	return read(ctx, from, false, once)
 }
 
-// Chosen is what a request of [jet.EventList] asks for: from where on, and which facts.
+// Chosen is what a request of [roles.EventList] asks for: from where on, and which facts.
 func Chosen(body []byte) (from uint64, filter view.FactFilter, err error) {
 	r, err := read[rangeRequest](body)
 	if err == nil {

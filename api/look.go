@@ -10,6 +10,7 @@ import (
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/query"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -27,15 +28,18 @@ func (r *pastRequest) check() (err error) {
 	return err
 }
 
-// momentOf reads a sequence of the log, or a time.
-func momentOf(text string) (m view.Moment, err error) {
-	if m.Seq, err = strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); err == nil && m.Seq > 0 {
+// MomentOf reads a sequence of the log, or a time: what lacks a date or a zone has those of now.
+func MomentOf(text string, now time.Time) (m view.Moment, err error) {
+	m.Seq, err = strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64)
+	if err == nil && m.Seq > 0 {
 		return m, nil
 	}
-	if m.At, err = time.Parse(time.RFC3339Nano, text); err == nil {
-		return view.Moment{At: m.At}, nil
+	if err != nil { // nothing is 0 ago
+		if m.At, err = query.Past(text, now); err == nil {
+			return view.Moment{At: m.At}, nil
+		}
 	}
-	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z", text)}
+	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z, 12:00 or 2h", text)}
 }
 
 // sight is what can be asked at a moment; now, if that is "".
@@ -49,7 +53,7 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
 
 // then is what can be asked at a moment of the past, and when that was.
 func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
-	m, err := momentOf(at)
+	m, err := MomentOf(at, s.now().UTC())
 	if err != nil {
 		return v, when, err
 	}

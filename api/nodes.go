@@ -6,7 +6,7 @@ import (
 
 	"millrace/client"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -38,10 +38,10 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.N
 
 // nodeRequest names a node, and says what is to become of it.
 type nodeRequest struct {
-	ID     node.ID       `json:"id"`
-	Reason string        `json:"reason,omitempty"`
-	Grace  task.Duration `json:"grace,omitempty"`
-	Stable task.Duration `json:"stable,omitempty"`
+	ID     node.ID        `json:"id"`
+	Reason string         `json:"reason,omitempty"`
+	Grace  value.Duration `json:"grace,omitempty"`
+	Stable value.Duration `json:"stable,omitempty"`
 }
 
 func (r *nodeRequest) check() error { return r.ID.Validate() }

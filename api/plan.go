@@ -7,6 +7,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -21,7 +22,7 @@ func (r *planRequest) check() (err error) {
 	case r.ID != "":
 		r.ID, err = task.ParseID(string(r.ID))
 	case r.Job != "":
-		err = task.ValidName("job", r.Job)
+		err = value.ValidName("job", r.Job)
 	}
 	return err
 }

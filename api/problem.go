@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"syscall"
 
 	"millrace/client"
 	"millrace/events"
+	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -26,6 +30,9 @@ type Problem struct {
 	Detail string `json:"detail"`
 	// Next is what to do next.
 	Next string `json:"next"`
+	// Revision is the present one of what has changed since it was looked at, and Changes are what has become of it.
+	Revision uint64        `json:"revision,omitempty"`
+	Changes  []view.Change `json:"changes,omitempty"`
 }
 
 // kind is a kind of problem.
@@ -38,16 +45,17 @@ type kind struct {
 
 // What is wrong with requests over HTTP alone.
 var (
-	ErrWho      = errors.New("the request names no caller that the server knows")
-	ErrRole     = errors.New("the role of the caller does not allow that")
-	ErrOrigin   = errors.New("the request comes from a page of another origin")
-	ErrHost     = errors.New("the service does not answer under this name")
-	ErrPlain    = errors.New("the request comes from another machine without TLS")
-	ErrNothing  = errors.New("there is nothing here")
-	ErrMethod   = errors.New("this cannot be done here")
-	ErrMedia    = errors.New("the body is not JSON")
-	ErrTooMany  = errors.New("there are as many followers as may be")
-	ErrTooLarge = tooLarge{errors.New("the body is too large")}
+	ErrWho          = errors.New("the request names no caller that the server knows")
+	ErrRole         = errors.New("the role of the caller does not allow that")
+	ErrOrigin       = errors.New("the request comes from a page of another origin")
+	ErrHost         = errors.New("the service does not answer under this name")
+	ErrPlain        = errors.New("the request comes from another machine without TLS")
+	ErrNothing      = errors.New("there is nothing here")
+	ErrMethod       = errors.New("this cannot be done here")
+	ErrMedia        = errors.New("the body is not JSON")
+	ErrArchiveMedia = errors.New("the body is no tar archive")
+	ErrTooMany      = errors.New("there are as many followers as may be")
+	ErrTooLarge     = tooLarge{errors.New("the body is too large")}
 )
 
 // kinds is the table of what may be wrong: the first kind that an error is counts.
@@ -55,7 +63,10 @@ var kinds = []kind{
 	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
-		func(err error) bool { _, full := jet.Full(err); return full || errors.Is(err, events.ErrMute) }},
+		func(err error) bool {
+			_, full := jet.Full(err)
+			return full || errors.Is(err, events.ErrMute) || errors.Is(err, tree.ErrFull) || errors.Is(err, syscall.ENOSPC)
+		}},
 	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},
 	{"role", "The role does not allow that", 403, "ask with a token of another role, or have an operator do it", oneOf(ErrRole)},
 	{"origin", "The request comes from another site", 403, "send it from a page of this service, or from a program with a token", oneOf(ErrOrigin)},
@@ -64,20 +75,23 @@ var kinds = []kind{
 	{"nothing-here", "There is nothing here", 404, "/openapi.json has all that there is", oneOf(ErrNothing)},
 	{"method", "This cannot be done here", 405, "the header Allow names what can; /openapi.json has all that there is", oneOf(ErrMethod)},
 	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},
+	{"no-archive", "The body is no archive", 415, "send a tar archive, with the header \"Content-Type: application/x-tar\", or application/gzip if it is compressed", oneOf(ErrArchiveMedia)},
 	{"followers", "There are as many followers as may be", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
 	{"bad-request", "The request cannot be meant like that", 400, "change what the detail names; /openapi.json has all requests",
-		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, jet.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition, schedule.ErrNeverOpen))},
+		either(as[badRequest], oneOf(client.ErrInvalid, view.ErrQuery, definitions.ErrBadJob, events.ErrTooLarge, node.ErrBadLabel, node.ErrOwnLabel, definition.ErrLongDefinition, schedule.ErrNeverOpen))},
 	{"no-task", "There is no such task", 404, "look for it in the list of tasks", oneOf(task.ErrUnknown)},
-	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(jet.ErrNoJob)},
-	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(jet.ErrNoSchedule)},
-	{"no-calendar", "There is no such calendar", 404, "look for it in the list of calendars", oneOf(jet.ErrNoCalendar)},
-	{"no-files", "There are no such files", 404, "push them with `millrace files push`", oneOf(jet.ErrNoBundle, client.ErrNoVersion)},
+	{"no-job", "There is no such job", 404, "look for it in the list of jobs, or apply one", oneOf(definitions.ErrNoJob)},
+	{"no-schedule", "There is no such schedule", 404, "look for it in the list of schedules", oneOf(definitions.ErrNoSchedule)},
+	{"no-calendar", "There is no such calendar", 404, "look for it in the list of calendars", oneOf(definitions.ErrNoCalendar)},
+	{"no-files", "There are no such files", 404, "push them with `millrace files push`", oneOf(definitions.ErrNoBundle, client.ErrNoVersion)},
+	{"no-file", "There is no such file", 404, "look for it in the list of the version", oneOf(errNoFile)},
 	{"no-node", "There is no such node", 404, "look for it in the list of nodes", oneOf(node.ErrUnknown)},
 	{"no-message", "There is no such message in the log", 404, "look for it in the list of dead letters", oneOf(client.ErrNoMessage)},
 	{"key-taken", "Another task has the unique key", 409, "wait for that task, cancel it, or submit with another key", as[*events.Taken]},
 	{"id-taken", "The id has a task that does something else", 409, "choose another id, or leave it out", oneOf(client.ErrOther)},
 	{"ended", "The task has ended", 409, "ask why it did, or retry it", oneOf(task.ErrEnded)},
-	{"changed", "Another caller has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(jet.ErrChanged)},
+	{"overtaken", "It has changed since it was looked at", 412, "look at what it is now, put your change into that, and send it with the present revision", oneOf(value.ErrOvertaken)},
+	{"changed", "Another caller has changed it at the same moment", 409, "look at what it is now, and ask again if yours is still wanted", oneOf(definitions.ErrChanged)},
 	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
 		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
 	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(task.ErrQueueFull, jet.ErrManySelectors)},
@@ -114,7 +128,12 @@ func ProblemOf(err error) Problem {
 			break
 		}
 	}
-	return Problem{Type: "urn:millrace:" + of.name, Title: of.title, Status: of.status, Detail: err.Error(), Next: of.next}
+	p := Problem{Type: "urn:millrace:" + of.name, Title: of.title, Status: of.status, Detail: err.Error(), Next: of.next}
+	var since *client.Overtaken
+	if errors.As(err, &since) {
+		p.Revision, p.Changes = since.Revision, since.Changes
+	}
+	return p
 }
 
 // codeOf is the status of a problem in a message.

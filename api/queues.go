@@ -8,6 +8,7 @@ import (
 	"millrace/client"
 	"millrace/task"
 	"millrace/task/quota"
+	"millrace/task/value"
 )
 
 // ratesOver is how long the rates of a queue are measured.
@@ -15,7 +16,7 @@ const ratesOver = 500 * time.Millisecond
 
 func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (client.QueuePage, error) {
 	if r.Queue != "" {
-		if err := task.ValidName("queue", r.Queue); err != nil {
+		if err := value.ValidName("queue", r.Queue); err != nil {
 			return client.QueuePage{}, badRequest{err}
 		}
 	}
@@ -102,26 +103,37 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 
 // queueRequest says what is to become of a queue.
 type queueRequest struct {
-	Queue  string        `json:"queue"`
-	Reason string        `json:"reason,omitempty"`
-	For    task.Duration `json:"for,omitempty"`
+	Queue  string         `json:"queue"`
+	Reason string         `json:"reason,omitempty"`
+	For    value.Duration `json:"for,omitempty"`
 	// Running, Waiting, Rate and Window are bounds; 0, {} and "" are none, and what is left out stays as it is.
 	Running *int       `json:"running,omitempty"`
 	Waiting *int       `json:"waiting,omitempty"`
 	Rate    *task.Rate `json:"rate,omitempty"`
 	Window  *string    `json:"window,omitempty"`
+	// IfRevision is the head of the queue that was looked at: another one is left as it is. Default: any.
+	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
 
+// errUnbound refuses to pause or resume a queue on a condition, which is for its bounds.
+var errUnbound = errors.New("if_revision is for the bounds of a queue, and not for its pause")
+
 func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+	if r.IfRevision != nil {
+		return task.Queue{}, badRequest{errUnbound}
+	}
 	return s.Client.PauseQueue(ctx, r.Queue, r.For.Std(), r.Reason)
 }
 
 func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+	if r.IfRevision != nil {
+		return task.Queue{}, badRequest{errUnbound}
+	}
 	return s.Client.ResumeQueue(ctx, r.Queue, r.Reason)
 }
 
 func (s *Service) limitQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
-	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason}
+	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
 	if err := bounds.Validate(); err != nil {
 		return task.Queue{}, badRequest{err}
 	}

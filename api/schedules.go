@@ -9,6 +9,7 @@ import (
 	"millrace/client"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -26,7 +27,7 @@ type scheduleRequest struct {
 // ticksSince is since when ticks are shown if nobody says.
 const ticksSince = 24 * time.Hour
 
-func (r *scheduleRequest) check() error { return task.ValidName("schedule", r.Name) }
+func (r *scheduleRequest) check() error { return value.ValidName("schedule", r.Name) }
 
 func (s *Service) schedules(ctx context.Context, r client.MomentRequest) (client.ScheduleList, error) {
 	if r.At == "" {
@@ -85,7 +86,7 @@ type nextRequest struct {
 
 func (r *nextRequest) check() error {
 	if r.Name != "" {
-		if err := task.ValidName("schedule", r.Name); err != nil {
+		if err := value.ValidName("schedule", r.Name); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ type breakerRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (r *breakerRequest) check() error { return task.ValidName("job", r.Name) }
+func (r *breakerRequest) check() error { return value.ValidName("job", r.Name) }
 
 func (s *Service) breaker(ctx context.Context, r breakerRequest) (task.Circuit, error) {
 	return s.Client.Breaker(ctx, r.Name)

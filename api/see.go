@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/events"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/schedule"
@@ -27,8 +28,52 @@ type Sight struct {
 	Now  time.Time
 	// Rules are those by which the service judges.
 	Rules view.Rules
+	// Log is where is read what no view tells.
+	Log Log
 
-	service *Service
+	service *Service // nil of the past, and of what is no service's
+}
+
+// Log is the log behind a view, and what tasks have printed.
+type Log interface {
+	// Page returns the next records from a sequence on, at most so many; none behind its end.
+	Page(ctx context.Context, from uint64, most int) ([]events.Record, error)
+	// PointAt is the place that a moment chooses; false if the log begins later.
+	PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error)
+	// Printout is what a task has printed until a time; the zero time is now.
+	Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error)
+	// Decisions are those on the ticks of a schedule from a time on.
+	Decisions(ctx context.Context, name string, from time.Time) ([]events.Record, error)
+}
+
+// served is the log of a service.
+type served struct{ *client.Client }
+
+func (s served) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
+	return s.Store().Page(ctx, from, most)
+}
+
+func (s served) Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error) {
+	p, err := s.Store().Printout(ctx, id, until)
+	return Printout{p.Lines, p.Last, stored{s.Client, &p}}, err
+}
+
+// stored is a printout in the stream of output.
+type stored struct {
+	client *client.Client
+	p      *client.Printout
+}
+
+func (s stored) Window(ctx context.Context, from, most int) (lead, lines []client.NumberedLine, err error) {
+	return s.client.Store().Window(ctx, s.p, from, most)
+}
+
+func (s stored) Search(ctx context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error) {
+	return s.client.Store().Search(ctx, s.p, from, most, back, m)
+}
+
+func (s served) Decisions(ctx context.Context, name string, from time.Time) ([]events.Record, error) {
+	return s.Store().Decisions(ctx, name, from)
 }
 
 // See has a caller look at the world at a moment: a sequence of the log or a time, "" for the present. It takes a place at the desk
@@ -53,7 +98,7 @@ func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	is := &Sight{View: v, Sums: s.Model, Past: at != "", Now: s.now(), service: s}
+	is := &Sight{View: v, Sums: s.Model, Past: at != "", Now: s.now(), Log: served{s.Client}, service: s}
 	if is.Last, err = s.Client.Last(ctx); err != nil {
 		return nil, err
 	}
@@ -66,9 +111,16 @@ func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 	} else {
 		is.Point = view.Point{Seq: s.Model.Reached(), At: is.Now}
 	}
-	is.Rules = view.Rules{Task: s.Rules, Node: s.Nodes, Now: is.Now, Holders: holders}
+	is.Rules = s.rules(is.Now)
 	return is, nil
 }
+
+func (s *Service) rules(now time.Time) view.Rules {
+	return view.Rules{Task: s.Rules, Node: s.Nodes, Now: now, Holders: holders}
+}
+
+// Rules are those by which the service judges at a time.
+func (d *Desk) Rules(now time.Time) view.Rules { return d.service.rules(now) }
 
 // Live is how a task stands in its program's own words; its epoch is 0 if that has said nothing, and of the past it is not known.
 func (s *Sight) Live(ctx context.Context, id task.ID) (output.Live, error) {
@@ -78,35 +130,41 @@ func (s *Sight) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	return s.service.Client.Live(ctx, id)
 }
 
-// mostBatches bounds how often the stream of output is asked for the end of what a task has printed.
-const mostBatches = 100
+// Printout are the lines that a task has printed up to a moment. They have numbers from 1 on.
+type Printout struct {
+	// Lines is the number of the last one.
+	Lines int
+	// Last is the sequence of the last message, 0 for none: who follows goes on behind it.
+	Last uint64
+	Printed
+}
 
-// Tail are the latest lines, at most about so many, that a task has printed up to the moment that is looked at, batch by batch, and the
-// sequence of the last batch in the stream of output, 0 for none. More tells that there are others before them.
-func (s *Sight) Tail(ctx context.Context, id task.ID, most int) (batches []output.Lines, last uint64, more bool, err error) {
-	n := 0
-	err = s.service.Client.Store().PrintedBack(ctx, id, func(seq uint64, b output.Lines) bool {
-		if s.Past {
-			kept := b.Lines[:0]
-			for _, l := range b.Lines {
-				if !l.At.After(s.Now) {
-					kept = append(kept, l)
-				}
-			}
-			if b.Lines = kept; len(kept) == 0 {
-				return true
-			}
-		}
-		if n >= most || len(batches) == mostBatches {
-			more = true
-			return false
-		}
-		last = max(last, seq)
-		n += len(b.Lines)
-		batches = append([]output.Lines{b}, batches...)
-		return true
-	})
-	return batches, last, more, err
+// Printed is where these lines are read.
+type Printed interface {
+	// Window are lines from a number on, at most so many, and those stored with the first that lie before it.
+	Window(ctx context.Context, from, most int) (lead, lines []client.NumberedLine, err error)
+	// Search finds the next lines that match, at most so many, from a number on, or back from it the one before, as long as ctx
+	// lasts. Reached is the number of the last line that was looked at.
+	Search(ctx context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error)
+}
+
+// searchFor bounds the time of a search: who asked goes on where it ended.
+const searchFor = 3 * time.Second
+
+// Search is that of [Printed], within some seconds.
+func (p *Printout) Search(ctx context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, searchFor)
+	defer cancel()
+	return p.Printed.Search(ctx, from, most, back, m)
+}
+
+// Printout is where the lines lie that a task has printed up to the moment that is looked at.
+func (s *Sight) Printout(ctx context.Context, id task.ID) (Printout, error) {
+	until := time.Time{}
+	if s.Past {
+		until = s.Now
+	}
+	return s.Log.Printout(ctx, id, until)
 }
 
 // Kept are the first records that a task has produced, at most about so many; more tells that there are others.
@@ -131,12 +189,12 @@ func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until tim
 	if s.Past {
 		at = s.Point
 	}
-	return s.service.Client.TicksOf(ctx, s.View, at, of, since, until, most)
+	return client.TicksOf(ctx, s.Log.Decisions, s.View, at, of, since, until, most)
 }
 
 // Ask has a verb of the service done for a caller who may ask for it. The request and the answer are those of its endpoint, in their
 // forms as JSON; into may be nil.
-func (d *Desk) Ask(ctx context.Context, caller string, verb jet.Verb, request, into any) error {
+func (d *Desk) Ask(ctx context.Context, caller string, verb roles.Verb, request, into any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return badRequest{err}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"millrace/verify"
@@ -39,6 +40,11 @@ type verdict struct {
 }
 
 func (s *Service) verify(ctx context.Context, r verifyRequest) (verdict, error) {
+	return s.hold(ctx, r, verifyFor, math.MaxInt, func(_, _ uint64) {})
+}
+
+// hold holds a range against the promises, for so long and so many records at most, and tells after each page how far it is.
+func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duration, most int, progress func(at, end uint64)) (verdict, error) {
 	select { // it takes a processor and much memory
 	case s.verifying <- struct{}{}:
 		defer func() { <-s.verifying }()
@@ -55,11 +61,13 @@ func (s *Service) verify(ctx context.Context, r verifyRequest) (verdict, error) 
 	}
 	v := verify.New(verify.Config{From: r.From, Settings: s.Rules, Rules: r.Rules})
 	v.Nothing(verify.ReadModel, "`millrace verify` compares it")
-	reading, cancel := context.WithTimeout(ctx, verifyFor)
+	reading, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	read := 0
 	for next := max(r.From, 1); next <= end; {
+		progress(next-1, end)
 		records, err := s.Client.Store().Page(reading, next, verifyAtOnce)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		if read += len(records); read > most || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return verdict{*v.Report(time.Time{}), true}, nil
 		}
 		if err != nil {
@@ -78,5 +86,31 @@ func (s *Service) verify(ctx context.Context, r verifyRequest) (verdict, error) 
 		}
 		next = records[len(records)-1].Seq + 1
 	}
+	progress(end, end)
 	return verdict{*v.Report(now), false}, nil
 }
+
+// Bounds of a run that nobody waits for.
+const (
+	verifyLong = 10 * time.Minute
+	// VerifyMost is how many messages [Desk.Verify] reads at most: what it has to know of them is in memory.
+	VerifyMost = 2_000_000
+)
+
+// Verify holds a range of the log against the promises, from a sequence (0 is the beginning) to another one (0 is the end), for who
+// waits for no answer: it takes no place at the desk. Interrupted says that the bounds did not suffice for all of it. The error is one that
+// [ProblemOf] explains; another run, also one that a request has begun, refuses it.
+func (d *Desk) Verify(ctx context.Context, from, to uint64, progress func(at, end uint64)) (report *verify.Report, interrupted bool, err error) {
+	r := verifyRequest{From: from, To: to}
+	if err := r.check(); err != nil {
+		return nil, false, badRequest{err}
+	}
+	is, err := d.service.hold(ctx, r, verifyLong, VerifyMost, progress)
+	if err != nil {
+		return nil, false, d.blame(err)
+	}
+	return &is.Report, is.Interrupted, nil
+}
+
+// Now is the time by which the service judges.
+func (d *Desk) Now() time.Time { return d.service.now() }

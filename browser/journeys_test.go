@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,6 +55,104 @@ func journeys(t *testing.T, s *site) {
 		b.press(fmt.Sprint(birth) + enter)
 		b.until("it is then again", `document.body.classList.contains("past") && document.querySelector("#title .s-pending")`)
 	})
+	t.Run("to a time of day, and forward", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/tasks?q=job%3Aencode")
+		b.click("main tbody tr a")
+		b.until("it has run for a while", `document.querySelector("#title .s-running") && Date.now() - new Date(document.querySelector("#facts tbody tr time").dateTime) > 2000`)
+		b.click("#at")
+		b.press(ask[string](b, `new Date(Date.now() - 1000).toISOString().slice(11, 19)`) + enter) // as a clock in UTC says, where the tab is
+		b.until("it is then", `document.body.classList.contains("past") && document.querySelector("#title .s-running") && location.search.includes(new Date().toISOString().slice(0, 10))`)
+		then := ask[int](b, `Number(document.querySelector("#slider").value)`)
+		for i := range 2 { // forward from the fact before the last is live, and this may be the last
+			b.press("[")
+			b.until("a fact before", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, then-1-i))
+		}
+		b.press("]")
+		b.until("and forward", fmt.Sprintf(`document.documentElement.dataset.then === "%d"`, then-1))
+		b.press(".")
+		b.until("it is live", `!document.body.classList.contains("past") && document.documentElement.dataset.now`)
+	})
+	t.Run("a node is drained, and serves again", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/nodes")
+		b.click("main tbody tr:has(.s-ready) a")
+		b.click("#actions details.act summary")
+		b.click("#actions details[open] input[name=reason]")
+		b.press("a new disk")
+		b.click("#actions details[open] button[type=submit]")
+		b.until("it is drained, and says why", `document.querySelector("#about").innerText.includes("a new disk") && document.querySelector("#actions").innerText.includes("Let it serve")`)
+		b.click("#actions details.act summary")
+		b.click("#actions details[open] button[type=submit]")
+		b.until("it serves", `document.querySelector("#title .s-ready") && document.querySelector("#actions").innerText.includes("Drain")`)
+	})
+	t.Run("a job is edited, and the difference seen", func(t *testing.T) {
+		b := look(t, s)
+		b.goTo("/jobs/report")
+		before := ask[int](b, `document.querySelectorAll("#history details").length`)
+		b.click("#actions a[href*='edit/job']")
+		b.until("the editor is there", `document.querySelector("#text")?.value.includes("Figures of the hour")`)
+		b.do(run(`(() => { const text = document.querySelector("#text"); text.focus(); text.setSelectionRange(0, 0); })()`))
+		b.press("ownr: ann" + enter)
+		b.until("it says what is wrong while one types", `document.querySelector("#preview .wrong")?.innerText.includes("owner")`)
+		b.do(run(`document.querySelector("#text").setSelectionRange(3, 3)`))
+		b.press("e")
+		b.until("it shows the difference", `!document.querySelector("#preview .wrong") && [...document.querySelectorAll("#preview tr")].some((tr) => tr.innerText.includes("owner") && tr.innerText.includes("ann"))`)
+		b.click("#preview form button[type=submit]")
+		b.until("it is stored", fmt.Sprintf(`document.querySelector("#title")?.innerText.includes("owner ann") && document.querySelectorAll("#history details").length === %d`, before+1))
+		b.click("#history details:first-of-type summary")
+		b.until("its history has the difference", `document.querySelector("#history details[open]")?.innerText.includes("ann")`)
+	})
+	t.Run("who may not press a button sees none", func(t *testing.T) {
+		// Who may read the log may have it verified, and look at a file of his own.
+		const buttons = `[...document.querySelectorAll("main form[method=post]:not([action*=incidents]):not([action*='verify/do'])")].map((f) => f.action)`
+		room := func(path string) string { return strings.Split(path, "/")[1] } // the first part of it
+		b := look(t, s)
+		pages, seen := b.pages(), 0
+		for _, path := range pages {
+			b.goTo(path)
+			seen += ask[int](b, buttons+".length")
+		}
+		if seen < 10 {
+			t.Errorf("an operator sees but %d buttons", seen)
+		}
+		viewer := lookAs(t, s, "viewer")
+		led := viewer.pages()
+		for _, path := range led {
+			viewer.goTo(path)
+			if got := ask[[]string](viewer, buttons); len(got) > 0 {
+				t.Errorf("on %s a viewer sees %q", path, got)
+			}
+		}
+		viewer.away(true)
+		for _, path := range pages {
+			switch room := room(path); {
+			case room == "edit" && !slices.Contains(led, path): // it shows what a job would be; there is no button to store it
+			case room == "bulk", room == "run":
+				if status := ask[int](viewer, `fetch(`+quoted(prefix+path)+`).then((r) => r.status)`); status != 403 || slices.Contains(led, path) {
+					t.Errorf("%s, which is for changes alone, answers a viewer with %d", path, status)
+				}
+			case !slices.ContainsFunc(led, func(p string) bool { return strings.HasPrefix(p+"/", "/"+room+"/") }):
+				t.Errorf("nothing leads a viewer to pages as %s", path)
+			}
+		}
+		viewer.found()
+		viewer.away(false)
+		submitter := lookAs(t, s, "submitter")
+		submitter.goTo(pages[slices.IndexFunc(pages, func(p string) bool { return room(p) == "run" })])
+		allowed := ask[[]string](submitter, buttons)
+		if len(allowed) == 0 {
+			t.Error("a submitter sees no button")
+		}
+		submitter.away(true)
+		for _, to := range allowed {
+			if status := ask[int](submitter, `fetch(`+quoted(to)+`, {method: "POST", body: new URLSearchParams()}).then((r) => r.status)`); status == 403 {
+				t.Errorf("a submitter sees the button %s, and may not press it", to)
+			}
+		}
+		submitter.found()
+		submitter.away(false)
+	})
 	t.Run("by keyboard alone", func(t *testing.T) {
 		b := look(t, s)
 		b.goTo("/tasks")
@@ -82,17 +181,20 @@ func journeys(t *testing.T, s *site) {
 		b.press(escape)
 		b.until("they are not any more", `!document.querySelector("#keys").open`)
 	})
-	t.Run("without a script", func(t *testing.T) { sameWithoutScript(t, s) })
 }
 
 // clock is a time, which a script shows in the zone of the browser, with a date where the server leaves it out; and how long ago that was.
 var clock = regexp.MustCompile(`^((\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\((in )?\d+[a-z]+.*\)|live|paused?)$`)
 
-// sameWithoutScript holds the text of pages against that of a browser that runs no script.
+// sameWithoutScript holds the text of pages against that of a browser that runs no script. Both get the same answer: what a task has
+// printed until some moment may reach the server after it.
 func sameWithoutScript(t *testing.T, s *site) {
 	b := look(t, s)
 	b.as("light", 1280, 900)
-	for _, path := range b.pages() {
+	pages := b.pages()
+	s.kept.Store(&answers{of: map[string]*httptest.ResponseRecorder{}})
+	defer s.kept.Store(nil)
+	for _, path := range pages {
 		b.goTo(path)
 		now := ask[string](b, `document.documentElement.dataset.now || ""`)
 		if now == "" {
@@ -166,6 +268,42 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("%s does what a text says", path)
 		}
 		b.fine(path)
+	}
+}
+
+// Rows stay where they are while someone points at them, and can be read when they have left the list.
+func TestRowsStay(t *testing.T) {
+	s := open(t, "dev")
+	s.cli(t, "queue", "pause", "default")
+	for range 4 {
+		s.cli(t, "run", "--", "true")
+	}
+	b := look(t, s)
+	for _, path := range []string{"/tasks?q=state%3Apending", "/tasks"} {
+		b.goTo(path)
+		const rows = `[...document.querySelectorAll("main tbody tr")].map((tr) => tr.id + " " + tr.getBoundingClientRect().top)`
+		b.until("all are listed", `document.querySelectorAll("main tbody tr").length > 3`)
+		b.point("main tbody tr:nth-child(3) a")
+		before := ask[[]string](b, rows)
+		third := strings.TrimPrefix(strings.Fields(before[2])[0], "t-")
+		s.cli(t, "run", "--", "true")
+		s.cli(t, "run", "--", "true")
+		b.until("new ones wait", `document.querySelector(".more")?.innerText.includes("2 new")`)
+		s.cli(t, "task", "cancel", third)
+		gone := `document.getElementById("t-` + third + `")`
+		b.until("one has changed or left", gone+`.innerText.includes("cancelled") || `+gone+`.dataset.gone !== undefined`)
+		if after := ask[[]string](b, rows); !slices.Equal(after, before) {
+			t.Errorf("%s\nhad the rows %q,\nand then %q", path, before, after)
+		}
+		for _, l := range looks {
+			b.as(l.scheme, l.width, l.height)
+			for _, w := range append(b.layout(), b.barriers()...) {
+				t.Errorf("%s, %s: %s", path, l.name, w)
+			}
+		}
+		b.as("light", 1280, 900)
+		b.click(".more a")
+		b.until("the new ones are listed", fmt.Sprintf(`!document.querySelector(".more")?.innerText && document.querySelectorAll("main tbody tr").length !== %d`, len(before)))
 	}
 }
 

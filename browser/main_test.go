@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -32,13 +33,16 @@ var (
 // patience is how long something may take; only a failure takes so long.
 const patience = 2 * time.Minute
 
+// A page is asked every so often for what it is to become, and so many times: what is slow is asked more slowly. Each time it may take a
+// while to answer, but not again and again.
+const (
+	pollEvery     = 100 * time.Millisecond
+	mostAsked     = 900
+	answersWithin = 20 * time.Second
+	mostSilent    = 10
+)
+
 // prefix is what a proxy has put before all paths.
-// pollEvery is how often a page is asked for what it is to become.
-const pollEvery = 100 * time.Millisecond
-
-// answersWithin is how long a page may take to answer while it is waited for.
-const answersWithin = 10 * time.Second
-
 const prefix = "/a/b"
 
 // chromium has what all tests share: a browser, of which each has a tab.
@@ -96,6 +100,29 @@ type site struct {
 	proxy  *httptest.Server
 	target atomic.Pointer[url.URL]
 	server *server
+	// kept is what pages said when they were asked for first, for who wants to look at the same answer twice.
+	kept atomic.Pointer[answers]
+}
+
+// answers are those to requests, by their addresses.
+type answers struct {
+	mu sync.Mutex
+	of map[string]*httptest.ResponseRecorder // guarded by mu
+}
+
+// serve answers as it was answered before, or else as next does.
+func (a *answers) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is := a.of[r.URL.RequestURI()]
+	if is == nil {
+		is = httptest.NewRecorder()
+		next.ServeHTTP(is, r)
+		a.of[r.URL.RequestURI()] = is
+	}
+	maps.Copy(w.Header(), is.Header())
+	w.WriteHeader(is.Code)
+	_, _ = w.Write(is.Body.Bytes()) // the browser may have gone on
 }
 
 // server is a process of it.
@@ -111,10 +138,17 @@ func open(t *testing.T, command ...string) *site {
 	home := t.TempDir()
 	s := &site{data: filepath.Join(home, "data"), http: "127.0.0.1:0"}
 	s.env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "XDG_RUNTIME_DIR=")
-	s.proxy = httptest.NewServer(http.StripPrefix(prefix, &httputil.ReverseProxy{
+	pass := http.StripPrefix(prefix, &httputil.ReverseProxy{
 		FlushInterval: -1,
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(s.target.Load()) },
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	})
+	s.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kept := s.kept.Load(); kept != nil && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			kept.serve(w, r, pass)
+			return
+		}
+		pass.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.proxy.Close)
 	s.start(t, command...)

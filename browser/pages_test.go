@@ -5,9 +5,17 @@ import (
 	"testing"
 )
 
-// All pages can be read, in light, dark and on a telephone, now and as they were, by everybody, and take nothing from elsewhere.
-func TestPages(t *testing.T) {
+// A demo has all that there is to see, and is looked at as people do.
+func TestDemo(t *testing.T) {
 	s := open(t, "demo", "--keep")
+	t.Run("pictures", func(t *testing.T) { readmePictures(t, s) })
+	t.Run("pages", func(t *testing.T) { allPages(t, s) })
+	t.Run("without a script", func(t *testing.T) { sameWithoutScript(t, s) })
+	t.Run("journeys", func(t *testing.T) { journeys(t, s) })
+}
+
+// All pages can be read, in light, dark and on a telephone, now and as they were, by everybody, and take nothing from elsewhere.
+func allPages(t *testing.T, s *site) {
 	b := look(t, s)
 	light := map[string]float64{}
 	for _, path := range b.pages() {
@@ -36,7 +44,6 @@ func TestPages(t *testing.T) {
 			b.fine(where)
 		}
 	}
-	t.Run("journeys", func(t *testing.T) { journeys(t, s) })
 }
 
 // What the other tests rely on is found where it is.

@@ -13,8 +13,7 @@ var pictures = flag.String("pictures", "", "a directory to which the pictures of
 const mostBytes = 150_000
 
 // The pictures of the README can be made at any time, and are small.
-func TestReadmePictures(t *testing.T) {
-	s := open(t, "demo", "--keep")
+func readmePictures(t *testing.T, s *site) {
 	b := look(t, s)
 	for _, p := range []struct{ name, path, scheme, shown string }{
 		{"overview", "/", "light", `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2`},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -44,10 +45,56 @@ type tab struct {
 	cut   bool     // guarded by mu; the server is away, so requests fail
 }
 
-// look opens a tab, which the site lets in.
+// look opens a tab, which the site lets in as one who may do everything.
 func look(t *testing.T, s *site) *tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(chromium)
+	b := newTab(t, s)
+	b.do(chromedp.Navigate(s.door()))
+	return b
+}
+
+// lookAs opens a tab of a browser that has nothing yet, which the site lets in with a token of a role.
+func lookAs(t *testing.T, s *site, role string) *tab {
+	t.Helper()
+	var made struct{ Token, URL string }
+	if err := json.Unmarshal([]byte(s.cli(t, "token", "add", "the-"+role, "--role", role, "--replace", "--json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	for asked := 0; made.URL == "" && asked < mostAsked; asked++ { // the server hears of tokens by the log
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.proxy.URL+prefix+"/login", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+made.Token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(answer.Body).Decode(&made)
+		answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.URL == "" {
+			time.Sleep(pollEvery)
+		}
+	}
+	link, err := url.Parse(made.URL)
+	if err != nil || link.RawQuery == "" {
+		t.Fatalf("a token is given no link but %q", made.URL)
+	}
+	b := newTab(t, s, chromedp.WithNewBrowserContext())
+	b.away(true) // the first page may not be for him
+	b.goTo(link.RequestURI())
+	b.ready()
+	b.away(false)
+	return b
+}
+
+// newTab opens a tab.
+func newTab(t *testing.T, s *site, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(chromium, options...)
 	t.Cleanup(end)
 	b := &tab{T: t, site: s, ctx: ctx}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
@@ -56,7 +103,7 @@ func look(t *testing.T, s *site) *tab {
 	// The page itself says what its policy forbids, whatever the console makes of it.
 	const listen = `addEventListener("securitypolicyviolation", (e) => console.error("forbidden by the policy: " + e.violatedDirective + " " + e.blockedURI))`
 	b.do(call(network.Enable, network.EnableParams{}), call(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}),
-		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: listen}), chromedp.Navigate(s.door()))
+		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: listen}))
 	t.Cleanup(func() { b.fine("the end") })
 	return b
 }
@@ -88,7 +135,8 @@ func (b *tab) hear(event any) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "exception: "+e.ExceptionDetails.Text)
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError && !(b.cut && e.Entry.Source == log.EntrySourceNetwork) {
+		away := b.cut && (e.Entry.Source == log.EntrySourceNetwork || strings.HasPrefix(e.Entry.Text, "EventSource's response")) // an answer that ended before it began
+		if e.Entry.Level == log.EntryLevelError && !away {
 			b.wrong = append(b.wrong, "log: "+e.Entry.Text+" "+e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
@@ -163,50 +211,81 @@ func ask[V any](b *tab, expression string) V {
 // until waits for an expression to hold in the page, also over a change of pages.
 func (b *tab) until(what, expression string) {
 	b.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for asked, silent := 0, 0; ; asked++ {
 		ctx, stop := context.WithTimeout(b.ctx, answersWithin)
-		holds, _ := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")) // while pages change there is none to ask
-		stop()
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")) // while pages change there is none to ask
 		if holds {
+			stop()
 			return
 		}
-		if time.Now().After(deadline) {
+		if silent++; err == nil || ctx.Err() == nil {
+			silent = 0
+		}
+		stop()
+		if asked == mostAsked || silent == mostSilent {
 			b.Fatalf("it does not hold that %s:\n%s", what, ask[string](b, `location.href + "\n" + document.body.innerText`))
 		}
 		time.Sleep(pollEvery)
 	}
 }
 
+// ready waits until the page does what people ask of it: its scripts listen once it is there, not when its first elements are.
+func (b *tab) ready() {
+	b.Helper()
+	b.until("the page is whole", `document.readyState === "complete"`)
+}
+
 // Keys without a letter.
 const (
 	enter  = "\r"
 	escape = "\x1b"
+	home   = "\x01"
+	down   = "\x02"
 )
 
 // press presses keys, one after the other, as a keyboard does: what a page prevents comes to nothing.
 func (b *tab) press(keys string) {
 	b.Helper()
+	b.ready()
 	for _, r := range keys {
-		down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: string(r), Text: string(r)}
+		key := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: string(r), Text: string(r)}
 		switch string(r) {
 		case enter:
-			down.Key, down.WindowsVirtualKeyCode = "Enter", 13
+			key.Key, key.WindowsVirtualKeyCode = "Enter", 13
 		case escape:
-			down.Key, down.Text, down.WindowsVirtualKeyCode = "Escape", "", 27
+			key.Key, key.Text, key.WindowsVirtualKeyCode = "Escape", "", 27
+		case down:
+			key.Key, key.Text, key.WindowsVirtualKeyCode = "ArrowDown", "", 40
+		case home:
+			key.Key, key.Text, key.WindowsVirtualKeyCode = "Home", "", 36
 		}
-		up := down
+		up := key
 		up.Type, up.Text = input.DispatchKeyEventTypeKeyUp, ""
-		b.do(call(input.DispatchKeyEvent, down), call(input.DispatchKeyEvent, up))
+		b.do(call(input.DispatchKeyEvent, key), call(input.DispatchKeyEvent, up))
 	}
 }
 
 // click clicks in the middle of an element, which is there or comes.
 func (b *tab) click(selector string) {
 	b.Helper()
+	at := b.middle(selector)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// middle is that of an element, which is there or comes, and is brought into view.
+func (b *tab) middle(selector string) []float64 {
+	b.Helper()
+	b.ready()
 	found := "document.querySelector(" + quoted(selector) + ")"
 	b.until(selector+" is there", found+"?.checkVisibility()")
-	at := ask[[]float64](b, "(() => { const el = "+found+"; el.scrollIntoView({ block: 'center' }); const r = el.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
-	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	return ask[[]float64](b, "(() => { const el = "+found+"; el.scrollIntoView({ block: 'center' }); const r = el.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+}
+
+// point moves the pointer into the middle of an element.
+func (b *tab) point(selector string) {
+	b.Helper()
+	at := b.middle(selector)
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
 }
 
 // looks are how a page is looked at.

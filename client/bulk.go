@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // CancelStates are the states in which tasks are cancelled that filters choose, and RetryStates those in which they get another life,
@@ -189,7 +190,7 @@ type Purge struct {
 
 // Validate says what is wrong with a purge, if anything. The error wraps [ErrInvalid].
 func (p *Purge) Validate() error {
-	if err := task.ValidName("queue", p.Queue); err != nil {
+	if err := value.ValidName("queue", p.Queue); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	for _, s := range p.States {

@@ -31,8 +31,8 @@ type Client struct {
 
 // Connect connects to the NATS server that o and the environment name, or to the `millrace dev` that
 // this user runs here ([FindServer] has the whole rule), and opens the log in it. The error says what
-// could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or [jet.ErrElecting] if
-// the servers of a cluster had not elected a leader within the time of [jet.Patience].
+// could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or [link.ErrElecting] if
+// the servers of a cluster had not elected a leader within the time of [link.Patience].
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	t, err := FindServer(o)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 )
 
@@ -47,7 +47,7 @@ type UnreadablePage struct {
 // nobody has dismissed. The error wraps [jet.ErrNoService] if no server answers.
 func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
 	var page UnreadablePage
-	err := c.store.Ask(ctx, jet.DeadList, r, &page)
+	err := c.store.Ask(ctx, roles.DeadList, r, &page)
 	return page, err
 }
 

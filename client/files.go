@@ -14,6 +14,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 )
 
@@ -66,18 +67,28 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	if err != nil {
 		return done, fmt.Errorf("push %s: %w", p.Dir, err)
 	}
+	done, err = c.pushTree(ctx, root, t, &p)
+	if err != nil {
+		err = fmt.Errorf("push %s: %w", p.Dir, err)
+	}
+	return done, err
+}
+
+// pushTree stores what was found below root.
+func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *FilesPush) (FilesPushed, error) {
+	done := FilesPushed{Name: p.Name}
 	done.Notes = t.Notes
 	for _, pair := range t.Manifest.Collisions() {
 		done.Notes = append(done.Notes, fmt.Sprintf("%q and %q are one file on nodes whose file system ignores case", pair[0], pair[1]))
 	}
 	pushed, err := tree.Push(ctx, c.store, root, t, c.rec.Actor, c.Now(), p.Each)
 	if err != nil {
-		return done, fmt.Errorf("push %s: %w", p.Dir, err)
+		return done, err
 	}
 	v := pushed.Version
 	done.Digest, done.Files, done.Bytes, done.Sent = v.Digest, v.Files, v.Bytes, pushed.Bytes
 	if p.Name != "" {
-		done.Renamed, err = c.store.NameVersion(ctx, jet.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: c.Now().UTC(), By: c.rec.Actor})
+		done.Renamed, err = c.store.NameVersion(ctx, definitions.NamedVersion{Name: p.Name, Digest: v.Digest, Files: v.Files, Bytes: v.Bytes, At: c.Now().UTC(), By: c.rec.Actor})
 	}
 	return done, err
 }
@@ -86,7 +97,7 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 var ErrNoVersion = tree.ErrNoVersion
 
 // FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where
-// eight characters of a digest are enough. The error wraps [ErrInvalid], [jet.ErrNoBundle] or
+// eight characters of a digest are enough. The error wraps [ErrInvalid], [definitions.ErrNoBundle] or
 // [tree.ErrNoVersion].
 func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, tree.Version, error) {
 	if files.IsFolder(reference) {
@@ -123,8 +134,8 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 	return ref, v, nil
 }
 
-// Bundles are the names that there are with their latest versions, or the versions of one. The error wraps [jet.ErrNoBundle].
-func (c *Client) Bundles(ctx context.Context, name string) (all []jet.NamedVersion, err error) {
+// Bundles are the names that there are with their latest versions, or the versions of one. The error wraps [definitions.ErrNoBundle].
+func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.NamedVersion, err error) {
 	if name != "" {
 		return c.store.NameHistory(ctx, name)
 	}
@@ -317,7 +328,7 @@ func (c *Client) artifactsBefore(ctx context.Context, t time.Time) (old, young [
 }
 
 // RemoveBundle removes the name of a bundle; its versions stay until gc finds that nothing needs them. The error wraps
-// [jet.ErrNoBundle] if there is none.
+// [definitions.ErrNoBundle] if there is none.
 func (c *Client) RemoveBundle(ctx context.Context, name string) error {
 	return c.store.RemoveBundle(ctx, name, c.rec.Actor)
 }
@@ -329,7 +340,7 @@ func (c *Client) wantedByName(ctx context.Context, versions int, wanted map[file
 	}
 	for _, name := range names {
 		history, err := c.store.NameHistory(ctx, name)
-		if errors.Is(err, jet.ErrNoBundle) {
+		if errors.Is(err, definitions.ErrNoBundle) {
 			continue // it was just removed
 		}
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/quota"
 	"millrace/view"
@@ -51,6 +51,6 @@ func LimitsOf(ctx context.Context, v view.View, sums view.Summed, r LimitListReq
 // server answers.
 func (c *Client) Limits(ctx context.Context, r LimitListRequest) (LimitPage, error) {
 	var page LimitPage
-	err := c.store.Ask(ctx, jet.LimitList, r, &page)
+	err := c.store.Ask(ctx, roles.LimitList, r, &page)
 	return page, err
 }

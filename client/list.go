@@ -8,7 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/form"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/query"
 	"millrace/task"
@@ -189,7 +189,7 @@ func (w *Whole) Text() string {
 // server answers.
 func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	var page ListPage
-	err := c.store.Ask(ctx, jet.TaskList, r, &page)
+	err := c.store.Ask(ctx, roles.TaskList, r, &page)
 	return page, err
 }
 

@@ -6,9 +6,10 @@ import (
 	"math"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -36,8 +37,8 @@ type NodeView struct {
 	Drained bool `json:"drained,omitempty"`
 	// MeanSession is how long it was online each time, on the average, and Score
 	// its flap score at the moment.
-	MeanSession task.Duration `json:"mean_session"`
-	Score       float64       `json:"score"`
+	MeanSession value.Duration `json:"mean_session"`
+	Score       float64        `json:"score"`
 	// Next is who must act on it.
 	Next node.Duty `json:"next"`
 	// LastBeat is its last heartbeat; zero if that has run out.
@@ -50,7 +51,7 @@ type NodeView struct {
 // if no server answers.
 func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error) {
 	var page NodePage
-	err := c.store.Ask(ctx, jet.NodeList, r, &page)
+	err := c.store.Ask(ctx, roles.NodeList, r, &page)
 	return page, err
 }
 
@@ -62,7 +63,7 @@ func (v *NodeView) Runs(n int) {
 // ViewNode is a node as it is shown, without what only a server knows.
 func ViewNode(n node.Node, now time.Time, s node.Settings) NodeView {
 	return NodeView{
-		Node: n, MeanSession: task.Duration(n.MeanSession().Truncate(time.Millisecond)),
+		Node: n, MeanSession: value.Duration(n.MeanSession().Truncate(time.Millisecond)),
 		Score: math.Round(n.Flap.Now(now)*100) / 100, Next: node.Owes(n, s),
 	}
 }
@@ -118,7 +119,7 @@ func (c *Client) OrderNode(ctx context.Context, id node.ID, order node.Order, re
 	if grace < 0 {
 		return node.Node{ID: id}, fmt.Errorf("grace is %v, want none below zero", grace)
 	}
-	return c.changeNode(ctx, id, node.Change{Order: order, Reason: reason, Grace: task.Duration(grace)})
+	return c.changeNode(ctx, id, node.Change{Order: order, Reason: reason, Grace: value.Duration(grace)})
 }
 
 // LabelNode changes labels of a node, whatever its worker says of itself: a value sets

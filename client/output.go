@@ -14,6 +14,12 @@ import (
 // since a time. The zero value is the beginning.
 type OutputStart = outputs.Start
 
+// Printout is where the lines of a task lie, and NumberedLine one of them.
+type (
+	Printout     = outputs.Printout
+	NumberedLine = outputs.Numbered
+)
+
 // Output calls each with the lines that a task has printed, in order; with
 // follow also with those to come, until the task has ended. Every line is
 // delivered before Output returns without an error.

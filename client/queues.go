@@ -10,12 +10,16 @@ import (
 	"sync"
 	"time"
 
+	"millrace/events"
 	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/task/schedule"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -89,7 +93,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 		there, names = slices.Contains(names, name), []string{name}
 	}
 	for _, name := range names {
-		if task.ValidName("queue", name) != nil {
+		if value.ValidName("queue", name) != nil {
 			continue // a node's own route
 		}
 		said, err := view.GetQueue(ctx, v, name)
@@ -110,7 +114,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 			}
 		}
 		if said.Window != "" {
-			is, err := v.Get(ctx, view.Definition(definition.DefOf(definition.DefCalendar, said.Window)))
+			is, err := v.Get(ctx, view.Definition(definition.Named(definition.DefCalendar, said.Window)))
 			if err != nil {
 				return page, err
 			}
@@ -166,7 +170,7 @@ func queueNames(counts *view.Counts, nodes []node.Node, told []task.Queue) []str
 // Queues asks the read model for queues. The error wraps [jet.ErrNoService] if no server answers.
 func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, error) {
 	var page QueuePage
-	err := c.store.Ask(ctx, jet.QueueList, r, &page)
+	err := c.store.Ask(ctx, roles.QueueList, r, &page)
 	return page, err
 }
 
@@ -188,18 +192,27 @@ func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Que
 
 // LimitQueue sets how many tasks of a queue may run at once, how many may wait, how often they may
 // start, and in the hours of which calendar; 0 and "" are no bound, and nil leaves a bound as it is. What runs goes on, and what
-// waits is under the new bounds. The error says which of them cannot be, if so; it wraps [jet.ErrNoCalendar] if there is none for the window.
+// waits is under the new bounds. The error says which of them cannot be, if so; it wraps [definitions.ErrNoCalendar] if there is none for the window, and is an
+// [*Overtaken] if the queue is another one than was seen.
 func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQueue) (task.Queue, error) {
 	if w := bounds.Window; w != nil && *w != "" && bounds.Validate() == nil {
 		if _, err := c.CalendarAt(ctx, *w, 0); err != nil {
 			return task.Queue{Name: name}, fmt.Errorf("window: %w", err)
 		}
 	}
-	return c.tellQueue(ctx, name, bounds)
+	q, err := c.tellQueue(ctx, name, bounds)
+	return q, overtaken(err, func(seen uint64) (was, is any, wrong error) {
+		records, wrong := c.store.Queue(ctx, name)
+		old := slices.DeleteFunc(slices.Clone(records), func(r events.Record) bool { return r.Seq > seen })
+		if len(old) == 0 {
+			return nil, nil, wrong
+		}
+		return events.FoldQueue(name, old), events.FoldQueue(name, records), wrong
+	})
 }
 
 func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {
-	if err := task.ValidName("queue", name); err != nil {
+	if err := value.ValidName("queue", name); err != nil {
 		return task.Queue{Name: name}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	q, _, err := c.rec.DoQueue(ctx, name, command)
@@ -230,7 +243,7 @@ func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (
 // Prioritize gives a task that waits another priority. The error wraps [task.ErrUnknown],
 // [task.ErrEnded] or [task.ErrNotWaiting].
 func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reason string) (task.Task, error) {
-	if err := task.ValidPriority(priority); err != nil {
+	if err := where.ValidPriority(priority); err != nil {
 		return task.Task{ID: id}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	t, err := c.rec.Load(ctx, id)

@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -57,3 +59,7 @@ func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	}
 	return "", refusal
 }
+
+// NewID draws an id for a task that is submitted later ([task.Submission.ID]), as from an outbox: a
+// ULID of this machine's time. Ids of one process grow. It needs no server.
+func NewID() task.ID { return task.ID(events.NewID(time.Now())) }

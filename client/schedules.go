@@ -9,7 +9,7 @@ import (
 
 	"millrace/desk"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -18,8 +18,9 @@ import (
 
 // PutSchedule stores a schedule under its name. It returns the revision, and whether it
 // was new or different. One that is paused stays so. The error names the field that is wrong; it
-// wraps [jet.ErrNoJob] if the job that it is to run is not there, and [ErrInvalid] if that may not have the parameters.
-func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition) (revision uint64, changed bool, err error) {
+// wraps [definitions.ErrNoJob] if the job that it is to run is not there, and [ErrInvalid] if that may not have the parameters. Seen is
+// as in [Client.Apply].
+func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ...uint64) (revision uint64, changed bool, err error) {
 	if d.Make.Job != "" {
 		job, err := c.store.Job(ctx, d.Make.Job)
 		if err == nil {
@@ -31,10 +32,11 @@ func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition) (revisi
 			return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
 		}
 	}
-	return c.store.PutSchedule(ctx, d, c.rec.Actor)
+	revision, changed, err = c.store.PutSchedule(ctx, d, c.rec.Actor, seen...)
+	return revision, changed, c.overtaken(ctx, definition.Named(definition.DefSchedule, d.Name), err)
 }
 
-// Schedule returns a schedule. The error wraps [jet.ErrNoSchedule] if there is none.
+// Schedule returns a schedule. The error wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
 	return c.store.Schedule(ctx, name)
 }
@@ -44,25 +46,25 @@ func (c *Client) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 	return c.store.Schedules(ctx)
 }
 
-// RemoveSchedule removes a schedule; its tasks stay. The error wraps [jet.ErrNoSchedule] if there is none.
+// RemoveSchedule removes a schedule; its tasks stay. The error wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 	return c.store.RemoveSchedule(ctx, name, c.rec.Actor)
 }
 
 // PauseSchedule keeps a schedule from firing; false if it was paused already. The error wraps
-// [jet.ErrNoSchedule] if there is none.
+// [definitions.ErrNoSchedule] if there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
 	return c.store.PauseSchedule(ctx, name, c.rec.Actor, reason)
 }
 
 // ResumeSchedule lets a schedule fire from now on; false if it was not paused. The error wraps
-// [jet.ErrNoSchedule] if there is none.
+// [definitions.ErrNoSchedule] if there is none.
 func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (changed bool, err error) {
 	return c.store.ResumeSchedule(ctx, name, c.rec.Actor, reason)
 }
 
 // RunSchedule makes a task of a schedule now, whatever its ticks. What over sets replaces what the schedule says; see
-// [task.Submission.With]. Job, spec and id are not for it to set. The error wraps [jet.ErrNoSchedule] if there is none,
+// [task.Submission.With]. Job, spec and id are not for it to set. The error wraps [definitions.ErrNoSchedule] if there is none,
 // and else is one of those of [Client.Submit].
 func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submission) (Receipt, error) {
 	err := desk.Outside(&over)
@@ -131,12 +133,12 @@ const (
 // Ticks compares the ticks that a schedule should have had from a time until now with what the log holds
 // of them: at most so many, the latest.
 func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
-	return c.TicksOf(ctx, c.View(), view.Point{At: c.Now()}, stored, since, time.Time{}, most)
+	return TicksOf(ctx, c.store.Decisions, c.View(), view.Point{At: c.Now()}, stored, since, time.Time{}, most)
 }
 
-// TicksOf is [Client.Ticks] in a view of a place in the log: what was decided after its sequence, if that is set, does not count. It ends
-// at a time, if that is set and before the place.
-func (c *Client) TicksOf(ctx context.Context, v view.View, at view.Point, stored *schedule.Stored, since, until time.Time, most int) ([]TickReport, error) {
+// TicksOf is [Client.Ticks] in a view of a place in the log, in which decided reads the decisions on ticks from a time on: what was decided
+// after the sequence of the place, if that is set, does not count. It ends at a time, if that is set and before the place.
+func TicksOf(ctx context.Context, decided func(ctx context.Context, name string, from time.Time) ([]events.Record, error), v view.View, at view.Point, stored *schedule.Stored, since, until time.Time, most int) ([]TickReport, error) {
 	plan, err := stored.Plan()
 	if err != nil {
 		return nil, err
@@ -157,7 +159,7 @@ func (c *Client) TicksOf(ctx context.Context, v view.View, at view.Point, stored
 	if len(expected) == 0 {
 		return nil, nil
 	}
-	decisions, err := c.store.Decisions(ctx, stored.Name, expected[0].At.Add(-time.Minute))
+	decisions, err := decided(ctx, stored.Name, expected[0].At.Add(-time.Minute))
 	if err != nil {
 		return nil, err
 	}
@@ -228,13 +230,13 @@ func (c *Client) applySchedule(ctx context.Context, j *task.Job) (changed bool, 
 // removeScheduleOf removes the schedule that came with a job, if there is one.
 func (c *Client) removeScheduleOf(ctx context.Context, job string) (changed bool, err error) {
 	stored, err := c.store.Schedule(ctx, job)
-	if errors.Is(err, jet.ErrNoSchedule) || errors.Is(err, jet.ErrBadSchedule) || err == nil && !stored.OfJob {
+	if errors.Is(err, definitions.ErrNoSchedule) || errors.Is(err, definitions.ErrBadSchedule) || err == nil && !stored.OfJob {
 		return false, nil
 	}
 	if err == nil {
 		err = c.store.RemoveSchedule(ctx, job, c.rec.Actor)
 	}
-	if errors.Is(err, jet.ErrNoSchedule) {
+	if errors.Is(err, definitions.ErrNoSchedule) {
 		return false, nil // somebody else was faster
 	}
 	return err == nil, err

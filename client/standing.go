@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -26,8 +29,8 @@ type Run struct {
 	Tick time.Time `json:"tick,omitzero"`
 	At   time.Time `json:"at"`
 	// Since is when its state began, and Ran how long its last attempt ran.
-	Since time.Time     `json:"since"`
-	Ran   task.Duration `json:"ran,omitempty"`
+	Since time.Time      `json:"since"`
+	Ran   value.Duration `json:"ran,omitempty"`
 }
 
 // RunOf is the part of a task that a list shows; nil for a task without an ID.
@@ -139,7 +142,7 @@ func (l *ScheduleList) Rows(err error) ([]ScheduleRow, error) {
 
 // ScheduleList asks a server for all schedules. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) ScheduleList(ctx context.Context, r MomentRequest) (page ScheduleList, err error) {
-	err = c.store.Ask(ctx, jet.ScheduleList, r, &page)
+	err = c.store.Ask(ctx, roles.ScheduleList, r, &page)
 	return page, err
 }
 
@@ -172,7 +175,7 @@ type MomentRequest struct {
 
 // JobRow is a job in a list.
 type JobRow struct {
-	jet.StoredJob
+	definitions.StoredJob
 	// Schedules are the names of those that make tasks of it.
 	Schedules []string `json:"schedules,omitempty"`
 	// Last is its latest task without a parent; nil for none, or if no millrace server answers.
@@ -190,7 +193,7 @@ func (l *JobList) Rows(err error) ([]JobRow, error) { return l.Jobs, told(l.Brok
 
 // JobList asks a server for all jobs. The error wraps [jet.ErrNoService] if none answers.
 func (c *Client) JobList(ctx context.Context, r MomentRequest) (page JobList, err error) {
-	err = c.store.Ask(ctx, jet.JobList, r, &page)
+	err = c.store.Ask(ctx, roles.JobList, r, &page)
 	return page, err
 }
 
@@ -198,7 +201,7 @@ func (c *Client) JobList(ctx context.Context, r MomentRequest) (page JobList, er
 func JobListOf(ctx context.Context, v view.View, sums view.Summed) (list JobList, err error) {
 	rows, broken := JobRowsOf(ctx, v, sums)
 	switch {
-	case broken != nil && len(rows) == 0 && !errors.Is(broken, jet.ErrBadJob):
+	case broken != nil && len(rows) == 0 && !errors.Is(broken, definitions.ErrBadJob):
 		return list, broken
 	case broken != nil:
 		list.Broken = broken.Error()
@@ -246,18 +249,18 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 }
 
 // JobsOf returns the jobs of a view by name, SchedulesOf its schedules and CalendarsOf its calendars. The error says which cannot be read.
-func JobsOf(ctx context.Context, v view.View) ([]jet.StoredJob, error) {
-	return definedIn(ctx, v, definition.DefJob, jet.JobsIn)
+func JobsOf(ctx context.Context, v view.View) ([]definitions.StoredJob, error) {
+	return definedIn(ctx, v, definition.DefJob, definitions.JobsIn)
 }
 
 // SchedulesOf is explained at [JobsOf].
 func SchedulesOf(ctx context.Context, v view.View) ([]schedule.Stored, error) {
-	return definedIn(ctx, v, definition.DefSchedule, jet.SchedulesIn)
+	return definedIn(ctx, v, definition.DefSchedule, definitions.SchedulesIn)
 }
 
 // CalendarsOf is explained at [JobsOf].
 func CalendarsOf(ctx context.Context, v view.View) ([]schedule.StoredCalendar, error) {
-	return definedIn(ctx, v, definition.DefCalendar, jet.CalendarsIn)
+	return definedIn(ctx, v, definition.DefCalendar, definitions.CalendarsIn)
 }
 
 func definedIn[D any](ctx context.Context, v view.View, kind string, read func(map[definition.Def]definition.Definition) ([]D, error)) ([]D, error) {

@@ -12,6 +12,7 @@ import (
 
 	"millrace/jet"
 	"millrace/jet/natscontext"
+	"millrace/jet/roles"
 	"millrace/local"
 )
 
@@ -213,5 +214,5 @@ type Health struct {
 // AskHealth asks a server of Millrace how things stand, which needs nothing of the log, on a connection of its own: that is made
 // even if the log cannot be opened. The error wraps [jet.ErrNoService] if there is no such server.
 func (t Target) AskHealth(ctx context.Context) (h Health, err error) {
-	return h, jet.AskOnce(ctx, t.Options, jet.ServerHealth, struct{}{}, &h)
+	return h, jet.AskOnce(ctx, t.Options, roles.ServerHealth, struct{}{}, &h)
 }

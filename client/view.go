@@ -18,6 +18,8 @@ import (
 	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/task/schedule"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -88,7 +90,7 @@ func (p Present) Ran(ctx context.Context, name string) (string, error) {
 }
 
 // Paused implements [view.Present].
-func (p Present) Paused(ctx context.Context, lane task.Lane) (*task.Pause, error) {
+func (p Present) Paused(ctx context.Context, lane where.Lane) (*task.Pause, error) {
 	until, consumer, err := p.c.store.LanePaused(ctx, lane)
 	if err != nil || until.IsZero() {
 		return nil, err
@@ -155,7 +157,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 		}
 		return f.store.Node(ctx, id, 0)
 	case view.Queues:
-		if err := task.ValidName("queue", ref.ID); err != nil {
+		if err := value.ValidName("queue", ref.ID); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		return f.store.Queue(ctx, ref.ID)

@@ -104,6 +104,12 @@ const calm = `load 1m
   millrace_queue_depth{queue="idle",instance="s1",job="millrace"} 0x34
   millrace_queue_nodes{queue="default",instance="s1",job="millrace"} 2x34
   millrace_queue_nodes{queue="idle",instance="s1",job="millrace"} 0x34
+  millrace_task_oldest_pending_seconds{queue="shut",instance="s1",job="millrace"} 0+60x34
+  millrace_queue_closed{queue="shut",why="paused",instance="s1",job="millrace"} 0x34
+  millrace_queue_closed{queue="shut",why="window",instance="s1",job="millrace"} 1x34
+  millrace_queue_depth{queue="shut",instance="s1",job="millrace"} 3x34
+  millrace_queue_nodes{queue="shut",instance="s1",job="millrace"} 1x34
+  millrace_queue_closed{queue="idle",why="paused",instance="s1",job="millrace"} 1x34
   millrace_start_deadline_expired_total{queue="default",instance="s1",job="millrace"} 7x34
   millrace_tasks_stuck{kind="running",instance="s1",job="millrace"} 0x34
   millrace_sweep_repairs_total{kind="offer",instance="s1",job="millrace"} 3x34
@@ -159,6 +165,8 @@ var trouble = map[string]struct{ load, want string }{
   millrace_task_oldest_pending_seconds{queue="gpu",instance="s2"} 0+60x34`, `{queue="gpu"} 1800`},
 	"MillraceBreakerOpen": {`millrace_breaker_state{breaker="crawl",instance="s1"} 0 2 1 2x31
   millrace_breaker_state{breaker="index",instance="s1"} 0x34`, `{breaker="crawl"} 2`},
+	"MillraceQueuePaused": {`millrace_queue_depth{queue="gpu",instance="s1"} 4x34
+  millrace_queue_closed{queue="gpu",why="paused",instance="s1"} 1x34`, `{queue="gpu"} 4`},
 	"MillraceQueueUnserved": {`millrace_queue_depth{queue="gpu",instance="s1"} 4x34
   millrace_queue_nodes{queue="gpu",instance="s1"} 0x34`, `{queue="gpu"} 4`},
 	"MillraceStartDeadlinesExpiring": {`millrace_start_deadline_expired_total{queue="gpu",instance="s1"} 0x25 5x9`, `{queue="gpu"}`},

@@ -24,6 +24,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/param"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // ErrInvalid refuses a submission that is wrong in itself.
@@ -93,7 +94,7 @@ func Outside(s *task.Submission) error {
 		return fmt.Errorf("%w: parent is set by the task that makes a child; leave it out (group ties tasks together)", ErrInvalid)
 	}
 	if s.Job != "" {
-		if err := task.ValidName("job", s.Job); err != nil {
+		if err := value.ValidName("job", s.Job); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}
@@ -160,7 +161,7 @@ func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) 
 // closed when it is due.
 func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
 	for _, name := range birth.Spec.Windows() {
-		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.DefOf(definition.DefCalendar, name))
+		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.Named(definition.DefCalendar, name))
 		switch {
 		case err != nil:
 			return err

@@ -13,6 +13,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // store is a log in memory, and what lies beside it.
@@ -169,7 +170,7 @@ func TestBear(t *testing.T) {
 				t.Errorf("into a full queue: %v, and %d records are written", err, len(s.All())-before)
 			}
 			later := handler("two")
-			later.Delay = task.Duration(time.Hour)
+			later.Delay = value.Duration(time.Hour)
 			if err := bear(newborn(birth(t, d, later))); err != nil {
 				t.Errorf("one that does not wait there yet: %v", err)
 			}
@@ -191,7 +192,7 @@ func TestBearSome(t *testing.T) {
 	keyed := handler("q")
 	keyed.Spec = &task.Spec{Handler: "h", Unique: task.Unique{Key: "k"}}
 	later := handler("q")
-	later.Delay = task.Duration(time.Hour)
+	later.Delay = value.Duration(time.Hour)
 	for what, c := range map[string]struct {
 		of   []task.Submission
 		want int

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Circuit reads how the breaker of a job stands. One of which there is no fact is closed.
@@ -16,7 +17,7 @@ func (r *Recorder) Circuit(ctx context.Context, job string) (task.Circuit, error
 
 // readCircuit is [Recorder.Circuit], and the id of the last fact.
 func (r *Recorder) readCircuit(ctx context.Context, job string) (task.Circuit, string, error) {
-	err := task.ValidName("job", job)
+	err := value.ValidName("job", job)
 	var last Record
 	var found bool
 	if err == nil {

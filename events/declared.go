@@ -5,20 +5,21 @@ import (
 	"slices"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Declarer says what the routes of selectors stand for.
 type Declarer interface {
 	// Declared lists the routes that somebody has put an offer on, and what they ask
 	// of nodes. It may lag a little.
-	Declared(ctx context.Context) ([]task.Declaration, error)
+	Declared(ctx context.Context) ([]where.Declaration, error)
 	// OnDeclared calls heard with each that is declared, until stop is called. Words can be lost.
-	OnDeclared(heard func(task.Declaration)) (stop func(), err error)
+	OnDeclared(heard func(where.Declaration)) (stop func(), err error)
 }
 
 // declare notes the route of an offer if it is that of a selector.
-func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
-	if !route.Selected() || slices.ContainsFunc(m.declared, func(d task.Declaration) bool { return d.Route() == route.Queue() }) {
+func (m *Memory) declare(id task.ID, raw []byte, route where.Route) {
+	if !route.Selected() || slices.ContainsFunc(m.declared, func(d where.Declaration) bool { return d.Route() == route.Queue() }) {
 		return
 	}
 	f, err := Decode(raw)
@@ -26,7 +27,7 @@ func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
 		return // it was declared when the timer was set
 	}
 	t := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: 1, At: f.At, Event: f.Event.(task.Event)})
-	d := task.Declaration{From: uint64(len(m.records)) + 1, At: m.now()}
+	d := where.Declaration{From: uint64(len(m.records)) + 1, At: m.now()}
 	if q, ok := f.Event.(task.Queued); ok {
 		t.Work = q.Work
 	}
@@ -38,18 +39,18 @@ func (m *Memory) declare(id task.ID, raw []byte, route task.Route) {
 }
 
 // Declared implements [Declarer].
-func (m *Memory) Declared(context.Context) ([]task.Declaration, error) {
+func (m *Memory) Declared(context.Context) ([]where.Declaration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.declared), nil
 }
 
 // OnDeclared implements [Declarer].
-func (m *Memory) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
+func (m *Memory) OnDeclared(heard func(where.Declaration)) (stop func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.watchers == nil {
-		m.watchers = map[int]func(task.Declaration){}
+		m.watchers = map[int]func(where.Declaration){}
 	}
 	n := m.watched
 	m.watched++

@@ -132,7 +132,7 @@ type Feed interface {
 
 // Offerer hands out offers.
 type Offerer interface {
-	// Offers pulls the offers of some queues; [task.NodeQueue] is what a node calls
+	// Offers pulls the offers of some queues; [where.NodeQueue] is what a node calls
 	// its own. An offer is leased to whoever
 	// pulled it; when the lease runs out, or is returned, it is offered again.
 	// One of the queues may be a node's own route ([node.ID.Queue]), from which

@@ -11,6 +11,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 // Memory is a complete log in memory, for tests and for looking at how a log
@@ -31,10 +32,10 @@ type Memory struct {
 
 	queues map[string]task.Queue // guarded by mu; what operators have said about them
 
-	declared []task.Declaration             // guarded by mu
-	watchers map[int]func(task.Declaration) // guarded by mu; of declarations
-	watched  int                            // guarded by mu; how many watchers there have been
-	waiting  []*memoryWait                  // guarded by mu; for offers, the one that has waited longest first
+	declared []where.Declaration             // guarded by mu
+	watchers map[int]func(where.Declaration) // guarded by mu; of declarations
+	watched  int                             // guarded by mu; how many watchers there have been
+	waiting  []*memoryWait                   // guarded by mu; for offers, the one that has waited longest first
 
 	beats map[node.ID]memoryBeat // guarded by mu
 	// beaten are the processes whose last heartbeat was stored, and not taken back. Guarded by mu.
@@ -165,7 +166,7 @@ func (m *Memory) queueOf(route string) task.Queue {
 	if len(m.queues) == 0 {
 		return task.Queue{}
 	}
-	if task.IsSelectorQueue(route) {
+	if where.IsSelectorQueue(route) {
 		for _, d := range m.declared {
 			if d.Route() == route {
 				route = d.Queue
@@ -223,7 +224,7 @@ func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error))
 }
 
 func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
-	at, held := task.Route(""), false
+	at, held := where.Route(""), false
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		at, held = e.Route, !e.Offers()
@@ -240,7 +241,7 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 }
 
 // routeOf is where an offer lies; "" if it cannot be read.
-func routeOf(r *Record) task.Route {
+func routeOf(r *Record) where.Route {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
 		return e.Route
@@ -378,7 +379,7 @@ func (m *Memory) pick(seqs []uint64) []Record {
 	return picked
 }
 
-func (m *Memory) offer(id task.ID, raw []byte, route task.Route) uint64 {
+func (m *Memory) offer(id task.ID, raw []byte, route where.Route) uint64 {
 	m.declare(id, raw, route)
 	seq := m.store(KindOffer, chain{task: id}, raw)
 	m.offers = append(m.offers, &memoryOffer{seq: seq, queue: route.Queue()})

@@ -9,6 +9,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // noon is when all samples happen; the nanoseconds must survive the wire.
@@ -23,28 +25,28 @@ const (
 // full has a fact of each type with every field set.
 func full() map[Type]Fact {
 	exit, gpu := 3, "a100"
-	usage := &task.Usage{UserTime: task.Duration(1500 * time.Millisecond), SystemTime: task.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
-		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: task.Duration(time.Second), Run: task.Duration(time.Minute), Stop: task.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
-	asked := &task.Asked{Queue: "images", Needs: task.Selector{{Key: "handler/thumbnail", Op: task.OpExists}, {Key: "node", Op: task.OpNotIn, Values: []string{"w2"}}}}
+	usage := &task.Usage{UserTime: value.Duration(1500 * time.Millisecond), SystemTime: value.Duration(20 * time.Millisecond), MaxMemory: 48 << 20,
+		Read: 4096, Written: 8192, Signal: "SIGTERM", Setup: value.Duration(time.Second), Run: value.Duration(time.Minute), Stop: value.Duration(20 * time.Millisecond), Limits: "memory 64MiB (cgroup)", Refused: 2}
+	asked := &where.Asked{Queue: "images", Needs: where.Selector{{Key: "handler/thumbnail", Op: where.OpExists}, {Key: "node", Op: where.OpNotIn, Values: []string{"w2"}}}}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
 		Spec: &task.Spec{
 			Run: &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen,
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
-			Timeout: task.Timeout{Pending: task.Duration(time.Hour), Run: task.Duration(90 * time.Second), Extend: task.Duration(time.Hour), Total: task.Duration(6 * time.Hour), Idle: task.Duration(30 * time.Second), Heartbeat: task.Duration(time.Minute), Stop: task.Duration(5 * time.Second), Setup: task.Duration(2 * time.Minute)},
-			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: task.Duration(2 * time.Second), MaxDelay: task.Duration(time.Minute),
-				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: task.Duration(5 * time.Minute), Budget: task.Duration(time.Hour)},
-			Breaker: &task.Breaker{Failures: 5, Within: task.Duration(2 * time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Timeout: task.Timeout{Pending: value.Duration(time.Hour), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
+			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
+				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
+			Breaker: &task.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Window:  "night",
 			PerNode: task.PerNodes{{Max: 2, Key: "{params.tenant}"}},
-			Budget:  task.Budgets{{Starts: 1000, Run: task.Duration(8 * time.Hour), Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
+			Budget:  task.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
-				Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: task.OpExists}}, Avoid: []string{"w3"},
-				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: task.Duration(5 * time.Second),
-				Prefer: []task.Preference{{Labels: task.Selector{{Key: "gpu", Op: task.OpExists}}, Weight: 10}}},
+				Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: where.OpExists}}, Avoid: []string{"w3"},
+				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: value.Duration(5 * time.Second),
+				Prefer: []task.Preference{{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Weight: 10}}},
 			Slots: 2,
 
-			Signal:       &task.Signal{Name: "approval", Timeout: task.Duration(time.Hour), OnTimeout: task.SignalGoOn},
+			Signal:       &task.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: task.SignalGoOn},
 			OnDisconnect: task.DisconnectContinue,
 			OnRestart:    task.RestartAdopt,
 			Files:        &task.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: task.FilesLink},
@@ -52,9 +54,9 @@ func full() map[Type]Fact {
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
 
 			Concurrency: task.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld}},
-			Rate:        task.Rates{{Limit: 10, Per: task.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
-			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictReturn},
-			Keep:        task.Keep{Done: task.Duration(24 * time.Hour), Failed: task.Duration(720 * time.Hour), Logs: task.Duration(72 * time.Hour)},
+			Rate:        task.Rates{{Limit: 10, Per: value.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
+			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictReturn},
+			Keep:        task.Keep{Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
 			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
 			Each:        &task.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
 			Steps: []task.Step{{Name: "list", Spec: task.Spec{Handler: "list"}}, {
@@ -85,11 +87,11 @@ func full() map[Type]Fact {
 				Heard: noon.Add(-40 * time.Second)}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
 		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
-			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: task.Duration(4 * time.Second), Usage: usage},
+			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
 		AttemptExtended:     task.AttemptExtended{Attempt: 2, Epoch: 53, Until: noon.Add(2 * time.Minute)},
-		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: task.Duration(1500 * time.Millisecond)},
+		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
 		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit, Usage: usage},
@@ -116,13 +118,13 @@ func full() map[Type]Fact {
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
-			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, TTL: task.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
+			Announces: true, Handlers: []string{"resize", "thumbnail"}, Commands: true, TTL: value.Duration(15 * time.Second)}, Until: noon.Add(4 * time.Second)},
 		NodeOnline: node.WentOnline{Session: "s9", Reason: "the connection came back", Connection: 3},
-		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: task.Duration(4 * time.Millisecond),
+		NodeReady: node.BecameReady{Session: "s9", Reason: "its probe came through", Connection: 3, Took: value.Duration(4 * time.Millisecond),
 			Kept: 2, Stopped: 1, Low: 48},
 		NodeDraining:      node.Drained{Session: "s9", Reason: "asked to end"},
 		NodeOffline:       node.WentOffline{Session: "s9", Reason: "its heartbeat ran out", Lost: true, Low: 48},
-		NodeChanged:       node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: task.Duration(time.Minute)},
+		NodeChanged:       node.Changed{Order: node.OrderDrain, Reason: "new kernel", Grace: value.Duration(time.Minute)},
 		NodeQuarantined:   node.WasQuarantined{Reason: "it came and went too often", Until: noon.Add(3 * time.Minute)},
 		NodeReleased:      node.WasReleased{Reason: "the cable was changed"},
 		NodeRetired:       node.WasRetired{Reason: "sold"},
@@ -130,7 +132,7 @@ func full() map[Type]Fact {
 		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
 		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
 		QueueResumed:      task.QueueResumed{Reason: "open again"},
-		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: task.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
+		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
 		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
@@ -147,11 +149,11 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []task.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: task.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: task.Duration(time.Minute), Cooldown: task.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []task.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
-	Bounds: &task.Bounds{StartDeadline: task.Duration(5 * time.Minute), AckWait: task.Duration(30 * time.Second), Slack: task.Duration(3 * time.Second), Timer: task.Duration(15 * time.Second)},
-	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: task.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
-		Named: true, TTL: task.Duration(15 * time.Second), RanOut: true},
+	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second)},
+	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
+		Named: true, TTL: value.Duration(15 * time.Second), RanOut: true},
 }
 
 // minimal has a fact of each type with as little in it as the type allows.

@@ -15,6 +15,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // A schema is a walk of the form of a fact: which fields there are, and what each is. What a form does not tell stands
@@ -47,10 +49,10 @@ func schemaText(doc members) []byte {
 
 // sharedTypes are the types that have a schema of their own in fact.json.
 var sharedTypes = map[reflect.Type]string{
-	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[task.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
-	reflect.TypeFor[task.Route](): "route", reflect.TypeFor[node.ID](): "name",
+	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
+	reflect.TypeFor[where.Route](): "route", reflect.TypeFor[node.ID](): "name",
 	reflect.TypeFor[task.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[task.Breaker](): "breaker", reflect.TypeFor[task.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[task.Spec](): "spec",
-	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[task.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
+	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[where.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 
 //go:embed schema/words.json

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/corpus"
 	fields "millrace/internal/form"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 const schemaURL = "file:///schema/"
@@ -163,7 +164,7 @@ func TestAddedFieldsAreInSchemas(t *testing.T) {
 	for of, typ := range map[string]reflect.Type{
 		"task.submitted": reflect.TypeFor[task.Work](), "spec": reflect.TypeFor[task.Spec](), "usage": reflect.TypeFor[task.Usage](), "by": reflect.TypeFor[task.By](),
 	} {
-		types := []reflect.Type{reflect.TypeFor[task.Duration](), reflect.TypeFor[[]task.ID](), reflect.TypeFor[map[string]int](), reflect.TypeFor[*task.Usage](), reflect.TypeFor[bool]()}
+		types := []reflect.Type{reflect.TypeFor[value.Duration](), reflect.TypeFor[[]task.ID](), reflect.TypeFor[map[string]int](), reflect.TypeFor[*task.Usage](), reflect.TypeFor[bool]()}
 		wants := []string{`{"$ref":"#/$defs/duration"}`, `{"type":"array","items":{"$ref":"#/$defs/ulid"}}`, `{"type":"object","additionalProperties":{"type":"integer"}}`, `{"$ref":"#/$defs/usage"}`, `{"type":"boolean"}`}
 		var with []reflect.StructField
 		for i := range typ.NumField() {

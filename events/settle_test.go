@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Somebody moves a held task just when its hold has been opened, which an offer does and
@@ -14,7 +15,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
 	id := task.ID(events.NewID(time.Now()))
-	work := task.Work{Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}, Route: task.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
+	work := task.Work{Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}, Route: where.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
 	if _, err := r.Submit(t.Context(), id, task.Submitted{Work: work}); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	if _, err := log.Place(t.Context(), r.Fact(id, task.Queued{Work: free, Attempt: 1})); err != nil {
 		t.Fatal(err)
 	}
-	moved, event, err := r.Do(t.Context(), held, task.Reassign{From: held.Route, To: task.QueueRoute("q", 5), Reason: "test"})
+	moved, event, err := r.Do(t.Context(), held, task.Reassign{From: held.Route, To: where.QueueRoute("q", 5), Reason: "test"})
 	if err != nil || event == nil {
 		t.Fatalf("it was not moved: %v, %v", event, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // telling is a log that notes which timers are removed, and which nodes are told.
@@ -33,7 +34,7 @@ func TestWhatFollowsFromAnEvent(t *testing.T) {
 	born := func(w task.Work, due time.Duration) func(*testing.T, *events.Recorder) task.Task {
 		return func(t *testing.T, r *events.Recorder) task.Task {
 			t.Helper()
-			w.Spec, w.Route = &task.Spec{Handler: "h"}, task.QueueRoute("q", 5)
+			w.Spec, w.Route = &task.Spec{Handler: "h"}, where.QueueRoute("q", 5)
 			birth := task.Submitted{Work: w}
 			if due > 0 {
 				birth.Due = r.Now().Add(due)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"millrace/api"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 )
 
 // Caller is who asks, and as what.
 type Caller struct {
 	Name string
-	Role jet.Role
+	Role roles.Role
 
 	// life ends when what lets the caller in is gone; nil is never.
 	life context.Context
@@ -34,7 +36,7 @@ type Machine struct {
 
 // Tokens are the tokens of an installation, as [jet.Store.KeepTokens] knows them.
 type Tokens interface {
-	KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]jet.Token), failed func(error))
+	KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]definitions.Token), failed func(error))
 }
 
 // link is what opens the door for a browser, once.
@@ -78,7 +80,7 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 	}
 	if text := r.Header.Get("Authorization"); text != "" {
 		if kind, secret, _ := strings.Cut(text, " "); strings.EqualFold(kind, "Bearer") {
-			return s.keys.find(jet.TokenCookie(strings.TrimSpace(secret)), peer, s.now())
+			return s.keys.find(definitions.TokenCookie(strings.TrimSpace(secret)), peer, s.now())
 		}
 		return Caller{}, api.ErrWho // a cookie beside a wrong token does not make up for it
 	}
@@ -92,7 +94,44 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 func (s *Server) cookieName() string { return "millrace_" + s.port }
 
 // Link is an address that lets a browser of this machine in, once.
-func (s *Server) Link() string { return s.URL() + s.link(jet.TokenCookie(s.Machine.Secret)) }
+func (s *Server) Link() string { return s.URL() + s.link(definitions.TokenCookie(s.Machine.Secret)) }
+
+// Browser tells whether the caller is let in by what his browser shows, which he can have it forget.
+func (c *Caller) Browser() bool { return c.cookie != "" }
+
+// enter lets a browser in whose user has typed a token, and leads him to where he was going. Other posts want a link for a browser.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+		s.known(s.invite).ServeHTTP(w, r)
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		s.refuse(w, wrong("the form cannot be read"))
+		return
+	}
+	cookie := definitions.TokenCookie(strings.TrimSpace(r.PostForm.Get("token")))
+	if _, err := s.keys.find(cookie, peerOf(r), s.now()); err != nil {
+		s.stranger(w, r)
+		return
+	}
+	to := r.PostForm.Get("to")
+	if is, err := url.Parse(to); err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {
+		to = "/"
+	}
+	s.setCookie(w, r, cookie, "."+to)
+}
+
+// stranger refuses a browser that nothing lets in: with a page, on which a token can be entered, if there are pages.
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+	if s.Pages == nil {
+		s.refuse(w, api.ErrWho)
+		return
+	}
+	s.Pages(w, r, func() (Caller, error) { return Caller{}, api.ErrWho })
+}
+
+// leave has a browser forget what lets it in. A token itself stays one.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, r, "", "./") }
 
 // invite makes a link for a browser of who asks.
 func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
@@ -109,15 +148,28 @@ func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 
 // login lets a browser in that has opened a link.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	if !r.URL.Query().Has("key") {
+		s.stranger(w, r)
+		return
+	}
 	cookie := s.open(r.URL.Query().Get("key"))
 	if cookie == "" {
 		s.refuse(w, api.ErrWho)
 		return
 	}
+	s.setCookie(w, r, cookie, "./")
+}
+
+// setCookie has a browser show a cookie from now on, or none if it is "", and leads it to a path beside that of the request: whatever a proxy has put before that.
+func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to string) {
+	age := 30 * 24 * 3600
+	if cookie == "" {
+		age = -1
+	}
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(), Value: cookie, Path: s.config.Prefix + "/", Secure: s.encrypted(r), HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600,
+		Name: s.cookieName(), Value: cookie, Path: s.config.Prefix + "/", Secure: s.encrypted(r), HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age,
 	})
-	w.Header().Set("Location", "./") // whatever stands before the path, where a proxy has put something there
+	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
 }
 

@@ -19,12 +19,13 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/metrics"
 )
 
 // token makes a token, and returns the header of who has it.
-func (s *site) token(name string, role jet.Role, expires time.Time, replace bool) string {
+func (s *site) token(name string, role roles.Role, expires time.Time, replace bool) string {
 	s.Helper()
 	secret, err := client.New(s.store, "ada").AddToken(s.Context(), name, role, expires, replace)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *site) comes(status int, authorization string) {
 // Whoever has a token is let in under its name as long as it holds; who follows by it is sent nothing more then.
 func TestTokens(t *testing.T) {
 	s := open(t, nil)
-	shop := s.token("shop", jet.RoleOperator, time.Time{}, false)
+	shop := s.token("shop", roles.Operator, time.Time{}, false)
 	s.comes(200, shop)
 	var r client.Receipt
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r, "Authorization", shop)
@@ -75,7 +76,7 @@ func TestTokens(t *testing.T) {
 	if _, ok := follows.next(); !ok {
 		t.Fatal("who follows hears nothing")
 	}
-	again := s.token("shop", jet.RoleViewer, time.Time{}, true)
+	again := s.token("shop", roles.Viewer, time.Time{}, true)
 	s.comes(200, again)
 	s.refused(401, "who", "GET", "/api/v1/tasks", "", "Authorization", shop)
 	s.refused(401, "who", "GET", "/api/v1/tasks", "", browser...)
@@ -107,7 +108,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the figures are %v", figures)
 	}
 
-	brief := s.token("brief", jet.RoleViewer, s.store.Now().Add(time.Hour), false)
+	brief := s.token("brief", roles.Viewer, s.store.Now().Add(time.Hour), false)
 	s.comes(200, brief)
 	s.want(200, "GET", "/api/v1/tasks", "", nil) // whatever becomes of tokens, the machine's user is let in
 }
@@ -118,25 +119,25 @@ func TestKeys(t *testing.T) {
 	now := time.Now()
 	here, there := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
 	var k keys
-	k.setMachine(&Machine{Secret: secret, Caller: Caller{Name: "ada", Role: jet.RoleOperator}})
-	shop, cookie := jet.Token{Name: "shop", Role: jet.RoleViewer, Expires: now.Add(time.Hour)}, "c"
-	shop.Hash = jet.TokenHash(cookie)
-	other := jet.Token{Name: "other", Role: jet.RoleViewer, Hash: jet.TokenHash("d")}
-	k.set([]jet.Token{shop, other}, now)
+	k.setMachine(&Machine{Secret: secret, Caller: Caller{Name: "ada", Role: roles.Operator}})
+	shop, cookie := definitions.Token{Name: "shop", Role: roles.Viewer, Expires: now.Add(time.Hour)}, "c"
+	shop.Hash = definitions.TokenHash(cookie)
+	other := definitions.Token{Name: "other", Role: roles.Viewer, Hash: definitions.TokenHash("d")}
+	k.set([]definitions.Token{shop, other}, now)
 	is, err := k.find(cookie, there, now)
-	if err != nil || is.Name != "shop" || is.Role != jet.RoleViewer || is.life.Err() != nil {
+	if err != nil || is.Name != "shop" || is.Role != roles.Viewer || is.life.Err() != nil {
 		t.Fatalf("found %+v, %v", is, err)
 	}
 	if _, err := k.find(cookie, there, now.Add(time.Hour)); err == nil {
 		t.Error("let in after it has expired")
 	}
-	k.set([]jet.Token{shop}, now)
+	k.set([]definitions.Token{shop}, now)
 	if is.life.Err() != nil {
 		t.Error("cut off because another token has gone")
 	}
 	lower := shop
-	lower.Role = jet.RoleSubmitter
-	k.set([]jet.Token{lower}, now)
+	lower.Role = roles.Submitter
+	k.set([]definitions.Token{lower}, now)
 	if is.life.Err() == nil {
 		t.Error("goes on in the role that he had")
 	}
@@ -144,7 +145,7 @@ func TestKeys(t *testing.T) {
 	if _, err := k.find(cookie, there, now); err == nil {
 		t.Error("let in though the token is gone")
 	}
-	machine := jet.TokenCookie(secret)
+	machine := definitions.TokenCookie(secret)
 	if _, err := k.find(machine, there, now); err == nil {
 		t.Error("the credential of the machine lets in other machines")
 	}
@@ -153,11 +154,11 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Of every route each role may ask what [jet.Role.May] says, and nothing else.
+// Of every route each role may ask what [roles.Role.May] says, and nothing else.
 func TestRoles(t *testing.T) {
 	s := open(t, nil)
 	values := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "crawl", "{name}", "nobody", "{seq}", "1")
-	for _, role := range jet.AskingRoles() {
+	for _, role := range roles.Asking() {
 		token := s.token("a-"+string(role), role, time.Time{}, false)
 		s.comes(200, token)
 		for _, o := range operations() {
@@ -180,7 +181,7 @@ func TestRoles(t *testing.T) {
 func TestProxy(t *testing.T) {
 	s := openWith(t, Config{
 		Address: "127.0.0.1:0", Names: []string{"millrace.example"}, ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
-		UserHeader: "X-User", UserRole: jet.RoleSubmitter, Prefix: "/mill",
+		UserHeader: "X-User", UserRole: roles.Submitter, Prefix: "/mill",
 	}, nil)
 	as := []string{"Authorization", "", "X-User", "ada@example.com", "Host", "millrace.example"}
 	at, _ := strings.CutSuffix(s.URL(), "/mill")

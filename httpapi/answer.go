@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,23 +21,33 @@ const varies = "Accept, Accept-Encoding, Authorization, Cookie"
 
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// sendJSON answers a request.
+// sendJSON answers a request. The ETag of what has revisions begins with that, so that If-Match says which one was seen.
 func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	body, err := api.Encode(answer)
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
-	s.Send(w, r, "application/json", body)
+	tag := tagOf(body)
+	if is, ok := answer.(revised); ok {
+		tag = fmt.Sprintf(`W/"%d-%s`, is.SeenRevision(), strings.TrimPrefix(tag, `W/"`))
+	}
+	s.send(w, r, "application/json", tag, body)
 }
+
+// revised is an answer that is a revision of something which can be changed.
+type revised interface{ SeenRevision() uint64 }
 
 // Send answers a request with a body, or says that who asks has it.
 func (s *Server) Send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+	s.send(w, r, kind, tagOf(body), body)
+}
+
+func (s *Server) send(w http.ResponseWriter, r *http.Request, kind, tag string, body []byte) {
 	h := w.Header()
 	h.Set("Vary", varies)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		h.Set("Cache-Control", "private, no-cache")
-		tag := tagOf(body)
 		h.Set("ETag", tag)
 		if has(r.Header.Get("If-None-Match"), tag) {
 			w.WriteHeader(http.StatusNotModified)

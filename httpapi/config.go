@@ -16,7 +16,7 @@ import (
 
 	"millrace/api"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // ErrExposed refuses to open the service to other machines without what protects it there.
@@ -38,7 +38,7 @@ type Config struct {
 	// UserHeader is the header by which these proxies say who asks; "" if they do not. Whoever reaches the service from
 	// their addresses is believed. UserRole is the role of these users.
 	UserHeader string
-	UserRole   jet.Role
+	UserRole   roles.Role
 	// Prefix is the path below which a proxy has the service: "", or as "/millrace".
 	Prefix string
 }
@@ -52,7 +52,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: the header %s would be believed of nobody: name the addresses of the proxies (--http-proxy-from)", ErrConfig, c.UserHeader)
 	case c.UserHeader != "" && (!httpguts.ValidHeaderFieldName(c.UserHeader) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(c.UserHeader))):
 		return fmt.Errorf("%w: %q is no header for the name of a user (--http-user-header)", ErrConfig, c.UserHeader)
-	case c.UserHeader != "" && !slices.Contains(jet.AskingRoles(), c.UserRole):
+	case c.UserHeader != "" && !slices.Contains(roles.Asking(), c.UserRole):
 		return fmt.Errorf("%w: users of a proxy have no role %q (--http-user-role)", ErrConfig, c.UserRole)
 	case c.Prefix != "" && (c.Prefix != path.Clean(c.Prefix) || c.Prefix == "/" || !plainPath(c.Prefix)):
 		return fmt.Errorf("%w: the prefix is %q, want a path such as /millrace (--http-prefix)", ErrConfig, c.Prefix)

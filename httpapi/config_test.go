@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 var (
@@ -35,11 +35,11 @@ func TestOpens(t *testing.T) {
 		{"a proxy", Config{ProxyFrom: proxies, Names: outside}, anywhere, nil},
 		{"a certificate alone", Config{Cert: "a"}, anywhere, ErrConfig},
 		{"a key alone", Config{Key: "a"}, anywhere, ErrConfig},
-		{"a header of nobody", Config{UserHeader: "X-User", UserRole: jet.RoleViewer}, anywhere, ErrConfig},
-		{"a header of a wrong role", Config{UserHeader: "X-User", UserRole: jet.RoleWorker, ProxyFrom: proxies}, anywhere, ErrConfig},
-		{"a header that is none", Config{UserHeader: "X User", UserRole: jet.RoleViewer, ProxyFrom: proxies}, anywhere, ErrConfig},
-		{"a header that means something else", Config{UserHeader: "authorization", UserRole: jet.RoleViewer, ProxyFrom: proxies}, anywhere, ErrConfig},
-		{"a header", Config{UserHeader: "X-User", UserRole: jet.RoleViewer, ProxyFrom: proxies, Names: outside}, anywhere, nil},
+		{"a header of nobody", Config{UserHeader: "X-User", UserRole: roles.Viewer}, anywhere, ErrConfig},
+		{"a header of a wrong role", Config{UserHeader: "X-User", UserRole: roles.Worker, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header that is none", Config{UserHeader: "X User", UserRole: roles.Viewer, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header that means something else", Config{UserHeader: "authorization", UserRole: roles.Viewer, ProxyFrom: proxies}, anywhere, ErrConfig},
+		{"a header", Config{UserHeader: "X-User", UserRole: roles.Viewer, ProxyFrom: proxies, Names: outside}, anywhere, nil},
 		{"every machine a proxy", Config{ProxyFrom: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, Names: outside}, anywhere, ErrConfig},
 		{"a name that is none", Config{Names: []string{"*.example"}}, anywhere, ErrConfig},
 		{"no name", Config{Names: []string{""}}, anywhere, ErrConfig},
@@ -70,7 +70,7 @@ func TestOpens(t *testing.T) {
 func TestUser(t *testing.T) {
 	t.Parallel()
 	proxy, other := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.1.7")
-	c := Config{ProxyFrom: proxies, UserHeader: "X-User", UserRole: jet.RoleViewer}
+	c := Config{ProxyFrom: proxies, UserHeader: "X-User", UserRole: roles.Viewer}
 	for _, is := range []struct {
 		peer    netip.Addr
 		header  []string

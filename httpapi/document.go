@@ -57,6 +57,9 @@ func document(version string, all []operation) *huma.OpenAPI {
 			Responses: map[string]*huma.Response{"200": o.answer(schemas), "default": problem},
 		})
 	}
+	for i := range carriers {
+		doc.AddOperation(carriers[i].describe(schemas, problem))
+	}
 	return doc
 }
 

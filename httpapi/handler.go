@@ -21,11 +21,22 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.Send(w, r, "text/plain; charset=utf-8", []byte(index)) })
 	}
 	mux.HandleFunc("GET /login", s.login)
-	mux.Handle("POST /login", s.known(s.invite))
+	mux.HandleFunc("POST /login", s.enter)
+	mux.HandleFunc("POST /logout", s.leave)
 	mux.Handle("GET /openapi.json", s.known(func(w http.ResponseWriter, r *http.Request, _ Caller) { s.Send(w, r, "application/openapi+json", doc) }))
 	for i := range all {
 		o := &all[i]
 		mux.Handle(o.method+" "+prefix+o.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) { s.do(w, r, c, o) }))
+	}
+	for i := range carriers {
+		k := &carriers[i]
+		mux.Handle(k.method+" "+prefix+k.path, s.known(func(w http.ResponseWriter, r *http.Request, c Caller) {
+			if !c.Role.May(k.verb) {
+				s.refuse(w, api.ErrRole)
+				return
+			}
+			k.serve(s, w, r, c)
+		}))
 	}
 	return s.below(s.counted(mux, all, s.guarded(mux)))
 }
@@ -110,8 +121,12 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 		for name, value := range policy {
 			w.Header().Set(name, value)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, api.LargestRequest)
 		handler, pattern := mux.Handler(r)
+		largest := largestBody(pattern)
+		if s.Largest != nil {
+			largest = max(largest, s.Largest(r))
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, largest)
 		switch {
 		case !s.config.admits(peerOf(r)):
 			s.refuse(w, api.ErrPlain)
@@ -131,7 +146,7 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 
 // ofPrograms tells whether a path is one at which nobody expects a page.
 func ofPrograms(path string) bool {
-	return path == "/login" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/")
+	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/")
 }
 
 // refuseUnrouted says whether there is nothing at a path, or something that is done otherwise.

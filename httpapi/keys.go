@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/api"
-	"millrace/jet"
+	"millrace/jet/definitions"
 )
 
 // keys are what lets callers in: the credential of the machine, and tokens. None is kept but by its hash.
@@ -20,18 +20,18 @@ type keys struct {
 
 // key lets a caller in until it is gone.
 type key struct {
-	token jet.Token
+	token definitions.Token
 	life  context.Context
 	end   context.CancelFunc
 }
 
 // setMachine sets the credential of the machine.
 func (k *keys) setMachine(m *Machine) {
-	k.machine.token = jet.Token{Name: m.Caller.Name, Role: m.Caller.Role, Hash: jet.TokenHash(jet.TokenCookie(m.Secret))}
+	k.machine.token = definitions.Token{Name: m.Caller.Name, Role: m.Caller.Role, Hash: definitions.TokenHash(definitions.TokenCookie(m.Secret))}
 }
 
 // set takes over the tokens that there are. Who was let in by one that is gone, or another one by now, is sent nothing more.
-func (k *keys) set(tokens []jet.Token, now time.Time) {
+func (k *keys) set(tokens []definitions.Token, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	are := make(map[string]*key, len(tokens))
@@ -56,7 +56,7 @@ func (k *keys) set(tokens []jet.Token, now time.Time) {
 
 // find is who shows a cookie, or the token that it follows from. A hash is looked up, so how long that takes tells nothing of any secret.
 func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, error) {
-	hash := jet.TokenHash(cookie)
+	hash := definitions.TokenHash(cookie)
 	k.mu.Lock()
 	is := k.tokens[hash]
 	k.mu.Unlock()
@@ -72,7 +72,7 @@ func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, erro
 // keepTokens follows the tokens of the log until ctx ends, and calls ready when it knows them.
 func (s *Server) keepTokens(ctx context.Context, ready func()) {
 	defer s.keys.set(nil, time.Time{})
-	s.Tokens.KeepTokens(ctx, tokensEvery, s.wake, func(all []jet.Token) {
+	s.Tokens.KeepTokens(ctx, tokensEvery, s.wake, func(all []definitions.Token) {
 		s.keys.set(all, s.now())
 		ready()
 	}, func(err error) {

@@ -22,7 +22,9 @@ import (
 	"millrace/client"
 	"millrace/internal/testkit"
 	"millrace/jet"
-	"millrace/jet/embed"
+	"millrace/jet/jettest"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/projections"
 )
 
@@ -53,21 +55,8 @@ func open(t *testing.T, change func(*Server)) *site {
 // openWith starts a service that is set up in a certain way.
 func openWith(t *testing.T, config Config, change func(*Server)) *site {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
+	log := jettest.Open(t, streams.Layout{})
+	nc, store := log.Conn, log.Store
 	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +67,7 @@ func openWith(t *testing.T, config Config, change func(*Server)) *site {
 	}
 	s.Tokens = store
 	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: client.New(store, ""), Model: model})
-	s.Machine = &Machine{Secret: secret, Caller: Caller{Name: "ada", Role: jet.RoleOperator}}
+	s.Machine = &Machine{Secret: secret, Caller: Caller{Name: "ada", Role: roles.Operator}}
 	s.Version, s.Log = "0.0.0", slog.New(slog.DiscardHandler)
 	if change != nil {
 		change(s)

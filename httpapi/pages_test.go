@@ -1,32 +1,36 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"millrace/jet"
+	"millrace/api"
+	"millrace/jet/roles"
 )
 
 // The fields of a form are those of a request.
 func TestForm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		verb   jet.Verb
+		verb   roles.Verb
 		fields url.Values
 		want   string // "" if it is refused
 	}{
-		{jet.TaskCancel, url.Values{"id": {"A"}, "reason": {""}}, `{"id":"A"}`},
-		{jet.TaskCancel, url.Values{"id": {"A"}, "who": {"B"}}, ""},
-		{jet.TaskEdit, url.Values{"id": {"A"}, "priority": {"8"}}, `{"id":"A","priority":8}`},
-		{jet.TaskEdit, url.Values{"priority": {"high"}}, ""},
-		{jet.TaskSignal, url.Values{"data": {`{"a":1}`}}, `{"data":{"a":1}}`},
-		{jet.TaskSignal, url.Values{"data": {`{`}}, ""},
-		{jet.TaskCopy, url.Values{"task": {`{"params":{}}`}}, `{"task":{"params":{}}}`},
-		{jet.QueueLimit, url.Values{"queue": {"low"}, "running": {"4"}, "waiting": {""}, "rate": {`{"limit":1}`}}, `{"queue":"low","rate":{"limit":1},"running":4}`},
-		{jet.QueuePause, url.Values{"queue": {"low"}, "for": {"1h"}}, `{"for":"1h","queue":"low"}`},
+		{roles.TaskCancel, url.Values{"id": {"A"}, "reason": {""}}, `{"id":"A"}`},
+		{roles.TaskCancel, url.Values{"id": {"A"}, "who": {"B"}}, ""},
+		{roles.TaskEdit, url.Values{"id": {"A"}, "priority": {"8"}}, `{"id":"A","priority":8}`},
+		{roles.TaskEdit, url.Values{"priority": {"high"}}, ""},
+		{roles.TaskSignal, url.Values{"data": {`{"a":1}`}}, `{"data":{"a":1}}`},
+		{roles.TaskSignal, url.Values{"data": {`{`}}, ""},
+		{roles.TaskCopy, url.Values{"task": {`{"params":{}}`}}, `{"task":{"params":{}}}`},
+		{roles.QueueLimit, url.Values{"queue": {"low"}, "running": {"4"}, "waiting": {""}, "rate": {`{"limit":1}`}}, `{"queue":"low","rate":{"limit":1},"running":4}`},
+		{roles.QueuePause, url.Values{"queue": {"low"}, "for": {"1h"}}, `{"for":"1h","queue":"low"}`},
 		{"no.verb", url.Values{"id": {"A"}}, ""},
 	} {
 		got, err := Form(c.verb, c.fields)
@@ -79,4 +83,74 @@ func TestQueryOfTasks(t *testing.T) {
 	}
 	s.refused(400, "bad-request", "GET", "/api/v1/tasks?query=sate%3Aerror", "")
 	s.refused(400, "bad-request", "GET", "/api/v1/tasks?query=job%3Aa&job=b", "")
+}
+
+// Who follows is never answered with nothing at all, whatever ends what he follows: not even when that is over before it began.
+func TestFollowersAreAnswered(t *testing.T) {
+	s := open(t, nil)
+	for name, c := range map[string]struct {
+		make func(context.CancelFunc) error
+		want int
+	}{
+		"the request ends":  {func(end context.CancelFunc) error { end(); return context.Canceled }, http.StatusGatewayTimeout},
+		"it fails":          {func(context.CancelFunc) error { return api.ErrNothing }, http.StatusNotFound},
+		"it takes too long": {func(context.CancelFunc) error { return context.DeadlineExceeded }, http.StatusGatewayTimeout},
+		"it is over":        {func(context.CancelFunc) error { return nil }, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			w := follower{httptest.NewRecorder()}
+			s.serveFollower(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), Caller{Name: "x"}, "a page", func(context.Context, *stream, uint64) error { return c.make(end) })
+			if w.Code != c.want || w.Body.Len() == 0 || w.Header().Get("Content-Type") == "" {
+				t.Errorf("he is answered with %d, %v, %q", w.Code, w.Header(), w.Body)
+			}
+		})
+	}
+}
+
+// follower is a response that has deadlines.
+type follower struct{ *httptest.ResponseRecorder }
+
+func (follower) SetWriteDeadline(time.Time) error { return nil }
+
+// A browser is let in by a token that is typed, and can be had to forget it.
+func TestEnter(t *testing.T) {
+	s := open(t, func(s *Server) {
+		s.Pages = func(w http.ResponseWriter, _ *http.Request, who func() (Caller, error)) {
+			if _, err := who(); err != nil {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		}
+	})
+	shop := s.token("shop", roles.Viewer, time.Time{}, false)
+	s.comes(200, shop)
+	form := []string{"Authorization", "", "Content-Type", "application/x-www-form-urlencoded"}
+	type entry struct{ token, to, leads string }
+	for _, e := range []entry{
+		{strings.TrimPrefix(shop, "Bearer "), "/tasks?q=a", "./tasks?q=a"}, {" " + strings.TrimPrefix(shop, "Bearer ") + "\n", "", "./"}, {secret, "//evil.example", "./"},
+		{secret, "https://evil.example", "./"}, {secret, "/../x", "./"}, {secret, "/\\evil.example", "./"}, {"nothing", "/tasks", ""}, {"", "", ""},
+	} {
+		body := url.Values{"token": {e.token}, "to": {e.to}}.Encode()
+		if e.leads == "" {
+			if got := s.want(401, "POST", "/login", body, nil, form...); got.header.Get("Set-Cookie") != "" {
+				t.Errorf("%+v gets a cookie", e)
+			}
+			continue
+		}
+		got := s.want(303, "POST", "/login", body, nil, form...)
+		cookie := got.header.Get("Set-Cookie")
+		if to := got.header.Get("Location"); to != e.leads || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, e.token) && e.token != "" {
+			t.Errorf("%+v leads to %s with %s", e, to, cookie)
+		}
+		s.want(200, "GET", "/api/v1/health", "", nil, "Authorization", "", "Cookie", strings.Split(cookie, ";")[0])
+	}
+	s.refused(403, "origin", "POST", "/login", "token="+secret, append(form, "Origin", "http://evil.example")...)
+	s.want(401, "GET", "/login", "", nil, "Authorization", "")
+	got := s.want(303, "POST", "/logout", "", nil)
+	if cookie := got.header.Get("Set-Cookie"); !strings.Contains(cookie, "Max-Age=0") || got.header.Get("Location") != "./" {
+		t.Errorf("who leaves gets %s", cookie)
+	}
+	s.want(405, "GET", "/logout", "", nil)
+	s.refused(403, "origin", "POST", "/logout", "a=b", "Origin", "http://evil.example")
 }

@@ -16,7 +16,7 @@ import (
 
 	"millrace/api"
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 )
 
@@ -40,6 +40,9 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := o.condition(r, request); err != nil {
+		return nil, err
+	}
 	if parent := r.Header.Get("Traceparent"); o.fields["trace"] != nil && request["trace"] == nil && task.ValidTrace(parent) {
 		request["trace"] = json.RawMessage(strconv.Quote(parent))
 	}
@@ -54,6 +57,43 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 		request[name] = value
 	}
 	return json.Marshal(request)
+}
+
+// seenField is the field that says which revision somebody has seen of what he changes.
+const seenField = "if_revision"
+
+// condition makes of a condition in the headers a field of the request. If-Match is the ETag of what was got, or a revision; If-None-Match with a
+// star says that there is to be none. One that a verb does not take is refused: nobody is to believe that it holds.
+func (o *operation) condition(r *http.Request, into map[string]json.RawMessage) error {
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	if r.Method == http.MethodGet || match == "" && none == "" {
+		return nil
+	}
+	seen, ok := revisionIn(match)
+	if match == "" {
+		seen, ok = 0, none == "*"
+	}
+	switch {
+	case o.fields[seenField] == nil:
+		return wrong("%s takes neither If-Match nor If-None-Match", o.verb)
+	case !ok || match != "" && none != "":
+		return wrong("want If-Match with the ETag of a GET, or with a revision such as \"3\"; or If-None-Match: *, for what is not there yet")
+	case into[seenField] != nil:
+		return wrong("%s is in the headers: leave it out of the body", seenField)
+	}
+	into[seenField] = strconv.AppendUint(nil, seen, 10)
+	return nil
+}
+
+// revisionIn is the revision that an ETag begins with.
+func revisionIn(tag string) (uint64, bool) {
+	tag = strings.TrimPrefix(tag, "W/")
+	if len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
+		tag = tag[1 : len(tag)-1]
+	}
+	tag, _, _ = strings.Cut(tag, "-")
+	n, err := strconv.ParseUint(tag, 10, 64)
+	return n, err == nil
 }
 
 // readBody reads a JSON object, or nothing.
@@ -123,7 +163,7 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 
 // Form makes of the fields of a form the request of a verb. They are called as in a query. What is empty is left out, and what is neither
 // a text nor a number is JSON.
-func Form(verb jet.Verb, fields url.Values) (json.RawMessage, error) {
+func Form(verb roles.Verb, fields url.Values) (json.RawMessage, error) {
 	o := operation{route: route{verb: verb}, fields: map[string]reflect.Type{}}
 	for _, e := range api.Endpoints() {
 		if e.Verb == verb {

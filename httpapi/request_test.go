@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // A submission over HTTP takes its trace context from the header, unless it says another one; what is no submission takes none.
@@ -16,8 +16,8 @@ func TestTraceOfARequest(t *testing.T) {
 	t.Parallel()
 	const given, other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01"
 	all := operations()
-	submit := all[slices.IndexFunc(all, func(o operation) bool { return o.verb == jet.TaskSubmit })]
-	cancel := all[slices.IndexFunc(all, func(o operation) bool { return o.verb == jet.TaskCancel })]
+	submit := all[slices.IndexFunc(all, func(o operation) bool { return o.verb == roles.TaskSubmit })]
+	cancel := all[slices.IndexFunc(all, func(o operation) bool { return o.verb == roles.TaskCancel })]
 	for name, c := range map[string]struct {
 		o            *operation
 		header, body string

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"millrace/api"
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // prefix begins the paths of all requests. What changes so that programs would notice gets another number.
@@ -15,90 +15,99 @@ const prefix = "/api/v1"
 // route says where a verb of the service is. What stands in braces is a field of the request; of a GET the query has the
 // others, of all else the body.
 type route struct {
-	verb   jet.Verb
+	verb   roles.Verb
 	method string
 	path   string
 }
 
 // routes is the table of what can be asked for.
 var routes = []route{
-	{jet.TaskList, http.MethodGet, "/tasks"},
-	{jet.TaskSubmit, http.MethodPost, "/tasks"},
-	{jet.TaskSubmit, http.MethodPut, "/tasks/{id}"},
-	{jet.TaskGet, http.MethodGet, "/tasks/{id}"},
-	{jet.TaskPlan, http.MethodGet, "/tasks/{id}/plan"},
-	{jet.TaskPlan, http.MethodPost, "/plan"},
-	{jet.TaskBulk, http.MethodPost, "/bulk"},
-	{jet.TaskWait, http.MethodGet, "/tasks/{id}/wait"},
-	{jet.TaskWhy, http.MethodGet, "/tasks/{id}/why"},
-	{jet.TaskTree, http.MethodGet, "/tasks/{id}/tree"},
-	{jet.TaskDiff, http.MethodGet, "/tasks/{id}/diff"},
-	{jet.TaskEvents, http.MethodGet, "/tasks/{id}/events"},
-	{jet.TaskOutput, http.MethodGet, "/tasks/{id}/output"},
-	{jet.TaskRecords, http.MethodGet, "/tasks/{id}/records"},
-	{jet.TaskFiles, http.MethodGet, "/tasks/{id}/artifacts"},
-	{jet.TaskEdit, http.MethodPost, "/tasks/{id}/edit"},
-	{jet.TaskCancel, http.MethodPost, "/tasks/{id}/cancel"},
-	{jet.TaskRetry, http.MethodPost, "/tasks/{id}/retry"},
-	{jet.TaskSignal, http.MethodPost, "/tasks/{id}/signal"},
-	{jet.TaskRelease, http.MethodPost, "/tasks/{id}/release"},
-	{jet.TaskCopy, http.MethodPost, "/tasks/{id}/copy"},
-	{jet.DeadDismiss, http.MethodPost, "/tasks/{id}/dismiss"},
-	{jet.TasksCancel, http.MethodPost, "/tasks/cancel"},
-	{jet.TasksRetry, http.MethodPost, "/tasks/retry"},
+	{roles.TaskList, http.MethodGet, "/tasks"},
+	{roles.TaskSubmit, http.MethodPost, "/tasks"},
+	{roles.TaskSubmit, http.MethodPut, "/tasks/{id}"},
+	{roles.TaskGet, http.MethodGet, "/tasks/{id}"},
+	{roles.TaskPlan, http.MethodGet, "/tasks/{id}/plan"},
+	{roles.TaskPlan, http.MethodPost, "/plan"},
+	{roles.TaskBulk, http.MethodPost, "/bulk"},
+	{roles.TaskWait, http.MethodGet, "/tasks/{id}/wait"},
+	{roles.TaskWhy, http.MethodGet, "/tasks/{id}/why"},
+	{roles.TaskTree, http.MethodGet, "/tasks/{id}/tree"},
+	{roles.TaskDiff, http.MethodGet, "/tasks/{id}/diff"},
+	{roles.TaskEvents, http.MethodGet, "/tasks/{id}/events"},
+	{roles.TaskOutput, http.MethodGet, "/tasks/{id}/output"},
+	{roles.TaskRecords, http.MethodGet, "/tasks/{id}/records"},
+	{roles.TaskFiles, http.MethodGet, "/tasks/{id}/artifacts"},
+	{roles.TaskEdit, http.MethodPost, "/tasks/{id}/edit"},
+	{roles.TaskCancel, http.MethodPost, "/tasks/{id}/cancel"},
+	{roles.TaskRetry, http.MethodPost, "/tasks/{id}/retry"},
+	{roles.TaskSignal, http.MethodPost, "/tasks/{id}/signal"},
+	{roles.TaskRelease, http.MethodPost, "/tasks/{id}/release"},
+	{roles.TaskCopy, http.MethodPost, "/tasks/{id}/copy"},
+	{roles.DeadDismiss, http.MethodPost, "/tasks/{id}/dismiss"},
+	{roles.TasksCancel, http.MethodPost, "/tasks/cancel"},
+	{roles.TasksRetry, http.MethodPost, "/tasks/retry"},
 
-	{jet.EventList, http.MethodGet, "/events"},
-	{jet.LogVerify, http.MethodGet, "/verify"},
-	{jet.DeadList, http.MethodGet, "/messages"},
-	{jet.DeadDismiss, http.MethodPost, "/messages/{seq}/dismiss"},
+	{roles.EventList, http.MethodGet, "/events"},
+	{roles.LogVerify, http.MethodGet, "/verify"},
+	{roles.DeadList, http.MethodGet, "/messages"},
+	{roles.DeadDismiss, http.MethodPost, "/messages/{seq}/dismiss"},
 
-	{jet.QueueList, http.MethodGet, "/queues"},
-	{jet.QueueList, http.MethodGet, "/queues/{queue}"},
-	{jet.QueuePause, http.MethodPost, "/queues/{queue}/pause"},
-	{jet.QueueResume, http.MethodPost, "/queues/{queue}/resume"},
-	{jet.QueueLimit, http.MethodPost, "/queues/{queue}/limit"},
-	{jet.QueuePurge, http.MethodPost, "/queues/{queue}/purge"},
-	{jet.LimitList, http.MethodGet, "/limits"},
+	{roles.QueueList, http.MethodGet, "/queues"},
+	{roles.QueueList, http.MethodGet, "/queues/{queue}"},
+	{roles.QueuePause, http.MethodPost, "/queues/{queue}/pause"},
+	{roles.QueueResume, http.MethodPost, "/queues/{queue}/resume"},
+	{roles.QueueLimit, http.MethodPost, "/queues/{queue}/limit"},
+	{roles.QueuePurge, http.MethodPost, "/queues/{queue}/purge"},
+	{roles.LimitList, http.MethodGet, "/limits"},
 
-	{jet.NodeList, http.MethodGet, "/nodes"},
-	{jet.NodeGet, http.MethodGet, "/nodes/{id}"},
-	{jet.NodeWait, http.MethodGet, "/nodes/{id}/wait"},
-	{jet.NodeDrain, http.MethodPost, "/nodes/{id}/drain"},
-	{jet.NodeUndrain, http.MethodPost, "/nodes/{id}/undrain"},
-	{jet.NodeCordon, http.MethodPost, "/nodes/{id}/cordon"},
-	{jet.NodeUncordon, http.MethodPost, "/nodes/{id}/uncordon"},
-	{jet.NodeRelease, http.MethodPost, "/nodes/{id}/release"},
-	{jet.NodeLabel, http.MethodPost, "/nodes/{id}/label"},
+	{roles.NodeList, http.MethodGet, "/nodes"},
+	{roles.NodeGet, http.MethodGet, "/nodes/{id}"},
+	{roles.NodeWait, http.MethodGet, "/nodes/{id}/wait"},
+	{roles.NodeDrain, http.MethodPost, "/nodes/{id}/drain"},
+	{roles.NodeUndrain, http.MethodPost, "/nodes/{id}/undrain"},
+	{roles.NodeCordon, http.MethodPost, "/nodes/{id}/cordon"},
+	{roles.NodeUncordon, http.MethodPost, "/nodes/{id}/uncordon"},
+	{roles.NodeRelease, http.MethodPost, "/nodes/{id}/release"},
+	{roles.NodeLabel, http.MethodPost, "/nodes/{id}/label"},
 
-	{jet.NodeRetire, http.MethodPost, "/nodes/{id}/retire"},
+	{roles.NodeRetire, http.MethodPost, "/nodes/{id}/retire"},
 
-	{jet.JobList, http.MethodGet, "/jobs"},
-	{jet.JobGet, http.MethodGet, "/jobs/{name}"},
-	{jet.JobApply, http.MethodPut, "/jobs/{name}"},
-	{jet.JobRemove, http.MethodDelete, "/jobs/{name}"},
-	{jet.BreakerGet, http.MethodGet, "/jobs/{name}/breaker"},
-	{jet.BreakerReset, http.MethodPost, "/jobs/{name}/breaker/reset"},
-	{jet.CalendarList, http.MethodGet, "/calendars"},
-	{jet.CalendarGet, http.MethodGet, "/calendars/{name}"},
-	{jet.CalendarApply, http.MethodPut, "/calendars/{name}"},
-	{jet.CalendarRemove, http.MethodDelete, "/calendars/{name}"},
-	{jet.ScheduleList, http.MethodGet, "/schedules"},
-	{jet.ScheduleGet, http.MethodGet, "/schedules/{name}"},
-	{jet.ScheduleApply, http.MethodPut, "/schedules/{name}"},
-	{jet.ScheduleRemove, http.MethodDelete, "/schedules/{name}"},
-	{jet.SchedulePause, http.MethodPost, "/schedules/{name}/pause"},
-	{jet.ScheduleResume, http.MethodPost, "/schedules/{name}/resume"},
-	{jet.ScheduleRun, http.MethodPost, "/schedules/{name}/run"},
-	{jet.ScheduleNext, http.MethodGet, "/schedules/{name}/next"},
-	{jet.ScheduleNext, http.MethodGet, "/ticks"},
+	{roles.JobList, http.MethodGet, "/jobs"},
+	{roles.JobGet, http.MethodGet, "/jobs/{name}"},
+	{roles.JobApply, http.MethodPut, "/jobs/{name}"},
+	{roles.JobRemove, http.MethodDelete, "/jobs/{name}"},
+	{roles.BreakerGet, http.MethodGet, "/jobs/{name}/breaker"},
+	{roles.BreakerReset, http.MethodPost, "/jobs/{name}/breaker/reset"},
+	{roles.CalendarList, http.MethodGet, "/calendars"},
+	{roles.CalendarGet, http.MethodGet, "/calendars/{name}"},
+	{roles.CalendarApply, http.MethodPut, "/calendars/{name}"},
+	{roles.CalendarRemove, http.MethodDelete, "/calendars/{name}"},
+	{roles.ScheduleList, http.MethodGet, "/schedules"},
+	{roles.ScheduleGet, http.MethodGet, "/schedules/{name}"},
+	{roles.ScheduleApply, http.MethodPut, "/schedules/{name}"},
+	{roles.ScheduleRemove, http.MethodDelete, "/schedules/{name}"},
+	{roles.SchedulePause, http.MethodPost, "/schedules/{name}/pause"},
+	{roles.ScheduleResume, http.MethodPost, "/schedules/{name}/resume"},
+	{roles.ScheduleRun, http.MethodPost, "/schedules/{name}/run"},
+	{roles.ScheduleBackfill, http.MethodPost, "/schedules/{name}/backfill"},
+	{roles.ScheduleProgress, http.MethodGet, "/schedules/{name}/backfill"},
+	{roles.ScheduleNext, http.MethodGet, "/schedules/{name}/next"},
+	{roles.ScheduleNext, http.MethodGet, "/ticks"},
 
-	{jet.FilesList, http.MethodGet, "/files"},
-	{jet.FilesGet, http.MethodGet, "/files/{version}"},
-	{jet.FilesDiff, http.MethodGet, "/files/{version}/diff"},
-	{jet.FilesVerify, http.MethodGet, "/files/{version}/verify"},
-	{jet.FilesRemove, http.MethodDelete, "/files/{name}"},
+	{roles.JobHistory, http.MethodGet, "/jobs/{name}/history"},
+	{roles.JobDiff, http.MethodGet, "/jobs/{name}/diff"},
+	{roles.ScheduleHistory, http.MethodGet, "/schedules/{name}/history"},
+	{roles.ScheduleDiff, http.MethodGet, "/schedules/{name}/diff"},
+	{roles.CalendarHistory, http.MethodGet, "/calendars/{name}/history"},
+	{roles.CalendarDiff, http.MethodGet, "/calendars/{name}/diff"},
 
-	{jet.ServerHealth, http.MethodGet, "/health"},
+	{roles.FilesList, http.MethodGet, "/files"},
+	{roles.FilesGet, http.MethodGet, "/files/{version}"},
+	{roles.FilesDiff, http.MethodGet, "/files/{version}/diff"},
+	{roles.FilesVerify, http.MethodGet, "/files/{version}/verify"},
+	{roles.FilesRemove, http.MethodDelete, "/files/{name}"},
+
+	{roles.ServerHealth, http.MethodGet, "/health"},
 }
 
 // operation is a route with its endpoint, as requests and the document need it.
@@ -111,7 +120,7 @@ type operation struct {
 
 // operations are all of them, in the order of the table.
 func operations() []operation {
-	by := map[jet.Verb]api.Endpoint{}
+	by := map[roles.Verb]api.Endpoint{}
 	for _, e := range api.Endpoints() {
 		by[e.Verb] = e
 	}

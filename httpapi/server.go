@@ -49,7 +49,9 @@ type Server struct {
 	// Pages shows a browser what it asks for: all but what programs do. Who tells who asks. Default: a text that leads to what
 	// programs ask for.
 	Pages func(w http.ResponseWriter, r *http.Request, who func() (Caller, error))
-	Log   *slog.Logger
+	// Largest is how many bytes the body of a request to a page may have. Default: as many as one to the service.
+	Largest func(r *http.Request) int64
+	Log     *slog.Logger
 
 	config   Config
 	listener net.Listener
@@ -60,7 +62,7 @@ type Server struct {
 	wake     chan struct{} // takes a word when the tokens have changed
 
 	headerTimeout, bodyTimeout time.Duration // for what who asks has to send
-	takesWithin                time.Duration // for what who follows has to take
+	takesWithin                atomic.Int64  // nanoseconds, for what who follows from now on has to take
 
 	feed      *feed
 	old       chan struct{} // places of those who are sent what the feed no longer has
@@ -84,9 +86,10 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	s := &Server{
-		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin, takesWithin: takesWithin,
+		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin,
 		feed: newFeed(), old: make(chan struct{}, oldReaders), wake: make(chan struct{}, 1), shared: map[string]*sharedAnswer{},
 	}
+	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {
 		_ = l.Close() // nobody was let in
 		return nil, err
@@ -146,6 +149,11 @@ func (s *Server) Observe(steps []events.Step) {
 		default: // there is one already
 		}
 	}
+}
+
+// Await lets the body of a request take so long to come, longer than others may.
+func Await(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // what has no deadlines waits anyway
 }
 
 // Followers is how many follow something now, and how many were dropped because they took too long.

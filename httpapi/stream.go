@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 	"millrace/api"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -66,7 +67,7 @@ type stream struct {
 // streamTo is a response that is compressed if who follows wants that. It has no memory of what was sent: that would be
 // most of a megabyte for each follower.
 func (s *Server) streamTo(w http.ResponseWriter, r *http.Request) *stream {
-	to := &stream{w: w, flow: http.NewResponseController(w), within: s.takesWithin}
+	to := &stream{w: w, flow: http.NewResponseController(w), within: time.Duration(s.takesWithin.Load())}
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		to.zip, _ = gzip.NewWriterLevel(w, gzip.StatelessCompression) // there is that level
 	}
@@ -128,6 +129,12 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *ope
 type Part struct {
 	Name string
 	Text []byte // JSON
+	// Moving tells that it changes though the log does not.
+	Moving bool
+}
+
+func moving(parts []Part) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool { return p.Moving })
 }
 
 // FollowParts sends who follows the parts of what a caller is shown, whenever they are others. Those whose key is the same share
@@ -140,12 +147,12 @@ func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, k
 
 // FollowOutput sends who follows what a task prints behind a sequence of the stream of output, batch by batch, as show has it.
 func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) {
-	s.serveFollower(w, r, c, string(jet.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
+	s.serveFollower(w, r, c, string(roles.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
 		body, err := json.Marshal(map[string]any{"id": id, "after": max(from, after)})
 		if err != nil {
 			return err
 		}
-		return s.followTask(ctx, to, jet.TaskOutput, body, 0, func(of any) ([]byte, error) {
+		return s.followTask(ctx, to, roles.TaskOutput, body, 0, func(of any) ([]byte, error) {
 			lines, ok := of.(output.Lines)
 			if !ok {
 				return nil, errNoLines
@@ -191,9 +198,12 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 	case errors.Is(err, errSlow):
 		s.dropped.Add(1)
 		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", what)
-	case err == nil && to.begun:
+	case err == nil:
 		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // he may be gone
-	case err != nil && r.Context().Err() == nil && !to.begun:
+	case err != nil && !to.begun:
+		if r.Context().Err() != nil { // he may be gone, or the service ends: an empty answer would say that there is nothing to follow
+			err = context.DeadlineExceeded
+		}
 		s.refuse(w, err)
 	case err != nil && r.Context().Err() == nil:
 		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
@@ -204,9 +214,9 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 
 func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation, body []byte, from uint64) error {
 	switch o.verb {
-	case jet.EventList:
+	case roles.EventList:
 		return s.followLog(ctx, to, body, from)
-	case jet.TaskOutput, jet.TaskRecords:
+	case roles.TaskOutput, roles.TaskRecords:
 		return s.followTask(ctx, to, o.verb, body, from, func(of any) ([]byte, error) { return json.Marshal(of) })
 	}
 	return s.followAnswer(ctx, to, string(o.verb)+string(body), from, func(ctx context.Context) ([]Part, error) {
@@ -215,7 +225,7 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 			return nil, err
 		}
 		text, err := api.Encode(answer)
-		return []Part{{"answer", text}}, err
+		return []Part{{Name: "answer", Text: text}}, err
 	})
 }
 
@@ -340,7 +350,7 @@ func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{},
 }
 
 // followTask sends what a task prints or produces.
-func (s *Server) followTask(ctx context.Context, to *stream, verb jet.Verb, body []byte, from uint64, show func(any) ([]byte, error)) error {
+func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, body []byte, from uint64, show func(any) ([]byte, error)) error {
 	if from > 0 {
 		var asked map[string]json.RawMessage
 		if err := json.Unmarshal(body, &asked); err != nil {
@@ -425,14 +435,14 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 		if err != nil {
 			return err
 		}
-		if err := s.pause(ctx, to, seq); err != nil {
+		if err := s.pause(ctx, to, seq, moving(parts)); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits until answers reach further than a sequence, and a moment at least.
-func (s *Server) pause(ctx context.Context, to *stream, seq uint64) error {
+// pause waits a moment, and then until answers reach further than a sequence, unless they change by themselves.
+func (s *Server) pause(ctx context.Context, to *stream, seq uint64, moves bool) error {
 	rest := time.NewTimer(atMost)
 	defer rest.Stop()
 	select {
@@ -440,7 +450,7 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64) error {
 		return ctx.Err()
 	case <-rest.C:
 	}
-	for {
+	for !moves {
 		waiting, cancel := context.WithTimeout(ctx, stillThere)
 		err := s.Desk.News(waiting, seq)
 		cancel()
@@ -451,6 +461,7 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // sharedAnswer is an answer that several follow.
@@ -485,7 +496,7 @@ func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, make func(con
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq := desk.Reached()
-	if a.parts != nil && a.seq == seq {
+	if a.parts != nil && a.seq == seq && !moving(a.parts) {
 		return seq, a.parts, nil
 	}
 	parts, err := make(ctx)
@@ -493,4 +504,19 @@ func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, make func(con
 		a.seq, a.parts = seq, parts
 	}
 	return seq, parts, err
+}
+
+// Long is w for an answer that comes in parts: who asks has as long for each of them as others have for all.
+func Long(w http.ResponseWriter) io.Writer {
+	return long{w, http.NewResponseController(w)}
+}
+
+type long struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (l long) Write(b []byte) (int, error) {
+	_ = l.control.SetWriteDeadline(time.Now().Add(answerWithin)) // where it cannot be set there is none
+	return l.ResponseWriter.Write(b)
 }

@@ -190,6 +190,26 @@ func TestFollowAnswer(t *testing.T) {
 	s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", "Accept", "text/event-stream")
 }
 
+// What changes by itself is sent again though the log stands still.
+func TestFollowMoving(t *testing.T) {
+	made := 0
+	s := open(t, func(s *Server) {
+		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
+			c, _ := who() // it is known
+			s.FollowParts(w, r, c, "x", func(context.Context) ([]Part, error) {
+				made++
+				return []Part{{Name: "n", Text: strconv.AppendInt(nil, int64(made), 10), Moving: made < 3}}, nil
+			})
+		}
+	})
+	l := s.listen("/moving")
+	for _, want := range []string{"1", "2", "3"} {
+		if h, ok := l.next(); !ok || h.event != "n" || h.data != want {
+			t.Fatalf("want %s, there is %+v", want, h)
+		}
+	}
+}
+
 // What a task prints is heard to its end, and after a cut from where it was.
 func TestFollowTask(t *testing.T) {
 	s := open(t, nil)
@@ -234,8 +254,10 @@ func TestFollowTask(t *testing.T) {
 
 // Who does not take what he is sent is dropped and counted; others do not wait for him, and those who come back go on.
 func TestSlowFollower(t *testing.T) {
-	s := open(t, func(s *Server) { s.takesWithin, s.feed.bytes = time.Second, 256<<10 })
-	s.listen("/api/v1/events") // and reads nothing of it
+	s := open(t, func(s *Server) { s.feed.bytes = 256 << 10 })
+	s.takesWithin.Store(int64(time.Second))
+	s.listen("/api/v1/events")           // and reads nothing of it
+	s.takesWithin.Store(int64(patience)) // others are quick, but this machine may not be
 	quick := s.listen("/api/v1/events")
 	var got, want []uint64
 	done := make(chan struct{})

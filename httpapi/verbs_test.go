@@ -3,12 +3,15 @@ package httpapi
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"millrace/api"
 	"millrace/client"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
@@ -47,7 +50,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("applied: %+v", done)
 		}
 	}
-	var job jet.StoredJob
+	var job definitions.StoredJob
 	s.want(200, "GET", "/api/v1/jobs/hello?revision=1", "", &job)
 	if job.Name != "hello" || job.Revision != 1 {
 		t.Errorf("the job is %+v", job)
@@ -70,6 +73,99 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s is still there: %s", at, got.body)
 		}
 	}
+}
+
+// Of two who edit the same, the second is told what the first has changed.
+func TestRevisions(t *testing.T) {
+	s := open(t, nil)
+	const job, schedule, calendar, queue = "/api/v1/jobs/hello", "/api/v1/schedules/nightly", "/api/v1/calendars/office", "/api/v1/queues/crawl/limit"
+	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, nil, "If-None-Match", "*")
+	s.refused(412, "overtaken", "PUT", job, `{"definition":{"run":{"argv":["true"]}}}`, "If-None-Match", "*")
+	seen := s.want(200, "GET", job, "", nil).header.Get("ETag")
+	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date","-u"]}}}`, nil, "If-Match", seen)
+	var p api.Problem
+	s.want(412, "PUT", job, `{"definition":{"run":{"argv":["date","-I"]}}}`, &p, "If-Match", seen)
+	if p.Type != "urn:millrace:overtaken" || p.Revision != 2 || len(p.Changes) != 1 || p.Changes[0].Field != "run.argv" || string(p.Changes[0].Is) != `["date","-u"]` ||
+		!strings.Contains(p.Detail, "run.argv") || !strings.Contains(p.Detail, "revision 2 by ada") {
+		t.Errorf("it is refused with %+v", p)
+	}
+	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date","-u"]}}}`, nil, "If-Match", seen) // as after an answer that was lost
+	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date","-I"]}},"if_revision":2}`, nil)
+	s.want(200, "DELETE", job, "", nil)
+	s.refused(412, "overtaken", "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, "If-Match", `"3"`)
+	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, nil, "If-None-Match", "*")
+
+	s.want(200, "PUT", schedule, `{"definition":{"schedule":{"cron":"30 2 * * *"},"task":{"job":"hello"}}}`, nil)
+	seen = s.want(200, "GET", schedule, "", nil).header.Get("ETag")
+	s.want(200, "POST", schedule+"/pause", `{}`, nil)
+	s.want(412, "PUT", schedule, `{"definition":{"schedule":{"cron":"30 3 * * *"},"task":{"job":"hello"}}}`, &p, "If-Match", seen)
+	if p.Revision != 2 || !strings.Contains(p.Detail, "paused") {
+		t.Errorf("a schedule is refused with %+v", p)
+	}
+	s.want(200, "PUT", calendar, `{"definition":{"rules":[{"open":"mon-fri 08:00-18:00"},{"closed":"sat,sun"}]}}`, nil)
+	s.want(200, "PUT", calendar, `{"definition":{"rules":[{"open":"mon-fri 08:00-19:00"},{"closed":"sat,sun"}]}}`, nil, "If-Match", `"1"`)
+	s.refused(412, "overtaken", "PUT", calendar, `{"definition":{"rules":[{"open":"mon-fri 08:00-20:00"},{"closed":"sat,sun"}]}}`, "If-Match", `"1"`)
+
+	var q task.Queue
+	s.want(200, "POST", queue, `{"running":4}`, &q, "If-None-Match", "*")
+	s.want(200, "POST", queue, `{"running":5}`, nil)
+	s.want(412, "POST", queue, `{"running":6}`, &p, "If-Match", itoa(q.Head))
+	if len(p.Changes) == 0 || !strings.Contains(p.Detail, "limit") {
+		t.Errorf("a queue is refused with %+v", p)
+	}
+
+	s.refused(400, "bad-request", "POST", "/api/v1/queues/crawl/pause", `{}`, "If-Match", `"1"`)
+	for _, tag := range []string{"*", `"x"`, `W/"0f"`, `"1","2"`} {
+		s.refused(400, "bad-request", "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, "If-Match", tag)
+	}
+	s.refused(400, "bad-request", "PUT", job, `{"definition":{"run":{"argv":["date"]}},"if_revision":1}`, "If-Match", `"1"`)
+	s.refused(400, "bad-request", "DELETE", job, "", "If-Match", `"1"`)
+}
+
+// What has become of a definition is listed, and compared with another one or with what it was.
+func TestChangesOfDefinitions(t *testing.T) {
+	s := open(t, nil)
+	for at, definitions := range map[string][]string{
+		"/api/v1/jobs/a":      {`{"run":{"argv":["date"]}}`, `{"run":{"argv":["true"]}}`},
+		"/api/v1/schedules/a": {`{"schedule":{"cron":"30 2 * * *"},"task":{"job":"a"}}`, `{"schedule":{"cron":"30 3 * * *"},"task":{"job":"a"}}`},
+		"/api/v1/calendars/a": {`{"rules":[{"open":"mon-fri"}],"otherwise":"closed"}`, `{"rules":[{"open":"sat"}],"otherwise":"closed"}`},
+	} {
+		if strings.Contains(at, "schedules") {
+			s.want(200, "PUT", "/api/v1/jobs/a", `{"definition":{"run":{"argv":["true"]}}}`, nil)
+		}
+		before := s.last()
+		for _, d := range definitions {
+			s.want(200, "PUT", at, `{"definition":`+d+`}`, nil)
+		}
+		s.want(200, "PUT", strings.TrimSuffix(at, "a")+"b", `{"definition":`+definitions[1]+`}`, nil)
+		var page struct{ Facts []client.ShownFact }
+		s.want(200, "GET", at+"/history", "", &page)
+		if n := len(page.Facts); n < 1 || n > 2 || page.Facts[n-1].Seq <= before {
+			t.Errorf("the history of %s is %+v", at, page)
+		}
+		var diff struct{ Changes []view.Change }
+		s.want(200, "GET", at+"/diff?at="+itoa(page.Facts[0].Seq), "", &diff)
+		if len(diff.Changes) == 0 {
+			t.Errorf("%s has not changed", at)
+		}
+		s.want(200, "GET", at+"/diff?with=b", "", &diff)
+		if !slices.ContainsFunc(diff.Changes, func(c view.Change) bool { return c.Field == "name" }) {
+			t.Errorf("%s is as another one: %+v", at, diff)
+		}
+		for path, status := range map[string]int{at + "/diff": 400, at + "/diff?with=nobody": 404, at + "/diff?at=x": 400, strings.TrimSuffix(at, "a") + "nobody/history": 404} {
+			s.want(status, "GET", path, "", nil)
+		}
+	}
+}
+
+// last is the sequence at which the log ends.
+func (s *site) last() uint64 {
+	s.Helper()
+	seq, err := s.store.Last(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return seq
 }
 
 // What a filter chooses is cancelled and given another life as one batch, after it was counted; nothing is chosen by silence.
@@ -182,7 +278,7 @@ func TestFiles(t *testing.T) {
 	}
 	first := push("a", "b")
 	second := push("c")
-	var list struct{ Bundles []jet.NamedVersion }
+	var list struct{ Bundles []definitions.NamedVersion }
 	s.want(200, "GET", "/api/v1/files", "", &list)
 	if len(list.Bundles) != 1 || string(list.Bundles[0].Digest) != second {
 		t.Errorf("there are %+v", list)

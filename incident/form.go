@@ -62,8 +62,11 @@ const (
 	maxBlock = 128 << 20
 	// maxFile is how large all blocks together may be: what they hold is kept in memory.
 	maxFile = 8 << 30
-	// blockSize is where a block ends.
-	blockSize = 256 << 10
+	// A block ends when it is a sixteenth of all that is before it, within these bounds: what is damaged is lost by the
+	// block, and what is in large blocks takes less room.
+	blockShare = 16
+	minBlock   = 4 << 10
+	maxLines   = 256 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

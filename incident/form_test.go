@@ -264,3 +264,16 @@ func FuzzOpen(f *testing.F) {
 func fixSum(b []byte) {
 	binary.LittleEndian.PutUint32(b[sumAt:], crc32.Checksum(b[:sumAt], castagnoli))
 }
+
+// Of a short file, too, most can be read when a part is damaged, wherever that is.
+func TestDamagedInOnePlace(t *testing.T) {
+	file, _ := sample(t, 40)
+	for at := 2000; at < len(file)-2000; at += 500 { // the manifest is at both ends
+		is := bytes.Clone(file)
+		is[at] ^= 0x55
+		f, err := Open(is)
+		if err != nil || len(seqs(t, f)) < 20 {
+			t.Fatalf("a byte at %d of %d is damaged: %v, %d of 40 facts are there", at, len(file), err, len(seqs(t, f)))
+		}
+	}
+}

@@ -60,13 +60,16 @@ func Is(beginning []byte) bool { return bytes.HasPrefix(beginning, lead) }
 
 // Open reads a file. What is cut off or damaged is left out, and [File.Missing] says what that was. The error wraps
 // [ErrNone] if nothing at all can be read, or [ErrLater].
-func Open(data []byte) (*File, error) {
+func Open(data []byte) (*File, error) { return OpenUpTo(data, maxFile) }
+
+// OpenUpTo is [Open] of a file from somebody else: one that holds more than so many bytes is refused before it is unpacked.
+func OpenUpTo(data []byte, most int) (*File, error) {
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
 		return nil, err
 	}
 	defer dec.Close()
-	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}}
+	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}, most: most}
 	if err := o.scan(data, dec); err != nil {
 		return nil, err
 	}
@@ -94,6 +97,7 @@ type opening struct {
 	cut   string            // what is wrong where no head could be read
 	later error
 	size  int // of all blocks
+	most  int // that it may be
 }
 
 // scan passes over all blocks, and over what is between them.
@@ -110,10 +114,11 @@ func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 			at += 1 + next
 			continue
 		}
-		lines, err := h.lines(data[at:], dec)
-		if o.size += len(lines); o.size > maxFile {
-			return fmt.Errorf("it holds more than %d GiB", maxFile>>30)
+		if h.unpacked <= maxBlock && o.size+int(h.unpacked) > o.most {
+			return fmt.Errorf("it holds more than %d MiB", o.most>>20)
 		}
+		lines, err := h.lines(data[at:], dec)
+		o.size += len(lines)
 		switch {
 		case h.version > Version:
 			o.later = fmt.Errorf("it is an incident file of version %d, this program reads up to %d: %w", h.version, Version, ErrLater)

@@ -20,6 +20,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/where"
 )
 
 // class is what becomes of a text.
@@ -51,7 +52,7 @@ var classes = map[string]class{
 	"node.Profile.Queues": keep, "node.Profile.Version": keep, "node.Registered.Session": keep, "node.WasQuarantined.Reason": hide, "node.WasReleased.Reason": hide,
 	"node.WasRetired.Reason": hide, "node.WentOffline.Reason": hide, "node.WentOffline.Session": keep, "node.WentOnline.Reason": hide, "node.WentOnline.Session": keep,
 
-	"task.Artifacts.Paths": hide, "task.Artifacts.When": word, "task.Asked.Queue": keep,
+	"task.Artifacts.Paths": hide, "task.Artifacts.When": word, "where.Asked.Queue": keep,
 	"task.AttemptAdopted.Node": keep, "task.AttemptAdopted.Session": keep, "task.AttemptFailed.Class": word, "task.AttemptFailed.Message": hide,
 	"task.AttemptFailed.Reason": hide, "task.AttemptFinished.Result": drop, "task.AttemptLate.Node": keep, "task.AttemptLate.Said": drop, "task.AttemptLost.Reason": hide,
 	"task.AttemptReleased.Reason": hide, "task.AttemptStarted.Node": keep, "task.AttemptStarted.Session": keep,
@@ -70,7 +71,7 @@ var classes = map[string]class{
 	"task.Place.Spread": keep, "task.Place.Sticky": template, "task.Postponed.Detail": hide, "task.Postponed.Reason": word,
 	"task.QueueLimited.Reason": hide, "task.QueueLimited.Window": keep, "task.QueuePaused.Reason": hide, "task.QueuePurged.Reason": hide, "task.QueueResumed.Reason": hide,
 	"task.Queued.Reason": word, "task.Rate.Key": template, "task.Reassigned.From": keep, "task.Reassigned.Reason": hide, "task.Reassigned.To": keep, "task.Reopened.Reason": hide,
-	"task.Requirement.Key": keep, "task.Requirement.Op": keep, "task.Requirement.Values": values, "definition.Restored.Found": hide, "definition.Restored.Name": keep, "definition.Restored.Of": word,
+	"where.Requirement.Key": keep, "where.Requirement.Op": keep, "where.Requirement.Values": values, "definition.Restored.Found": hide, "definition.Restored.Name": keep, "definition.Restored.Of": word,
 	"task.Retry.Backoff": word, "task.Retry.NotOn": keep, "task.Retry.On": keep,
 	"task.Run.Argv": hide, "task.Run.Dir": hide, "task.Run.Env": hide, "task.Run.EnvFiles": hide, "task.Run.Inherit": keep, "task.Run.Shell": hide,
 	"task.Run.Stdin": word, "task.Run.User": hide, "definition.ScheduleAdmitted.Detail": hide, "definition.ScheduleAdmitted.Made": keep, "definition.ScheduleAdmitted.Trigger": word,
@@ -277,7 +278,7 @@ func (x *Redactor) walkStruct(v reflect.Value) {
 	if t.PkgPath() == "time" {
 		return
 	}
-	if named, ok := v.Addr().Interface().(*task.Requirement); ok && named.Key == "node" {
+	if named, ok := v.Addr().Interface().(*where.Requirement); ok && named.Key == "node" {
 		return // its values are names of nodes
 	}
 	for i := range t.NumField() {
@@ -396,6 +397,20 @@ func (x *Redactor) dropped(text []byte) json.RawMessage {
 
 // remember hides the texts in a JSON value wherever else they may stand.
 func (x *Redactor) remember(text []byte) { _ = x.leaves(text) }
+
+var hashed = regexp.MustCompile(`^~[0-9a-f]{12}$`)
+
+// Hidden tells of a value of JSON that it stands for another one, which a [Redactor] has hidden.
+func Hidden(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return hashed.MatchString(v)
+	case map[string]any:
+		text, ok := v["redacted"].(string)
+		return ok && len(v) == 2 && Hidden(text)
+	}
+	return false
+}
 
 // leaves is a JSON value with its names, and hidden values.
 func (x *Redactor) leaves(text []byte) json.RawMessage {

@@ -16,6 +16,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/param"
 	"millrace/task/schedule"
+	"millrace/task/where"
 )
 
 const corpus = "../events/testdata/corpus/fact/v1"
@@ -108,7 +109,7 @@ func plant(v reflect.Value) {
 	case reflect.Slice, reflect.Map:
 		none.each(v, plant)
 	case reflect.Struct:
-		if named, ok := v.Addr().Interface().(*task.Requirement); v.Type().PkgPath() == "time" || ok && named.Key == "node" {
+		if named, ok := v.Addr().Interface().(*where.Requirement); v.Type().PkgPath() == "time" || ok && named.Key == "node" {
 			return
 		}
 		for i := range v.NumField() {
@@ -191,7 +192,7 @@ func TestPlantedSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 				e.Text, e.Digest = text, definition.DigestOf(text)
-				f.Event, f.Def = e, definition.DefOf(kind, "x")
+				f.Event, f.Def = e, definition.Named(kind, "x")
 			}
 		}
 		plant(reflect.ValueOf(&f).Elem())

@@ -22,6 +22,7 @@ type Writer struct {
 	blocks []Block
 	now    Block // the one to which lines are added
 	lines  []byte
+	size   int            // of all lines before those
 	things map[string]int // how many facts there are of each
 }
 
@@ -99,7 +100,7 @@ func (x *Writer) line(s Section, seq uint64, of any) error {
 
 // add adds a line to the block of its section.
 func (x *Writer) add(s Section, seq uint64, line func([]byte) []byte) error {
-	if x.now.Section != s || len(x.lines) >= blockSize {
+	if x.now.Section != s || len(x.lines) >= min(max(x.size/blockShare, minBlock), maxLines) {
 		if err := x.flush(); err != nil {
 			return err
 		}
@@ -125,6 +126,7 @@ func (x *Writer) flush() error {
 		return nil
 	}
 	_, err := x.w.Write(appendBlock(nil, x.enc, x.now, x.lines))
+	x.size += len(x.lines)
 	x.blocks = append(x.blocks, x.now)
 	x.now, x.lines = Block{}, x.lines[:0]
 	return err

@@ -10,10 +10,11 @@ import (
 	"millrace/events"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // A node alone reads its own route. What has one reader needs no lanes in the server: the node reads a window
-// ahead, and orders here what it has read, as [task.Turns] says. What lies behind the window
+// ahead, and orders here what it has read, as [where.Turns] says. What lies behind the window
 // waits until that is used up, however urgent it is. A node on which no place is free asks for no
 // more. What it has read stays with it, for nobody else may run it.
 
@@ -27,7 +28,7 @@ const (
 
 // stock is what was read ahead of a source and not started yet. It is guarded by offers.mu.
 type stock struct {
-	lanes map[task.Lane][]*events.Offer
+	lanes map[where.Lane][]*events.Offer
 	n     int // how many there are
 	// behind is how many lay behind the last that came, when the server sent that.
 	behind uint64
@@ -36,16 +37,16 @@ type stock struct {
 	settling *time.Timer
 }
 
-func (s *stock) put(l task.Lane, o *events.Offer) {
+func (s *stock) put(l where.Lane, o *events.Offer) {
 	if s.lanes == nil {
-		s.lanes = map[task.Lane][]*events.Offer{}
+		s.lanes = map[where.Lane][]*events.Offer{}
 	}
 	s.lanes[l] = append(s.lanes[l], o)
 	s.n++
 }
 
 // open appends the lanes from which something may be handed out.
-func (s *stock) open(lanes []task.Lane) []task.Lane {
+func (s *stock) open(lanes []where.Lane) []where.Lane {
 	if s.settling != nil {
 		return lanes
 	}
@@ -56,7 +57,7 @@ func (s *stock) open(lanes []task.Lane) []task.Lane {
 }
 
 // take takes out the oldest of a lane.
-func (s *stock) take(l task.Lane) *events.Offer {
+func (s *stock) take(l where.Lane) *events.Offer {
 	of := s.lanes[l]
 	first := of[0]
 	if s.n--; len(of) == 1 {
@@ -68,19 +69,19 @@ func (s *stock) take(l task.Lane) *events.Offer {
 }
 
 // laneIn is where an offer that was read ahead stands: the priority is that of its subject.
-func laneIn(queue string, o *events.Offer) task.Lane {
-	l := task.Lane{Queue: queue, Priority: task.DefaultPriority}
+func laneIn(queue string, o *events.Offer) where.Lane {
+	l := where.Lane{Queue: queue, Priority: where.DefaultPriority}
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 		l.Number = e.Lane().Number
 	case task.Queued:
 		l.Number = e.Lane().Number
 	case task.Due:
-		l.Number = min(max(e.Number, 0), task.Lanes)
+		l.Number = min(max(e.Number, 0), where.Lanes)
 	}
 	rest, _ := strings.CutPrefix(o.Place, wire.QueuePrefix+queue+".")
 	token, _, _ := strings.Cut(rest, ".")
-	if p, err := strconv.Atoi(token); err == nil && task.ValidPriority(p) == nil {
+	if p, err := strconv.Atoi(token); err == nil && where.ValidPriority(p) == nil {
 		l.Priority = p
 	}
 	return l
@@ -132,7 +133,7 @@ func (o *offers) deal(s *source) (hands []hand) {
 }
 
 // unstock takes out the next of a lane that was read ahead. The caller holds o.mu.
-func (o *offers) unstock(s *source, l task.Lane) *events.Offer {
+func (o *offers) unstock(s *source, l where.Lane) *events.Offer {
 	o.took(l)
 	offer := s.stock.take(l)
 	offer.Lease.(*ownLease).handed()

@@ -10,16 +10,18 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // aimAt places the birth of a task with a priority and a fair key on a node's own route.
 func aimAt(t testing.TB, s *Store, id node.ID, priority int, key string) uint64 {
 	t.Helper()
 	work := testWork("default")
-	work.Route, work.FairKey = task.NodeRoute(string(id), priority), key
+	work.Route, work.FairKey = where.NodeRoute(string(id), priority), key
 	return must(s.Place(within(t), newFact(newTask(), task.Submitted{Work: work})))(t)
 }
 
@@ -38,7 +40,7 @@ func stocked(t *testing.T, o *offers, n int) {
 func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 	t.Parallel()
 	for _, queues := range [][]string{{"@n1"}, {"a", "@n1"}} {
-		s := newStore(t, Layout{AckWait: time.Minute})
+		s := newStore(t, streams.Layout{AckWait: time.Minute})
 		for range 30 {
 			for _, p := range []int{1, 5, 9} {
 				aimAt(t, s, "n1", p, "")
@@ -77,7 +79,7 @@ func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 // What is meant for the node alone has its turn as often as the heaviest of its queues.
 func TestOwnRouteBesideABacklog(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	for range 60 {
 		submit(t, s, "crawl")
 		submit(t, s, "default")
@@ -99,7 +101,7 @@ func TestOwnRouteBesideABacklog(t *testing.T) {
 
 func TestFairKeysOnAnOwnRoute(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	lane := func(key string) int { return (&task.Work{FairKey: key}).Lane().Number }
 	big, small := "tenant-1", "tenant-2"
 	for lane(small) == lane(big) {
@@ -127,7 +129,7 @@ func TestFairKeysOnAnOwnRoute(t *testing.T) {
 // Many slots take everything once, and nothing is handed out in vain.
 func TestManySlotsAndAnOwnRoute(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a", "@n1")
 	takenOnce(t, []*offers{o}, 400, func(i int) {
 		switch i % 4 {
@@ -147,7 +149,7 @@ func TestManySlotsAndAnOwnRoute(t *testing.T) {
 // had read that was killed.
 func TestWindowOfAnOwnRoute(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: 2 * time.Second})
+	s := newStore(t, streams.Layout{AckWait: 2 * time.Second})
 	const more = 40
 	for range ownWindow + more {
 		aim(t, s, "n1")
@@ -200,7 +202,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 // its turn: neither before the more urgent ones nor after the others, and it does not lie with the node for long.
 func TestOrderBehindAProof(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	for i := range 40 {
 		id := node.ID(fmt.Sprintf("n%d", i))
 		for _, p := range []int{3, 5, 8, 9, 10} {

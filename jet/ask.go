@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+
+	"millrace/jet/roles"
 )
 
 // ErrNoService means that nobody answers for a service of Millrace.
@@ -24,18 +26,18 @@ func (e *ServiceError) Error() string { return e.Message }
 
 // Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
 // reads its answer. The error wraps [ErrNoService] or is a [*ServiceError], or a [*Denied] if this user may not ask that.
-func (s *Store) Ask(ctx context.Context, verb Verb, request, answer any) error {
+func (s *Store) Ask(ctx context.Context, verb roles.Verb, request, answer any) error {
 	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
 }
 
 // AskOnce is [Store.Ask] for who has no store: it makes a connection for the one question.
-func AskOnce(ctx context.Context, cfg ConnectConfig, verb Verb, request, answer any) error {
+func AskOnce(ctx context.Context, cfg ConnectConfig, verb roles.Verb, request, answer any) error {
 	nc, err := Connect(cfg)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return ask(ctx, nc.RequestWithContext, verb.For(callerOn(nc)), request, answer)
+	return ask(ctx, nc.RequestWithContext, verb.For(roles.CallerOn(nc)), request, answer)
 }
 
 // decode reads an answer. Of what is long and asked for often there is a quicker way than json.Unmarshal.

@@ -15,10 +15,14 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/link"
+	"millrace/jet/reading"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 // headers are those by which a message can remove others, or itself, or seem to be what it is not.
@@ -35,8 +39,8 @@ func headers(victim string) []nats.Header {
 		{scheduleHeader: {at}, scheduleTargetHeader: {victim}, "Nats-Schedule-Source": {victim}},
 		{"Nats-Scheduler": {victim}, "Nats-Schedule-Next": {"purge"}},
 		{"Nats-Scheduler": {victim}},
-		{firedHeader: {"MR_TIMER 1 > > mr.due.default.5.x"}},
-		{"Nats-Marker-Reason": {"Purge"}, kvOperationHeader: {"PURGE"}},
+		{wire.FiredHeader: {"MR_TIMER 1 > > mr.due.default.5.x"}},
+		{"Nats-Marker-Reason": {"Purge"}, "KV-Operation": {"PURGE"}},
 		{"Nats-Incr": {"1"}},
 	}
 }
@@ -100,7 +104,7 @@ func TestNoMessageErases(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "what has fired is in the log, and what comes behind it", func() bool {
-		_, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": wire.QueuePrefix + "later.5." + wire.FiredToken + "." + string(later)})
+		_, found, err := s.LeaderGet(within(t), map[string]any{"last_by_subj": wire.QueuePrefix + "later.5." + wire.FiredToken + "." + string(later)})
 		return err == nil && found
 	})
 	after := logged(t, s)
@@ -121,7 +125,7 @@ func TestForgedTimers(t *testing.T) {
 	s := srv.as("s")
 	r := recorder(s)
 	js := must(jetstream.New(srv.dial("w")))(t)
-	w := openStore(t, srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), Layout{})
+	w := openStore(t, srv.dial("w", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})), streams.Layout{})
 	brought := wire.QueuePrefix + "default.5." + wire.FiredToken + "." + string(newTask())
 	denied(t, brought, func(ctx context.Context) error {
 		_, err := w.pub.Publish(ctx, &nats.Msg{Subject: brought, Data: []byte(`{"type":"task.due"}`)})
@@ -215,7 +219,7 @@ func TestNobodySpeaksForTimers(t *testing.T) {
 	for _, user := range []string{"w", "c"} {
 		refused := make(chan error, 8)
 		nc := srv.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-		for _, subject := range []string{firedSubject, wire.DuePrefix + "default.5.x", wire.DuePrefix + "x", "$JS.API.CONSUMER.RESET." + wire.TimerStream + "." + firedConsumer, wire.APIDrop + wire.TimerStream + "." + firedConsumer, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream} {
+		for _, subject := range []string{wire.FiredSubject, wire.DuePrefix + "default.5.x", wire.DuePrefix + "x", "$JS.API.CONSUMER.RESET." + wire.TimerStream + "." + wire.FiredConsumer, wire.APIDrop + wire.TimerStream + "." + wire.FiredConsumer, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream} {
 			if err := nc.Publish(subject, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +235,7 @@ func TestNobodySpeaksForTimers(t *testing.T) {
 // A place of an offer names its route, whatever the lane.
 func TestRouteAt(t *testing.T) {
 	t.Parallel()
-	for subject, want := range map[string]task.Route{
+	for subject, want := range map[string]where.Route{
 		"mr.queue.default.5.T": "default.5", "mr.queue.default~0.8.T": "default.8", "mr.queue.default~16.5.T": "default.5",
 		"mr.queue.@n1.5.T": "@n1.5", "mr.queue.@n1.8.T": "@n1.8", "mr.queue.~0123456789abcdef01234567.5.T": "~0123456789abcdef01234567.5",
 		"mr.queue.~0123456789abcdef01234567~2.7.T": "~0123456789abcdef01234567.7",
@@ -264,7 +268,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	}
 	for subject, f := range forged {
 		f.ID, f.At, f.Type, f.Actor = events.NewID(now), now, events.TypeOf(f.Event), "scheduler"
-		if r := recordOf(subject, 1, now, byPublisher, encoded(t, f)); r.Err != nil {
+		if r := reading.Record(subject, 1, now, nil, 0, encoded(t, f)); r.Err != nil {
 			t.Fatalf("%s: it would be no fact anyway: %v", subject, r.Err)
 		}
 		own := wire.OutputPrefix + strings.ReplaceAll(subject, ".", "_")
@@ -295,9 +299,9 @@ func TestCopiesAreNoFacts(t *testing.T) {
 		}
 	}
 	for subject := range forged {
-		r, _, err := s.leaderGet(within(t), map[string]any{"last_by_subj": subject})
+		r, _, err := s.LeaderGet(within(t), map[string]any{"last_by_subj": subject})
 		none("from the leader: "+subject, must(r, err)(t))
-		for _, r := range must(s.readBatch(within(t), subject, 1))(t) {
+		for _, r := range must(s.ReadBatch(within(t), subject, 1))(t) {
 			none("in a batch: "+subject, r)
 		}
 	}
@@ -369,7 +373,7 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 // own, also where it purges or deletes the log, or gets into it. The account of a role is a wall against that.
 func TestNoAnswerErases(t *testing.T) {
 	t.Parallel()
-	targets := []string{wire.APIPurge + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIErase + wire.LogStream, wire.AdmitPrefix + "job.x", wire.DefPrefix + "job.x", "$KV." + wire.DefsBucket + ".x", TaskCancel.For("view"), firedSubject}
+	targets := []string{wire.APIPurge + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIErase + wire.LogStream, wire.AdmitPrefix + "job.x", wire.DefPrefix + "job.x", "$KV." + wire.DefsBucket + ".x", roles.TaskCancel.For("view"), wire.FiredSubject}
 	for _, user := range []string{"w", "c"} {
 		srv := newStrict(t)
 		s := srv.as("s")
@@ -382,7 +386,7 @@ func TestNoAnswerErases(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard := make(chan *nats.Msg, 1000)
-		must(s.NC.ChanSubscribe(apiPrefix+">", heard))(t)
+		must(s.NC.ChanSubscribe("mr.api.>", heard))(t)
 		must(s.NC.ChanSubscribe("$KV."+wire.DefsBucket+".>", heard))(t)
 		before := logged(t, s)
 		nc := srv.dial(user, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
@@ -412,7 +416,7 @@ func TestNoAnswerErases(t *testing.T) {
 func TestInOneAccountAnswersErase(t *testing.T) {
 	t.Parallel()
 	for _, user := range []string{"w", "c"} {
-		srv := newStrictRealm(t, Realm{Name: "A", OneAccount: true})
+		srv := newStrictRealm(t, roles.Realm{Name: "A", OneAccount: true})
 		s := srv.as("s")
 		if err := s.Takes(within(t), 0); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/node"
 )
 
@@ -15,7 +16,7 @@ func TestWatchBeats(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})
 	nc := connect(t, server.URL())
-	s := openStore(t, nc, Layout{})
+	s := openStore(t, nc, streams.Layout{})
 	gone, lost := make(chan node.ID, 10), make(chan struct{}, 10)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -12,13 +12,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
 func BenchmarkAppend(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
-			s := newStore(b, Layout{})
+			s := newStore(b, streams.Layout{})
 			ctx := context.Background()
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -42,7 +44,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkPlaceAll(b *testing.B) {
-	s := newStore(b, Layout{})
+	s := newStore(b, streams.Layout{})
 	b.ReportAllocs()
 	b.ResetTimer()
 	placeAll(b, s, b.N)
@@ -70,7 +72,7 @@ func placeAll(b *testing.B, s *Store, n int) {
 func BenchmarkOffers(b *testing.B) {
 	for _, places := range []int{1, 256} {
 		b.Run(fmt.Sprint("places=", places), func(b *testing.B) {
-			s := newStore(b, Layout{AckWait: time.Minute})
+			s := newStore(b, streams.Layout{AckWait: time.Minute})
 			placeAll(b, s, b.N)
 			o := offersOf(b, s, "default")
 			var left atomic.Int64
@@ -102,7 +104,7 @@ func BenchmarkOffers(b *testing.B) {
 func BenchmarkRealm(b *testing.B) {
 	for name, one := range map[string]bool{"apart": false, "one-account": true} {
 		b.Run(name, func(b *testing.B) {
-			srv := newStrictRealm(b, Realm{Name: "A", OneAccount: one})
+			srv := newStrictRealm(b, roles.Realm{Name: "A", OneAccount: one})
 			if err := srv.as("s").Takes(within(b), 0); err != nil {
 				b.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // choose says where somebody who waits does so: at a lane that is asked for it, or, nil, at all sources. Or it returns an offer
@@ -18,7 +18,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 	if now.IsZero() {
 		now = time.Now()
 	}
-	var open []task.Lane
+	var open []where.Lane
 	for _, s := range o.sources {
 		switch {
 		case s.ahead > 0 && !only:
@@ -47,7 +47,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 }
 
 // at is the source from which a lane is taken.
-func (o *offers) at(l task.Lane) *source {
+func (o *offers) at(l where.Lane) *source {
 	for _, s := range o.sources {
 		if s.lane == l || s.ahead > 0 && s.lane.Queue == l.Queue {
 			return s
@@ -121,8 +121,8 @@ func (o *offers) count(at *source, n int) {
 }
 
 // took notes that an offer was taken from a lane. The caller holds o.mu.
-func (o *offers) took(l task.Lane) {
-	var open []task.Lane
+func (o *offers) took(l where.Lane) {
+	var open []where.Lane
 	for _, s := range o.sources {
 		if s.ahead > 0 {
 			open = s.open(open)
@@ -199,7 +199,7 @@ func (o *offers) Weigh(weights map[string]int) {
 	o.turns.Weights = weights
 	for _, s := range o.sources {
 		if s.ahead > 0 {
-			o.turns.Weights = task.WithOwn(weights, s.lane.Queue)
+			o.turns.Weights = where.WithOwn(weights, s.lane.Queue)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -26,12 +27,12 @@ func conforms(t *testing.T, ackWait time.Duration, open func(t *testing.T) event
 
 func TestOneServer(t *testing.T) {
 	t.Parallel()
-	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, Layout{}) })
+	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, streams.Layout{}) })
 }
 
 func TestOneServerThatSyncsAlways(t *testing.T) {
 	t.Parallel()
-	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, Layout{SyncAlways: true}) })
+	conforms(t, testAckWait, func(t *testing.T) events.Log { return newStore(t, streams.Layout{SyncAlways: true}) })
 }
 
 func TestThreeReplicas(t *testing.T) {
@@ -40,6 +41,6 @@ func TestThreeReplicas(t *testing.T) {
 	var account atomic.Int64
 	const ackWait = 3 * time.Second // for three servers may stand still longer than one on a busy machine
 	conforms(t, ackWait, func(t *testing.T) events.Log {
-		return c.open(t, int(account.Add(1)), Layout{Replicas: 3, AckWait: ackWait})
+		return c.open(t, int(account.Add(1)), streams.Layout{Replicas: 3, AckWait: ackWait})
 	})
 }

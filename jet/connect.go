@@ -40,7 +40,7 @@ type ConnectConfig struct {
 	Name string
 	Log  *slog.Logger
 	// Patience is how a client on this connection waits for a cluster that elects its leaders.
-	Patience Patience
+	Patience link.Patience
 	// Clock is what a client on this connection goes by; see [WithClock]. Default: one of its own.
 	Clock *logclock.Clock
 }

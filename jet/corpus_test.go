@@ -6,10 +6,12 @@ import (
 
 	"millrace/events/logtest"
 	"millrace/files/tree"
+	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/schedule"
+	"millrace/task/where"
 )
 
 // Messages beside the facts, and definitions. None names a version: a message of another form gets another subject.
@@ -20,7 +22,7 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[output.Live](t, "testdata/corpus/live")
 	logtest.JSONCorpus[output.Checkpoint](t, "testdata/corpus/checkpoint")
 	logtest.JSONCorpus[task.Ran](t, "testdata/corpus/ran")
-	logtest.JSONCorpus[task.Declaration](t, "testdata/corpus/selector")
+	logtest.JSONCorpus[where.Declaration](t, "testdata/corpus/selector")
 	logtest.Kept(t, "testdata/corpus/lane", laneWord{From: 7, Until: at, Closed: true})
 	logtest.JSONCorpus[output.Lines](t, "testdata/corpus/lines")
 	logtest.JSONCorpus[output.Records](t, "testdata/corpus/records")
@@ -29,6 +31,6 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[task.Job](t, "testdata/corpus/job")
 	logtest.JSONCorpus[schedule.Definition](t, "testdata/corpus/schedule")
 	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")
-	logtest.JSONCorpus[NamedVersion](t, "testdata/corpus/bundle")
-	logtest.JSONCorpus[Token](t, "testdata/corpus/token")
+	logtest.JSONCorpus[definitions.NamedVersion](t, "testdata/corpus/bundle")
+	logtest.JSONCorpus[definitions.Token](t, "testdata/corpus/token")
 }

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"millrace/events"
 	"millrace/jet/wire"
 )
 
@@ -37,24 +35,6 @@ func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
 		return nil, fmt.Errorf("listen for dead offers: %w", err)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
-}
-
-// Message reads one message of the log; the second result is false if it is not there.
-func (s *Store) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
-	r, found, err := s.leaderGet(ctx, map[string]any{"seq": seq})
-	if err != nil {
-		return r, false, fmt.Errorf("read message %d: %w", seq, err)
-	}
-	return r, found, nil
-}
-
-// Dismissal reads the fact that dismissed a message; false if nobody has.
-func (s *Store) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
-	r, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.DeadPrefix + strconv.FormatUint(seq, 10)})
-	if err != nil {
-		return r, false, fmt.Errorf("read what became of message %d: %w", seq, err)
-	}
-	return r, found && r.Err == nil, nil
 }
 
 // Idle tells whether the server has no offer of a queue that it could still hand

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 )
 
 // An offer that is handed out too often is given up: whoever listens is told, it
 // is not handed out again, and it does not keep others waiting.
 func TestDeadOffer(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	heard := make(chan uint64, 10)
 	stop := must(s.OnDead(func(seq uint64) { heard <- seq }))(t)
 	defer stop()

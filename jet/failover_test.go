@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -22,7 +23,7 @@ func TestLeaderStepsDown(t *testing.T) {
 	c := cluster(t)
 	const account, tasks, turns, every = 1, 20, 10, 25
 	// An answer can go down with the leader; a short wait keeps the test short.
-	s := newImpatientStore(t, c.connect(t, account), time.Second, Layout{Replicas: 3})
+	s := newImpatientStore(t, c.connect(t, account), time.Second, streams.Layout{Replicas: 3})
 	r := recorder(s)
 	var commands, changes atomic.Int64
 	stepDown := func() {
@@ -65,7 +66,7 @@ func TestServerRestarts(t *testing.T) {
 	dir := t.TempDir()
 	srv := startServer(t, embed.Config{Dir: dir})
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
-	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
+	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
 	r := recorder(s)
 	o, f := offersOf(t, s, "a", "b"), follow(t, s, 1)
 
@@ -157,8 +158,8 @@ func TestServerRestartsWhileIdle(t *testing.T) {
 	dir := t.TempDir()
 	srv := startServer(t, embed.Config{Dir: dir})
 	port := must(strconv.Atoi(must(url.Parse(srv.URL()))(t).Port()))(t)
-	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
-	other := openStore(t, connect(t, srv.URL()), Layout{})
+	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
+	other := openStore(t, connect(t, srv.URL()), streams.Layout{})
 	o, f := offersOf(t, s, "a"), follow(t, s, 1)
 	first := submit(t, s, "a")
 	held := next(t, o)

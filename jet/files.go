@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"millrace/files/tree"
 	"millrace/jet/link"
 	"millrace/jet/wire"
+	"millrace/task"
 )
 
 // Contents of files lie in a stream of their own, one message for each chunk on a
@@ -24,39 +27,12 @@ import (
 // two messages, a look before and a consumer for reading it. Files of 4 kB took 12 times as
 // long to store that way and 39 times as long to read (BenchmarkObjects: 776 µs and 63 µs,
 // 3.1 ms and 79 µs, on a busy machine, side by side).
-const (
-	chunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
-	versionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies
-	protectPrefix = "mr.files.protect." // mr.files.protect.<digest>: a version that gc must leave alone, for a day
-	leftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: what an attempt has left
-	damagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
-	sweepSubject  = "mr.files.sweep"    // while gc removes something
-)
-
-// maxFilesMessage is more than a chunk with its headers, and less than the
-// max_payload that a server has by default.
-const maxFilesMessage = 1 << 20
-
-func (l Layout) filesStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        wire.FilesStream,
-		Description: "Millrace: contents of files by their digest, and what tasks have left",
-		Subjects:    []string{chunkPrefix + "*", versionPrefix + "*", protectPrefix + "*", damagedPrefix + "*", leftPrefix + "*.*", sweepSubject},
-		AllowDirect: true, AllowMsgTTL: true,
-		// What is stored again replaces its equal. At a limit it is refused, not exchanged for something older.
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		MaxMsgSize: maxFilesMessage,
-		Duplicates: 100 * time.Millisecond,
-		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}
-}
 
 var _ tree.Store = (*Store)(nil)
 
 // Put implements [tree.Store].
 func (s *Store) Put(ctx context.Context, d files.Digest, chunk []byte) error {
-	if err := s.putFile(ctx, &nats.Msg{Subject: chunkPrefix + string(d), Data: chunk}); err != nil {
+	if err := s.putFile(ctx, &nats.Msg{Subject: wire.ChunkPrefix + string(d), Data: chunk}); err != nil {
 		return fmt.Errorf("store content %s: %w", d.Short(), err)
 	}
 	return nil
@@ -113,7 +89,7 @@ func filesTrouble(err error) error {
 
 // Get implements [tree.Store]. Any replica is asked, and the leader if that one does not have it.
 func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
-	b, found, err := s.getFile(ctx, chunkPrefix+string(d))
+	b, found, err := s.getFile(ctx, wire.ChunkPrefix+string(d))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read content %s: %w", d.Short(), filesTrouble(err))
@@ -131,7 +107,7 @@ const damagedTTL = 30 * 24 * time.Hour
 
 // damaged notes that a chunk was replaced by something else, so that the next push stores it again.
 func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
-	note := &nats.Msg{Subject: damagedPrefix + string(d), Header: link.TTL(damagedTTL)}
+	note := &nats.Msg{Subject: wire.DamagedPrefix + string(d), Header: link.TTL(damagedTTL)}
 	if _, err := s.pub.Publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}
@@ -140,12 +116,12 @@ func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
 
 // undamaged takes those away that a reader has found to be something else since they were stored.
 func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
-	noted, err := s.fileSubjects(ctx, damagedPrefix+"*")
+	noted, err := s.fileSubjects(ctx, wire.DamagedPrefix+"*")
 	if err != nil {
 		return err
 	}
 	for _, subject := range noted {
-		d := strings.TrimPrefix(subject, damagedPrefix)
+		d := strings.TrimPrefix(subject, wire.DamagedPrefix)
 		if !there[d] {
 			continue
 		}
@@ -153,7 +129,7 @@ func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		chunk, _, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": chunkPrefix + d})
+		chunk, _, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": wire.ChunkPrefix + d})
 		if err != nil {
 			return err
 		}
@@ -219,9 +195,9 @@ func (s *Store) present(ctx context.Context, all []files.Digest, there map[strin
 		return nil
 	}
 	if len(all) > few {
-		subjects, err := s.fileSubjects(ctx, chunkPrefix+"*")
+		subjects, err := s.fileSubjects(ctx, wire.ChunkPrefix+"*")
 		for _, subject := range subjects {
-			there[strings.TrimPrefix(subject, chunkPrefix)] = true
+			there[strings.TrimPrefix(subject, wire.ChunkPrefix)] = true
 		}
 		return err
 	}
@@ -230,7 +206,7 @@ func (s *Store) present(ctx context.Context, all []files.Digest, there map[strin
 	g.SetLimit(8)
 	for i, d := range all {
 		g.Go(func() error {
-			subjects, err := s.fileSubjects(ctx, chunkPrefix+string(d))
+			subjects, err := s.fileSubjects(ctx, wire.ChunkPrefix+string(d))
 			found[i] = len(subjects) > 0
 			return err
 		})
@@ -294,7 +270,7 @@ func (s *Store) Protect(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: protectPrefix + string(v.Digest), Data: body, Header: nats.Header{jetstream.MsgTTLHeader: {protection.String()}}}
+	m := &nats.Msg{Subject: wire.ProtectPrefix + string(v.Digest), Data: body, Header: nats.Header{jetstream.MsgTTLHeader: {protection.String()}}}
 	mine, err := s.patientlySend(ctx, m, putPatience)
 	if err != nil {
 		return fmt.Errorf("protect version %s: %w", v.Digest.Short(), filesTrouble(err))
@@ -324,13 +300,13 @@ func (s *Store) Commit(ctx context.Context, v tree.Version) error {
 	if err != nil {
 		return err
 	}
-	chain := s.Said(wire.FilesStream, versionPrefix+string(v.Digest))
+	chain := s.Said(wire.FilesStream, wire.VersionPrefix+string(v.Digest))
 	chain.Once = true
 	chain.Write = func(ctx context.Context, m *nats.Msg, _ uint64) (uint64, error) {
 		return s.patientlySend(ctx, m, putPatience)
 	}
 	_, err = chain.DecideFrom(ctx, nil, 0, func(*link.Message) (*nats.Msg, bool, error) {
-		return &nats.Msg{Subject: versionPrefix + string(v.Digest), Data: body, Header: nats.Header{link.ExpectedHeader: {"0"}}}, true, nil
+		return &nats.Msg{Subject: wire.VersionPrefix + string(v.Digest), Data: body, Header: nats.Header{link.ExpectedHeader: {"0"}}}, true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("store version %s: %w", v.Digest.Short(), filesTrouble(err))
@@ -344,7 +320,7 @@ func (s *Store) Version(ctx context.Context, d files.Digest) (tree.Version, erro
 	if !d.Valid() {
 		return v, fmt.Errorf("%w: %q", tree.ErrNoVersion, d)
 	}
-	body, found, err := s.getFile(ctx, versionPrefix+string(d))
+	body, found, err := s.getFile(ctx, wire.VersionPrefix+string(d))
 	switch {
 	case err != nil:
 		return v, fmt.Errorf("read version %s: %w", d.Short(), filesTrouble(err))
@@ -367,13 +343,13 @@ func readVersion(body []byte, d files.Digest, v *tree.Version) error {
 
 // Versions lists the digests of all versions whose digest begins so.
 func (s *Store) Versions(ctx context.Context, prefix string) ([]files.Digest, error) {
-	subjects, err := s.fileSubjects(ctx, versionPrefix+"*")
+	subjects, err := s.fileSubjects(ctx, wire.VersionPrefix+"*")
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", filesTrouble(err))
 	}
 	var all []files.Digest
 	for _, subject := range subjects {
-		if d := strings.TrimPrefix(subject, versionPrefix); strings.HasPrefix(d, prefix) {
+		if d := strings.TrimPrefix(subject, wire.VersionPrefix); strings.HasPrefix(d, prefix) {
 			all = append(all, files.Digest(d))
 		}
 	}
@@ -388,4 +364,55 @@ func (s *Store) FilesSize(ctx context.Context) (messages, bytes uint64, err erro
 	}
 	st := stream.CachedInfo().State
 	return st.Msgs, st.Bytes, nil
+}
+
+// leftSubject is where lies what an attempt has left.
+func leftSubject(id task.ID, epoch uint64) string {
+	return wire.LeftPrefix + string(id) + "." + strconv.FormatUint(epoch, 10)
+}
+
+// KeepArtifacts records what an attempt has left.
+func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
+	body, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if err := s.putFile(ctx, &nats.Msg{Subject: leftSubject(a.Task, a.Epoch), Data: body}); err != nil {
+		return fmt.Errorf("record the artifacts of task %s: %w", a.Task, err)
+	}
+	return nil
+}
+
+// Artifacts lists what the attempts of a task have left, in order; those of all tasks if id is "".
+func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
+	filter := wire.LeftPrefix + "*.*"
+	if id != "" {
+		filter = wire.LeftPrefix + string(id) + ".*"
+	}
+	stream, err := s.JS.Stream(ctx, wire.FilesStream)
+	if err != nil {
+		return nil, filesTrouble(err)
+	}
+	var all []task.Left
+	err = link.LastOfAll(ctx, stream, filter, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
+		var a task.Left
+		if json.Unmarshal(m.Data(), &a) == nil { // else it is somebody else's
+			all = append(all, a)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read artifacts: %w", err)
+	}
+	slices.SortFunc(all, func(a, b task.Left) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
+	return all, nil
+}
+
+// ForgetArtifacts removes what [Store.KeepArtifacts] recorded; the contents stay until gc.
+func (s *Store) ForgetArtifacts(ctx context.Context, a task.Left) error {
+	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
+	if err != nil || !found {
+		return filesTrouble(err)
+	}
+	return s.removeFile(ctx, m.Seq)
 }

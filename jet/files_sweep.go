@@ -60,10 +60,10 @@ type stored struct {
 func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, wanted func(context.Context) (map[files.Digest]bool, error)) (Swept, error) {
 	w := sweep{s: s, dry: dry, wanted: wanted, manifests: map[files.Digest][]files.Digest{}}
 	var err error
-	if w.chunks, err = s.storedBefore(ctx, chunkPrefix, before); err != nil {
+	if w.chunks, err = s.storedBefore(ctx, wire.ChunkPrefix, before); err != nil {
 		return w.done, err
 	}
-	if w.versions, err = s.storedBefore(ctx, versionPrefix, before); err != nil {
+	if w.versions, err = s.storedBefore(ctx, wire.VersionPrefix, before); err != nil {
 		return w.done, err
 	}
 	w.done.Versions = []files.Digest{}
@@ -219,7 +219,7 @@ func (s *Store) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, e
 
 // protected are the versions that are being pushed, or were just asked for.
 func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
-	subjects, err := s.fileSubjects(ctx, protectPrefix+"*")
+	subjects, err := s.fileSubjects(ctx, wire.ProtectPrefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 		if err != nil {
 			return nil, err
 		}
-		d := files.Digest(strings.TrimPrefix(subject, protectPrefix))
+		d := files.Digest(strings.TrimPrefix(subject, wire.ProtectPrefix))
 		var v tree.Version
 		if found && readVersion(m.Data, d, &v) == nil { // else its time has run out, or it is somebody else's
 			all[d] = v
@@ -240,7 +240,7 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 
 // sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
 func (s *Store) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
-	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": sweepSubject})
+	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": wire.SweepSubject})
 	if err != nil || !found {
 		return 0, 0, err
 	}
@@ -268,8 +268,8 @@ func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
 	if holdsUp(last, math.MaxUint64, age) {
 		return nil, ErrSweeping
 	}
-	m := &nats.Msg{Subject: sweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
-	chain := s.Said(wire.FilesStream, sweepSubject)
+	m := &nats.Msg{Subject: wire.SweepSubject, Data: []byte(events.NewID(s.Now())), Header: nats.Header{jetstream.MsgTTLHeader: {markTTL.String()}}}
+	chain := s.Said(wire.FilesStream, wire.SweepSubject)
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, last, func(*link.Message) (*nats.Msg, bool, error) { return m, true, nil })
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/internal/testkit"
+	"millrace/jet/definitions"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -41,7 +43,7 @@ func pushed(t testing.TB, s *Store, contents ...string) *tree.Tree {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	big := strings.Repeat("0123456789abcdef", files.ChunkSize/16+1)
 	v := pushed(t, s, "one", big)
@@ -68,7 +70,7 @@ func TestFiles(t *testing.T) {
 		t.Error(err)
 	}
 	// Somebody has written to the stream by other means.
-	raw(t, s, chunkPrefix+string(all[0]), nil, []byte("rubbish"))
+	raw(t, s, wire.ChunkPrefix+string(all[0]), nil, []byte("rubbish"))
 	if _, err := s.Get(ctx, all[0]); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)
 	}
@@ -84,14 +86,14 @@ func TestFiles(t *testing.T) {
 
 func TestBundleNames(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	if names, err := s.BundleNames(ctx); err != nil || len(names) != 0 {
 		t.Errorf("%v: %v", names, err)
 	}
 	a, b := files.DigestOf([]byte("a")), files.DigestOf([]byte("b"))
 	for i, d := range []files.Digest{a, a, b} {
-		changed, err := s.NameVersion(ctx, NamedVersion{Name: "app", Digest: d})
+		changed, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: d})
 		if err != nil || changed != (i != 1) {
 			t.Errorf("%d: changed %v, %v", i, changed, err)
 		}
@@ -106,11 +108,11 @@ func TestBundleNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{second(s.Named(ctx, "app")), second(s.NameHistory(ctx, "app")), s.RemoveBundle(ctx, "app", "ada")} {
-		if !errors.Is(err, ErrNoBundle) {
+		if !errors.Is(err, definitions.ErrNoBundle) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.NameVersion(ctx, NamedVersion{Name: "a.b", Digest: a}); err == nil {
+	if _, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "a.b", Digest: a}); err == nil {
 		t.Error("a name with a dot was taken")
 	}
 }
@@ -119,7 +121,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestArtifactsByEpoch(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	id, other := newTask(), newTask()
 	for _, l := range []task.Left{{Task: id, Epoch: 12, Attempt: 2}, {Task: id, Epoch: 9, Attempt: 1}, {Task: other, Epoch: 10}} {
@@ -142,7 +144,7 @@ func TestArtifactsByEpoch(t *testing.T) {
 // TestSweep takes away the protection that a push leaves for a day, as time does.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	common := "in both"
 	kept, lost := pushed(t, s, common, "kept"), pushed(t, s, common, "lost", "and more")
@@ -155,7 +157,7 @@ func TestSweep(t *testing.T) {
 	}
 	for _, v := range []*tree.Tree{kept, lost} {
 		stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+string(v.Digest))); err != nil {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+string(v.Digest))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +181,7 @@ func TestSweep(t *testing.T) {
 	// What is wanted and cannot be read ends the sweep: nobody knows what it needs.
 	v := must(s.Version(ctx, kept.Digest))(t)
 	stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(chunkPrefix+string(v.Chunks[0]))); err != nil {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ChunkPrefix+string(v.Chunks[0]))); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := s.SweepFiles(ctx, soon, false, wanted); !errors.Is(err, tree.ErrNoChunk) || done.Chunks != 0 {
@@ -190,7 +192,7 @@ func TestSweep(t *testing.T) {
 // TestSweepsAndPushesWaitForEachOther has the mark of a sweep.
 func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	unmark := must(s.mark(ctx))(t)
 	_, err := s.SweepFiles(ctx, time.Now(), false, func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{}, nil })
@@ -237,13 +239,13 @@ func TestHoldsUp(t *testing.T) {
 // anybody else; and the next sweep takes its place.
 func TestAMarkThatStays(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
 	// As if the mark came right after the protection, before the look for it.
 	body := must(json.Marshal(v))(t)
-	protection := raw(t, s, protectPrefix+string(v.Digest), nil, body)
-	mark := raw(t, s, sweepSubject, nil, nil)
+	protection := raw(t, s, wire.ProtectPrefix+string(v.Digest), nil, body)
+	mark := raw(t, s, wire.SweepSubject, nil, nil)
 	seq, age, err := s.sweepMark(ctx)
 	if err != nil || seq != mark || age < 0 || age > 20*time.Second {
 		t.Errorf("the mark is at %d, %v old: %v", seq, age, err)
@@ -259,11 +261,11 @@ func TestAMarkThatStays(t *testing.T) {
 // Contents that were replaced are found out by whoever reads them, and stored anew by the next push.
 func TestReplacedContents(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	pushed(t, s, "one", "two")
 	d := files.DigestOf([]byte("one"))
-	raw(t, s, chunkPrefix+string(d), nil, []byte("eno"))
+	raw(t, s, wire.ChunkPrefix+string(d), nil, []byte("eno"))
 	if missing := must(s.Missing(ctx, []files.Digest{d}))(t); len(missing) > 0 {
 		t.Error("it is missing before anybody has looked")
 	}
@@ -286,7 +288,7 @@ func TestReplacedContents(t *testing.T) {
 // no version that was pushed may lack any.
 func TestSweepBesidePushes(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	ended := make(chan struct{})
 	go func() {
@@ -311,7 +313,7 @@ func TestSweepBesidePushes(t *testing.T) {
 			must(s.Get(ctx, e.Chunks[0]))(t)
 		}
 		// A day later nobody wants it.
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+string(v.Digest))); err != nil {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+string(v.Digest))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -319,7 +321,7 @@ func TestSweepBesidePushes(t *testing.T) {
 
 func TestStorageLimit(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
 	cfg := must(s.JS.Stream(ctx, wire.FilesStream))(t).CachedInfo().Config
 	cfg.MaxBytes = files.ChunkSize
@@ -372,7 +374,7 @@ func BenchmarkObjects(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/file")
 	}
-	s := newStore(b, Layout{})
+	s := newStore(b, streams.Layout{})
 	ctx := context.WithoutCancel(b.Context())
 	objects := must(s.JS.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "compared"}))(b)
 	b.Run("put/chunk", func(b *testing.B) { each(b, func(i int) error { return s.Put(ctx, digests[i], contents[i]) }) })
@@ -394,7 +396,7 @@ func TestFilesWithFewRights(t *testing.T) {
 	client, worker := srv.as("c"), srv.as("w")
 
 	v := pushed(t, client, "one", "two")
-	must(client.NameVersion(ctx, NamedVersion{Name: "app", Digest: v.Digest}))(t)
+	must(client.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: v.Digest}))(t)
 	must(client.NameHistory(ctx, "app"))(t)
 	must(client.BundleNames(ctx))(t)
 
@@ -417,7 +419,7 @@ func TestFilesWithFewRights(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	stream := must(server.JS.Stream(ctx, wire.FilesStream))(t)
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(protectPrefix+"*")); err != nil {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+"*")); err != nil {
 		t.Fatal(err)
 	}
 	done, err := client.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) {

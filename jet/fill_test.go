@@ -9,6 +9,8 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/reading"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -33,14 +35,14 @@ func TestFill(t *testing.T) {
 	log := []embed.Message{
 		{Seq: 1_000_007, At: noon, Subject: "mr.probe", Body: []byte("{}")},
 		{Seq: 1_000_009, At: noon.Add(time.Second), Subject: "mr.queue_state.bulk", Body: []byte(`{"type":"queue.paused","id":"01JD6Z8V3M0QK4T7W2X9Y5AB0C","at":"2026-03-01T12:00:00Z","queue":"bulk","reason":"loud"}`)},
-		{Seq: 1_000_013, At: noon.Add(time.Second), Subject: due.Place, Header: HeaderOf(&due),
+		{Seq: 1_000_013, At: noon.Add(time.Second), Subject: due.Place, Header: reading.HeaderOf(&due),
 			Body: []byte(`{"type":"task.due","id":"01JD6Z8V3M0QK4T7W2X9Y5AB0F","at":"2026-03-01T12:00:00Z","task":"01JD6Z8V3M0QK4T7W2X9Y5AB0C","after":1000001,"route":"default.5","due":"2026-03-01T12:00:00Z"}`)},
 		{Seq: 2_000_000, At: noon.Add(-time.Second), Subject: "mr.queue_state.bulk", Body: []byte(`{"type":"queue.resumed","id":"01JD6Z8V3M0QK4T7W2X9Y5AB0D","at":"2026-03-01T12:00:00Z","queue":"bulk"}`)},
 	}
 	dir := t.TempDir()
 	fill := func() error {
-		return embed.Fill(dir, embed.Stream{Config: must(Layout{}.Config(wire.LogStream))(t), Messages: messagesOf(log)},
-			embed.Stream{Config: must(Layout{}.Config(wire.OutputStream))(t), Messages: messagesOf(nil)})
+		return embed.Fill(dir, embed.Stream{Config: must(streams.Layout{}.Config(wire.LogStream))(t), Messages: messagesOf(log)},
+			embed.Stream{Config: must(streams.Layout{}.Config(wire.OutputStream))(t), Messages: messagesOf(nil)})
 	}
 	if err := fill(); err != nil {
 		t.Fatal(err)
@@ -49,7 +51,7 @@ func TestFill(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	s := startServer(t, embed.Config{Dir: dir})
-	store := must(Open(within(t), connect(t, s.URL()), Layout{}))(t)
+	store := must(Open(within(t), connect(t, s.URL()), streams.Layout{}))(t)
 	t.Cleanup(store.Close)
 	records := must(store.Queue(within(t), "bulk"))(t)
 	if len(records) != 2 || records[0].Seq != 1_000_009 || !records[0].Stored.Equal(noon.Add(time.Second)) || records[1].Seq != 2_000_000 || records[1].Err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/jet/streams"
 )
 
 // The floor is the least that JetStream can do for a task: publish its birth,
@@ -44,12 +46,12 @@ type Floor struct {
 }
 
 // OpenFloor makes a bare loop for so many tasks, with so many of them in flight. Close must follow.
-func OpenFloor(ctx context.Context, nc *nats.Conn, layout Layout, tasks, inFlight int) (*Floor, error) {
+func OpenFloor(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFlight int) (*Floor, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
-	cfg := layout.withDefaults().streams()[0]
+	cfg := layout.Streams()[0]
 	cfg.Name, cfg.Subjects = floorStream, []string{floorQueue + ">", floorChain + ">"}
 	_ = js.DeleteStream(ctx, floorStream) // of a run that was cut off
 	if _, err := js.CreateStream(ctx, cfg); err != nil {

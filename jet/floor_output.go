@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 
 	"github.com/nats-io/nats.go"
@@ -15,13 +16,13 @@ const floorBatch = 256 << 10
 
 // FloorOutput stores n bytes of a line, again and again, as bare messages in a
 // stream made like [wire.OutputStream], two in flight, and returns how long that took.
-func FloorOutput(ctx context.Context, nc *nats.Conn, layout Layout, line string, n int64) (time.Duration, error) {
+func FloorOutput(ctx context.Context, nc *nats.Conn, layout streams.Layout, line string, n int64) (time.Duration, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
 	if err != nil {
 		return 0, err
 	}
 	var cfg jetstream.StreamConfig
-	for _, s := range layout.withDefaults().streams() {
+	for _, s := range layout.Streams() {
 		if s.Name == wire.OutputStream {
 			cfg = s
 		}

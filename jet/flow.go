@@ -35,7 +35,7 @@ func (o *offers) flowOf(ctx context.Context, q *task.Queue) (flow, error) {
 	if q.Window == "" {
 		return v, nil
 	}
-	is, err := o.store.Definition(ctx, definition.DefOf(definition.DefCalendar, q.Window))
+	is, err := o.store.Definition(ctx, definition.Named(definition.DefCalendar, q.Window))
 	if err != nil {
 		return v, err
 	}

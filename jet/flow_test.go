@@ -8,9 +8,11 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/where"
 )
 
 // calendarIn stores a calendar that is open for the next days, or closed for them, and says no word about it.
@@ -53,8 +55,8 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 	for name, limit := range map[string]int{"without a limit": 0, "under a limit of several lanes": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStore(t, Layout{})
-			const q = task.DefaultQueue
+			s := newStore(t, streams.Layout{})
+			const q = where.DefaultQueue
 			calendarIn(t, s, "night", false)
 			if _, _, err := recorder(s).DoQueue(within(t), q, task.LimitQueue{Running: &limit}); err != nil {
 				t.Fatal(err)
@@ -62,7 +64,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			windowOf(t, s, q, "night")
 			selected := selectorWork(t, "gpu")
 			for range 20 {
-				submitTo(t, s, q, task.DefaultPriority, "")
+				submitTo(t, s, q, where.DefaultPriority, "")
 				submitTo(t, s, q, 8, "")
 				born(t, s, selected)
 			}
@@ -79,7 +81,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 				return offer
 			}
 			for range 5 {
-				submitTo(t, s, "other", task.DefaultPriority, "")
+				submitTo(t, s, "other", where.DefaultPriority, "")
 				if lies := next().Place; lies[:len(wire.QueuePrefix+"other")] != wire.QueuePrefix+"other" {
 					t.Fatalf("there is an offer on %s", lies)
 				}
@@ -111,7 +113,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 				offer, _ := o.Next(ctx)
 				waits <- offer
 			}()
-			submitTo(t, s, "other", task.DefaultPriority, "")
+			submitTo(t, s, "other", where.DefaultPriority, "")
 			if offer := <-waits; offer == nil || offer.Window != "" {
 				t.Errorf("there is %+v", offer)
 			}
@@ -128,7 +130,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 // What was on its way when a queue closed rests, and comes when it opens.
 func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	calendarIn(t, s, "night", true)
 	windowOf(t, s, "q", "night")
 	o := offersOf(t, s, "q")
@@ -140,7 +142,7 @@ func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 		defer o.mu.Unlock()
 		return o.flows["q"].shut
 	})
-	submitTo(t, s, "q", task.DefaultPriority, "") // the request is still with the server
+	submitTo(t, s, "q", where.DefaultPriority, "") // the request is still with the server
 	testkit.Eventually(t, "it was handed out, or is asked for no more", func() bool {
 		if handed(t, s, "q") > 0 {
 			return true

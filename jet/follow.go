@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/reading"
 	"millrace/jet/wire"
 )
 
@@ -236,18 +237,18 @@ func (f *feed) read(batch []*nats.Msg) bool {
 		f.records = append(f.records, events.Record{})
 		n := len(f.records) - 1
 		r := &f.records[n]
-		d, ok := recordFrom(r, m)
+		d, ok := reading.From(r, m)
 		f.bytes += len(m.Data)
 		batch[i] = nil
 		if !ok {
 			f.records = f.records[:n]
 			continue
 		}
-		if d.consumerSeq != f.seen+1 {
+		if d.ConsumerSeq != f.seen+1 {
 			f.records = f.records[:n]
 			return false
 		}
-		f.seen, f.pending = d.consumerSeq, d.pending
+		f.seen, f.pending = d.ConsumerSeq, d.Pending
 		if r.Seq < f.next {
 			f.records = f.records[:n]
 			continue

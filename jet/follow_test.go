@@ -12,6 +12,8 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/reading"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
@@ -43,7 +45,7 @@ func write(t *testing.T, s *Store, n int) (last uint64) {
 
 func TestFeedGoesOnWithoutItsConsumer(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	f := follow(t, s, 1)
 	for round := range 2 {
 		from := uint64(round*20 + 1)
@@ -65,7 +67,8 @@ func drop(t *testing.T, f *feed, lose uint64) (dropped *atomic.Bool) {
 	}
 	dropped = new(atomic.Bool)
 	in.sub = must(f.store.NC.Subscribe(in.subject, func(m *nats.Msg) {
-		if d, ok := parseDelivery(m.Reply); ok && d.streamSeq == lose && dropped.CompareAndSwap(false, true) {
+		var r events.Record
+		if _, ok := reading.From(&r, m); ok && r.Seq == lose && dropped.CompareAndSwap(false, true) {
 			return
 		}
 		in.receive(m)
@@ -81,7 +84,7 @@ func TestFeedFindsAGap(t *testing.T) {
 	}{{"the first", 1}, {"one in the middle", 5}, {"the last, and nothing follows", 10}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStore(t, Layout{})
+			s := newStore(t, streams.Layout{})
 			f := follow(t, s, 1)
 			dropped := drop(t, f, c.lose)
 			testkit.Eventually(t, "the feed waits at the server", func() bool {
@@ -98,7 +101,7 @@ func TestFeedFindsAGap(t *testing.T) {
 
 func TestFeedOfALargeLog(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	const n = feedWindow + 500
 	facts := make([]*events.Fact, n)
 	for i := range facts {
@@ -116,7 +119,7 @@ func TestFeedOfALargeLog(t *testing.T) {
 // A feed reads large messages in parts that fit into memory, all of them, and does not wait between two parts.
 func TestFeedOfLargeMessages(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	const n, size = 200, 4 << 10
 	for range n {
 		must(s.Append(within(t), newFact(newTask(), note(strings.Repeat("x", size))), 0))(t)
@@ -151,7 +154,7 @@ func TestFeedOfLargeMessages(t *testing.T) {
 // for the rest again and again.
 func TestFeedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	f := follow(t, s, 1)
 	if err := f.pull.inbox.sub.Unsubscribe(); err != nil { // what is on its way does not come
 		t.Fatal(err)

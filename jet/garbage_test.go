@@ -11,6 +11,8 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/reading"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -59,7 +61,7 @@ var pretended = []nats.Header{
 // Whatever lies on a chain, the next claim and the next reader get on with it.
 func TestGarbageOnAChain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	r := recorder(s)
 	i := 0
 	for name, body := range garbage(t) {
@@ -99,7 +101,7 @@ func TestGarbageOnAChain(t *testing.T) {
 // A fact in the wrong place is as good as garbage.
 func TestFactsInTheWrongPlace(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	started := newFact(id, task.AttemptStarted{Attempt: 1, Node: "n1"})
 	born := newFact(id, submittedNoop)
@@ -121,7 +123,7 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 		{wire.AdmitPrefix + "job.b", &events.Fact{ID: newID(), At: time.Now(), Type: events.LimitGranted, Scope: "job.a", Event: task.Granted{}}},
 		{wire.AdmitPrefix + "job.a", started},
 	} {
-		r := recordOf(c.place, 1, time.Now(), byPublisher, encoded(t, c.fact))
+		r := reading.Record(c.place, 1, time.Now(), nil, 0, encoded(t, c.fact))
 		if r.Err == nil || r.Fact.Event != nil {
 			t.Errorf("%s on %s: %+v, want an error", c.fact.Type, c.place, r)
 		}
@@ -134,7 +136,7 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 	}
 	unknown := []byte(fmt.Sprintf(`{"type":"task.yet_to_come","v":1,"id":"x","at":"2026-01-01T00:00:00Z","task":%q}`, id))
 	for _, place := range []string{wire.ChainPrefix, wire.HoldPrefix, wire.QueuePrefix + "default.5."} {
-		if r := recordOf(place+string(id), 1, time.Now(), byPublisher, unknown); r.Err != nil || r.Fact.Event != nil {
+		if r := reading.Record(place+string(id), 1, time.Now(), nil, 0, unknown); r.Err != nil || r.Fact.Event != nil {
 			t.Errorf("a type of a later version on %s: %v", place, r.Err)
 		}
 	}
@@ -142,7 +144,7 @@ func TestFactsInTheWrongPlace(t *testing.T) {
 
 func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "default")
 	i := 0
 	for name, body := range garbage(t) {
@@ -172,7 +174,7 @@ func TestGarbageIsOfferedAndAcknowledged(t *testing.T) {
 // A feed shows all of it, with an error each, and goes on.
 func TestGarbageInAFeed(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	f := follow(t, s, 1)
 	places := []string{
 		wire.ChainPrefix + "x", wire.ChainPrefix + "x.y.z", wire.ChainPrefix + "Größe", wire.ChainPrefix + string(newTask()),

@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -32,7 +33,7 @@ func enqueue(t *testing.T, g *group, f *events.Fact, last uint64) *slot {
 
 func TestGroupAnswersEachMember(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	g := newIdleGroup(s)
 	const members, stale = 40, 17
 	tasks, slots := make([]task.ID, members), make([]*slot, members)
@@ -68,7 +69,7 @@ func TestGroupAnswersEachMember(t *testing.T) {
 
 func TestGroupTakesASubjectOnce(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	g := newIdleGroup(s)
 	id, other := newTask(), newTask()
 	slots := []*slot{
@@ -99,7 +100,7 @@ func TestGroupTakesASubjectOnce(t *testing.T) {
 // A batch whose answer is lost may be stored, so none of it is written again.
 func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 	t.Parallel()
-	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), time.Second, Layout{SyncAlways: true})
+	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), time.Second, streams.Layout{SyncAlways: true})
 	t.Cleanup(s.NC.Close)
 	var deaf atomic.Bool
 	deafen(t, s.pub, deaf.Load)
@@ -124,7 +125,7 @@ func TestGroupDoesNotRepeatWhatMayBeStored(t *testing.T) {
 
 func TestManyWritersShareBatches(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{SyncAlways: true})
+	s := newStore(t, streams.Layout{SyncAlways: true})
 	const writers, length = 100, 5
 	var wg sync.WaitGroup
 	for range writers {
@@ -165,7 +166,7 @@ func TestGroupRefusesOnlyWhatIsTooLarge(t *testing.T) {
 	if !ns.ReadyForConnections(patience) {
 		t.Fatal("the server does not start")
 	}
-	s := openStore(t, connect(t, ns.ClientURL()), Layout{SyncAlways: true})
+	s := openStore(t, connect(t, ns.ClientURL()), streams.Layout{SyncAlways: true})
 	facts := make([]*events.Fact, 20)
 	for i := range facts {
 		w := testWork("default")
@@ -206,7 +207,7 @@ func TestPlaceAllEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})
 	v := newValve()
-	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), Layout{})
+	s := openStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), streams.Layout{})
 	facts := make([]*events.Fact, 10)
 	for i := range facts {
 		facts[i] = newFact(newTask(), task.Submitted{Work: testWork("default")})

@@ -15,7 +15,7 @@ import (
 
 	"millrace/jet/link"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // A consumer costs the server far more than a message, and there is one for each lane. So whoever
@@ -55,12 +55,12 @@ func (w *laneWord) used() time.Time {
 }
 
 // laneSubject is where the word of a lane lies.
-func laneSubject(l task.Lane) string {
+func laneSubject(l where.Lane) string {
 	return wire.LaneWordPrefix + l.Queue + "." + strconv.Itoa(l.Priority) + "." + strconv.Itoa(l.Number)
 }
 
 // laneAt is the reverse of laneSubject.
-func laneAt(subject string) (l task.Lane, ok bool) {
+func laneAt(subject string) (l where.Lane, ok bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, wire.LaneWordPrefix), ".")
 	if len(tokens) != 3 {
 		return l, false
@@ -72,7 +72,7 @@ func laneAt(subject string) (l task.Lane, ok bool) {
 }
 
 // laneWord reads the word of a lane from the leader.
-func (s *Store) laneWord(ctx context.Context, l task.Lane) (w laneWord, err error) {
+func (s *Store) laneWord(ctx context.Context, l where.Lane) (w laneWord, err error) {
 	m, _, _, err := s.Said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
 	return laneWordIn(m), err
 }
@@ -90,13 +90,13 @@ func laneWordIn(m *link.Message) (w laneWord) {
 }
 
 // message is the message that says a word of a lane.
-func (w *laneWord) message(l task.Lane) (*nats.Msg, error) {
+func (w *laneWord) message(l where.Lane) (*nats.Msg, error) {
 	body, err := json.Marshal(w)
 	return &nats.Msg{Subject: laneSubject(l), Data: body}, err
 }
 
 // sayLane replaces the word of a lane as it was read. If it is not that any more, done is false.
-func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWord, done bool, err error) {
+func (s *Store) sayLane(ctx context.Context, l where.Lane, w laneWord) (is laneWord, done bool, err error) {
 	chain := s.Said(wire.StateStream, laneSubject(l))
 	chain.Once = true
 	d, err := chain.DecideFrom(ctx, nil, w.seq, func(*link.Message) (*nats.Msg, bool, error) {
@@ -108,7 +108,7 @@ func (s *Store) sayLane(ctx context.Context, l task.Lane, w laneWord) (is laneWo
 }
 
 // useLane says that a lane is used, up to a time.
-func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error {
+func (s *Store) useLane(ctx context.Context, l where.Lane, until time.Time) error {
 	_, err := s.Said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		w := laneWordIn(there)
 		if there != nil && !w.Closed && s.Now().Sub(w.at) < declareTouch && !until.After(w.Until) {
@@ -131,8 +131,8 @@ func (s *Store) useLane(ctx context.Context, l task.Lane, until time.Time) error
 const wordsAtOnce = 4
 
 // spoken lists the special lanes of queues that are said to be used. A replica that lags may answer.
-func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, error) {
-	var lanes []task.Lane
+func (s *Store) spoken(ctx context.Context, queues ...string) ([]where.Lane, error) {
+	var lanes []where.Lane
 	for some := range slices.Chunk(queues, wordsAtOnce) {
 		filters := make([]string, len(some))
 		for i, q := range some {
@@ -156,8 +156,8 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]task.Lane, erro
 var errRemoved = errors.New("it was removed, for nobody used it")
 
 // UnusedLanes lists the special lanes that nobody has used since a time.
-func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error) {
-	var unused []task.Lane
+func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error) {
+	var unused []where.Lane
 	for from := uint64(1); ; {
 		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.LaneWordPrefix + ">"})
 		if err != nil {
@@ -197,7 +197,7 @@ func (s *Store) LanesTold(ctx context.Context) (bool, error) {
 }
 
 // TellLanes says which lanes are used, and until when the last timer is due that was set for each, where that is not said.
-func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) error {
+func (s *Store) TellLanes(ctx context.Context, used map[where.Lane]time.Time) error {
 	for l, until := range used {
 		if !wire.Special(l) || l.Validate() != nil {
 			continue
@@ -217,7 +217,7 @@ func (s *Store) TellLanes(ctx context.Context, used map[task.Lane]time.Time) err
 }
 
 // tellLane says that a lane is used if nothing is said of it.
-func (s *Store) tellLane(ctx context.Context, l task.Lane) error {
+func (s *Store) tellLane(ctx context.Context, l where.Lane) error {
 	_, done, err := s.sayLane(ctx, l, laneWord{})
 	if err != nil {
 		return fmt.Errorf("say anew that lane %s is used: %w", wire.LaneConsumer(l), err)
@@ -237,7 +237,7 @@ func nextOf(m *nats.Msg, err error) (uint64, error) {
 // CloseLane removes the consumer of a special lane that nobody has used since a time and in which nothing lies, and
 // tells whether it did. Nothing is lost by it: whoever uses the lane next has it made where this one ended. That
 // time must be longer ago than a writer goes by what it knows: declareTouch and declareAgain together.
-func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (closed bool, err error) {
+func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (closed bool, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("remove lane %s: %w", wire.LaneConsumer(l), err)
@@ -268,7 +268,7 @@ func (s *Store) CloseLane(ctx context.Context, l task.Lane, since time.Time) (cl
 }
 
 // removeLane removes the consumer of a lane that was closed by a word of ours.
-func (s *Store) removeLane(ctx context.Context, l task.Lane, mine laneWord) error {
+func (s *Store) removeLane(ctx context.Context, l where.Lane, mine laneWord) error {
 	s.lanes.Delete(l)
 	if err := s.log.DeleteConsumer(ctx, wire.LaneConsumer(l)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return err

@@ -13,8 +13,11 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/link"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // submitAt places the birth of a new task in a lane.
@@ -22,7 +25,7 @@ func submitAt(t testing.TB, s *Store, queue string, priority int) task.ID {
 	t.Helper()
 	id := newTask()
 	w := testWork(queue)
-	w.Route = task.QueueRoute(queue, priority)
+	w.Route = where.QueueRoute(queue, priority)
 	if _, err := s.Place(within(t), newFact(id, task.Submitted{Work: w})); err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +82,10 @@ func awaits(t testing.TB, o *offers) (get func() task.ID) {
 // which the timer has not fired yet.
 func TestLanesWithoutAServer(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	now := submitAt(t, s, "later", 8)
 	w := testWork("later")
-	w.Route = task.QueueRoute("later", 3)
+	w.Route = where.QueueRoute("later", 3)
 	due := newTask()
 	if err := s.Arm(within(t), newFact(due, task.Queued{Work: w, Due: time.Now().Add(time.Second)})); err != nil {
 		t.Fatal(err)
@@ -90,7 +93,7 @@ func TestLanesWithoutAServer(t *testing.T) {
 	if all := consumers(t, s); len(all) > 0 {
 		t.Errorf("consumers %v, want none", all)
 	}
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "later")
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "later")
 	done(t, o, now)
 	done(t, o, due)
 }
@@ -99,9 +102,9 @@ func TestLanesWithoutAServer(t *testing.T) {
 // done before, and nobody who waits has to be told twice.
 func TestUnusedLaneCloses(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "q")
-	lane := task.Lane{Queue: "q", Priority: 8}
+	s := newStore(t, streams.Layout{})
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "q")
+	lane := where.Lane{Queue: "q", Priority: 8}
 	first := submitAt(t, s, "q", 8)
 	ctx := within(t)
 	soon := time.Now().Add(time.Hour)
@@ -121,7 +124,7 @@ func TestUnusedLaneCloses(t *testing.T) {
 	}
 	testkit.Eventually(t, "the lane is closed once its offers are done with", func() bool {
 		unused := must(s.UnusedLanes(ctx, soon))(t)
-		return slices.Equal(unused, []task.Lane{lane}) && must(s.CloseLane(ctx, lane, soon))(t)
+		return slices.Equal(unused, []where.Lane{lane}) && must(s.CloseLane(ctx, lane, soon))(t)
 	})
 	if unused := must(s.UnusedLanes(ctx, soon))(t); len(unused) > 0 {
 		t.Errorf("%v counts as unused after it was closed", unused)
@@ -149,13 +152,13 @@ func TestUnusedLaneCloses(t *testing.T) {
 // A timer keeps its lane open until it has fired.
 func TestTimerKeepsItsLane(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	w := testWork("q")
-	w.Route = task.QueueRoute("q", 8)
+	w.Route = where.QueueRoute("q", 8)
 	if err := s.Arm(within(t), newFact(newTask(), task.Queued{Work: w, Due: time.Now().Add(48 * time.Hour)})); err != nil {
 		t.Fatal(err)
 	}
-	lane := task.Lane{Queue: "q", Priority: 8}
+	lane := where.Lane{Queue: "q", Priority: 8}
 	for after, want := range map[time.Duration]bool{time.Hour: false, 47 * time.Hour: false, 80 * time.Hour: true} {
 		unused := must(s.UnusedLanes(within(t), time.Now().Add(after)))(t)
 		if got := slices.Contains(unused, lane); got != want {
@@ -173,10 +176,10 @@ func TestTimerKeepsItsLane(t *testing.T) {
 // Who uses a lane while it is being removed wins: the removal is refused, or the lane made again.
 func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "q")
-	lane := task.Lane{Queue: "q", Priority: 8}
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "q")
+	lane := where.Lane{Queue: "q", Priority: 8}
 	done(t, o, submitAt(t, s, "q", 8))
 
 	seen := must(s.laneWord(ctx, lane))(t)
@@ -197,7 +200,7 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	seen = must(s.laneWord(ctx, lane))(t)
 	seen.Closed, seen.From = true, 1
 	mine, _ := say(seen)
-	id := submitAt(t, openStore(t, s.NC, Layout{}), "q", 8) // a writer finds the lane closed and its consumer there
+	id := submitAt(t, openStore(t, s.NC, streams.Layout{}), "q", 8) // a writer finds the lane closed and its consumer there
 	if err := s.removeLane(ctx, lane, mine); err != nil {
 		t.Fatal(err)
 	}
@@ -213,9 +216,9 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 // it waits. One that was removed stays away.
 func TestLanesAreToldAgain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "served")
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "served")
 	done(t, o, submitAt(t, s, "served", 8))
 	waits := submitAt(t, s, "later", 3)
 	far := s.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
@@ -225,32 +228,32 @@ func TestLanesAreToldAgain(t *testing.T) {
 	if _, err := s.LanesTold(ctx); !errors.Is(err, events.ErrNoStream) {
 		t.Errorf("where there is no stream: %v", err)
 	}
-	if err := ensureStream(ctx, s.JS, Layout{}.withDefaults().stateStream()); err != nil {
+	if err := streams.Ensure(ctx, link.NewFormer(s.NC, link.Patience{}), s.JS, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	if told := must(s.LanesTold(ctx))(t); told {
 		t.Error("what is lost counts as told")
 	}
-	used := map[task.Lane]time.Time{{Queue: "later", Priority: 3}: {}, {Queue: "served", Priority: 8}: far, {Queue: "later", Priority: 5}: {}}
+	used := map[where.Lane]time.Time{{Queue: "later", Priority: 3}: {}, {Queue: "served", Priority: 8}: far, {Queue: "later", Priority: 5}: {}}
 	if err := s.TellLanes(ctx, used); err != nil {
 		t.Fatal(err)
 	}
 	if told := must(s.LanesTold(ctx))(t); !told {
 		t.Error("what was told counts as lost")
 	}
-	if w := must(s.laneWord(ctx, task.Lane{Queue: "served", Priority: 8}))(t); !w.Until.Equal(far) {
+	if w := must(s.laneWord(ctx, where.Lane{Queue: "served", Priority: 8}))(t); !w.Until.Equal(far) {
 		t.Errorf("its last timer is said to be due at %v, want %v", w.Until, far)
 	}
-	done(t, offersOf(t, openStore(t, s.NC, Layout{}), "later"), waits)
+	done(t, offersOf(t, openStore(t, s.NC, streams.Layout{}), "later"), waits)
 
-	served := task.Lane{Queue: "served", Priority: 8}
+	served := where.Lane{Queue: "served", Priority: 8}
 	if err := s.dropUpTo(ctx, wire.StateStream, laneSubject(served), math.MaxUint32); err != nil {
 		t.Fatal(err)
 	}
 	o.lookAgain()
 	testkit.Eventually(t, "the worker says that the lane is used", func() bool {
 		lanes := must(s.spoken(ctx, "served"))(t)
-		return slices.Equal(lanes, []task.Lane{served})
+		return slices.Equal(lanes, []where.Lane{served})
 	})
 	if closed := must(s.CloseLane(ctx, served, time.Now().Add(time.Hour)))(t); !closed {
 		t.Error("it is not closed")
@@ -266,10 +269,10 @@ func TestLanesAreToldAgain(t *testing.T) {
 // A worker that waits at a route of a selector lets go of it when that is retracted, and does not make it again.
 func TestRetractedRouteStaysAway(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	e := selectorWork(t, "gpu")
 	ctx := within(t)
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "default")
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "default")
 	id := born(t, s, e)
 	if err := o.Also(ctx, []string{e.Route.Queue()}); err != nil {
 		t.Fatal(err)
@@ -301,7 +304,7 @@ func TestRetractedRouteStaysAway(t *testing.T) {
 // However many names of queues and labels come from outside, there is room for nodes, queues, priorities and readers.
 func TestFloodOfNames(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	const most = 100
 	if err := s.BoundSelectors(within(t), most); err != nil {
 		t.Fatal(err)
@@ -310,12 +313,12 @@ func TestFloodOfNames(t *testing.T) {
 	refused := 0
 	for i := range 1250 {
 		w := testWork("")
-		w.Route = task.QueueRoute(fmt.Sprintf("flood-%d", i), 1+i%10)
+		w.Route = where.QueueRoute(fmt.Sprintf("flood-%d", i), 1+i%10)
 		if _, err := s.Place(ctx, newFact(newTask(), task.Submitted{Work: w})); err != nil {
 			t.Fatal(err)
 		}
 		e := selectorWork(t, fmt.Sprintf("label-%d", i))
-		e.Route = task.Route(fmt.Sprintf("%s.%d", e.Route.Queue(), 8))
+		e.Route = where.Route(fmt.Sprintf("%s.%d", e.Route.Queue(), 8))
 		switch _, err := s.Place(ctx, newFact(newTask(), e)); {
 		case err == nil:
 		case errors.Is(err, ErrManySelectors):
@@ -339,7 +342,7 @@ func TestFloodOfNames(t *testing.T) {
 	}
 	born(t, s, selectorWork(t, "another"))
 
-	o := offersOf(t, openStore(t, s.NC, Layout{}), "new", "flood-7")
+	o := offersOf(t, openStore(t, s.NC, streams.Layout{}), "new", "flood-7")
 	want := map[task.ID]bool{submitAt(t, s, "new", 9): true, submitAt(t, s, "flood-7", 1): true}
 	for range 3 { // one is of the flood
 		delete(want, must(o.Next(within(t)))(t).Fact.Task)
@@ -356,15 +359,15 @@ func TestFloodOfNames(t *testing.T) {
 // A log of an earlier version gets room for more than 1000 consumers.
 func TestMoreConsumers(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	cfg := s.log.CachedInfo().Config
-	if cfg.MaxConsumers != maxConsumers {
+	if cfg.MaxConsumers != 100_000 {
 		t.Errorf("the log may have %d consumers", cfg.MaxConsumers)
 	}
 	cfg.MaxConsumers = -1
 	must(s.JS.UpdateStream(within(t), cfg))(t)
-	s = openStore(t, s.NC, Layout{})
-	if got := s.log.CachedInfo().Config.MaxConsumers; got != maxConsumers {
+	s = openStore(t, s.NC, streams.Layout{})
+	if got := s.log.CachedInfo().Config.MaxConsumers; got != 100_000 {
 		t.Errorf("the log may have %d consumers", got)
 	}
 	for i := range 1010 {

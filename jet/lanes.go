@@ -11,6 +11,8 @@ import (
 	"millrace/events"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // JetStream hands out the messages of a consumer in the order of the log, whatever
@@ -39,7 +41,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if err := task.ValidQueue(l.Queue); err != nil {
+	if err := where.ValidQueue(l.Queue); err != nil {
 		return err
 	}
 	until := due
@@ -73,7 +75,7 @@ const timerStep = 24 * time.Hour
 type opened struct{ at, until time.Time }
 
 // openedLately tells whether a word that this process has said stands for an offer as well.
-func (s *Store) openedLately(l task.Lane, due time.Time) bool {
+func (s *Store) openedLately(l where.Lane, due time.Time) bool {
 	known, ok := s.lanes.Load(l)
 	if !ok {
 		return false
@@ -87,8 +89,8 @@ const forEver = 100 * 365 * 24 * time.Hour
 
 // ensureLane makes the consumer of a lane if there is none, and tells whether it did. One that was removed on purpose is
 // made again only to open it; else the error is errRemoved.
-func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bool, err error) {
-	if err := task.ValidQueue(l.Queue); err != nil {
+func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made bool, err error) {
+	if err := where.ValidQueue(l.Queue); err != nil {
 		return false, err
 	}
 	name := wire.LaneConsumer(l)
@@ -105,7 +107,7 @@ func (s *Store) ensureLane(ctx context.Context, l task.Lane, open bool) (made bo
 	home := l.Queue
 	var from uint64
 	var what string
-	if task.IsSelectorQueue(l.Queue) {
+	if where.IsSelectorQueue(l.Queue) {
 		d, known, err := s.selectorOf(ctx, l.Queue)
 		if err != nil {
 			return false, fmt.Errorf("consumer of %s: %w", l.Queue, err)
@@ -206,7 +208,7 @@ func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *tas
 
 // LanePaused returns until when the NATS server hands nothing out of a lane, whoever has asked it for that, and
 // how the nats command line names the lane's consumer; the zero time if it does, or nobody has ever served the lane.
-func (s *Store) LanePaused(ctx context.Context, l task.Lane) (until time.Time, consumer string, err error) {
+func (s *Store) LanePaused(ctx context.Context, l where.Lane) (until time.Time, consumer string, err error) {
 	name := wire.LaneConsumer(l)
 	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
 	switch {
@@ -238,7 +240,7 @@ func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
 
 // queue reads what operators have said about a queue.
 func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
-	if task.ValidName("queue", name) != nil { // the own route of a node, or one that stands for no queue
+	if value.ValidName("queue", name) != nil { // the own route of a node, or one that stands for no queue
 		return task.Queue{Name: name}, nil
 	}
 	records, err := s.Queue(ctx, name)
@@ -246,19 +248,19 @@ func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
 }
 
 // lanesOf lists the lanes of queues: the plain ones, and those that are said to be used.
-func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]task.Lane, error) {
+func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]where.Lane, error) {
 	lanes, err := s.spoken(ctx, queues...)
 	for _, q := range queues {
-		lanes = append(lanes, task.Lane{Queue: q, Priority: task.DefaultPriority})
+		lanes = append(lanes, where.Lane{Queue: q, Priority: where.DefaultPriority})
 	}
 	return lanes, err
 }
 
 // under lists the lanes of a queue as lanesOf does, and those of the selectors that choose among
 // the nodes which serve it: what operators say about the queue holds for all of them.
-func (s *Store) under(ctx context.Context, name string) ([]task.Lane, error) {
+func (s *Store) under(ctx context.Context, name string) ([]where.Lane, error) {
 	queues := []string{name}
-	if task.ValidName("queue", name) == nil {
+	if value.ValidName("queue", name) == nil {
 		declared, err := s.Declared(ctx)
 		if err != nil {
 			return nil, err
@@ -319,7 +321,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 
 // LaneState is what the server holds of a lane.
 type LaneState struct {
-	task.Lane
+	where.Lane
 	// Waiting are offers that were not handed out yet, also of tasks that were cancelled since;
 	// Leased are those that were and are not done with.
 	Waiting, Leased int
@@ -330,7 +332,7 @@ type LaneState struct {
 // OpenQueue makes the consumer of a queue's plain lane if there is none, so that what waits there is
 // counted before anybody has served the queue.
 func (s *Store) OpenQueue(ctx context.Context, name string) error {
-	_, err := s.ensureLane(ctx, task.Lane{Queue: name, Priority: task.DefaultPriority}, true)
+	_, err := s.ensureLane(ctx, where.Lane{Queue: name, Priority: where.DefaultPriority}, true)
 	return err
 }
 

@@ -12,8 +12,10 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // submitTo places the birth of a task with a priority and a fair key.
@@ -21,7 +23,7 @@ func submitTo(t testing.TB, s *Store, queue string, priority int, key string) ta
 	t.Helper()
 	id := newTask()
 	work := testWork(queue)
-	work.Route, work.FairKey = task.QueueRoute(queue, priority), key
+	work.Route, work.FairKey = where.QueueRoute(queue, priority), key
 	if _, err := s.Place(within(t), newFact(id, task.Submitted{Work: work})); err != nil {
 		t.Fatal(err)
 	}
@@ -29,9 +31,9 @@ func submitTo(t testing.TB, s *Store, queue string, priority int, key string) ta
 }
 
 // takeAll takes n offers one after the other, as one slot does, and returns their lanes.
-func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
+func takeAll(t testing.TB, o events.Offers, n int) []where.Lane {
 	t.Helper()
-	var took []task.Lane
+	var took []where.Lane
 	for range n {
 		offer, err := o.Next(within(t))
 		if err != nil {
@@ -49,8 +51,8 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 		case task.Queued:
 			took = append(took, e.Lane())
 		case task.Due: // which lies in its lane and does not name it
-			l := task.Lane{Queue: e.Route.Queue(), Priority: e.Route.Priority()}
-			for l.Number < task.Lanes && offerAt(l, offer.Fact.Task) != offer.Place {
+			l := where.Lane{Queue: e.Route.Queue(), Priority: e.Route.Priority()}
+			for l.Number < where.Lanes && offerAt(l, offer.Fact.Task) != offer.Place {
 				l.Number++
 			}
 			took = append(took, l)
@@ -59,16 +61,16 @@ func takeAll(t testing.TB, o events.Offers, n int) []task.Lane {
 	return took
 }
 
-func offerAt(l task.Lane, id task.ID) string {
+func offerAt(l where.Lane, id task.ID) string {
 	if wire.Special(l) {
 		return wire.LanePrefix(l) + string(id)
 	}
-	return wire.QueuePrefix + string(task.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
+	return wire.QueuePrefix + string(where.QueueRoute(l.Queue, l.Priority)) + "." + string(id)
 }
 
 func TestNamesOfLanes(t *testing.T) {
 	t.Parallel()
-	for _, l := range []task.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
+	for _, l := range []where.Lane{{Queue: "crawl", Priority: 8}, {Queue: "a_05_03_b", Priority: 10, Number: 16}, {Queue: "x", Priority: 5, Number: 1}, {Queue: "~0123", Priority: 9}} {
 		if got, ok := wire.LaneOf(wire.LaneConsumer(l)); !ok || got != l {
 			t.Errorf("%s is read as %+v, %v; want %+v", wire.LaneConsumer(l), got, ok, l)
 		}
@@ -102,7 +104,7 @@ func TestNamesOfLanes(t *testing.T) {
 
 func TestTheMoreUrgentFirst(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	for range 30 {
 		for _, p := range []int{1, 5, 9} {
 			submitTo(t, s, "a", p, "")
@@ -132,7 +134,7 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
 	testkit.Eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
-		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(task.Lane{Queue: "a", Priority: 10}))
+		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(where.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
 	if l := takeAll(t, o, 1)[0]; l.Priority != 10 {
@@ -148,7 +150,7 @@ func (o *offers) spellNow() time.Duration {
 
 func TestOneKeyDoesNotDelayAnother(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	const many, few = 400, 5
 	big, small := "tenant-1", "tenant-2"
 	lane := func(key string) int { return (&task.Work{FairKey: key}).Lane().Number }
@@ -176,7 +178,7 @@ func TestOneKeyDoesNotDelayAnother(t *testing.T) {
 
 func TestWeightedQueues(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	for range 60 {
 		submit(t, s, "crawl")
 		submit(t, s, "default")
@@ -196,7 +198,7 @@ func TestWeightedQueues(t *testing.T) {
 // out in vain: that would use up an offer's deliveries.
 func TestManySlotsAndLanes(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	workers := []*offers{offersOf(t, s, "a", "b"), offersOf(t, s, "a", "b"), offersOf(t, s, "a", "b")}
 	takenOnce(t, workers, 600, func(i int) {
 		submitTo(t, s, []string{"a", "b"}[i%2], 1+i%10, []string{"", fmt.Sprint(i % 7)}[i%3%2])
@@ -254,7 +256,7 @@ func takenOnce(t *testing.T, workers []*offers, tasks int, place func(i int)) {
 // An earlier version's consumer goes on, with what is leased from it, beside the new ones.
 func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	must(s.log.CreateConsumer(within(t), jetstream.ConsumerConfig{
 		Durable: "queue_a", FilterSubject: "mr.queue.a.*.*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
 		MaxDeliver: maxDeliver, MaxAckPending: -1, MaxWaiting: 8192,
@@ -290,7 +292,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 // Who waits while a queue is paused gets what lies there as soon as it is resumed, and not only when he asks again.
 func TestResumedForThoseWhoWait(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	rec := recorder(s)
 	o := offersOf(t, s, "a")
 	done(t, o, submit(t, s, "a"))
@@ -323,7 +325,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 // Two that resume a queue at the same time do not put off when it opens.
 func TestResumedByTwo(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	rec := recorder(s)
 	submit(t, s, "a")
 	offersOf(t, s, "a")
@@ -339,7 +341,7 @@ func TestResumedByTwo(t *testing.T) {
 		}
 	}
 	q := must(s.queue(within(t), "a"))(t)
-	name := wire.LaneConsumer(task.Lane{Queue: "a", Priority: task.DefaultPriority})
+	name := wire.LaneConsumer(where.Lane{Queue: "a", Priority: where.DefaultPriority})
 	keep := func() (until time.Time) {
 		t.Helper()
 		opens := must(s.keepLane(within(t), must(s.JS.Consumer(within(t), wire.LogStream, name))(t).CachedInfo(), &q))(t)
@@ -357,7 +359,7 @@ func TestResumedByTwo(t *testing.T) {
 // A pause and a limit hold on the server itself, whoever pulls, and for consumers that are made later.
 func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	rec := recorder(s)
 	say := func(c task.QueueCommand) {
 		t.Helper()
@@ -382,12 +384,12 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		}
 	}
 	kind := selectorWork(t, "zone=eu")
-	kind.Spec.Place.Queue, kind.Route = "a", task.SelectorRoute("a", kind.Spec.Needs(), 7)
+	kind.Spec.Place.Queue, kind.Route = "a", where.SelectorRoute("a", kind.Spec.Needs(), 7)
 	born(t, s, kind) // is for nodes of a kind that serve the queue
 	if err := o.Also(within(t), []string{kind.Route.Queue()}); err != nil {
 		t.Fatal(err)
 	}
-	plain := task.Lane{Queue: "a", Priority: task.DefaultPriority}
+	plain := where.Lane{Queue: "a", Priority: where.DefaultPriority}
 	if until, consumer, err := s.LanePaused(within(t), plain); err != nil || until.Before(s.Now()) || consumer != wire.LogStream+" queue_a" {
 		t.Errorf("of a paused queue: %v, %q, %v", until, consumer, err)
 	}
@@ -397,7 +399,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		}
 	}
 	say(task.ResumeQueue{})
-	for _, open := range []task.Lane{plain, {Queue: "nobody", Priority: 1}} {
+	for _, open := range []where.Lane{plain, {Queue: "nobody", Priority: 1}} {
 		if until, _, err := s.LanePaused(within(t), open); err != nil || !until.IsZero() {
 			t.Errorf("of %+v: %v, %v", open, until, err)
 		}
@@ -432,7 +434,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 // is urgent still goes first.
 func TestALimitHoldsForAllLanes(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	keepsLimit(t, s, "a", func(i int) { submitTo(t, s, "a", []int{5, 8, 2}[i%3], "") }, func(int) events.Offers { return offersOf(t, s, "a", "b") })
 }
 
@@ -440,7 +442,7 @@ func TestALimitHoldsForAllLanes(t *testing.T) {
 // all selectors.
 func TestALimitHoldsForSelectors(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	zones := []task.Submitted{selectorWork(t, "zone=eu"), selectorWork(t, "zone=us"), selectorWork(t, "zone=ap")}
 	keepsLimit(t, s, "default", func(i int) {
 		if i%2 == 0 {

@@ -3,118 +3,62 @@ package jet
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/link"
+	"millrace/jet/rig"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	// The tests wait for leases, timers and elections far more than they compute.
-	if err := flag.Set("test.parallel", "10"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	goleak.VerifyTestMain(testkit.InMemory(m))
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // testAckWait is how long leases last in tests.
 const testAckWait = time.Second
 
 // patience is how long a test waits for what must come; only a failure takes so long.
-const patience = time.Minute
+const patience = rig.Patience
 
-// within returns a context that ends when something that must come has not.
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+func within(t testing.TB) context.Context { return rig.Within(t) }
 
-func must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(t testing.TB) T { return rig.Must(v, err) }
 
-// startServer starts a server that stops with the test.
 func startServer(t testing.TB, cfg embed.Config) *embed.Server {
 	t.Helper()
-	if cfg.Dir == "" {
-		cfg.Dir = t.TempDir()
-	}
-	s, err := embed.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stopServer(t, s) })
-	return s
+	return rig.StartServer(t, cfg)
 }
 
-// stopServer stops a server once its streams hear what they source; one that was stopped already is left
-// alone. A server that asks for a source just when it stops leaves a goroutine behind, which waits for the
-// answer for some seconds more.
 func stopServer(t testing.TB, s *embed.Server) {
 	t.Helper()
-	defer s.Stop()
-	nc, err := s.Connect()
-	if err != nil {
-		return // it was stopped
-	}
-	defer nc.Close()
-	js := must(jetstream.New(nc))(t)
-	testkit.Eventually(t, "each stream of the server hears its sources", func() bool {
-		all := js.ListStreams(within(t))
-		hears := true
-		for info := range all.Info() {
-			for _, source := range info.Sources {
-				hears = hears && source.Active >= 0
-			}
-		}
-		return hears && all.Err() == nil
-	})
+	rig.StopServer(t, s)
 }
 
 // connect returns a connection as a worker has it, over TCP.
 func connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, append(Resilient(t.Name(), slog.New(slog.DiscardHandler)), opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return rig.Connect(t, url, append(Resilient(t.Name(), slog.New(slog.DiscardHandler)), opts...)...)
 }
 
 // openStore opens a store that closes with the test.
-func openStore(t testing.TB, nc *nats.Conn, layout Layout) *Store {
+func openStore(t testing.TB, nc *nats.Conn, layout streams.Layout) *Store {
 	t.Helper()
 	if layout.AckWait == 0 {
 		layout.AckWait = testAckWait
 	}
 	// As a process does when it starts: three servers on a busy machine may elect for longer than the default.
-	s, err := Open(within(t), nc, layout, WithPatience(Patience{For: patience}))
+	s, err := Open(within(t), nc, layout, WithPatience(link.Patience{For: patience}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +67,7 @@ func openStore(t testing.TB, nc *nats.Conn, layout Layout) *Store {
 }
 
 // newStore opens a store on a server of its own.
-func newStore(t testing.TB, layout Layout) *Store {
+func newStore(t testing.TB, layout streams.Layout) *Store {
 	t.Helper()
 	nc := must(startServer(t, embed.Config{SyncAlways: layout.SyncAlways}).Connect())(t)
 	t.Cleanup(nc.Close)
@@ -132,7 +76,7 @@ func newStore(t testing.TB, layout Layout) *Store {
 
 // newImpatientStore is a store on a connection whose publishes wait for their
 // acknowledgement no longer than timeout.
-func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layout Layout) *Store {
+func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *Store {
 	t.Helper()
 	s := openStore(t, nc, layout)
 	pub, err := newPublisher(nc, timeout)
@@ -149,23 +93,15 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 	return s
 }
 
-var ids atomic.Uint64
+func newID() string { return rig.NewID() }
 
-// newID returns a ULID that no other test has.
-func newID() string { return fmt.Sprintf("01JNA0%020d", ids.Add(1)) }
+func newTask() task.ID { return rig.NewTask() }
 
-func newTask() task.ID { return task.ID(newID()) }
+func newFact(id task.ID, e task.Event) *events.Fact { return rig.NewFact(id, e) }
 
-func newFact(id task.ID, e task.Event) *events.Fact {
-	return &events.Fact{ID: newID(), At: time.Now().UTC(), Type: events.TypeOf(e), Task: id, Actor: "test", Event: e}
-}
+func testWork(queue string) task.Work { return rig.Work(queue) }
 
-func testWork(queue string) task.Work {
-	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: task.QueueRoute(queue, task.DefaultPriority)}
-}
-
-// note is an event that any chain takes.
-func note(text string) task.Event { return task.GivenUp{Reason: task.ReasonExpired, Detail: text} }
+func note(text string) task.Event { return rig.Note(text) }
 
 func recorder(s *Store) *events.Recorder {
 	return &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: func(time.Time) string { return newID() }}
@@ -199,11 +135,7 @@ func follow(t testing.TB, s *Store, from uint64) *feed {
 // raw stores a message as somebody could who knows nothing of facts.
 func raw(t testing.TB, s *Store, subject string, header nats.Header, body []byte) uint64 {
 	t.Helper()
-	ack, err := s.JS.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: header, Data: body})
-	if err != nil {
-		t.Fatalf("publish to %s: %v", subject, err)
-	}
-	return ack.Sequence
+	return rig.Raw(t, s.JS, subject, header, body)
 }
 
 // testCluster is three servers that hold everything three times. Each of its
@@ -349,7 +281,7 @@ func (c *testCluster) connect(t testing.TB, account int) *nats.Conn {
 }
 
 // open opens an empty store in an account.
-func (c *testCluster) open(t testing.TB, account int, layout Layout) *Store {
+func (c *testCluster) open(t testing.TB, account int, layout streams.Layout) *Store {
 	t.Helper()
 	return openStore(t, c.connect(t, account), layout)
 }

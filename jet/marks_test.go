@@ -6,13 +6,14 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
 // The log sources a mark when so many messages have come since the last one, and then none before as many have come again.
 func TestMarks(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	m := NewMarks()
 	if err := s.putMark(within(t), m); err != nil {
 		t.Fatal(err)
@@ -23,7 +24,7 @@ func TestMarks(t *testing.T) {
 	if r := marked[0]; len(marked) != 1 || r.Kind != events.KindProbe || r.Place != wire.LogProbe || r.Err != nil || r.IsFact() {
 		t.Errorf("marks in the log: %+v", marked)
 	}
-	if got := must(s.log.GetMsg(within(t), marked[0].Seq))(t); len(got.Header[firedHeader]) == 0 {
+	if got := must(s.log.GetMsg(within(t), marked[0].Seq))(t); len(got.Header[wire.FiredHeader]) == 0 {
 		t.Errorf("the log has not sourced it: %v", got.Header)
 	}
 	asks := func(seq uint64) bool {
@@ -57,7 +58,7 @@ func TestMarks(t *testing.T) {
 // Marks are tidied away as probes are, but for the last one.
 func TestMarksAreTidied(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	m := NewMarks()
 	for range ProbesKept + 1 {
 		if err := s.putMark(within(t), m); err != nil {

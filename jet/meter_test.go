@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
@@ -24,7 +25,7 @@ func awaitOffer(t *testing.T, o events.Offers) <-chan *events.Offer {
 // limited has a queue in which one task may run at a time, and one task waits in each of two lanes.
 func limited(t *testing.T, ackWait time.Duration) *Store {
 	t.Helper()
-	s := newStore(t, Layout{AckWait: ackWait})
+	s := newStore(t, streams.Layout{AckWait: ackWait})
 	one := 1
 	if _, _, err := recorder(s).DoQueue(within(t), "a", task.LimitQueue{Running: &one}); err != nil {
 		t.Fatal(err)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
 // A time and a sequence find the last message up to there, whichever messages are gone by now.
 func TestLastAt(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	if r, found, err := s.LastAt(within(t), time.Now()); found || err != nil {
 		t.Errorf("an empty log ends with %+v, %v", r, err)
 	}

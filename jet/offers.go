@@ -11,8 +11,10 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/reading"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // offers hands what the sources bring to whoever waits. While nothing is known to be anywhere, the
@@ -41,7 +43,7 @@ type offers struct {
 	sources  []*source
 	waiting  []*waiter                 // guarded by mu
 	standing int                       // guarded by mu; of those, the ones that wait at all sources
-	turns    task.Turns                // guarded by mu
+	turns    where.Turns               // guarded by mu
 	metering bool                      // guarded by mu; whether some source is metered
 	patience time.Duration             // guarded by mu; see settleTime
 	limits   map[string]*queueLimit    // guarded by mu
@@ -70,17 +72,17 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 	o := s.newOffers()
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
 	o.stopLooking = stopLooking
-	forming := newFormer(s.NC, s.patience)
+	forming := link.NewFormer(s.NC, s.patience)
 	for _, queue := range queues {
-		if id, ok := task.NodeOf(queue); ok {
+		if id, ok := where.NodeOf(queue); ok {
 			o.own = newOwnRoute(s, node.ID(id))
 		} else {
 			o.queues = append(o.queues, queue)
 		}
-		err := forming.do(ctx, func(ctx context.Context) error {
-			err := o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+		err := forming.Do(ctx, func(ctx context.Context) error {
+			err := o.serve(ctx, where.Lane{Queue: queue, Priority: where.DefaultPriority})
 			if link.Answers(err, link.CodeResources) { // for a consumer that is to be on more servers than are up
-				err = fmt.Errorf("%w (%w)", ErrElecting, err)
+				err = fmt.Errorf("%w (%w)", link.ErrElecting, err)
 			}
 			return err
 		})
@@ -261,14 +263,14 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 		lease lease
 	})
 	offer := &one.Offer
-	d, ok := recordFrom(&offer.Record, m)
+	d, ok := reading.From(&offer.Record, m)
 	if !ok {
 		offer.Record = events.Record{Kind: events.KindOffer, Place: m.Subject, Raw: m.Data, Err: fmt.Errorf("the server's reply subject %q cannot be read", m.Reply)}
 	}
-	offer.Deliveries = d.delivered
-	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.delivered}
+	offer.Deliveries = d.Delivered
+	one.lease = lease{store: o.store, reply: m.Reply, deliveries: d.Delivered}
 	offer.Lease = &one.lease
-	return offer, d.pending
+	return offer, d.Pending
 }
 
 // interrupted tells whoever looks after the node. One word that was not heard yet

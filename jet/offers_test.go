@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -54,7 +55,7 @@ func next(t *testing.T, o events.Offers) *events.Offer {
 func TestNoMoreOffersThanPlaces(t *testing.T) {
 	t.Parallel()
 	for _, queues := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
-		s := newStore(t, Layout{AckWait: time.Minute})
+		s := newStore(t, streams.Layout{AckWait: time.Minute})
 		o := offersOf(t, s, queues...)
 		const backlog, places = 40, 5
 		for range backlog {
@@ -90,7 +91,7 @@ func TestNoMoreOffersThanPlaces(t *testing.T) {
 // spoil the count of what is wanted.
 func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	for _, queues := range [][]string{{"a"}, {"a", "b"}} {
 		o := offersOf(t, s, queues...)
 		rng := rand.New(rand.NewPCG(1, uint64(len(queues))))
@@ -129,7 +130,7 @@ func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
 // not know it yet.
 func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a")
 	w := &waiter{got: make(chan *events.Offer, 1)}
 	o.mu.Lock()
@@ -155,7 +156,7 @@ func TestOfferForAWaiterThatHasLeft(t *testing.T) {
 func TestCancelledNextLosesNoOffer(t *testing.T) {
 	t.Parallel()
 	const workers = 200
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a", "b")
 	var mu sync.Mutex
 	seen := map[task.ID]int{}
@@ -214,7 +215,7 @@ func TestCancelledNextLosesNoOffer(t *testing.T) {
 // What is on its way when a worker closes goes to another one at once.
 func TestCloseGivesBack(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	others := offersOf(t, s, "a")
 	for range 20 {
 		mine := offersOf(t, s, "a")
@@ -252,7 +253,7 @@ func TestCloseGivesBack(t *testing.T) {
 // What an idle worker asked for and no longer wants does not detain an offer.
 func TestRequestsAreTakenBack(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	idle, busy := offersOf(t, s, "a"), offersOf(t, s, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -277,7 +278,7 @@ func TestRequestsAreTakenBack(t *testing.T) {
 
 func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "a")
 	got := make(chan *events.Offer, 1)
 	go func() {
@@ -331,7 +332,7 @@ func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 
 func TestLeaseOnAGoneConnection(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	o := offersOf(t, s, "a")
 	submit(t, s, "a")
 	offer := next(t, o)
@@ -359,7 +360,7 @@ func canceled() context.Context {
 // A request that is not wanted any more serves the next want, and is taken back when there is none for some time.
 func TestRequestIsTakenBackLate(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	o := must(s.Offers(within(t), []string{"a"}))(t).(*offers)
 	t.Cleanup(o.Close)
 	p := o.all()[0].pull

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 )
 
 // writeCounter is a way to the server that counts writes.
@@ -35,7 +36,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 func TestManyPublishesShareWrites(t *testing.T) {
 	t.Parallel()
 	w := &writeCounter{}
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL(), nats.SetCustomDialer(w)), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL(), nats.SetCustomDialer(w)), streams.Layout{})
 	const writers, length = 256, 8
 	before := w.writes.Load()
 	var wg sync.WaitGroup
@@ -113,7 +114,7 @@ func TestRefusedIsTold(t *testing.T) {
 
 func TestAckOnAClosedStore(t *testing.T) {
 	t.Parallel()
-	s := must(Open(within(t), connect(t, startServer(t, embed.Config{}).URL()), Layout{}))(t)
+	s := must(Open(within(t), connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{}))(t)
 	l := &lease{store: s, reply: "out.ack"}
 	s.Close()
 	if err := l.Ack(); !errors.Is(err, errClosed) {

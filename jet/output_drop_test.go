@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/outputs"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -16,7 +17,7 @@ import (
 
 func TestDropOutput(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id, other := newTask(), newTask()
 	drop := func(want int) { // lines; 0 for nothing to do
 		t.Helper()
@@ -61,7 +62,7 @@ func TestDropOutput(t *testing.T) {
 // Whoever stored the marker may have died before it removed what that stands for.
 func TestDropIsFinished(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	if err := s.Print(within(t), lines(id, 1, 5)); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestNoRollupOfOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	js := must(jetstream.New(srv.dial("w")))(t)
-	for _, subject := range []string{wire.OutputPrefix + "x", wire.DataPrefix + "x", chunkPrefix + "x", wire.LivePrefix + "x"} {
+	for _, subject := range []string{wire.OutputPrefix + "x", wire.DataPrefix + "x", wire.ChunkPrefix + "x", wire.LivePrefix + "x"} {
 		for _, roll := range []string{jetstream.MsgRollupAll, jetstream.MsgRollupSubject} {
 			if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgRollup: {roll}}}); err == nil {
 				t.Errorf("%s takes a message that removes others (%s)", subject, roll)
@@ -99,7 +100,7 @@ func TestNoRollupOfOutput(t *testing.T) {
 
 func TestDropRecords(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	for i := range 4 { // the second attempt has produced more
 		r := output.Records{Task: id, Attempt: 1 + i/2, Epoch: uint64(7 + i/2), First: 2 * (i % 2), Items: []json.RawMessage{[]byte(`1`), []byte(`2`)}}

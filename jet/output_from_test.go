@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/jet/outputs"
+	"millrace/jet/streams"
 	"millrace/task/output"
 )
 
@@ -14,7 +15,7 @@ import (
 // in it is found without reading it.
 func TestPrintedFrom(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id, other := newTask(), newTask()
 	for _, read := range []func() (int, error){
 		func() (n int, err error) {

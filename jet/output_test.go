@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -41,7 +42,7 @@ func printed(t *testing.T, s *Store, id task.ID) (n int) {
 
 func TestPrinted(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	if n := printed(t, s, id); n != 0 {
 		t.Fatalf("a silent task printed %d lines", n)
@@ -70,7 +71,7 @@ func TestPrinted(t *testing.T) {
 
 func TestPrintedFollows(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	got := make(chan int)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +100,7 @@ func TestPrintedFollows(t *testing.T) {
 
 func TestKeepIsOnce(t *testing.T) {
 	t.Parallel()
-	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 100*time.Millisecond, Layout{})
+	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 100*time.Millisecond, streams.Layout{})
 	t.Cleanup(s.NC.Close)
 	lost := 0
 	deafen(t, s.pub, func() bool { lost++; return lost%2 == 1 }) // every first answer
@@ -132,7 +133,7 @@ func TestKeepIsOnce(t *testing.T) {
 // TestPrintedInParts: what JSON makes larger than a message is stored all the same.
 func TestPrintedInParts(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	b := lines(id, 1, 20)
 	for i := range b.Lines {

@@ -16,7 +16,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // ownRoute is the consumer from which a node alone pulls. It lies in the memory of
@@ -26,7 +26,7 @@ import (
 type ownRoute struct {
 	store *Store
 	node  node.ID
-	lane  task.Lane
+	lane  where.Lane
 	idle  time.Duration // how long the server keeps the consumer while nobody pulls
 	src   *source       // where it comes from; set once, before anything does
 	// conns counts the connections that the process has had; a new one counts before anything comes on it.
@@ -53,7 +53,7 @@ type ownRoute struct {
 
 func newOwnRoute(s *Store, id node.ID) *ownRoute {
 	conns := func() uint64 { return s.NC.Stats().Reconnects }
-	lane := task.Lane{Queue: id.Queue(), Priority: task.DefaultPriority}
+	lane := where.Lane{Queue: id.Queue(), Priority: where.DefaultPriority}
 	return &ownRoute{
 		store: s, node: id, lane: lane, idle: routeIdle, conns: conns, conn: conns(),
 		open: map[uint64]*ownLease{}, arrived: make(chan struct{}),

@@ -13,16 +13,18 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // aim places the birth of a task on a node's own route.
 func aim(t testing.TB, s *Store, id node.ID) uint64 {
 	t.Helper()
 	work := testWork("default")
-	work.Route = task.NodeRoute(string(id), task.DefaultPriority)
+	work.Route = where.NodeRoute(string(id), where.DefaultPriority)
 	return must(s.Place(within(t), newFact(newTask(), task.Submitted{Work: work})))(t)
 }
 
@@ -52,7 +54,7 @@ func dropRoute(t testing.TB, s *Store, id node.ID) {
 // lease that is out goes on, even if no place is free, and nothing is missed.
 func TestOwnRouteIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	o := offersOf(t, s, "default", "@n1")
 	prove(t, o)
 	var seqs []uint64
@@ -106,7 +108,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 // was made again keeps none, and does not say that it does.
 func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	o := must(s.Offers(within(t), []string{"@n1"}))(t).(*offers)
 	t.Cleanup(o.Close)
 	prove(t, o)
@@ -131,7 +133,7 @@ func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 // What came before a cut says nothing of what the server has handed out behind it, until it has been asked.
 func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	r := newOwnRoute(s, "n1")
 	r.source().pull = must(newPuller(s.NC, wire.LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
 	t.Cleanup(r.src.pull.close)
@@ -214,7 +216,7 @@ func TestDoneWith(t *testing.T) {
 // A later process goes on where the node said that it had got to.
 func TestOwnRouteOfTheNextProcess(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	first := must(s.Offers(within(t), []string{"@n1"}))(t)
 	for range 3 {
 		aim(t, s, "n1")
@@ -241,7 +243,7 @@ func TestOwnRouteOfTheNextProcess(t *testing.T) {
 // Offers that the node has no place for do not hide its probe.
 func TestProofBehindABacklog(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: 30 * time.Second})
+	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	for range 50 {
 		aim(t, s, "n1")
 	}
@@ -263,7 +265,7 @@ func TestOffersTellOfTrouble(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})
 	nc := connect(t, server.URL())
-	s := openStore(t, nc, Layout{})
+	s := openStore(t, nc, streams.Layout{})
 	o := offersOf(t, s, "default", "@n1")
 	prove(t, o)
 	if err := nc.ForceReconnect(); err != nil {
@@ -290,7 +292,7 @@ func TestOffersTellOfTrouble(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	p := must(newPuller(s.NC, "NONE", "none", workerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
 	defer p.close()
 	for name, c := range map[string]struct {
@@ -320,7 +322,7 @@ func hasRoute(t testing.TB, s *Store, id node.ID) bool {
 // What the server holds for nodes can be removed, and removed again.
 func TestDropNode(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	for _, id := range []node.ID{"n1", "n2"} {
 		o := must(s.Offers(within(t), []string{"default", id.Queue()}))(t)
 		prove(t, o)
@@ -350,7 +352,7 @@ func TestDropNode(t *testing.T) {
 // died before it had registered, of which nobody else knows.
 func TestForgottenRoute(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	offersOf(t, s, node.ID("n1").Queue())
 	c := must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t)
 	if keeps := c.CachedInfo().Config.InactiveThreshold; keeps != routeIdle {
@@ -374,7 +376,7 @@ func TestForgottenRoute(t *testing.T) {
 // There are more nodes than the server answers of in one request.
 func TestManyNodesAlive(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	const nodes = 1500
 	for i := range nodes {
 		raw(t, s, fmt.Sprintf("%sn%d", beatPrefix, i), nil, []byte(`{"session":"s"}`))

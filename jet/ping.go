@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"millrace/jet/roles"
 	"millrace/jet/wire"
 	"millrace/node"
 )
@@ -19,7 +20,7 @@ var ErrNoPong = errors.New("no process answers for this node")
 func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.PingPrefix+string(id), func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
-		if err == nil && Answerable(m.Reply) {
+		if err == nil && roles.Answerable(m.Reply) {
 			_ = m.Respond(body) // whoever asked asks again
 		}
 	})

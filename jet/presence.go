@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -132,7 +133,7 @@ func (s *Store) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err err
 // Forget removes a node's heartbeat at once, when it leaves.
 func (s *Store) Forget(ctx context.Context, id node.ID) error {
 	s.beats.Delete(id)
-	if err := s.nodes.Purge(ctx, string(id), jetstream.PurgeTTL(markerTTL)); err != nil {
+	if err := s.nodes.Purge(ctx, string(id), jetstream.PurgeTTL(streams.MarkerTTL)); err != nil {
 		return fmt.Errorf("forget node %s: %w", id, err)
 	}
 	return nil

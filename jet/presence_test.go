@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -32,7 +33,7 @@ func beat(t *testing.T, s *Store, id node.ID, ttl time.Duration) {
 
 func TestPresence(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	if got := alive(t, s); got != "[]" {
 		t.Fatalf("alive before any beat: %s", got)
 	}
@@ -70,7 +71,7 @@ func TestPresence(t *testing.T) {
 // Each beat begins the TTL anew.
 func TestBeatsKeepANodeAlive(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	beat(t, s, "n1", time.Second)
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -86,7 +87,7 @@ func TestBeatsKeepANodeAlive(t *testing.T) {
 
 func TestHints(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	got := make(chan task.ID, 10)
 	stop := must(s.OnHint("n1", func(id task.ID) { got <- id }))(t)
 	defer stop()
@@ -122,7 +123,7 @@ func TestHints(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	want := node.Pong{Node: "n1", Session: "S", Serving: true, Running: 2, Slots: 4}
 	stop := must(s.OnPing("n1", func() node.Pong { return want }))(t)
 	if got := must(s.Ping(within(t), "n1"))(t); got != want {
@@ -150,7 +151,7 @@ func TestPing(t *testing.T) {
 // what has run out, is found out before it is written over.
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	other := &Store{Link: s.Link, log: s.log, pub: s.pub, nodes: s.nodes}
 	beat := func(of *Store, session string, want error) {
 		t.Helper()

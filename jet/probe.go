@@ -13,6 +13,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
@@ -182,4 +183,28 @@ func fullCode(code int) bool {
 		return true
 	}
 	return false
+}
+
+// KeepStreams looks every so often whether a stream or bucket is missing, for example because an
+// operator has deleted it, and makes it again as layout says, until ctx ends. It calls made with
+// the name of each. What such a stream held is lost. Once a minute it removes what processes have written only
+// to see that it is stored ([Store.TidyProbes]).
+func (s *Store) KeepStreams(ctx context.Context, layout streams.Layout, every time.Duration, made func(name string), failed func(error)) {
+	k := streams.NewKeeper(s.JS, s.timers, made)
+	tick, tidy := time.NewTicker(every), time.NewTicker(time.Minute)
+	defer tick.Stop()
+	defer tidy.Stop()
+	for {
+		look := func() error { return k.Look(ctx, layout) }
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-tidy.C:
+			look = func() error { return s.TidyProbes(ctx) }
+		}
+		if err := look(); err != nil && ctx.Err() == nil && s.NC.IsConnected() {
+			failed(err)
+		}
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/link"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -90,8 +92,8 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})
 	v := newValve()
-	s := newImpatientStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), 500*time.Millisecond, Layout{})
-	look := openStore(t, connect(t, srv.URL()), Layout{})
+	s := newImpatientStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), 500*time.Millisecond, streams.Layout{})
+	look := openStore(t, connect(t, srv.URL()), streams.Layout{})
 
 	first, second := newTask(), newTask()
 	v.hold()
@@ -121,7 +123,7 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 
 func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
 		s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 50*time.Millisecond, layout)
 		t.Cleanup(s.NC.Close)
 		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that of the subscription
@@ -182,7 +184,7 @@ func checkHands(t *testing.T, s *Store, id task.ID, n int) {
 
 func TestCloseEndsWhatWaits(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
 		srv := startServer(t, embed.Config{})
 		v := newValve()
 		nc := connect(t, srv.URL(), nats.SetCustomDialer(v))
@@ -315,7 +317,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 // place of whoever has the slot by then.
 func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
 	p := &publisher{nc: s.NC, prefix: "_INBOX.x."}
 	first := must(p.reserve("x"))(t)
 	p.release(first.slot)
@@ -337,7 +339,7 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 // given before; the publisher waits no longer for them than it takes to be sure that no other follows.
 func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
 	publish := func(n int) error {
 		_, err := s.pub.Publish(within(t), &nats.Msg{Subject: wire.OutputPrefix + fmt.Sprint(n), Data: []byte("x")})
 		return err
@@ -357,7 +359,7 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 	if err := s.JS.DeleteStream(within(t), wire.OutputStream); err != nil {
 		t.Fatal(err)
 	}
-	if err := ensure(within(t), newFormer(s.NC, Patience{}), s.JS, Layout{}.withDefaults()); err != nil {
+	if err := streams.Ensure(within(t), link.NewFormer(s.NC, link.Patience{}), s.JS, streams.Layout{}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()

@@ -5,18 +5,20 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // A worker that is at work hears of a rate soon after it was set, on all lanes of the queue and on the
 // routes of selectors that choose among its nodes, and of the end of it.
 func TestWorkersHearOfARate(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	selected := selectorWork(t, "gpu")
 	born(t, s, selected)
-	submitTo(t, s, task.DefaultQueue, 8, "")
-	offers := offersOf(t, s, task.DefaultQueue)
+	submitTo(t, s, where.DefaultQueue, 8, "")
+	offers := offersOf(t, s, where.DefaultQueue)
 	if err := offers.Also(within(t), []string{selected.Route.Queue()}); err != nil {
 		t.Fatal(err)
 	}
@@ -26,16 +28,16 @@ func TestWorkersHearOfARate(t *testing.T) {
 		}
 	}
 	places := map[string]func(){
-		"plain lane": func() { submitTo(t, s, task.DefaultQueue, task.DefaultPriority, "") },
-		"other lane": func() { submitTo(t, s, task.DefaultQueue, 8, "") },
+		"plain lane": func() { submitTo(t, s, where.DefaultQueue, where.DefaultPriority, "") },
+		"other lane": func() { submitTo(t, s, where.DefaultQueue, 8, "") },
 		"selector":   func() { born(t, s, selected) },
 	}
 	for _, rate := range []task.Rate{{Limit: 5}, {Limit: 1}, {}} {
-		q, _, err := recorder(s).DoQueue(within(t), task.DefaultQueue, task.LimitQueue{Rate: &rate})
+		q, _, err := recorder(s).DoQueue(within(t), where.DefaultQueue, task.LimitQueue{Rate: &rate})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.KeepQueue(within(t), task.DefaultQueue); err != nil {
+		if err := s.KeepQueue(within(t), where.DefaultQueue); err != nil {
 			t.Fatal(err)
 		}
 		for name, place := range places {

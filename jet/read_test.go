@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/jet/streams"
 )
 
 // What hindered a request is said, though the time ends while it is made again.
 func TestPatienceTellsWhatHindered(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
 	err := s.Patiently(ctx, func(try context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/jet/outputs"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task/output"
 )
@@ -16,7 +17,7 @@ import (
 // counts nothing.
 func TestRecordSums(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	sums, dropped, err := s.RecordSums(within(t), id)
 	if len(sums) != 0 || dropped.Dropped != 0 || err != nil {

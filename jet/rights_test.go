@@ -15,8 +15,9 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/node"
 	"millrace/task"
 )
 
@@ -30,14 +31,14 @@ type strict struct {
 // "view". Less takes rights away from all but the server.
 func newStrict(t testing.TB, less ...string) *strict {
 	t.Helper()
-	return newStrictRealm(t, Realm{Name: "A"}, less...)
+	return newStrictRealm(t, roles.Realm{Name: "A"}, less...)
 }
 
 // strictRealm is the configuration of a realm with these users.
-func strictRealm(t testing.TB, r Realm) string {
+func strictRealm(t testing.TB, r roles.Realm) string {
 	t.Helper()
-	r.Users = []User{{Name: "s", Role: RoleServer}, {Name: "c", Role: RoleOperator}, {Name: "w", Role: RoleWorker, Node: "w"}, {Name: "sub", Role: RoleSubmitter}, {Name: "view", Role: RoleViewer}}
-	block := must(RealmConfig(r))(t)
+	r.Users = []roles.User{{Name: "s", Role: roles.Server}, {Name: "c", Role: roles.Operator}, {Name: "w", Role: roles.Worker, Node: "w"}, {Name: "sub", Role: roles.Submitter}, {Name: "view", Role: roles.Viewer}}
+	block := must(roles.RealmConfig(r))(t)
 	for _, u := range r.Users {
 		block = strings.ReplaceAll(block, "$"+u.PasswordVariable(), u.Name)
 	}
@@ -45,7 +46,7 @@ func strictRealm(t testing.TB, r Realm) string {
 }
 
 // newStrictRealm starts one with these users in a realm that is so.
-func newStrictRealm(t testing.TB, r Realm, less ...string) *strict {
+func newStrictRealm(t testing.TB, r roles.Realm, less ...string) *strict {
 	t.Helper()
 	block := "accounts {\n" + strictRealm(t, r) + "}\n"
 	for _, subject := range less {
@@ -70,7 +71,7 @@ func newStrictRealm(t testing.TB, r Realm, less ...string) *strict {
 
 func (s *strict) dial(user string, opts ...nats.Option) *nats.Conn {
 	s.t.Helper()
-	return connect(s.t, s.url, append([]nats.Option{nats.UserInfo(user, user), nats.CustomInboxPrefix(DefaultInbox(user))}, opts...)...)
+	return connect(s.t, s.url, append([]nats.Option{nats.UserInfo(user, user), nats.CustomInboxPrefix(roles.DefaultInbox(user))}, opts...)...)
 }
 
 // as opens a store as a user; whatever nobody waits for and is refused fails the test.
@@ -78,7 +79,7 @@ func (s *strict) as(user string) *Store {
 	s.t.Helper()
 	return openStore(s.t, s.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		s.t.Errorf("%s: %v", user, err)
-	})), Layout{})
+	})), streams.Layout{})
 }
 
 // soon is far less than any call waits for an answer that does not come.
@@ -108,7 +109,7 @@ func TestDenied(t *testing.T) {
 	srv := newStrict(t, wire.ChainPrefix+"*", wire.QueuePrefix+"*.*.*", wire.APIGet+"*")
 	srv.as("s")
 	unawaited := make(chan string, 8)
-	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- link.DeniedBy(err).Subject })), Layout{})
+	c := openStore(t, srv.dial("c", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { unawaited <- link.DeniedBy(err).Subject })), streams.Layout{})
 	id := newTask()
 	fact := newFact(id, note("it is refused"))
 	denied(t, wire.ChainPrefix+string(id), func(ctx context.Context) error { _, err := c.Append(ctx, fact, 0); return err })
@@ -164,7 +165,7 @@ func TestInboxesAreApart(t *testing.T) {
 	srv.as("s")
 	refused := make(chan error, 8)
 	spy := srv.dial("w", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	for _, subject := range []string{"_INBOX.>", DefaultInbox("c") + ".>", ">"} {
+	for _, subject := range []string{"_INBOX.>", roles.DefaultInbox("c") + ".>", ">"} {
 		if _, err := spy.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
 		}
@@ -179,65 +180,6 @@ func TestInboxesAreApart(t *testing.T) {
 	}
 }
 
-func TestRights(t *testing.T) {
-	t.Parallel()
-	subjects := func(list []Right) (all []string) {
-		for _, r := range list {
-			if r.Why == "" {
-				t.Errorf("%v: nobody says why", r.Subjects)
-			}
-			all = append(all, r.Subjects...)
-		}
-		return all
-	}
-	has := func(u User) (publish, subscribe []string) {
-		r := must(u.Rights())(t)
-		return subjects(r.Publish), subjects(r.Subscribe)
-	}
-	w, hears := has(User{Name: "crawler-7", Role: RoleWorker, Node: "crawler-7"})
-	for _, own := range []string{"mr.node.crawler-7", "$KV.MR_NODES.crawler-7"} {
-		if !slices.Contains(w, own) {
-			t.Errorf("a worker may not publish to %s", own)
-		}
-	}
-	for _, others := range []string{"mr.node.*", "$KV.MR_NODES.*", sweepSubject, "mr.files.>", "mr.api.>", "mr.admit.>", "mr.queue_state.*", ">", "mr.>", "$JS.API.>", "$KV.MR_DEFS.*", "mr.job.*", "mr.schedule.*", "mr.bundle.*", "mr.copies"} {
-		if slices.Contains(w, others) {
-			t.Errorf("a worker may publish to %s", others)
-		}
-	}
-	if !slices.Contains(hears, "_INBOX_crawler-7.>") || slices.Contains(hears, "_INBOX.>") {
-		t.Errorf("a worker hears %v", hears)
-	}
-	want := []string{"mr.api.sue.task.submit", "mr.api.sue.task.bulk", "mr.api.sue.task.copy", "mr.api.sue.schedule.run", "mr.api.sue.task.get", "mr.api.sue.server.health"}
-	if p, s := has(User{Name: "sue", Role: RoleSubmitter, Inbox: "_INBOX"}); !slices.Equal(p, want) || !slices.Equal(s, []string{"_INBOX.>"}) {
-		t.Errorf("a submitter has %v and %v", p, s)
-	}
-	for _, r := range Roles() {
-		u := User{Name: "x", Role: r}
-		if r == RoleWorker {
-			u.Node = "x"
-		}
-		p, s := has(u)
-		all := slices.Concat(p, s)
-		slices.Sort(all)
-		for i, subject := range p {
-			if slices.Contains(p[:i], subject) {
-				t.Errorf("%s is granted %s twice", r, subject)
-			}
-		}
-		for _, subject := range all {
-			if strings.ContainsAny(subject, "{} ") || subject == ">" {
-				t.Errorf("%s has the right to %q", r, subject)
-			}
-		}
-	}
-	for _, wrong := range []User{{Name: "x", Role: "root"}, {Name: "a b", Role: RoleOperator}, {Role: RoleOperator}, {Name: "scheduler", Role: RoleViewer}, {Name: "server", Role: RoleOperator}, {Name: "x", Role: RoleWorker}, {Name: "x", Role: RoleOperator, Node: "n"}, {Name: "x", Role: RoleWorker, Node: node.ID("a.b")}} {
-		if _, err := wrong.Rights(); err == nil {
-			t.Errorf("%+v has rights", wrong)
-		}
-	}
-}
-
 // What is decided in one place only servers write, and what operators say only they and servers. It is the NATS
 // server that refuses.
 func TestWhoMayWrite(t *testing.T) {
@@ -246,25 +188,25 @@ func TestWhoMayWrite(t *testing.T) {
 	all := map[string]string{} // who may publish there
 	for who, subjects := range map[string][]string{
 		"s": {
-			wire.AdmitPrefix + "job.x", wire.TickPrefix + "x", wire.FirePrefix + "x", wire.DuePrefix + "x", wire.DuePrefix + "default.5.x", firedSubject, wire.CopiesSubject,
+			wire.AdmitPrefix + "job.x", wire.TickPrefix + "x", wire.FirePrefix + "x", wire.DuePrefix + "x", wire.DuePrefix + "default.5.x", wire.FiredSubject, wire.CopiesSubject,
 			wire.APIPurge + wire.LogStream, wire.APIErase + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.UPDATE." + wire.LogStream,
 			wire.APIPurge + wire.OutputStream, wire.APIPurge + wire.DataStream, wire.APIPurge + wire.StateStream, wire.APIErase + wire.OutputStream, wire.APIPurge + wire.FilesStream,
 			wire.BucketSubject + wire.DefsBucket + ".job.x",
 		},
 		"s c": {
-			wire.DefPrefix + "job.x", wire.DefPrefix + "schedule.x", wire.CronPrefix + "x", wire.DefPrefix + "bundle.x", wire.StatePrefix + "x", wire.DeadPrefix + "7", sweepSubject, wire.NodePrefix + "other", wire.PingPrefix + "w",
+			wire.DefPrefix + "job.x", wire.DefPrefix + "schedule.x", wire.CronPrefix + "x", wire.DefPrefix + "bundle.x", wire.StatePrefix + "x", wire.DeadPrefix + "7", wire.SweepSubject, wire.NodePrefix + "other", wire.PingPrefix + "w",
 			wire.BucketSubject + wire.NodesBucket + ".other", wire.APIErase + wire.FilesStream,
 		},
-		"s w": {wire.OutputPrefix + "x", wire.DataPrefix + "x", wire.LivePrefix + "x", wire.CheckpointPrefix + "x", wire.RanPrefix + "x", leftPrefix + "x.1", wire.LogProbe},
+		"s w": {wire.OutputPrefix + "x", wire.DataPrefix + "x", wire.LivePrefix + "x", wire.CheckpointPrefix + "x", wire.RanPrefix + "x", wire.LeftPrefix + "x.1", wire.LogProbe},
 		"s c w": {
 			wire.ChainPrefix + "x", wire.QueuePrefix + "default.5.x", wire.HoldPrefix + "x", wire.TimerPrefix + "x", wire.KeyPrefix + "x", wire.BreakPrefix + "x", wire.SelectorPrefix + "x", wire.LaneWordPrefix + "q.5.1", wire.NodePrefix + "w",
-			chunkPrefix + "x", versionPrefix + "x", wire.HintPrefix + "w",
+			wire.ChunkPrefix + "x", wire.VersionPrefix + "x", wire.HintPrefix + "w",
 		},
 		// A server may publish to all of mr.>, and asks for nothing.
-		"s sub":  {TaskSubmit.For("sub"), TaskCopy.For("sub"), TaskGet.For("sub")},
-		"s view": {TaskList.For("view"), NodeList.For("view"), TaskGet.For("view")},
-		"s c ":   {TaskSubmit.For("c"), NodeDrain.For("c"), TaskList.For("c")},
-		"s ":     {NodeDrain.For("sub"), TaskList.For("sub"), TaskSubmit.For("view"), TaskSubmit.For("w"), TaskSubmit.For("ada"), TaskCancel.For("sub")},
+		"s sub":  {roles.TaskSubmit.For("sub"), roles.TaskCopy.For("sub"), roles.TaskGet.For("sub")},
+		"s view": {roles.TaskList.For("view"), roles.NodeList.For("view"), roles.TaskGet.For("view")},
+		"s c ":   {roles.TaskSubmit.For("c"), roles.NodeDrain.For("c"), roles.TaskList.For("c")},
+		"s ":     {roles.NodeDrain.For("sub"), roles.TaskList.For("sub"), roles.TaskSubmit.For("view"), roles.TaskSubmit.For("w"), roles.TaskSubmit.For("ada"), roles.TaskCancel.For("sub")},
 	} {
 		for _, subject := range subjects {
 			all[subject] = strings.TrimSpace(who)
@@ -302,61 +244,26 @@ func TestWhoMayWrite(t *testing.T) {
 	}
 }
 
-// What the service can be asked for is for one of three, and each name that asks is one.
-func TestVerbs(t *testing.T) {
-	t.Parallel()
-	all := Verbs(Reading, Submitting, Operating)
-	for i, v := range all {
-		if noun, verb, ok := strings.Cut(string(v), "."); !ok || noun == "" || verb == "" || strings.Contains(verb, ".") || slices.Contains(all[:i], v) || v.Access() == "" {
-			t.Errorf("%q is no noun and verb, or is there twice", v)
-		}
-		if caller, err := CallerOf(v.For("ada")); caller != "ada" || err != nil {
-			t.Errorf("%s asks %q, %v", v.For("ada"), caller, err)
-		}
-	}
-	if Verb("task.sumbit").Access() != "" {
-		t.Error("a verb that is not there is for something")
-	}
-	for subject, want := range map[string]string{
-		"mr.api.task.submit": "does not say who asks", "mr.api.health": "does not say who asks", "mr.api.a.b.task.submit": "does not say who asks", "mr.task.a.b.c": "does not say who asks",
-		"mr.api.-a.task.get": "want 1 to 64", "mr.api.a@b.task.get": "want 1 to 64", "mr.api.*.task.get": "want 1 to 64", "mr.api.scheduler.task.get": "no user has it", "mr.api.server.task.get": "no user has it", "mr.api.worker.task.get": "no user has it",
-	} {
-		if _, err := CallerOf(subject); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", subject, err)
-		}
-	}
-	for name, want := range map[string]string{"ada": "ada", "ada@example.org": "ada_example_org", "-x": "_x", "": "", "scheduler": "", "é": "__", strings.Repeat("a", 70): strings.Repeat("a", 64)} {
-		if got := callerNamed(name); got != want {
-			t.Errorf("%q asks as %q, want %q", name, got, want)
-		}
-	}
-	for reply, want := range map[string]bool{"_INBOX.x": true, "_INBOX_ada.x": true, "mine": true, "": false, "$JS.API.STREAM.PURGE.MR_LOG": false, "mr.admit.job.x": false, "$SRV.PING": false} {
-		if Answerable(reply) != want {
-			t.Errorf("%s: answerable is %t", reply, !want)
-		}
-	}
-}
-
 // A connection asks under the name of its NATS user.
 func TestCallerOn(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
 	withPassword := srv.dial("w")
-	inURL := connect(t, strings.Replace(srv.url, "nats://", "nats://w:w@", 1), nats.CustomInboxPrefix(DefaultInbox("w")))
+	inURL := connect(t, strings.Replace(srv.url, "nats://", "nats://w:w@", 1), nats.CustomInboxPrefix(roles.DefaultInbox("w")))
 	for what, nc := range map[string]*nats.Conn{"password": withPassword, "address": inURL} {
-		if got := callerOn(nc); got != "w" {
+		if got := roles.CallerOn(nc); got != "w" {
 			t.Errorf("%s: asks as %q", what, got)
 		}
 	}
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"name":"grace.h","sub":"UABC"}`))
 	named := &nats.Conn{Opts: nats.Options{User: "x", UserJWT: func() (string, error) { return "h." + claims + ".s", nil }}}
-	if got := callerOn(named); got != "grace_h" {
+	if got := roles.CallerOn(named); got != "grace_h" {
 		t.Errorf("a JWT asks as %q", got)
 	}
-	if got := callerOn(&nats.Conn{Opts: nats.Options{Nkey: "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"}}); got != "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4" {
+	if got := roles.CallerOn(&nats.Conn{Opts: nats.Options{Nkey: "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"}}); got != "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4" {
 		t.Errorf("an nkey asks as %q", got)
 	}
-	if got := callerOn(&nats.Conn{}); ValidCaller(got) != nil {
+	if got := roles.CallerOn(&nats.Conn{}); roles.ValidCaller(got) != nil {
 		t.Errorf("one without a name asks as %q", got)
 	}
 }

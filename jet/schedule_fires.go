@@ -12,13 +12,14 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/reading"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
+	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
 	return r, err
 }
 
@@ -35,7 +36,7 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 		if err != nil {
 			return fmt.Errorf("a message without a time: %w", err)
 		}
-		last[name] = recordOf(wire.TickPrefix+name, seq, stored, cameWith(m.Header, 1), m.Data)
+		last[name] = reading.Record(wire.TickPrefix+name, seq, stored, m.Header, 1, m.Data)
 		return nil
 	})
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []strin
 
 // LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
-	r, _, err := s.leaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
+	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
 	return r, err
 }
 
@@ -82,18 +83,18 @@ func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time)
 
 // readSince reads the records of a literal subject that the log took from a time on.
 func (s *Store) readSince(ctx context.Context, subject string, since time.Time) ([]events.Record, error) {
-	end, found, err := s.leaderGet(ctx, map[string]any{"last_by_subj": subject})
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found || end.Stored.Before(since) {
 		return nil, err
 	}
-	first, found, err := s.leaderGet(ctx, map[string]any{"start_time": since.UTC(), "next_by_subj": subject})
+	first, found, err := s.LeaderGet(ctx, map[string]any{"start_time": since.UTC(), "next_by_subj": subject})
 	if err != nil {
 		return nil, err
 	}
 	if !found {
 		return nil, nil
 	}
-	return s.readSubject(ctx, subject, first.Seq-1)
+	return s.ReadSubject(ctx, subject, first.Seq-1)
 }
 
 // Of the consumer of fires, which all schedulers share: a fire that nobody has dealt
@@ -107,7 +108,7 @@ const (
 // is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
-	lane := task.Lane{Queue: fireConsumer, Priority: task.DefaultPriority}
+	lane := where.Lane{Queue: fireConsumer, Priority: where.DefaultPriority}
 	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: readerPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)

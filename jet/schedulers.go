@@ -6,14 +6,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Meet calls heard with each word of a scheduler, this process's own included, until leave is called.
 func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err error) {
 	sub, err := s.NC.Subscribe(wire.SchedulersWord, func(m *nats.Msg) {
 		word := string(m.Data)
-		if len(word) < 2 || word[0] != '+' && word[0] != '-' || task.ValidName("scheduler", word[1:]) != nil {
+		if len(word) < 2 || word[0] != '+' && word[0] != '-' || value.ValidName("scheduler", word[1:]) != nil {
 			return
 		}
 		heard(word[1:], word[0] == '+')

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestSchedulersMeet(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})
-	one, other := openStore(t, connect(t, server.URL()), Layout{}), openStore(t, connect(t, server.URL()), Layout{})
+	one, other := openStore(t, connect(t, server.URL()), streams.Layout{}), openStore(t, connect(t, server.URL()), streams.Layout{})
 	type word struct {
 		name string
 		here bool

@@ -19,6 +19,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Times of a declaration.
@@ -55,11 +56,11 @@ func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
 		return nil
 	}
 	queue, needs := w.Asks()
-	return s.Declare(ctx, task.Declaration{Queue: queue, Needs: needs})
+	return s.Declare(ctx, where.Declaration{Queue: queue, Needs: needs})
 }
 
 // Declare tells nodes what a route of a selector stands for. To do it again is harmless.
-func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
+func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
 	if s.declared.lately(route) {
 		return nil
@@ -79,7 +80,7 @@ func (s *Store) Declare(ctx context.Context, d task.Declaration) error {
 	}
 	_, err = chain.Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		m := &nats.Msg{Subject: wire.SelectorPrefix + route[1:], Header: nats.Header{}}
-		var is task.Declaration
+		var is where.Declaration
 		switch {
 		case there == nil:
 			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.SelectorPrefix+"*")
@@ -137,7 +138,7 @@ const (
 // BoundSelectors sets how many selectors may be declared at once. Those that are there stay. It waits for a
 // cluster that elects its leaders as opening a store does.
 func (s *Store) BoundSelectors(ctx context.Context, most int) error {
-	err := newFormer(s.NC, s.patience).do(ctx, func(ctx context.Context) error {
+	err := link.NewFormer(s.NC, s.patience).Do(ctx, func(ctx context.Context) error {
 		stream, err := s.JS.Stream(ctx, wire.StateStream)
 		if err != nil {
 			return err
@@ -162,8 +163,8 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 
 // Declared lists what is declared. A replica that lags may answer; it is empty
 // where no server has been yet.
-func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
-	var all []task.Declaration
+func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
+	var all []where.Declaration
 	for from := uint64(1); ; {
 		found, err := s.BatchGet(ctx, wire.StateStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": wire.SelectorPrefix + "*"})
 		if err != nil {
@@ -190,7 +191,7 @@ func (s *Store) Declared(ctx context.Context) ([]task.Declaration, error) {
 
 // OnDeclared calls heard with what is declared, until stop is called. That may be before a
 // reader finds it. Words can be lost; look at all of them now and then as well.
-func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error) {
+func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.SelectorPrefix+"*", func(m *nats.Msg) {
 		if d, ok := declaration(m.Subject, m); ok {
 			heard(d)
@@ -203,21 +204,21 @@ func (s *Store) OnDeclared(heard func(task.Declaration)) (stop func(), err error
 }
 
 // declaration reads a declaration; false if it is none of ours.
-func declaration(subject string, m *nats.Msg) (d task.Declaration, ok bool) {
+func declaration(subject string, m *nats.Msg) (d where.Declaration, ok bool) {
 	ok = json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
 	return d, ok && wire.SelectorPrefix+d.Route()[1:] == subject
 }
 
 // Retract removes a declaration as it was seen, and the consumer of its route. If
 // somebody has declared it anew since, it stays.
-func (s *Store) Retract(ctx context.Context, d task.Declaration) error {
+func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
 	subject := wire.SelectorPrefix + route[1:]
 	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": subject})
 	if err == nil && !found {
 		return nil
 	}
-	var is task.Declaration
+	var is where.Declaration
 	if err == nil && (json.Unmarshal(m.Data, &is) != nil || !is.At.Equal(d.At)) {
 		return nil
 	}
@@ -248,16 +249,16 @@ func (s *Store) deleteLanes(ctx context.Context, route string) error {
 }
 
 // selectorOf is what a selector's route stands for. False means that nobody has declared it.
-func (s *Store) selectorOf(ctx context.Context, route string) (d task.Declaration, known bool, err error) {
+func (s *Store) selectorOf(ctx context.Context, route string) (d where.Declaration, known bool, err error) {
 	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + strings.TrimPrefix(route, "~")})
 	if err != nil || !found || json.Unmarshal(m.Data, &d) != nil || d.Route() != route {
-		return task.Declaration{}, false, err
+		return where.Declaration{}, false, err
 	}
 	return d, true, nil
 }
 
 // selectorWords say which nodes a declaration is for.
-func selectorWords(d *task.Declaration) string {
+func selectorWords(d *where.Declaration) string {
 	words := fmt.Sprintf("nodes with %.200s", d.Needs)
 	if d.Queue != "" {
 		words = fmt.Sprintf("nodes of queue %s with %.200s", d.Queue, d.Needs)

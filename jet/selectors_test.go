@@ -13,12 +13,14 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 func selectorWork(t testing.TB, text string) task.Submitted {
 	t.Helper()
-	labels, err := task.ParseSelector(text)
+	labels, err := where.ParseSelector(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +45,9 @@ func born(t testing.TB, s *Store, e task.Submitted) task.ID {
 // listens hears it.
 func TestSelectorsAreDeclared(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
-	heard := make(chan task.Declaration, 10)
-	stop, err := s.OnDeclared(func(d task.Declaration) { heard <- d })
+	s := newStore(t, streams.Layout{})
+	heard := make(chan where.Declaration, 10)
+	stop, err := s.OnDeclared(func(d where.Declaration) { heard <- d })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func TestSelectorsAreDeclared(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("nobody was told")
 	}
-	if err := s.Retract(within(t), task.Declaration{Queue: all[0].Queue, Needs: all[0].Needs, At: all[0].At.Add(-time.Second)}); err != nil {
+	if err := s.Retract(within(t), where.Declaration{Queue: all[0].Queue, Needs: all[0].Needs, At: all[0].At.Add(-time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if again, _ := s.Declared(within(t)); len(again) != 1 {
@@ -85,7 +87,7 @@ func TestSelectorsAreDeclared(t *testing.T) {
 // Routes come and go while somebody waits, and no offer is lost.
 func TestAlso(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "default", "@n1")
 	got := make(chan *events.Offer, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +142,7 @@ func TestAlso(t *testing.T) {
 // What waits for nodes of a kind has its priorities, too; the lanes come and go with the route.
 func TestLanesOfSelectors(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	place := func(p int) {
 		e := selectorWork(t, "zone=eu")
 		e.Route = e.Route.At(p)
@@ -199,7 +201,7 @@ func TestLanesOfSelectors(t *testing.T) {
 // However many declare at the same moment, no more are taken than may be.
 func TestSelectorsAreBoundedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	const most, writers, each = 10, 8, 4
 	if err := s.BoundSelectors(within(t), most); err != nil {
 		t.Fatal(err)

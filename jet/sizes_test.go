@@ -12,25 +12,12 @@ import (
 	"millrace/events"
 	"millrace/jet/embed"
 	"millrace/jet/link"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
 )
-
-func TestSharesLeaveRoomForTheLog(t *testing.T) {
-	t.Parallel()
-	for _, store := range []int64{1 << 20, 100 << 20, 1 << 40} {
-		s := SharesOf(store)
-		if sum := s.Output + s.Records + s.Files + s.State; sum > store/3*2 || sum < store/2 {
-			t.Errorf("of %d the streams beside the log get %d, want more than half and at most two thirds", store, sum)
-		}
-	}
-	got := Sizes{Output: 5, State: NoBound}.or(Sizes{1, 2, 3, 4})
-	if got != (Sizes{5, 2, 3, NoBound}) {
-		t.Errorf("what is said and what is not add up to %+v", got)
-	}
-}
 
 // A task that prints without end fills the stream of output, and nothing else: whatever is
 // said about tasks and nodes still has room. Both kinds of servers: one that knows how much it may
@@ -51,9 +38,9 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 	}{{"embedded", own.URL(), own.Store()}, {"given", other.ClientURL(), 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := openStore(t, connect(t, c.url), Layout{})
+			s := openStore(t, connect(t, c.url), streams.Layout{})
 			for range 2 { // the second time it changes nothing
-				if err := s.Size(within(t), Sizes{}, c.store); err != nil {
+				if err := s.Size(within(t), streams.Sizes{}, c.store); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -102,7 +89,7 @@ func randomLines(t *testing.T, id task.ID, n int) output.Lines {
 // A bound does not throw away what nobody can have again.
 func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
 	id := submit(t, s, "default")
 	keep := func(i int) error {
 		return s.Keep(within(t), output.Records{Task: id, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{[]byte(strconv.Itoa(i))}})
@@ -112,7 +99,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Size(within(t), Sizes{Records: 100, Output: 1 << 20, Files: 1 << 20, State: 1 << 20}, 0); err != nil {
+	if err := s.Size(within(t), streams.Sizes{Records: 100, Output: 1 << 20, Files: 1 << 20, State: 1 << 20}, 0); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -122,7 +109,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	if _, full := Full(keep(10)); !full {
 		t.Error("a record beyond the bound was taken")
 	}
-	if err := s.Size(within(t), Sizes{Records: NoBound, Output: NoBound, Files: NoBound, State: NoBound}, 0); err != nil {
+	if err := s.Size(within(t), streams.Sizes{Records: streams.NoBound, Output: streams.NoBound, Files: streams.NoBound, State: streams.NoBound}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := keep(10); err != nil {
@@ -133,7 +120,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 // A proof writes only if nobody has written lately, and what it writes a server removes.
 func TestTakes(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), Layout{})
+	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
 	submit(t, s, "default")
 	last := func() uint64 { return must(s.Last(within(t)))(t) }
 	before := last()
@@ -157,7 +144,7 @@ func TestTakes(t *testing.T) {
 			t.Errorf("tidied up, the log has %d messages, want %d: one probe of each kind", info.State.Msgs, before+2)
 		}
 	}
-	r, found, err := s.leaderGet(within(t), map[string]any{"last_by_subj": wire.LogProbe})
+	r, found, err := s.LeaderGet(within(t), map[string]any{"last_by_subj": wire.LogProbe})
 	if err != nil || !found || r.Kind != events.KindProbe || r.IsFact() || r.Err != nil || r.Unreadable() != "" {
 		t.Errorf("a reader takes a probe for %+v (%v)", r, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // source is a consumer from which offers come. The routes of queues, selectors and nodes are of one kind. They differ in
@@ -21,7 +22,7 @@ import (
 // how far it is read ahead.
 type source struct {
 	maker
-	lane     task.Lane
+	lane     where.Lane
 	consumer string // its name
 	pace     pace   // of requests there
 	home     string // the queue whose limit, rate and window hold for it: its own, or that of its selector; "" for none
@@ -94,12 +95,12 @@ func (s *source) brought(asked bool) bool {
 const pullAtOnce = 32
 
 // serve begins to pull from a lane.
-func (o *offers) serve(ctx context.Context, l task.Lane) error {
+func (o *offers) serve(ctx context.Context, l where.Lane) error {
 	if o.own != nil && l == o.own.lane {
 		return o.begin(ctx, o.own.source())
 	}
 	home := l.Queue
-	if task.IsSelectorQueue(home) {
+	if where.IsSelectorQueue(home) {
 		d, known, err := o.store.selectorOf(ctx, home)
 		switch {
 		case err != nil:
@@ -175,7 +176,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		if heard == nil {
 			var err error
 			if heard, err = o.store.NC.Subscribe(wire.LanesPrefix+queue, func(*nats.Msg) { o.lookAgain() }); err == nil {
-				err = o.serve(ctx, task.Lane{Queue: queue, Priority: task.DefaultPriority})
+				err = o.serve(ctx, where.Lane{Queue: queue, Priority: where.DefaultPriority})
 			}
 			if err != nil {
 				errs = append(errs, err)
@@ -347,7 +348,7 @@ func (o *offers) findLanes(ctx context.Context) error {
 
 // tellLanes says anew of the lanes that are served here that they are used, if that is lost: then they are not among those that
 // are said to be. A removed one is not either, and of that there is a word.
-func (o *offers) tellLanes(ctx context.Context, said []task.Lane) error {
+func (o *offers) tellLanes(ctx context.Context, said []where.Lane) error {
 	for _, src := range o.all() {
 		if !wire.Special(src.lane) || slices.Contains(said, src.lane) {
 			continue

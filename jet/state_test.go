@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/output"
@@ -15,7 +16,7 @@ import (
 
 func TestStanding(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	if l, err := s.Live(within(t), id); err != nil || l.Epoch != 0 {
 		t.Errorf("nobody has said anything: %+v, %v", l, err)
@@ -49,7 +50,7 @@ func TestStanding(t *testing.T) {
 // TestCheckpoints: writers race, and the latest epoch wins whatever the order.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	if c, err := s.Checkpoint(within(t), id); err != nil || c.Epoch != 0 {
 		t.Errorf("there is none: %+v, %v", c, err)

@@ -11,8 +11,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/definitions"
 	"millrace/jet/link"
 	"millrace/jet/outputs"
+	"millrace/jet/reading"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/logclock"
 )
@@ -22,6 +26,9 @@ import (
 type Store struct {
 	*link.Link
 	*outputs.Outputs
+	*reading.Log
+	*definitions.Book
+	*streams.Set
 	caller  string // under which name it asks the service
 	log     jetstream.Stream
 	timers  jetstream.Stream
@@ -29,10 +36,10 @@ type Store struct {
 	group   *group     // nil unless writers share flushes
 	ackWait time.Duration
 	nodes   jetstream.KeyValue
-	lanes   sync.Map // of [task.Lane] to opened; what this process knows of special ones
+	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special ones
 	beats   sync.Map // of [node.ID]; the sequence of the heartbeat that this store stored last, if it is known
 
-	patience Patience // of opening
+	patience link.Patience // of opening
 
 	declared declared
 }
@@ -51,9 +58,13 @@ func WithClock(c *logclock.Clock) Option {
 	}
 }
 
+// WithPatience has opening a store wait for a cluster that elects its leaders: while requests get no
+// answer though the connection is up, and while the servers say that they have no leader or are too few.
+func WithPatience(p link.Patience) Option { return func(s *Store) { s.patience = p } }
+
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
 	l := link.New(nc, js)
-	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, caller: callerOn(nc)}
+	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
 	for _, set := range options {
 		set(s)
 	}
@@ -76,11 +87,11 @@ var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millr
 // Attach is [Open] for who only uses what is there: it makes nothing, and its
 // error wraps [ErrNoMillrace] if there is nothing.
 func Attach(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(context.Context, *former, jetstream.JetStream) error { return nil })
+	return begin(ctx, nc, options, func(context.Context, *link.Former, jetstream.JetStream) error { return nil })
 }
 
 // begin opens a store once prepare has done its part.
-func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(context.Context, *former, jetstream.JetStream) error) (*Store, error) {
+func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(context.Context, *link.Former, jetstream.JetStream) error) (*Store, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -94,7 +105,7 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 	s.Link.Pub = s.pub
 	s.Denials.Of(s.pub)
 	guarded, done := s.Denials.Guard(ctx, "") // all of it is needed
-	f := newFormer(nc, s.patience)
+	f := link.NewFormer(nc, s.patience)
 	if err = prepare(guarded, f, js); err == nil {
 		err = s.open(guarded, f)
 	}
@@ -123,39 +134,38 @@ func explain(err error) error {
 //
 // It returns an error that wraps [ErrNoJetStream] if the account has no
 // JetStream, and one that names the stream or bucket that cannot be had.
-func Open(ctx context.Context, nc *nats.Conn, layout Layout, options ...Option) (*Store, error) {
-	return begin(ctx, nc, options, func(ctx context.Context, f *former, js jetstream.JetStream) error {
-		return ensure(ctx, f, js, layout.withDefaults())
+func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, options ...Option) (*Store, error) {
+	return begin(ctx, nc, options, func(ctx context.Context, f *link.Former, js jetstream.JetStream) error {
+		return streams.Ensure(ctx, f, js, layout)
 	})
 }
 
-func (s *Store) open(ctx context.Context, f *former) (err error) {
-	err = f.do(ctx, func(ctx context.Context) (err error) {
+func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
+	err = f.Do(ctx, func(ctx context.Context) (err error) {
 		asked := time.Now()
 		if s.log, err = s.JS.Stream(ctx, wire.LogStream); err != nil {
 			return err
 		}
 		info := s.log.CachedInfo()
 		s.Clock.Hear(info.TimeStamp, asked, time.Now())
-		if err := current(info.Config); err != nil {
+		if err := streams.Current(info.Config); err != nil {
 			return err
 		}
-		return majority(info.Cluster)
+		return link.Majority(info.Cluster)
 	})
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
+	if err := f.Do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
 		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
-	if err := f.do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+	if err := f.Do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
-	meta := s.log.CachedInfo().Config.Metadata
-	if s.ackWait, err = time.ParseDuration(meta[metaAckWait]); err != nil {
-		s.ackWait = Layout{}.withDefaults().AckWait // made by hand
-	}
-	if meta[metaSync] == syncAlways {
+	s.Book = definitions.New(s.Log, s.log, s)
+	made := streams.LayoutOf(s.log.CachedInfo().Config)
+	s.ackWait = made.AckWait
+	if made.SyncAlways {
 		s.group = newGroup(s.pub)
 	}
 	return nil
@@ -174,4 +184,26 @@ func (s *Store) Close() {
 	}
 	s.pub.close()
 	s.Denials.Close()
+}
+
+// Seal has the log take nothing any more, for good.
+func (s *Store) Seal(ctx context.Context) error {
+	info, err := s.log.Info(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := info.Config
+	cfg.Sources = nil
+	if _, err = s.JS.UpdateStream(ctx, cfg); err != nil {
+		return err
+	}
+	cfg.Sealed = true
+	_, err = s.JS.UpdateStream(ctx, cfg)
+	return err
+}
+
+// Differences says in words where the log, which is what holds, is not as a
+// layout has it, and what to do about each. Zero fields of the layout are not compared.
+func (s *Store) Differences(l streams.Layout) []string {
+	return l.Differences(s.log.CachedInfo().Config, s.ackWait)
 }

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -38,7 +39,7 @@ func TestOverdueTimersAfterARestart(t *testing.T) {
 	const timers = 300
 	dir := t.TempDir()
 	srv := startServer(t, embed.Config{Dir: dir})
-	s := openStore(t, connect(t, srv.URL()), Layout{AckWait: time.Minute})
+	s := openStore(t, connect(t, srv.URL()), streams.Layout{AckWait: time.Minute})
 	due := time.Now().Add(1500 * time.Millisecond)
 	for range timers {
 		arm(t, s, newTask(), 1, due)
@@ -46,7 +47,7 @@ func TestOverdueTimersAfterARestart(t *testing.T) {
 	stopServer(t, srv)
 	<-time.After(time.Until(due)) // it is down while they are due
 	began := time.Now()
-	s = openStore(t, connect(t, startServer(t, embed.Config{Dir: dir}).URL()), Layout{AckWait: time.Minute})
+	s = openStore(t, connect(t, startServer(t, embed.Config{Dir: dir}).URL()), streams.Layout{AckWait: time.Minute})
 	took := firedAll(t, offersOf(t, s, "timed"), timers).Sub(began)
 	t.Logf("the last of %d overdue timers was in the log %v after the start", timers, took.Round(time.Millisecond))
 	if took > 5*time.Second { // with a consumer that the log makes for itself it takes more than 10 s
@@ -57,13 +58,13 @@ func TestOverdueTimersAfterARestart(t *testing.T) {
 // The stream of timers, or the consumer by which the log sources it, is made again and used again.
 func TestTimerStreamIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{AckWait: time.Minute})
+	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	o := offersOf(t, s, "timed")
 	var made []string
-	k := &keeper{s: s, made: func(name string) { made = append(made, name) }, last: map[string]uint64{}}
+	k := streams.NewKeeper(s.JS, s.timers, func(name string) { made = append(made, name) })
 	look := func() {
 		t.Helper()
-		if err := k.look(within(t), Layout{AckWait: time.Minute}.withDefaults()); err != nil {
+		if err := k.Look(within(t), streams.Layout{AckWait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,8 +73,8 @@ func TestTimerStreamIsMadeAgain(t *testing.T) {
 	look()
 	lost := newTask()
 	for name, remove := range map[string]func() error{
-		wire.TimerStream:                       func() error { return s.JS.DeleteStream(within(t), wire.TimerStream) },
-		wire.TimerStream + " " + firedConsumer: func() error { return s.timers.DeleteConsumer(within(t), firedConsumer) },
+		wire.TimerStream: func() error { return s.JS.DeleteStream(within(t), wire.TimerStream) },
+		wire.TimerStream + " " + wire.FiredConsumer: func() error { return s.timers.DeleteConsumer(within(t), wire.FiredConsumer) },
 	} {
 		made = nil
 		arm(t, s, lost, 1, time.Now().Add(time.Hour))
@@ -109,7 +110,7 @@ func TestOldLog(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(within(t), nc, Layout{}); !errors.Is(err, ErrOldLog) {
+	if _, err := Open(within(t), nc, streams.Layout{}); !errors.Is(err, streams.ErrOldLog) {
 		t.Errorf("such a log is opened: %v", err)
 	}
 }

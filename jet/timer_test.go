@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/internal/testkit"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
@@ -26,7 +27,7 @@ func TestTimersAreNeverEarly(t *testing.T) {
 	// some ten goroutines, of which each may have to wait for a processor.
 	const hands = 10
 	starved := testkit.Starvation(t)
-	for _, layout := range []Layout{{}, {SyncAlways: true}} {
+	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
 		s := newStore(t, layout)
 		o := offersOf(t, s, "timed")
 		const timers = 50
@@ -66,7 +67,7 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 	var removed task.ID
 	// On a busy machine a timer may have fired before it is replaced: then it is all done again, with more time.
 	for unit, inTime := 400*time.Millisecond, false; !inTime; unit *= 2 {
-		s = newStore(t, Layout{AckWait: time.Minute})
+		s = newStore(t, streams.Layout{AckWait: time.Minute})
 		o = offersOf(t, s, "timed")
 		again, overdue, start := newTask(), newTask(), time.Now()
 		removed = newTask()
@@ -102,7 +103,7 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 
 func TestArmAndPlaceRefuseWhatIsNoOffer(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	f := newFact(newTask(), note("x"))
 	if err := s.Arm(within(t), f); err == nil {
 		t.Error("Arm took what is no offer")

@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,106 +18,11 @@ import (
 	"millrace/task/schedule"
 )
 
-// Timers lie in a stream of their own, for a stream that keeps them takes messages that remove others:
-// one header of one message empties it. The log takes no such message. It sources what fires:
-//
-//	mr.timer.<task>     fires as  mr.due.<queue>.<priority>.<task>  and lies in the log as  mr.queue.<queue>.<priority>.due.<task>
-//	mr.cron.<schedule>  fires as  mr.due.<schedule>                 and lies in the log as  mr.fire.<schedule>
-//
-// A message stays in the stream until the log has it, however long that takes. Whoever may set a timer
-// may set any, with any target in this stream, and may remove all. So what fires is a reference
-// ([task.Due], [definition.ScheduleFired]), the log takes nothing else that comes this way, and a scheduler
-// sets again what is missing.
-
 // Headers of a message schedule.
 const (
 	scheduleHeader       = "Nats-Schedule"
 	scheduleTargetHeader = "Nats-Schedule-Target"
 )
-
-// firedHeader is in each message that the log has sourced, and in no other: the server refuses
-// it in what is published.
-const firedHeader = "Nats-Stream-Source"
-
-// Of the consumer by which the log sources the timers that have fired. It is made before the log asks for it:
-// one that the server makes by itself it finds in its own way for 10 s after a restart. Nobody but a server may
-// publish on firedSubject.
-const (
-	firedConsumer = "log"
-	firedSubject  = "mr.fired"
-	firedAtOnce   = 8192 // handed out and not yet stored in the log
-)
-
-// maxTimer is the largest timer in bytes, its headers included. The log takes larger messages, so none of
-// them can be in the way of those behind it.
-const maxTimer = 8 << 10
-
-// timerStream is the stream of timers.
-func (l Layout) timerStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        wire.TimerStream,
-		Description: "Millrace: timers of tasks and schedules, and what has fired until the log has it; made again from the log when lost",
-		Subjects:    []string{wire.TimerPrefix + "*", wire.CronPrefix + "*", wire.DuePrefix + "*", wire.DuePrefix + "*.*.*", wire.DueProbe},
-		// A timer is a message schedule, and that needs rollups.
-		AllowMsgSchedules: true, AllowRollup: true,
-		AllowDirect: true,
-		// Not interest, with which a timer is acknowledged and gone; and no bound on age, by which one that is due later is lost.
-		Retention: jetstream.WorkQueuePolicy,
-		Storage:   jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		Duplicates: 100 * time.Millisecond,
-		MaxMsgSize: maxTimer,
-		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}
-}
-
-// timerSource is how the log takes over what has fired.
-func timerSource() *jetstream.StreamSource {
-	return &jetstream.StreamSource{
-		Name: wire.TimerStream,
-		SubjectTransforms: []jetstream.SubjectTransformConfig{
-			{Source: wire.DuePrefix + "*.*.*", Destination: wire.QueuePrefix + "{{wildcard(1)}}.{{wildcard(2)}}." + wire.FiredToken + ".{{wildcard(3)}}"},
-			{Source: wire.DuePrefix + "*", Destination: wire.FirePrefix + "{{wildcard(1)}}"},
-			{Source: wire.DueProbe, Destination: wire.LogProbe},
-		},
-		Consumer: &jetstream.StreamConsumerSource{Name: firedConsumer, DeliverSubject: firedSubject},
-	}
-}
-
-// ensureFired makes the consumer by which the log sources what has fired, if there is none, and tells whether it did.
-func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err error) {
-	stream, err := js.Stream(ctx, wire.TimerStream)
-	if err != nil {
-		return false, err
-	}
-	_, err = stream.PushConsumer(ctx, firedConsumer)
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, err
-	}
-	_, err = stream.CreatePushConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: firedConsumer, Description: "Millrace: the log sources what has fired",
-		DeliverSubject: firedSubject, FilterSubject: wire.DuePrefix + ">", DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy: jetstream.AckFlowControlPolicy, FlowControl: true, IdleHeartbeat: time.Second, MaxAckPending: firedAtOnce,
-		Metadata: map[string]string{"millrace": "1"},
-	})
-	return err == nil, err
-}
-
-// sourceAgain has the log begin anew to source the timers that have fired, after their stream or its consumer was made again. The server
-// would go on where the lost one was: what the new one delivers under numbers that have been it drops.
-func sourceAgain(ctx context.Context, js jetstream.JetStream) error {
-	s, err := js.Stream(ctx, wire.LogStream)
-	if err != nil {
-		return err
-	}
-	cfg := s.CachedInfo().Config
-	for _, sources := range [][]*jetstream.StreamSource{nil, {timerSource()}} {
-		cfg.Sources = sources
-		if _, err = js.UpdateStream(ctx, cfg); err != nil {
-			return fmt.Errorf("have the log source timers again: %w", err)
-		}
-	}
-	return nil
-}
 
 // dueSubject is where a timer fires whose message is to lie at a subject of the log.
 func dueSubject(subject string) string {

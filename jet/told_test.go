@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task/output"
 )
 
@@ -16,7 +17,7 @@ import (
 // attempt has spoken since, and if a batch was stored in parts.
 func TestTold(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	id := newTask()
 	want := func(what string, epoch uint64, want output.Told) {
 		t.Helper()
@@ -56,7 +57,7 @@ func TestTold(t *testing.T) {
 func TestResumedLease(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})
-	s := openStore(t, connect(t, server.URL()), Layout{AckWait: time.Second})
+	s := openStore(t, connect(t, server.URL()), streams.Layout{AckWait: time.Second})
 	submit(t, s, "default")
 	offers := offersOf(t, s, "default")
 	offer, err := offers.Next(within(t))
@@ -65,7 +66,7 @@ func TestResumedLease(t *testing.T) {
 	}
 	token := offer.Lease.(events.Lasting).Token()
 	offers.Close()
-	other := openStore(t, connect(t, server.URL()), Layout{AckWait: time.Second})
+	other := openStore(t, connect(t, server.URL()), streams.Layout{AckWait: time.Second})
 	resumed := other.Resume(token)
 	if err := resumed.Extend(within(t)); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 )
 
@@ -89,7 +90,7 @@ func BenchmarkDelivery(b *testing.B) {
 	} {
 		b.Run(name+"/idle", func(b *testing.B) {
 			nc := connect(b, startServer(b, embed.Config{}).URL())
-			s := openStore(b, nc, Layout{AckWait: time.Minute})
+			s := openStore(b, nc, streams.Layout{AckWait: time.Minute})
 			arrived := make(chan time.Time, 1)
 			wake := deliver(b, s, nc, func(ack func() error) {
 				arrived <- time.Now()
@@ -110,7 +111,7 @@ func BenchmarkDelivery(b *testing.B) {
 		})
 		b.Run(name+"/drain", func(b *testing.B) {
 			nc := connect(b, startServer(b, embed.Config{}).URL())
-			s := openStore(b, nc, Layout{AckWait: time.Minute})
+			s := openStore(b, nc, streams.Layout{AckWait: time.Minute})
 			placeAll(b, s, b.N)
 			arrived := make(chan bool, places)
 			b.ResetTimer()

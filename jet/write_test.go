@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"millrace/events"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
 // More facts than may be on their way at once are placed all the same, each once and told in order.
 func TestPlaceAllBeyondItsWindow(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, Layout{})
+	s := newStore(t, streams.Layout{})
 	facts := make([]*events.Fact, placeWindow+500)
 	for i := range facts {
 		facts[i] = newFact(newTask(), task.Submitted{Work: testWork("default")})

@@ -86,6 +86,7 @@ var (
 	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
 	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and may be started at once.", "queue")
 	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
+	QueueClosed   = family(Gauge, "millrace_queue_closed", "1 while nothing of a queue is started because somebody has paused it (why=paused) or its window is closed (why=window), else 0; only of queues of which anything was said.", "queue", "why")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
 	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without anybody acting on it, at most 1000 of a kind.", "kind")
 	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that nobody has dismissed: tasks that their surroundings ended, and messages that nobody can read.", "kind")

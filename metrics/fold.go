@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Fold counts what the records of the log say. It is the observer of a read
@@ -73,7 +74,7 @@ func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *F
 	for _, q := range queues {
 		f.queue(q)
 	}
-	f.queue(task.DefaultQueue)
+	f.queue(where.DefaultQueue)
 	return f
 }
 

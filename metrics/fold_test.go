@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -50,7 +51,7 @@ func (s *story) add(r events.Record) uint64 {
 }
 
 func (s *story) birth(id task.ID, queue string) {
-	s.add(events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Route: task.QueueRoute(queue, 5)}}}})
+	s.add(events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Route: where.QueueRoute(queue, 5)}}}})
 }
 
 func (s *story) chain(id task.ID, e task.Event) uint64 {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // Caps of names in labels. What comes after so many is counted under [Other],
@@ -60,7 +60,7 @@ func NewQueues() *Queues {
 
 // Of returns the name under which a queue or route is counted: "node w3" for the own route of node w3.
 func (q *Queues) Of(name string) string {
-	if on, own := task.NodeOf(name); own {
+	if on, own := where.NodeOf(name); own {
 		return q.routes.Of(NodeQueue(on))
 	}
 	return q.queues.Of(name)

@@ -11,6 +11,9 @@ import (
 	"millrace/metrics"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+	"millrace/task/where"
 )
 
 // Model is what a monitor asks the read model for.
@@ -29,6 +32,8 @@ type Model interface {
 	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
 	// Dead counts the dead letters.
 	Dead(ctx context.Context) (tasks, messages int, err error)
+	// SaidOfQueues are the queues of which operators have said something.
+	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
 	// Reached is the sequence that all that reflects.
 	Reached() uint64
 }
@@ -49,6 +54,8 @@ type Server struct {
 	Patience time.Duration
 	// Repairs counts what the scheduler's sweep has done that others should have, by kind.
 	Repairs func() map[string]int64
+	// Definition reads what is defined: the calendars of the windows of queues.
+	Definition func(context.Context, definition.Def) (definition.Definition, error)
 	// Names are under which queues are shown.
 	Names *metrics.Queues
 	// Now is the time by which tasks are stuck. Default [time.Now].
@@ -74,6 +81,11 @@ func (s *Server) Collect(emit metrics.Emit) {
 	}
 	depth := s.tasks(emit, counts)
 	s.nodes(emit, nodes, depth)
+	said, err := s.Model.SaidOfQueues(ctx)
+	if err == nil {
+		err = s.closed(ctx, emit, said)
+	}
+	s.failed("queues", err)
 	oldest, err := s.Model.Oldest(ctx)
 	if !s.failed("oldest", err) {
 		s.oldest(emit, oldest, depth)
@@ -170,11 +182,46 @@ func (s *Server) nodes(emit metrics.Emit, nodes []node.Node, depth map[string]in
 
 // serves tells whether a node takes work from a queue, or from a route of its own.
 func serves(n node.Node, queue string) bool {
-	if id, own := task.NodeOf(queue); own {
+	if id, own := where.NodeOf(queue); own {
 		n.Queues = []string{queue}
 		return string(n.ID) == id && n.Serves(queue)
 	}
 	return n.Serves(queue)
+}
+
+// Why a queue is closed.
+const (
+	byPause  = "paused"
+	byWindow = "window"
+)
+
+// closed gives whether the queues of which anything was said are closed, and why. Of queues that share a name, one that is closed
+// stands for all.
+func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []task.Queue) error {
+	type key struct{ queue, why string }
+	shown, now := map[key]float64{}, s.now()
+	for i := range said {
+		q := &said[i]
+		why := map[string]bool{byPause: q.PausedAt(now) != nil, byWindow: false}
+		if q.Window != "" {
+			calendar, err := s.Definition(ctx, definition.Named(definition.DefCalendar, q.Window))
+			if err != nil {
+				return err
+			}
+			shut, _ := schedule.Flow(q, &calendar, now)
+			why[byWindow] = shut != nil
+		}
+		for why, closed := range why {
+			k := key{s.Names.Of(q.Name), why}
+			if shown[k] += 0; closed {
+				shown[k] = 1
+			}
+		}
+	}
+	for k, closed := range shown {
+		emit(metrics.QueueClosed, closed, nil, k.queue, k.why)
+	}
+	return nil
 }
 
 func (s *Server) oldest(emit metrics.Emit, oldest map[string]time.Time, depth map[string]int) {

@@ -13,6 +13,7 @@ import (
 	"millrace/metrics"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/definition"
 )
 
 // view is a read model that says what it was told to.
@@ -25,6 +26,7 @@ type view struct {
 	routes  map[string][]string
 	onNode  map[node.ID]int
 	dead    [2]int // tasks, messages
+	said    []task.Queue
 	err     error
 	asked   []time.Time // before which times
 }
@@ -35,6 +37,7 @@ func (v *view) Counts(context.Context) (map[string]map[task.State]int, uint64, e
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error)   { return v.nodes, 7, v.err }
 func (v *view) Oldest(context.Context) (map[string]time.Time, error) { return v.oldest, v.err }
 func (v *view) Dead(context.Context) (int, int, error)               { return v.dead[0], v.dead[1], v.err }
+func (v *view) SaidOfQueues(context.Context) ([]task.Queue, error)   { return v.said, v.err }
 func (v *view) Reached() uint64                                      { return 7 }
 func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
 	return make([]task.ID, v.onNode[id]), v.err
@@ -243,5 +246,53 @@ func TestFollowLag(t *testing.T) {
 	}
 	if got := figures(lag); got != "read_model_lag_sequences{} 5\nread_model_sequence{} 4" {
 		t.Errorf("the figures are\n%s", got)
+	}
+}
+
+// A queue is closed while a pause lasts, and outside of the hours of its window. Of queues beyond the cap, one that is closed stands
+// for all.
+func TestClosedQueues(t *testing.T) {
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	names := metrics.NewQueues()
+	for i := range metrics.MaxQueues - 6 {
+		names.Of(fmt.Sprint("known", i))
+	}
+	paused := &task.Pause{Since: noon.Add(-time.Hour)}
+	v := &view{counts: map[string]map[task.State]int{}, said: []task.Queue{
+		{Name: "limited", Limit: 3},
+		{Name: "paused", Paused: paused},
+		{Name: "resumed", Paused: &task.Pause{Since: paused.Since, Until: noon.Add(-time.Minute)}},
+		{Name: "nightly", Window: "night"},
+		{Name: "daily", Window: "day"},
+		{Name: "both", Window: "night", Paused: paused},
+		{Name: "more"}, {Name: "more-paused", Paused: paused}, {Name: "most"},
+	}}
+	var failed []string
+	texts := map[string]string{
+		"night": `{"name":"night","rules":[{"closed":"06:00-22:00"}]}`,
+		"day":   `{"name":"day","rules":[{"closed":"22:00-06:00"}]}`,
+	}
+	s := &Server{
+		Model: v, Names: names, Now: func() time.Time { return noon }, Repairs: func() map[string]int64 { return nil },
+		Failed: func(source string) { failed = append(failed, source) },
+		Definition: func(_ context.Context, def definition.Def) (definition.Definition, error) {
+			text, ok := texts[def.Name()]
+			if !ok {
+				return definition.Definition{}, errors.New("cut off")
+			}
+			return definition.Definition{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}, nil
+		},
+	}
+	want := `queue_closed{both,paused} 1
+queue_closed{both,window} 1
+queue_closed{nightly,window} 1
+queue_closed{other,paused} 1
+queue_closed{paused,paused} 1`
+	if got := figures(s); got != want || failed != nil {
+		t.Errorf("the figures are\n%s\nwant\n%s; %v has failed", got, want, failed)
+	}
+	delete(texts, "day")
+	if got := figures(s); strings.Contains(got, "queue_closed") || !slices.Equal(failed, []string{"queues"}) {
+		t.Errorf("without a calendar the figures are\n%s\nand %v has failed", got, failed)
 	}
 }

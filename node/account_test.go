@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // What a node and its heartbeat say about the lease of an attempt that its session s1 claimed as epoch 7.
@@ -14,7 +15,7 @@ func TestAccount(t *testing.T) {
 	now, claimed, stored := noon.Add(time.Hour), noon, noon.Add(time.Minute)
 	live := task.Task{Epoch: 7, Session: "s1"}
 	with := profile
-	with.TTL = task.Duration(6 * time.Second)
+	with.TTL = value.Duration(6 * time.Second)
 	beats := Node{ID: "n1", State: Ready, Session: "s1", Profile: with}
 	succeeded := given(after(ready, Registered{Session: "s2"})...)
 	for _, c := range []struct {
@@ -41,8 +42,8 @@ func TestAccount(t *testing.T) {
 		if c.pulse.Now.IsZero() {
 			c.pulse.Now, c.want.Now = now, now
 		}
-		c.want.Epoch, c.want.Session, c.want.Claimed, c.want.Lease = 7, "s1", claimed, task.Duration(lease)
-		c.want.From = task.LeaseBy{Node: c.node.Head, At: c.pulse.Now, Lasts: task.Duration(lease), Beat: c.pulse.Stored, Session: c.pulse.Beat.Session,
+		c.want.Epoch, c.want.Session, c.want.Claimed, c.want.Lease = 7, "s1", claimed, value.Duration(lease)
+		c.want.From = task.LeaseBy{Node: c.node.Head, At: c.pulse.Now, Lasts: value.Duration(lease), Beat: c.pulse.Stored, Session: c.pulse.Beat.Session,
 			Named: slices.Contains(c.pulse.Beat.Runs, 7), TTL: c.pulse.Beat.TTL, RanOut: c.pulse.RanOut}
 		if got := c.node.Account(&live, claimed, c.pulse, lease); got != c.want {
 			t.Errorf("%s:\n%+v\nwant\n%+v", c.name, got, c.want)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Command asks for a change of a node and may be refused. The set is closed.
@@ -33,7 +34,7 @@ type Beat struct {
 type Prove struct {
 	Session, Reason string
 	Connection      uint64
-	Took            task.Duration
+	Took            value.Duration
 	Kept, Stopped   int
 	Low             uint64
 }
@@ -76,7 +77,7 @@ type Vanish struct{ Session, Reason string }
 type Change struct {
 	Order  Order
 	Reason string
-	Grace  task.Duration
+	Grace  value.Duration
 }
 
 // Judge quarantines a node that comes and goes too often, or releases one that

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // However often the process of a node is started again, what each of its sessions ran may
@@ -63,14 +65,14 @@ func TestDoubts(t *testing.T) {
 	says := func(ago time.Duration, every, ttl int) map[ID]Heartbeat {
 		b := beat(ago)
 		h := b["a"]
-		h.Every, h.TTL = task.Duration(every)*task.Duration(time.Second), task.Duration(ttl)*task.Duration(time.Second)
+		h.Every, h.TTL = value.Duration(every)*value.Duration(time.Second), value.Duration(ttl)*value.Duration(time.Second)
 		b["a"] = h
 		return b
 	}
 	succeeded := ready
 	succeeded.Session, succeeded.Started = "s2", now.Add(-time.Second)
 	running := task.Task{State: task.Running, Node: "a", Session: "s1"}
-	waiting := task.Task{State: task.Pending, Work: task.Work{Route: task.NodeRoute("a", 5)}}
+	waiting := task.Task{State: task.Pending, Work: task.Work{Route: where.NodeRoute("a", 5)}}
 	never := time.Time{}
 
 	for name, c := range map[string]struct {
@@ -94,7 +96,7 @@ func TestDoubts(t *testing.T) {
 		"nobody is called that":           {waiting, nil, nil, "nobody has registered", never, never},
 		"it waits for one that works":     {waiting, []Node{ready}, beat(0), "", never, never},
 		"it waits for one that left":      {waiting, []Node{with(Offline, now.Add(-time.Hour))}, nil, "is offline", now.Add(-time.Hour), never},
-		"any node may take it":            {task.Task{State: task.Pending, Work: task.Work{Route: task.QueueRoute("q", 5)}}, nil, nil, "", never, never},
+		"any node may take it":            {task.Task{State: task.Pending, Work: task.Work{Route: where.QueueRoute("q", 5)}}, nil, nil, "", never, never},
 		"it has ended there":              {task.Task{State: task.Finished, Node: "a", Session: "s1"}, []Node{with(Offline, now)}, nil, "", never, never},
 		"it is cancelling there":          {task.Task{State: task.Cancelling, Node: "a", Session: "s1"}, []Node{with(Offline, now)}, nil, "is offline", now, now},
 		"a parent is on no node":          {task.Task{State: task.Running}, nil, nil, "", never, never},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Want is what a task asks of a node.
@@ -16,7 +17,7 @@ type Want struct {
 	// Nodes are the only ones that may run it; none for all.
 	Nodes []string
 	// Needs must choose the node's labels.
-	Needs task.Selector
+	Needs where.Selector
 	// Means is what the node must be able to run, as [task.Spec.Means] says; "" for anything.
 	Means string
 }
@@ -80,13 +81,13 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 		if r := w.Needs.Refuses(labels); r != nil {
 			_, why := w.Needs.Match(labels)
 			switch {
-			case r.Op == task.OpExists && (r.Key == task.LabelCommands || strings.HasPrefix(r.Key, task.LabelHandler)):
+			case r.Op == where.OpExists && (r.Key == task.LabelCommands || strings.HasPrefix(r.Key, task.LabelHandler)):
 				return RuleHandler, "it " + task.MeansWords(r.Key)
-			case r.Key == task.LabelSlots:
+			case r.Key == where.LabelSlots:
 				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)
-			case r.Key == task.LabelNode && r.Op == task.OpNotIn:
+			case r.Key == where.LabelNode && r.Op == where.OpNotIn:
 				return RuleAvoid, "the task avoids it"
-			case r.Key == task.LabelNode && r.Op == task.OpIn:
+			case r.Key == where.LabelNode && r.Op == where.OpIn:
 				return RuleName, "the task is for " + strings.Join(r.Values, ", ")
 			}
 			return RuleLabel, why

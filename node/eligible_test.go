@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // fleet has a node for each rule.
@@ -34,7 +35,7 @@ func fleet() []Node {
 
 func TestEligible(t *testing.T) {
 	spec := &task.Spec{Handler: "x", Slots: 2, Place: task.Place{
-		Labels: task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"eu"}}}, Avoid: []string{"avoided"}, Queue: "default",
+		Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}, Avoid: []string{"avoided"}, Queue: "default",
 	}}
 	want := map[ID]Rule{
 		"able": "", "avoided": RuleAvoid, "cordoned": RuleCordoned, "draining": RuleDraining, "far": RuleLabel, "offline": RuleOffline,
@@ -101,7 +102,7 @@ func TestExpandOverNodes(t *testing.T) {
 		parent := task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: noon, Event: e})
 		return Expand(&parent, fleet(), 42).Children
 	}
-	zone := task.Selector{{Key: "zone", Op: task.OpIn, Values: []string{"eu"}}}
+	zone := where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}
 	for _, c := range []struct {
 		place task.Place
 		want  task.Children

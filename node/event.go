@@ -3,7 +3,7 @@ package node
 import (
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Event is a fact about a node. The set is closed.
@@ -29,13 +29,13 @@ type WentOnline struct {
 
 // BecameReady says that work reaches the node over its present connection.
 type BecameReady struct {
-	Session    string        `json:"session,omitzero"`
-	Reason     string        `json:"reason,omitzero"`
-	Connection uint64        `json:"connection,omitzero"`
-	Took       task.Duration `json:"took,omitzero"`
-	Kept       int           `json:"kept,omitzero"`
-	Stopped    int           `json:"stopped,omitzero"`
-	Low        uint64        `json:"low,omitzero"`
+	Session    string         `json:"session,omitzero"`
+	Reason     string         `json:"reason,omitzero"`
+	Connection uint64         `json:"connection,omitzero"`
+	Took       value.Duration `json:"took,omitzero"`
+	Kept       int            `json:"kept,omitzero"`
+	Stopped    int            `json:"stopped,omitzero"`
+	Low        uint64         `json:"low,omitzero"`
 }
 
 // Drained says that the session takes no new work, because it was asked to end.
@@ -55,9 +55,9 @@ type WentOffline struct {
 
 // Changed is an order of an operator, for this and all later sessions.
 type Changed struct {
-	Order  Order         `json:"order"`
-	Reason string        `json:"reason,omitzero"`
-	Grace  task.Duration `json:"grace,omitzero"`
+	Order  Order          `json:"order"`
+	Reason string         `json:"reason,omitzero"`
+	Grace  value.Duration `json:"grace,omitzero"`
 }
 
 // WasQuarantined keeps work from the node, until an instant at the earliest.

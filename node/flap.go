@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // What counts as flapping. These are no settings, because everybody who folds
@@ -119,9 +119,9 @@ type Stability struct {
 	Sessions int `json:"sessions,omitempty"`
 	// Ended counts those that are over, Lived is how long they were in all, and
 	// Short counts those that were cut off within [ShortSession].
-	Ended int           `json:"ended,omitempty"`
-	Lived task.Duration `json:"lived,omitempty"`
-	Short int           `json:"short,omitempty"`
+	Ended int            `json:"ended,omitempty"`
+	Lived value.Duration `json:"lived,omitempty"`
+	Short int            `json:"short,omitempty"`
 	// Flap is the score.
 	Flap Flap `json:"flap,omitzero"`
 }
@@ -130,7 +130,7 @@ type Stability struct {
 func (s *Stability) end(since, at time.Time, dropped bool) {
 	lived := max(at.Sub(since), 0)
 	s.Ended++
-	s.Lived += task.Duration(lived)
+	s.Lived += value.Duration(lived)
 	if dropped && lived < ShortSession {
 		s.Short++
 		s.Flap = Flap{Score: s.Flap.Now(at) + 1, At: at}

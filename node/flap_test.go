@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
-func duration(d time.Duration) task.Duration { return task.Duration(d) }
+func duration(d time.Duration) value.Duration { return value.Duration(d) }
 
 // life plays a node that comes back again and again, and returns it with the
 // times at which it was quarantined. Each round is up for so long and down for so long.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Label changes labels of a node, whatever its worker says of itself: a value sets
@@ -35,7 +36,7 @@ func (n *Node) label(c Label) (Event, error) {
 	changes := map[string]*string{}
 	for name, value := range c.Labels {
 		if value != nil {
-			pair := task.Selector{{Key: name, Op: task.OpIn, Values: []string{*value}}}
+			pair := where.Selector{{Key: name, Op: where.OpIn, Values: []string{*value}}}
 			if err := pair.Validate(); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrBadLabel, err)
 			}
@@ -95,7 +96,7 @@ func (n *Node) addLabels() {
 
 // ownLabel tells whether a label follows from what the node is.
 func ownLabel(name string) bool {
-	return name == task.LabelNode || name == task.LabelSlots || name == task.LabelCommands || strings.HasPrefix(name, task.LabelHandler)
+	return name == where.LabelNode || name == where.LabelSlots || name == task.LabelCommands || strings.HasPrefix(name, task.LabelHandler)
 }
 
 // Selectable are the labels by which tasks choose: those of the node, its name and its slots, and what
@@ -107,7 +108,7 @@ func (n *Node) Selectable() map[string]string {
 			labels[name] = value
 		}
 	}
-	labels[task.LabelNode], labels[task.LabelSlots] = string(n.ID), strconv.Itoa(n.Slots)
+	labels[where.LabelNode], labels[where.LabelSlots] = string(n.ID), strconv.Itoa(n.Slots)
 	for _, h := range n.Handlers {
 		labels[task.LabelHandler+h] = ""
 	}

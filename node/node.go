@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // ID names a node: 1 to 64 letters, digits, '_' or '-'. It stays the same over restarts.
 type ID string
 
 // Validate refuses an ID that cannot be one token of a subject.
-func (id ID) Validate() error { return task.ValidName("node", string(id)) }
+func (id ID) Validate() error { return value.ValidName("node", string(id)) }
 
 // Queue is the queue part of the node's own route, "@node-1", which it serves
 // besides its queues and nobody else does.
-func (id ID) Queue() string { return task.NodeQueue(string(id)) }
+func (id ID) Queue() string { return where.NodeQueue(string(id)) }
 
 // State says how far a node can be counted on.
 type State uint8
@@ -123,7 +125,7 @@ type Profile struct {
 	Handlers  []string `json:"handlers,omitempty"`
 	Commands  bool     `json:"commands,omitempty"`
 	// TTL is how long a heartbeat of the node lasts; 0 if it does not say.
-	TTL task.Duration `json:"ttl,omitempty"`
+	TTL value.Duration `json:"ttl,omitempty"`
 }
 
 // Node is the sum of the facts about a node. Its size does not grow with their number.
@@ -159,7 +161,7 @@ type Node struct {
 	// Connection counts the connections of the session from 1; 0 if it does not say.
 	Connection uint64 `json:"connection,omitempty"`
 	// Took is how long the connection took to become ready.
-	Took task.Duration `json:"took,omitempty"`
+	Took value.Duration `json:"took,omitempty"`
 	// Kept and Stopped are the attempts that the node presented then: those that
 	// were still its own, and those that it had to stop.
 	Kept    int `json:"kept,omitempty"`
@@ -185,8 +187,8 @@ type Standing struct {
 	// By is who gave it.
 	By string `json:"by,omitempty"`
 	// Grace is how long what runs may go on after a drain; 0 for the worker's own setting.
-	Grace task.Duration `json:"grace,omitempty"`
-	Since time.Time     `json:"since,omitzero"`
+	Grace value.Duration `json:"grace,omitempty"`
+	Since time.Time      `json:"since,omitzero"`
 }
 
 // Quarantine is why and how long a node gets no work.
@@ -253,8 +255,8 @@ type Heartbeat struct {
 	At      time.Time `json:"at"`
 	// Every is how long after this one the next comes, and TTL how long this one lasts: whoever
 	// looks judges the node by what it promised. Both are 0 from a worker that does not say.
-	Every task.Duration `json:"every,omitempty"`
-	TTL   task.Duration `json:"ttl,omitempty"`
+	Every value.Duration `json:"every,omitempty"`
+	TTL   value.Duration `json:"ttl,omitempty"`
 	// Runs are the epochs of the attempts that the session has run for a while: the heartbeat
 	// renews their leases. What has started just now is not among them.
 	Runs []uint64 `json:"runs,omitempty"`
@@ -291,7 +293,7 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 // attempt of the node, claimed or adopted at a time of the server. A node that nobody knows says
 // nothing. A session that beats is not over, whatever somebody slow has recorded about it.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
-	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: task.Duration(lease)}
+	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: value.Duration(lease)}
 	names := slices.Contains(p.Beat.Runs, t.Epoch)
 	a.From = task.LeaseBy{Node: n.Head, At: p.Now, Lasts: a.Lease, Beat: p.Stored, Session: p.Beat.Session, Named: names, TTL: p.Beat.TTL, RanOut: p.RanOut}
 	if p.Beat.Session == t.Session {

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	n := Node{ID: "n1", Profile: Profile{TTL: task.Duration(10 * time.Second)}}
+	n := Node{ID: "n1", Profile: Profile{TTL: value.Duration(10 * time.Second)}}
 	for _, c := range []struct {
 		name  string
 		ttl   time.Duration
@@ -32,7 +32,7 @@ func TestVanished(t *testing.T) {
 		if c.since > 0 {
 			since = noon.Add(-c.since)
 		}
-		n.TTL = task.Duration(c.ttl)
+		n.TTL = value.Duration(c.ttl)
 		if got := n.Vanished(c.pulse, since); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // World is what is known of all nodes, and of what operators have said about queues, at one look. It is
@@ -65,7 +66,7 @@ func (w *World) Home(queue string) string {
 
 // Serving counts the nodes that take new work from a queue.
 func (w *World) Serving(queue string) int {
-	if task.IsSelectorQueue(queue) {
+	if where.IsSelectorQueue(queue) {
 		return w.matching(w.selectors[queue])
 	}
 	count := 0
@@ -126,7 +127,7 @@ func (w *World) able(t *task.Task) (names []string) {
 		return nil
 	}
 	for _, name := range t.Spec.Place.Nodes {
-		if n, ok := w.nodes[ID(name)]; ok && n.Serves(task.NodeQueue(name)) {
+		if n, ok := w.nodes[ID(name)]; ok && n.Serves(where.NodeQueue(name)) {
 			names = append(names, name)
 		}
 	}

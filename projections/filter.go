@@ -8,6 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -73,7 +74,7 @@ func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 		ways := make([]string, len(f.Priorities))
 		args := make([]any, len(f.Priorities))
 		for i, p := range f.Priorities {
-			if ways[i], args[i] = "instr(words, ?)", mark(markPriority, strconv.Itoa(p)); p == task.DefaultPriority {
+			if ways[i], args[i] = "instr(words, ?)", mark(markPriority, strconv.Itoa(p)); p == where.DefaultPriority {
 				ways[i], args[i] = "ifnull(instr(words, ?), 0) = 0", anyMark(markPriority)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -71,7 +72,7 @@ type counted struct {
 // countedOf is by what a task is counted.
 func countedOf(t *task.Task) counted {
 	c := counted{t.Route.Queue(), "", t.State}
-	if c.home = c.queue; task.IsSelectorQueue(c.queue) {
+	if c.home = c.queue; where.IsSelectorQueue(c.queue) {
 		c.home = t.QueueName()
 	}
 	return c
@@ -287,7 +288,7 @@ func (f *fold) noteTexts() {
 		n := noted{id: string(c.task.ID), new: c.isNew || c.before.state == task.Unknown}
 		switch {
 		case n.new || c.task.Spec != c.spec:
-			n.has = view.Texts(&c.task)
+			n.has = textsOf(&c.task)
 		case c.task.Message != c.message:
 			n.has[2] = c.task.Message
 		default:

@@ -11,6 +11,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
@@ -114,7 +116,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 7:
 		return task.AttemptAdopted{Attempt: t.Attempt, Epoch: epoch, Node: t.Node, Session: h.text(), PID: 7, Gap: 5}
 	case 8:
-		to := task.NodeRoute("n1", task.DefaultPriority)
+		to := where.NodeRoute("n1", where.DefaultPriority)
 		return task.Reassigned{From: t.Route, To: to, Reason: h.text(), Until: h.sometimes()}
 	case 9:
 		e := task.Expanded{Children: task.Children{AtSeq: h.Uint64N(9), Names: []string{h.valid() + "a", "b"}}}
@@ -151,7 +153,7 @@ func (h *history) nodeEvent() node.Event {
 	case 3:
 		return node.BecameReady{Session: session, Reason: h.valid(), Kept: h.IntN(3), Low: uint64(h.IntN(9)), Took: 5}
 	case 4:
-		return node.Changed{Order: node.Order(h.IntN(3)), Reason: h.valid(), Grace: task.Duration(time.Second)}
+		return node.Changed{Order: node.Order(h.IntN(3)), Reason: h.valid(), Grace: value.Duration(time.Second)}
 	case 5:
 		return node.WasQuarantined{Reason: h.valid(), Until: h.time()}
 	case 6:
@@ -168,7 +170,7 @@ func (h *history) valid() string { return strings.ToValidUTF8(h.text(), "?") }
 var testSpecs = []*task.Spec{
 	nil,
 	{Handler: "noop"},
-	{Run: &task.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: task.Timeout{Run: task.Duration(time.Minute), Pending: task.Duration(time.Hour)}},
+	{Run: &task.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: task.Timeout{Run: value.Duration(time.Minute), Pending: value.Duration(time.Hour)}},
 	{Handler: "noop", Place: task.Place{Mode: task.PlaceAll}},
 	{Run: &task.Run{Shell: "make all\n", Env: map[string]string{"A": "b"}}, Retry: task.Retry{Max: 2, Jitter: 0.5}},
 }
@@ -176,7 +178,7 @@ var testSpecs = []*task.Spec{
 func (h *history) work() task.Work {
 	return task.Work{
 		Job: []string{"", "crawl", "index"}[h.IntN(3)], Revision: h.Uint64N(3), Spec: testSpecs[h.IntN(len(testSpecs))],
-		Params: h.json(), Labels: h.labels(), Route: task.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
+		Params: h.json(), Labels: h.labels(), Route: where.QueueRoute([]string{"default", "gpu", "night"}[h.IntN(3)], 1+h.IntN(10)),
 		StartBy: h.sometimes(), Group: h.text(), Parent: task.ID(h.text()), Step: h.text(),
 	}
 }
@@ -212,10 +214,10 @@ func (h *history) usage() *task.Usage {
 	if h.IntN(2) == 0 {
 		return nil
 	}
-	u := &task.Usage{UserTime: task.Duration(h.Int64()), SystemTime: 1, MaxMemory: h.Int64(), Read: int64(h.IntN(3)), Written: h.Int64()}
+	u := &task.Usage{UserTime: value.Duration(h.Int64()), SystemTime: 1, MaxMemory: h.Int64(), Read: int64(h.IntN(3)), Written: h.Int64()}
 	if h.IntN(2) == 0 {
 		u.Signal, u.Limits, u.Refused = h.text(), h.text(), h.IntN(4)
-		u.Setup, u.Run, u.Stop = task.Duration(h.Int64()), task.Duration(h.Int64()), task.Duration(h.IntN(2))
+		u.Setup, u.Run, u.Stop = value.Duration(h.Int64()), value.Duration(h.Int64()), value.Duration(h.IntN(2))
 	}
 	return u
 }

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -53,7 +54,7 @@ func TestSelectorsCountWithTheirQueue(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
 	spec := task.Spec{Handler: "x"}
-	spec.Place.Labels, _ = task.ParseSelector("gpu")
+	spec.Place.Labels, _ = where.ParseSelector("gpu")
 	began := time.Now()
 	for _, s := range []task.Submission{{Spec: &spec, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
 		birth, err := task.Birth(s, nil, 0, time.Now())
@@ -82,7 +83,7 @@ func TestSelectorsCountWithTheirQueue(t *testing.T) {
 		t.Errorf("the oldest wait since %v, %v", oldest, err)
 	}
 	routes, err := s.Routes(t.Context(), "images")
-	if err != nil || !slices.Equal(routes, []string{"images", task.SelectorQueue("images", spec.Place.Labels)}) {
+	if err != nil || !slices.Equal(routes, []string{"images", where.SelectorQueue("images", spec.Place.Labels)}) {
 		t.Errorf("the routes are %v, %v", routes, err)
 	}
 	page, err := s.tasks(t.Context(), view.Filter{Queue: "images"})

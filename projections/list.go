@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -51,7 +52,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 	if err := s.Wait(ctx, q.AtLeast); err != nil {
 		return c, err
 	}
-	if queue, only := q.OnlyQueue(); only && !task.IsSelectorQueue(queue) {
+	if queue, only := q.OnlyQueue(); only && !where.IsSelectorQueue(queue) {
 		c.Of, c.Point.Seq, err = s.Counts(ctx)
 		if queue != "" {
 			maps.DeleteFunc(c.Of, func(name string, _ map[task.State]int) bool { return name != queue })
@@ -65,7 +66,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, err error) {
 	err = s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) (err error) {
 		c.Point.Seq = seq
-		l := list{ctx: ctx, tx: tx, form: s.form, filter: f, want: 1, spans: s.texts.spans(f.Text), count: func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) }}
+		l := list{ctx: ctx, tx: tx, form: s.form, filter: f, want: 1, spans: s.texts.spans(textsIn(f)...), count: func(t *task.Task) { c.Add(t.QueueName(), t.State, 1) }}
 		if l.routes, err = routesOf(ctx, tx, f.Queue); err == nil {
 			err = l.run()
 		}
@@ -85,7 +86,7 @@ func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err e
 		return page, fmt.Errorf("list tasks: %w", err)
 	}
 	err = s.view(ctx, "list tasks", func(tx *sql.Tx, seq uint64) (err error) {
-		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: most + 1, spans: s.texts.spans(f.Text)}
+		l := list{ctx: ctx, tx: tx, form: s.form, filter: &f, after: after, want: most + 1, spans: s.texts.spans(textsIn(&f)...)}
 		if !f.OldestFirst {
 			slices.Reverse(l.spans)
 		}
@@ -178,7 +179,7 @@ func (l *list) pending() error {
 		return err
 	}
 	for _, queue := range queues {
-		if _, own := task.NodeOf(queue); l.filter.Suspect != nil && !own {
+		if _, own := where.NodeOf(queue); l.filter.Suspect != nil && !own {
 			continue // waits for nobody in particular
 		}
 		if err := l.add("waits IS NOT NULL AND queue = ?", queue); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // The index of the past is a file of entries, one behind the other. It tells of each message about a task where the task was after
@@ -43,7 +44,7 @@ type place struct {
 	dead    bool // a dead letter
 	limited bool // it stands under limits, or was admitted by the rate of its queue
 	waits   bool // for nothing but its limits
-	route   task.Route
+	route   where.Route
 	home    string // the queue as people call it, of a route of a selector; else "": see [place.queue]
 	node    string
 	batch   string
@@ -67,7 +68,7 @@ func (p *place) queue() string {
 
 // clone shares no memory with a task.
 func (p place) clone() place {
-	p.route, p.home, p.node, p.batch = task.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
+	p.route, p.home, p.node, p.batch = where.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
 	return p
 }
 
@@ -85,12 +86,12 @@ func (o origin) clone() origin {
 }
 
 // appendText makes a text of a place, and of an origin.
-func (p *place) appendText(b []byte) []byte {
+func (p place) appendText(b []byte) []byte {
 	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch)
 }
 
-func (o *origin) appendText(b []byte) []byte {
+func (o origin) appendText(b []byte) []byte {
 	return appendTexts(append(b, bit(o.root)), o.job, o.schedule)
 }
 
@@ -152,7 +153,7 @@ func (r *pastReader) string() string { return string(r.text(r.uint())) }
 func readPlace(text []byte) (p place, ok bool) {
 	r := pastReader{b: text}
 	is := r.text(2)
-	p.route, p.home, p.node, p.batch = task.Route(r.string()), r.string(), r.string(), r.string()
+	p.route, p.home, p.node, p.batch = where.Route(r.string()), r.string(), r.string(), r.string()
 	if r.bad {
 		return p, false
 	}
@@ -267,7 +268,7 @@ func (w *pastWriter) note(seq uint64, c *change) {
 	at := t.SubmittedAt.UnixMicro()
 	if is := originOf(t); !known || is != c.origin || at != c.submitted || !maps.Equal(t.Labels, c.labels) {
 		c.origin, c.submitted, c.labels = is, at, t.Labels
-		n := w.originOf(is)
+		n := numberOf(w, &w.origins, pastOrigin, is)
 		w.head(pastFrom, back)
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
@@ -280,7 +281,7 @@ func (w *pastWriter) note(seq uint64, c *change) {
 		}
 	}
 	is := placeOf(t)
-	n := w.placeOf(is)
+	n := numberOf(w, &w.places, pastPlace, is)
 	w.head(pastMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
 	if is.state == task.Pending {
@@ -374,26 +375,21 @@ func mayHave(marks []byte, labels map[string]string) bool {
 	return true
 }
 
-// placeOf is the number of a place, which is added if it is a new one.
-func (w *pastWriter) placeOf(is place) uint64 {
-	n, known := w.places.numbers[is]
-	if !known {
-		w.text = is.appendText(w.text[:0])
-		w.head(pastPlace, uint64(len(w.text)))
-		w.batch = append(w.batch, w.text...)
-		n = w.places.add(is.clone())
-	}
-	return n
+// word is what is written once, and meant by its number from then on.
+type word[T any] interface {
+	comparable
+	clone() T
+	appendText(b []byte) []byte
 }
 
-// originOf is the number of an origin, likewise.
-func (w *pastWriter) originOf(is origin) uint64 {
-	n, known := w.origins.numbers[is]
+// numberOf is the number of a value in a table of the writer. If it is a new one it is added, by an entry of a kind.
+func numberOf[T word[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
+	n, known := in.numbers[is]
 	if !known {
 		w.text = is.appendText(w.text[:0])
-		w.head(pastOrigin, uint64(len(w.text)))
+		w.head(kind, uint64(len(w.text)))
 		w.batch = append(w.batch, w.text...)
-		n = w.origins.add(is.clone())
+		n = in.add(is.clone())
 	}
 	return n
 }

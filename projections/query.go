@@ -21,7 +21,7 @@ const dismissedTasks = "dismissed_tasks"
 
 // Counts returns how many tasks there are, by queue and state; what is not there
 // is 0. What waits for nodes with certain labels counts with the queue whose nodes they are; what
-// waits for one node is counted under [task.NodeQueue]. It takes the same time however many there are. The second result is the
+// waits for one node is counted under [where.NodeQueue]. It takes the same time however many there are. The second result is the
 // sequence that it reflects.
 func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error) {
 	counts := map[string]map[task.State]int{}

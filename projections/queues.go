@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // writeQueues writes what operators have said about queues.
@@ -51,8 +52,8 @@ func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, er
 
 // Lanes returns the lanes in which tasks are that have not ended, and when the last of those is due that wait for timers. It reads
 // all such tasks.
-func (s *Store) Lanes(ctx context.Context) (map[task.Lane]time.Time, error) {
-	used := map[task.Lane]time.Time{}
+func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
+	used := map[where.Lane]time.Time{}
 	err := s.view(ctx, "list the lanes that are used", func(tx *sql.Tx, _ uint64) error {
 		for _, where := range []string{"waits IS NOT NULL", inStateIndex} {
 			var doc []byte

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // A scheduler that starts finds what the rates of queues hold, what they have admitted and nobody has started, and the
@@ -15,7 +16,7 @@ import (
 func TestRatedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	q, _, err := r.DoQueue(t.Context(), task.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 5}})
+	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +86,10 @@ func TestLanes(t *testing.T) {
 	stop := start(t, &Projector{Log: log, Store: s})
 	defer stop()
 	due := time.Now().Add(72 * time.Hour).UTC().Truncate(time.Microsecond)
-	ended := task.Route("over.9")
+	ended := where.Route("over.9")
 	var last task.ID
 	for _, c := range []struct {
-		route task.Route
+		route where.Route
 		key   string
 		due   time.Time
 	}{
@@ -111,7 +112,7 @@ func TestLanes(t *testing.T) {
 	await(t, s, k.Seq)
 	used, err := s.Lanes(t.Context())
 	fair := (&task.Work{Route: "bulk.5", FairKey: "customer"}).Lane()
-	want := map[task.Lane]time.Time{
+	want := map[where.Lane]time.Time{
 		{Queue: "default", Priority: 5}: {}, {Queue: "bulk", Priority: 2}: {}, {Queue: "bulk", Priority: 8}: due, fair: {},
 	}
 	if err != nil || len(used) != len(want) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // ran is a task that has run without trouble.
@@ -13,7 +14,7 @@ func ran() task.Task {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
 	return task.Task{
 		ID: "01KYYK5W6V0000000000000001", State: task.Finished, Node: "w2", Session: "01JNA0SESS0000000000000000", Attempt: 1, Epoch: 1234567, Offer: 1234566, Head: 1234568, Offered: true,
-		Seq: 1234568, SubmittedAt: at, Since: at.Add(2 * time.Second), StartedAt: at.Add(time.Second), EndedAt: at.Add(2 * time.Second), Ran: task.Duration(time.Second),
+		Seq: 1234568, SubmittedAt: at, Since: at.Add(2 * time.Second), StartedAt: at.Add(time.Second), EndedAt: at.Add(2 * time.Second), Ran: value.Duration(time.Second),
 		Work: task.Work{Job: "thumbnail", Revision: 7, Spec: &task.Spec{Handler: "thumbnail", Retry: task.Retry{Max: 3}}, Params: json.RawMessage(`{"input":"a.png","size":640}`), Route: "default.5"},
 	}
 }

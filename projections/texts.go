@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -42,14 +43,33 @@ type block struct {
 	known       bool // else there may be rows that it does not know, and ids are those that came since
 	ids         []byte
 	trigrams    [trigramBits / 64]uint64
-	latest      [4]string // what was added last of each kind; many tasks have the same
+	latest      [5]string // what was added last of each kind; many tasks have the same
 }
 
 // noted is what the fold tells of a task: its id if it is new, and texts that it may not have had before.
 type noted struct {
 	id  string
 	new bool
-	has [4]string
+	has [5]string
+}
+
+// textsOf are all that a block notes of a task: what people search, and the marks that lists are asked for.
+func textsOf(t *task.Task) (all [5]string) {
+	is := view.Texts(t)
+	all[copy(all[:], is[:])] = sharedMarks(t)
+	return all
+}
+
+// textsIn are what all tasks have that a filter chooses, of what blocks note.
+func textsIn(f *view.Filter) []string {
+	all := []string{f.Text, f.Job}
+	for name, value := range f.Labels {
+		all = append(all, mark(markLabel, labelMark(name, value)))
+	}
+	if f.Schedule != "" {
+		all = append(all, mark(markSchedule, f.Schedule))
+	}
+	return slices.DeleteFunc(all, func(text string) bool { return len(text) < 3 })
 }
 
 // begin forgets everything. Known is whether there are no rows.
@@ -135,16 +155,23 @@ func (b *block) may(text string, id []byte) bool {
 // span is a range of ids: from the first on up to, and without, the end; "" for no end.
 type span struct{ first, end string }
 
-// spans are where tasks with the text may be, in the order of ids.
-func (x *texts) spans(text string) (spans []span) {
-	if len(text) < 3 {
+// spans are where tasks with all of the texts may be, in the order of ids. Texts have three bytes at least.
+func (x *texts) spans(texts ...string) (spans []span) {
+	if len(texts) == 0 {
 		return []span{{}}
 	}
-	id := []byte(strings.ToUpper(text))
+	ids := make([][]byte, len(texts))
+	for i, text := range texts {
+		ids[i] = []byte(strings.ToUpper(text))
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i, b := range x.blocks {
-		if !b.may(text, id) {
+		may := true
+		for j := 0; j < len(texts) && may; j++ {
+			may = b.may(texts[j], ids[j])
+		}
+		if !may {
 			continue
 		}
 		end := ""
@@ -212,7 +239,7 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			all = append(all, noted{id: string(t.ID), new: true, has: view.Texts(&t)})
+			all = append(all, noted{id: string(t.ID), new: true, has: textsOf(&t)})
 		}
 		if err := rows.Err(); err != nil {
 			return err

@@ -35,6 +35,21 @@ func TestTextsMissNothing(t *testing.T) {
 				}
 				same(t, fmt.Sprintf("seed %d, text %q", seed, text), have, nil, folded, func(k *task.Task) bool { return plain(k, &f) })
 			}
+			for _, k := range folded[:min(len(folded), 8)] {
+				for what, f := range map[string]view.Filter{"job": {Job: k.Job}, "schedule": {Schedule: k.Schedule}, "labels": {Labels: k.Labels}} {
+					f.Limit = view.MaxLimit
+					page, err := s.tasks(t.Context(), f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var have []task.ID
+					for i := range page.Tasks {
+						have = append(have, page.Tasks[i].ID)
+					}
+					slices.Sort(have)
+					same(t, fmt.Sprintf("seed %d, %s of %s", seed, what, k.ID), have, nil, folded, func(k *task.Task) bool { return plain(k, &f) })
+				}
+			}
 		}
 		third := len(h.records) / 3
 		s := open(t, path)
@@ -72,15 +87,57 @@ func TestTextsMissNothing(t *testing.T) {
 	}
 }
 
+// What few tasks have is looked for in few places, whichever the filter.
+func TestFiltersNarrowASearch(t *testing.T) {
+	x := texts{full: 100}
+	x.begin(true)
+	for i := range 5000 {
+		var k task.Task
+		k.Job, k.Labels = fmt.Sprintf("job-%d", i/1000), map[string]string{"env": "prod"}
+		if i == 1234 {
+			k.Schedule, k.Labels = "nightly", map[string]string{"env": "test", "team": "a"}
+		}
+		x.note([]noted{{id: fmt.Sprintf("01J%023d", i), new: true, has: textsOf(&k)}})
+	}
+	for _, c := range []struct {
+		what string
+		f    view.Filter
+		want int // blocks
+	}{
+		{"a job", view.Filter{Job: "job-3"}, 10},
+		{"a job that is not there", view.Filter{Job: "job-7"}, 0},
+		{"a label that all have", view.Filter{Labels: map[string]string{"env": "prod"}}, 50},
+		{"one that one has", view.Filter{Labels: map[string]string{"env": "test"}}, 1},
+		{"two", view.Filter{Labels: map[string]string{"env": "test", "team": "a"}}, 1},
+		{"one that none has", view.Filter{Labels: map[string]string{"env": "none"}}, 0},
+		{"a schedule", view.Filter{Schedule: "nightly"}, 1},
+		{"another schedule", view.Filter{Schedule: "hourly"}, 0},
+		{"a job and a schedule of another", view.Filter{Job: "job-3", Schedule: "nightly"}, 0},
+		{"nothing", view.Filter{Job: "x"}, 50},
+	} {
+		got := 0
+		for _, s := range x.spans(textsIn(&c.f)...) {
+			for _, b := range x.blocks {
+				if b.first >= s.first && (s.end == "" || b.first < s.end) {
+					got++
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s may be in %d blocks, want %d", c.what, got, c.want)
+		}
+	}
+}
+
 // A text that few tasks have is looked for in few places.
 func TestTextsNarrowASearch(t *testing.T) {
 	x := texts{full: 100}
 	x.begin(true)
 	for i := range 5000 {
-		x.note([]noted{{id: fmt.Sprintf("01J%023d", i), new: true, has: [4]string{"crawl", "", fmt.Sprintf("page %d of 5000 was fetched", i), "python3 spider.py --site example"}}})
+		x.note([]noted{{id: fmt.Sprintf("01J%023d", i), new: true, has: [5]string{"crawl", "", fmt.Sprintf("page %d of 5000 was fetched", i), "python3 spider.py --site example"}}})
 	}
-	x.note([]noted{{id: fmt.Sprintf("01J%023d", 1234), has: [4]string{2: "Connection REFUSED by 10.0.0.7"}}})
-	for text, want := range map[string]int{"connection refused": 1, "REFUSED": 1, "spider": 50, "zebra": 0, "01J00000000000000000001234": 1, "ab": 50} {
+	x.note([]noted{{id: fmt.Sprintf("01J%023d", 1234), has: [5]string{2: "Connection REFUSED by 10.0.0.7"}}})
+	for text, want := range map[string]int{"connection refused": 1, "REFUSED": 1, "spider": 50, "zebra": 0, "01J00000000000000000001234": 1} {
 		got := 0
 		for _, s := range x.spans(text) {
 			if got++; s.end == "" && s.first == "" {

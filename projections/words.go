@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // The column words has what only few tasks have and lists ask for, as marks, and the texts that people search. What a
@@ -59,19 +60,27 @@ func wordsOf(t *task.Task) string {
 	return marksOf(t) + unmarked(text)
 }
 
-func marksOf(t *task.Task) (marks string) {
+// sharedMarks are those that several tasks may have, and that a task has from its birth on.
+func sharedMarks(t *task.Task) (marks string) {
+	for name, value := range t.Labels {
+		marks += mark(markLabel, labelMark(name, value))
+	}
+	if t.Schedule != "" {
+		marks += mark(markSchedule, t.Schedule)
+	}
+	return marks
+}
+
+func marksOf(t *task.Task) string {
+	marks := sharedMarks(t)
 	add := func(kind kindOfMark, value string, is bool) {
 		if is {
 			marks += mark(kind, value)
 		}
 	}
-	for name, value := range t.Labels {
-		add(markLabel, labelMark(name, value), true)
-	}
 	add(markParent, string(t.Parent), t.Parent != "")
-	add(markSchedule, t.Schedule, t.Schedule != "")
 	add(markBatch, t.Batch, t.Batch != "")
-	if p := t.Route.Priority(); p != task.DefaultPriority {
+	if p := t.Route.Priority(); p != where.DefaultPriority {
 		add(markPriority, strconv.Itoa(p), true)
 	}
 	ended := t.State.Terminal()

@@ -11,6 +11,7 @@ import (
 
 	"millrace/near"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -141,7 +142,7 @@ func (q *Tasks) priorities(value string) error {
 		if err != nil {
 			return fmt.Errorf("%q is no priority", text)
 		}
-		if err := task.ValidPriority(p); err != nil {
+		if err := where.ValidPriority(p); err != nil {
 			return err
 		}
 		q.Priorities = append(q.Priorities, p)

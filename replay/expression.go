@@ -19,6 +19,7 @@ import (
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -204,7 +205,7 @@ func (b *byTags) leaf(n *ast.Node, is *ast.MemberNode, t reflect.Type) {
 	turn := ""
 	switch {
 	case t == reflect.TypeFor[time.Time](), t.PkgPath() == "" && t.Kind() != reflect.Map:
-	case t == reflect.TypeFor[task.Duration]():
+	case t == reflect.TypeFor[value.Duration]():
 		turn = asSpan
 	case form.Spelled(t), t.Kind() == reflect.String, t == reflect.TypeFor[json.RawMessage]():
 		turn = asText
@@ -232,7 +233,7 @@ func textOf(args ...any) (any, error) {
 }
 
 func spanOf(args ...any) (any, error) {
-	d, _ := args[0].(task.Duration)
+	d, _ := args[0].(value.Duration)
 	return d.Std(), nil
 }
 

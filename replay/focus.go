@@ -34,7 +34,7 @@ func (f *Focus) ref() view.Ref {
 	case "queue":
 		return view.Queue(f.ID)
 	case "schedule":
-		return view.Definition(definition.DefOf(definition.DefSchedule, f.ID))
+		return view.Definition(definition.Named(definition.DefSchedule, f.ID))
 	}
 	return view.Ref{}
 }

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -114,7 +115,7 @@ func tale(t testing.TB) (s *story, a, b task.ID) {
 		Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(2 * time.Second)}})
 	b = s.submit("bulk", 0) // 10
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueuePaused{Reason: "too loud"}})
-	s.add(events.KindOffer, events.Fact{Task: a, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: task.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
+	s.add(events.KindOffer, events.Fact{Task: a, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = s.start(a, 2, "b") // 13
 	exit := 0
 	s.on(a, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14

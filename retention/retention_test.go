@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 func TestDue(t *testing.T) {
 	noon := time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC)
 	const hour = time.Hour
 	p := Policy{Done: hour, Failed: 2 * hour}
-	own := task.Keep{Done: task.Duration(5 * hour), Logs: task.Duration(3 * hour)}
+	own := task.Keep{Done: value.Duration(5 * hour), Logs: value.Duration(3 * hour)}
 	for _, c := range []struct {
 		name   string
 		kind   Kind
@@ -147,9 +148,9 @@ func TestKeeper(t *testing.T) {
 func TestKeeperWithoutPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{dropped: map[task.ID]int{}, tasks: map[task.ID]*task.Task{
-			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: task.Duration(time.Hour)}}}},
+			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: value.Duration(time.Hour)}}}},
 			"B": {ID: "B", State: task.Finished, EndedAt: time.Now()},
-			"C": {ID: "C", State: task.Running, Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: task.Duration(time.Second)}}}},
+			"C": {ID: "C", State: task.Running, Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: value.Duration(time.Second)}}}},
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

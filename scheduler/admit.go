@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
+	"millrace/scheduler/admission"
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/quota"
@@ -40,17 +41,13 @@ const (
 	offerAgain = 2 * time.Second
 	// admitLook is how often that is looked at, if nothing else happens.
 	admitLook = time.Second
-	// outAtOnce is how many bundles of admissions are on their way before the next look has to wait, and
-	// bundleGrants how many grants make a bundle: what grants fewer goes along with others, and their offers are placed
-	// together.
-	outAtOnce    = 32
-	bundleGrants = 16
+	// outAtOnce is how many bundles of admissions are on their way before the next look has to wait.
+	outAtOnce = 32
 )
 
 // admitter decides which tasks their limits admit. Any number of them may run: an admission
 // is recorded by compare-and-set on the chains of its scopes, so each follows from all that were before it under the
-// same counters, and who loses decides again. What it knows it has from the read model, and what that has
-// not told yet can only free a place. What shares no scope is recorded and offered side by side.
+// same counters, and who loses decides again. What shares no scope is recorded and offered side by side.
 type admitter struct {
 	view  LimitModel
 	rec   *events.Recorder
@@ -65,19 +62,14 @@ type admitter struct {
 	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
 	touched  bool          // the batch that is told has something in it; of the goroutine that tells
 
-	mu       sync.Mutex
-	known    *quota.Limiter       // guarded by mu
-	loaded   bool                 // guarded by mu; known reflects what was told
-	reflects uint64               // guarded by mu; and what the read model held up to this sequence, when it was loaded
-	early    []early              // guarded by mu
-	paused   map[string]time.Time // guarded by mu; buckets that are shut because a task asked, and that is not recorded
-	overdue  map[task.Scope]bool  // guarded by mu; scopes in which other schedulers should have admitted, and have not
-	missed   map[task.ID]miss     // admitted and not offered: since when; the loop's own
-	pruned   time.Time            // the loop's own
+	mu     sync.Mutex
+	book   *admission.Book  // guarded by mu
+	missed map[task.ID]miss // admitted and not offered: since when; the loop's own
+	pruned time.Time        // the loop's own
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
-	a := &admitter{turns: turns, left: turns.Left(), overdue: map[task.Scope]bool{}, view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), known: quota.NewLimiter(), missed: map[task.ID]miss{}}
+	a := &admitter{turns: turns, left: turns.Left(), view: cfg.Limits, rec: rec, side: cfg.Refusing, log: cfg.Log, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), book: admission.New(), missed: map[task.ID]miss{}}
 	a.ruled.Store(true)
 	return a
 }
@@ -109,65 +101,31 @@ func (a *admitter) observe(step *events.Step) {
 	}
 	var until time.Time
 	if e, ok := r.Fact.Event.(task.AttemptFailed); ok {
-		until = asked(e, r.Fact.At)
+		until = admission.Asked(e, r.Fact.At)
 	}
 	if until.IsZero() && !step.Task.Limited() && !a.mayHaveBeenRated(step) {
 		return
 	}
 	a.touched = true
-	took := shiftOf(step)
+	took := admission.ShiftOf(step)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.loaded {
+	if a.book.Loaded() {
 		a.observed.Store(r.Seq)
-		a.put(step.Task, until, took)
+		a.book.Put(step.Task, until, took)
 		return
 	}
 	t := *step.Task
 	if until.IsZero() && !t.Limited() { // of which no more counts than that
 		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
 	}
-	a.early = append(a.early, early{r.Seq, false, func() { a.put(&t, until, took) }})
-}
-
-// put takes over what has become of a task, until when it asks to be left alone, and what a fact did to its attempts, with mu held. Of a
-// task under budgets that is further than the fact is taken over how it is with its last one, for until then not all is known that it has used up. One
-// of which nothing was known is taken over at once, so that its admission finds it.
-func (a *admitter) put(t *task.Task, until time.Time, took shift) {
-	if !until.IsZero() {
-		a.pause(&t.Work, until)
-	}
-	if took.seq > a.reflects {
-		a.known.Spend(took.counters, took.Shift)
-	}
-	if took.seq == 0 || took.seq == t.Seq || !a.known.Knows(t.ID) {
-		a.known.Put(t)
-	}
-}
-
-// shift is what a fact did to the attempts of a task under budgets; seq is 0 for one under none.
-type shift struct {
-	task.Shift
-	seq      uint64
-	counters []task.Counter
-}
-
-func shiftOf(step *events.Step) shift {
-	if !step.Task.Budgeted() {
-		return shift{}
-	}
-	was, is := &step.Was, &step.Is
-	took := shift{task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, step.Record.Fact.At), step.Record.Seq, nil}
-	if took.Ended || took.Began {
-		took.counters, _ = step.Task.Counters() // of one that has none nobody can have admitted an attempt
-	}
-	return took
+	a.book.Defer(r.Seq, false, func() { a.book.Put(&t, until, took) })
 }
 
 // said takes over what was said of a queue.
 func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
 	a.tell(seq, true, func() {
-		a.known.Said(name, seq, at, e)
+		a.book.Known().Said(name, seq, at, e)
 		a.ruled.Store(true)
 	})
 }
@@ -178,23 +136,16 @@ func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
 	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
-// early is what was told before the rest was loaded. Of a queue it may be that it was loaded without.
-type early struct {
-	seq     uint64
-	ofQueue bool
-	apply   func()
-}
-
 // tell applies what was told, now or when the rest is loaded. What is known and up to where are one: a decision names that.
 func (a *admitter) tell(seq uint64, ofQueue bool, apply func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.loaded {
+	if a.book.Loaded() {
 		a.observed.Store(seq)
 		apply()
 		return
 	}
-	a.early = append(a.early, early{seq, ofQueue, apply})
+	a.book.Defer(seq, ofQueue, apply)
 }
 
 // told implements [batched].
@@ -213,55 +164,27 @@ func signal(c chan struct{}) {
 	}
 }
 
-// granted takes over an admission, with mu held. One at or below the head of its scope is in known already,
-// and the buckets have moved on since.
+// granted takes over an admission, with mu held.
 func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
-	if delete(a.overdue, of); a.left.Drop(string(of)) {
-		a.reopen(of)
+	if a.left.Drop(string(of)) {
+		a.book.Reopen(of)
 	}
-	if seq <= max(a.known.Head(of), a.reflects) {
-		return
-	}
-	a.known.Learn(of, seq)
-	for _, g := range e.Grants {
-		a.known.Granted(g)
-	}
-	for name, used := range e.Rates {
-		if p := a.paused[name]; p.After(used) {
-			used = p
-		} else {
-			delete(a.paused, name) // whoever has recorded it
-		}
-		a.known.Bucket(name, task.Bucket(used))
-	}
-}
-
-// pause remembers that a task asked for a pause of its rates, with mu held: it is recorded
-// with the next admission.
-func (a *admitter) pause(w *task.Work, until time.Time) {
-	for name, bucket := range a.known.Pause(w, until) {
-		a.known.Bucket(name, bucket)
-		if a.paused == nil {
-			a.paused = map[string]time.Time{}
-		}
-		a.paused[name] = time.Time(bucket)
-	}
+	a.book.Granted(of, seq, e)
 }
 
 // begin forgets everything.
 func (a *admitter) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.reflects, a.early, a.paused = quota.NewLimiter(), false, 0, nil, nil
+	a.book = admission.New()
 	a.left.Clear()
-	clear(a.overdue)
 	a.ruled.Store(true)
 }
 
 // load begins with what the read model holds.
 func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
-	a.early = nil
+	a.book.Await()
 	a.mu.Unlock()
 	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no later rate is known than they are
 	if err != nil {
@@ -275,14 +198,8 @@ func (a *admitter) load(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known, a.loaded, a.reflects = known, true, seq
 	a.left.Clear()
-	for _, e := range a.early {
-		if e.seq > seq || e.ofQueue {
-			e.apply()
-		}
-	}
-	a.early = nil
+	a.book.Load(known, seq)
 	a.ruled.Store(known.Ruled())
 	for _, g := range known.Unoffered() { // whoever admitted them may be gone
 		a.missed[g.Task] = miss{turn: g.Turn}
@@ -319,9 +236,9 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 		began := a.rec.Now()
 		var next time.Time
 		if failed == nil {
-			var parts []*sent
+			var parts []*admission.Sent
 			parts, next, failed = a.decide(ctx)
-			for _, b := range bundled(parts) {
+			for _, b := range admission.Bundled(parts) {
 				out++
 				go func() { done <- a.carryOut(ctx, b) }()
 			}
@@ -345,7 +262,7 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 func (a *admitter) shut() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known.Shut()
+	return a.book.Known().Shut()
 }
 
 // hurry hurries the read model while tasks wait for a place: it tells when one is free.
@@ -356,53 +273,24 @@ func (a *admitter) hurry(ctx context.Context) {
 func (a *admitter) crowded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known.Waiting() > 0
+	return a.book.Known().Waiting() > 0
 }
 
 // Admit admits once what may go, and returns when to look again at the latest; zero for
 // when something happens.
 func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	parts, next, err := a.decide(ctx)
-	for _, b := range bundled(parts) {
+	for _, b := range admission.Bundled(parts) {
 		err = errors.Join(err, a.carryOut(ctx, b))
 	}
 	return next, err
 }
 
-// sent is a part of a decision that is on its way.
-type sent struct {
-	quota.Decision
-	at    time.Time      // when it was decided: a rate goes by that
-	by    *quota.Limiter // who decided it: the present one, or one that has been forgotten
-	heads []uint64       // where the chains of its scopes ended
-	known task.By        // up to where the log was, and whether the decision was cut
-}
-
-// bundled puts parts together that grant little.
-func bundled(parts []*sent) (all [][]*sent) {
-	var small []*sent
-	grants := 0
-	for _, p := range parts {
-		if len(p.Grants) >= bundleGrants {
-			all = append(all, []*sent{p})
-			continue
-		}
-		small = append(small, p)
-		if grants += len(p.Grants); grants >= bundleGrants {
-			all, small, grants = append(all, small), nil, 0
-		}
-	}
-	if len(small) > 0 {
-		all = append(all, small)
-	}
-	return all
-}
-
 // decide decides what may go now, in parts that share no scope; carryOut must follow for each. It
 // returns when to look again at the latest.
-func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
+func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, error) {
 	a.mu.Lock()
-	loaded := a.loaded
+	loaded := a.book.Loaded()
 	a.mu.Unlock()
 	if !loaded {
 		if err := a.load(ctx); err != nil {
@@ -413,7 +301,7 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	if now.Sub(a.pruned) > time.Minute {
 		a.pruned = now
 		a.mu.Lock()
-		a.known.Prune(now)
+		a.book.Known().Prune(now)
 		a.mu.Unlock()
 	}
 	if err := a.offerMissed(ctx, now); err != nil {
@@ -422,76 +310,31 @@ func (a *admitter) decide(ctx context.Context) ([]*sent, time.Time, error) {
 	now = a.rec.Moment()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	seen := max(a.reflects, a.observed.Load())
 	for _, key := range a.left.Late() {
 		a.left.Drop(key)
-		a.overdue[task.Scope(key)] = true
-		a.reopen(task.Scope(key))
+		a.book.Overdue(task.Scope(key))
 	}
-	d := a.known.Decide(now, quota.GrantsAtOnce)
-	for name, used := range a.paused {
-		if !used.After(now) {
-			delete(a.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
-			continue
-		}
-		if a.known.UsedUntil(name).After(used) {
-			continue // what was admitted since has shut it for longer, and to record this would open it
-		}
-		if t, ok := d.Rates[name]; (!ok || used.After(t)) && !a.known.Out(name) {
-			d.Rates[name] = used
+	all, left, next := a.book.Decide(now, a.observed.Load(), func(of task.Scope) bool { return a.turns.First(string(of)) })
+	for _, scopes := range left {
+		for _, of := range scopes {
+			a.left.Leave(string(of), string(scopes[0]))
 		}
 	}
-	var all []*sent
-	parts := a.known.Parts(&d)
-	by := make([]task.By, len(parts))
-	for i := range parts { // before any is on its way
-		by[i] = task.By{Seen: seen, Cut: d.Cut, Closed: a.known.Closed(parts[i].Scopes)}
-	}
-	for i, part := range parts {
-		if !a.mine(&part) {
-			continue
-		}
-		all = append(all, &sent{Decision: part, at: now, by: a.known, heads: a.known.Send(&part), known: by[i]})
-	}
-	if a.known.Waiting() > 0 {
+	if a.book.Known().Waiting() > 0 {
 		signal(a.busy)
 	}
 	if a.left.Any() {
-		if again := now.Add(turns.Patience / 10); d.Next.IsZero() || again.Before(d.Next) {
-			d.Next = again
+		if again := now.Add(turns.Patience / 10); next.IsZero() || again.Before(next) {
+			next = again
 		}
 	}
-	return all, d.Next, nil
-}
-
-// mine tells whether a part is to be recorded here. If another scheduler goes first it is taken back, and its scopes are
-// closed until that one has admitted, or had its time. It is called with mu held.
-func (a *admitter) mine(p *quota.Decision) bool {
-	late := slices.ContainsFunc(p.Scopes, func(of task.Scope) bool { return a.overdue[of] })
-	if len(p.Scopes) == 0 || late || a.turns.First(string(p.Scopes[0])) {
-		for _, of := range p.Scopes {
-			delete(a.overdue, of)
-		}
-		return true
-	}
-	a.known.Undo(p)
-	a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
-	a.known.Send(p)
-	for _, of := range p.Scopes {
-		a.left.Leave(string(of), string(p.Scopes[0]))
-	}
-	return false
-}
-
-// reopen opens a scope to decisions that was left to another scheduler. It is called with mu held.
-func (a *admitter) reopen(of task.Scope) {
-	a.known.Settle(&quota.Decision{Scopes: []task.Scope{of}})
+	return all, next, nil
 }
 
 // carryOut records parts, the ends of those that they refuse included, and places the offers of those that they admit. What a
 // part takes from is closed to other decisions until then: so these become larger where much happens. What is lost to
 // another scheduler stays closed until it is known what that one has admitted.
-func (a *admitter) carryOut(ctx context.Context, parts []*sent) error {
+func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error {
 	ok := make([]bool, len(parts))
 	failed := a.sideBySide(len(parts), func(i int) (err error) {
 		ok[i], err = a.record(ctx, parts[i])
@@ -541,31 +384,26 @@ func (a *admitter) sideBySide(n int, do func(int) error) []error {
 }
 
 // settle opens what a part takes from to the next decision.
-func (a *admitter) settle(p *sent) {
+func (a *admitter) settle(p *admission.Sent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.by == a.known {
-		a.known.Settle(&p.Decision)
-	}
+	a.book.Settle(p)
 }
 
 // record records a part, and takes it back if it is not recorded or nobody knows. It is false, too, if
 // somebody else's came first or the answer was lost: catchUp must follow.
-func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
+func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
 	first, done := uint64(0), err == nil
 	if idle := len(p.Grants)+len(p.Rates)+len(stops) == 0; err == nil && !idle {
-		first, done, err = a.rec.Admit(ctx, p.at, p.Scopes, p.Records, p.heads, p.known, stops)
+		first, done, err = a.rec.Admit(ctx, p.At, p.Scopes, p.Records, p.Heads, p.Known, stops)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case p.by != a.known:
-	case done:
-		a.recorded(p, first)
-	default:
-		a.known.Undo(&p.Decision)
-		a.known.Repeat(slices.Concat(p.Refused, p.Replaced))
+	if done {
+		a.book.Recorded(p, first)
+	} else {
+		a.book.Undo(p)
 	}
 	return done, err
 }
@@ -573,7 +411,7 @@ func (a *admitter) record(ctx context.Context, p *sent) (bool, error) {
 // stops are the ends of those for which there is no place and that do not wait, and the requests to stop of those that
 // have to make place. They are recorded with the part: on the chains of its scopes somebody else may have admitted since
 // who is refused here, and no message on a task's own chain says so.
-func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
+func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop, error) {
 	all := slices.Concat(p.Refused, p.Replaced)
 	stops := make([]*events.Stop, len(all))
 	err := errors.Join(a.sideBySide(len(all), func(i int) (err error) {
@@ -582,7 +420,7 @@ func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
 		if i >= len(p.Refused) {
 			c = r.Replace()
 		}
-		stops[i], err = a.rec.Stop(ctx, r.Task, task.Judged{Command: c, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.known.Seen}})
+		stops[i], err = a.rec.Stop(ctx, r.Task, task.Judged{Command: c, By: task.By{Rule: task.RuleLimit, Limit: r.Counter, Seen: p.Known.Seen}})
 		return err
 	})...)
 	if err != nil {
@@ -603,24 +441,9 @@ func (a *admitter) stops(ctx context.Context, p *sent) ([]*events.Stop, error) {
 	return slices.DeleteFunc(stops, func(s *events.Stop) bool { return s == nil }), err
 }
 
-// recorded takes over that a part lies in the log from a sequence on, 0 if nothing had to be recorded, with mu held.
-func (a *admitter) recorded(p *sent, first uint64) {
-	a.known.Confirm(&p.Decision)
-	for i, of := range p.Scopes {
-		if first > 0 {
-			a.known.Learn(of, first+uint64(i))
-		}
-	}
-	for name, used := range p.Rates {
-		if p, ok := a.paused[name]; ok && !p.After(used) {
-			delete(a.paused, name)
-		}
-	}
-}
-
 // catchUp waits until what others have put on the chains of a part's scopes is known, whether it can be read or not. So
 // it is learned, too, where a chain ends of which nothing was known.
-func (a *admitter) catchUp(ctx context.Context, p *sent) error {
+func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
 	ends := make([]uint64, len(p.Scopes))
 	for i, of := range p.Scopes {
 		last, _, err := a.rec.Log.Latest(ctx, events.Fact{Scope: of})
@@ -629,7 +452,7 @@ func (a *admitter) catchUp(ctx context.Context, p *sent) error {
 		}
 		ends[i] = last.Seq
 	}
-	if slices.Equal(ends, p.heads) {
+	if slices.Equal(ends, p.Heads) {
 		return nil
 	}
 	last := slices.Max(ends)
@@ -638,11 +461,8 @@ func (a *admitter) catchUp(ctx context.Context, p *sent) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.by != a.known || !a.loaded || max(a.reflects, a.observed.Load()) < last {
-		return nil // the next conflict learns it
-	}
-	for i, of := range p.Scopes {
-		a.known.Learn(of, ends[i])
+	if a.book.Holds(p) && a.book.Loaded() && max(a.book.Reflects(), a.observed.Load()) >= last {
+		a.book.Learn(p, ends) // else the next conflict learns it
 	}
 	return nil
 }
@@ -683,7 +503,7 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 // offerMissed places the offers of those that were admitted and not offered, by whomever.
 func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 	a.mu.Lock()
-	open := a.known.Unoffered()
+	open := a.book.Known().Unoffered()
 	a.mu.Unlock()
 	missed := make(map[task.ID]miss, len(open))
 	var again []task.Grant
@@ -705,12 +525,4 @@ func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// asked is until when a task that failed wants to be left alone; zero if it does not say.
-func asked(e task.AttemptFailed, at time.Time) time.Time {
-	if e.RetryAfter <= 0 {
-		return time.Time{}
-	}
-	return at.Add(e.RetryAfter.Std())
 }

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/events/logtest"
+	"millrace/scheduler/admission"
 	"millrace/task"
 	"millrace/task/quota"
 )
@@ -66,8 +67,8 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				t = task.Evolve(t, r.Task())
 				v.tasks[id] = t
 				steps[i].Is, steps[i].Task = events.GlanceAt(&t), &t
-				took := shiftOf(&steps[i])
-				v.used.Budgets.Spend(took.counters, took.Shift)
+				took := admission.ShiftOf(&steps[i])
+				v.used.Budgets.Spend(took.Counters, took.Shift)
 			}
 			v.seq = r.Seq
 		}

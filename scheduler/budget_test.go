@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // A budget holds over restarts, whoever decides; what waits is admitted in order when the next day begins, though nothing else happens.
@@ -15,7 +16,7 @@ func TestABudgetOfStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		spec := task.Spec{Budget: task.Budgets{{Starts: 3, Key: "/k"}}, Retry: task.Retry{Max: 2, Min: task.Duration(time.Second)}}
+		spec := task.Spec{Budget: task.Budgets{{Starts: 3, Key: "/k"}}, Retry: task.Retry{Max: 2, Min: value.Duration(time.Second)}}
 		var ids []task.ID
 		for n := range 5 {
 			ids = append(ids, w.submitLimited(t, n, spec))
@@ -61,7 +62,7 @@ func TestABudgetOfStarts(t *testing.T) {
 func TestABudgetOfRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		spec := task.Spec{Budget: task.Budgets{{Run: task.Duration(3 * time.Hour)}}}
+		spec := task.Spec{Budget: task.Budgets{{Run: value.Duration(3 * time.Hour)}}}
 		stop := admitting(t.Context(), w, w.Memory)
 		var ids []task.ID
 		for n := range 5 {

@@ -14,6 +14,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // cancelled is a world in which a task, and what hangs on it, meets a cancel.
@@ -69,7 +70,7 @@ type cancelStage struct {
 var onePlace = task.Concurrencies{{Max: 1, Key: "/place"}}
 
 // onceMore is a spec with another attempt, much later.
-var onceMore = task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Hour)}}
+var onceMore = task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Hour)}}
 
 // What follows for a task that waits, for one that runs, for the child that it has asked for, and for its parent.
 var (
@@ -135,7 +136,7 @@ func (c *cancelled) fail(t *testing.T, now task.Task) {
 func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec task.Spec, due time.Duration) task.ID {
 	t.Helper()
 	spec.Handler = "x"
-	birth, err := task.Birth(task.Submission{Spec: &spec, Parent: parent, Delay: task.Duration(due)}, nil, 0, time.Now())
+	birth, err := task.Birth(task.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 		return
 	}
 	spec.Unique = task.Unique{Key: "/the-key"}
-	birth, err := task.Birth(task.Submission{Spec: &spec, Delay: task.Duration(at.due)}, nil, 0, time.Now())
+	birth, err := task.Birth(task.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ var cancelSources = map[string]cancelSource{
 	},
 	"its deadline": { // after which it is no cancelled task, but one whose time was up
 		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
-			at.spec.Timeout.Total = task.Duration(time.Minute)
+			at.spec.Timeout.Total = value.Duration(time.Minute)
 			c.bear(t, at)
 		},
 		cancel:  func(*testing.T, *cancelled) { pass(time.Minute + 10*time.Second) },
@@ -206,7 +207,7 @@ var cancelSources = map[string]cancelSource{
 		cancels: func(_ string, at *cancelStage) bool { return at.waits },
 	},
 	"the overlap of a schedule": {cancel: func(t *testing.T, c *cancelled) {
-		plan, err := schedule.Compile("nightly", task.Schedule{Every: task.Duration(time.Hour), Overlap: task.OverlapCancelOld}, time.Now())
+		plan, err := schedule.Compile("nightly", task.Schedule{Every: value.Duration(time.Hour), Overlap: task.OverlapCancelOld}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Whatever two schedulers decide at once on ticks that are late, overlap, wait, or get no task, is decided again from the log
@@ -66,7 +67,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when task.Schedule) {
 		both = append(both, New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now}))
 	}
 	start := s.now().Add(time.Minute).Truncate(time.Minute)
-	when.Every, when.Start, when.PauseAfter = task.Duration(10*time.Second), start.Format(time.RFC3339), 3
+	when.Every, when.Start, when.PauseAfter = value.Duration(10*time.Second), start.Format(time.RFC3339), 3
 	d := schedule.Definition{Name: "s", When: when, Make: task.Submission{Job: "j"}}
 	s.store(d)
 	s.defineJob("j")

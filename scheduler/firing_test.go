@@ -18,6 +18,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -72,7 +73,7 @@ func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
 
 // define stores a schedule with hourly ticks.
 func (s *stage) define(name, job string, first time.Time, paused bool) {
-	d := schedule.Definition{Name: name, When: task.Schedule{Every: task.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
+	d := schedule.Definition{Name: name, When: task.Schedule{Every: value.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
 	if job != "" {
 		d.Make = task.Submission{Job: job}
 	}
@@ -96,7 +97,7 @@ func (s *stage) store(d schedule.Definition) {
 	if err != nil {
 		panic(err)
 	}
-	s.say(events.Fact{Def: definition.DefOf(definition.DefSchedule, d.Name), Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: is.Revision, Text: text}}})
+	s.say(events.Fact{Def: definition.Named(definition.DefSchedule, d.Name), Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: is.Revision, Text: text}}})
 }
 
 // say records a fact about a schedule that is no decision, with mu held.

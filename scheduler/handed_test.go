@@ -7,6 +7,8 @@ import (
 
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // A task that was left to a node which is only busy goes back when the time is over, and not later.
@@ -16,8 +18,8 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.runTold(t, 2)
-		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
-		w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
+		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
+		w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
 		handed := w.task(t, id)
 		if err := w.rec.Settle(t.Context(), &handed); err != nil {
 			t.Fatal(err)
@@ -49,9 +51,9 @@ func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 		w := newCrowd(t, 3, &peers{})
 		var ids []task.ID
 		for range 12 {
-			id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: task.Duration(3 * time.Second)}})
+			id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
 			ids = append(ids, id)
-			w.do(t, w.task(t, id), task.HandOver{To: task.NodeRoute("n2", 5), Reason: "it ran there"})
+			w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
 			handed := w.task(t, id)
 			if err := w.rec.Settle(t.Context(), &handed); err != nil {
 				t.Fatal(err)

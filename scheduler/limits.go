@@ -18,7 +18,7 @@ func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.Cou
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq = a.observed.Load()
-	counters, all = a.known.Told(name, now, most, holders)
+	counters, all = a.book.Known().Told(name, now, most, holders)
 	return counters, all, seq
 }
 
@@ -30,5 +30,5 @@ func (s *Scheduler) Standing(id task.ID, holders int) (quota.Standing, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known.Standing(id, a.rec.Now(), holders)
+	return a.book.Known().Standing(id, a.rec.Now(), holders)
 }

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // observed gives schedulers what the log says since they were last told.
@@ -188,7 +189,7 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
-		gpu := task.Selector{{Key: "gpu", Op: task.OpExists}}
+		gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 		submit := func(noNode string) task.ID {
 			return w.asked(t, task.Spec{Handler: "x", Place: task.Place{Labels: gpu, NoNode: noNode}})
 		}

@@ -12,6 +12,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
@@ -53,7 +55,7 @@ func TestHeartbeatsWithoutATrace(t *testing.T) {
 		for _, id := range []node.ID{"lives", "dead"} {
 			w.setBeat(id, node.Heartbeat{Session: "s"})
 			for _, c := range []node.Command{
-				node.Register{Session: "s", Profile: node.Profile{Queues: []string{"default"}, TTL: task.Duration(15 * time.Second)}}, node.Beat{Session: "s"},
+				node.Register{Session: "s", Profile: node.Profile{Queues: []string{"default"}, TTL: value.Duration(15 * time.Second)}}, node.Beat{Session: "s"},
 			} {
 				if _, _, err := w.rec.DoNode(t.Context(), id, c); err != nil {
 					t.Fatal(err)
@@ -220,9 +222,9 @@ func TestReaper(t *testing.T) {
 // lanes are those of a server, and when each was used last.
 type lanes struct {
 	mu   sync.Mutex
-	used map[task.Lane]time.Time // guarded by mu
-	told map[task.Lane]time.Time // guarded by mu; nil if what was said is lost
-	away bool                    // guarded by mu; there is nothing in which to say it
+	used map[where.Lane]time.Time // guarded by mu
+	told map[where.Lane]time.Time // guarded by mu; nil if what was said is lost
+	away bool                     // guarded by mu; there is nothing in which to say it
 }
 
 func (l *lanes) LanesTold(context.Context) (bool, error) {
@@ -234,7 +236,7 @@ func (l *lanes) LanesTold(context.Context) (bool, error) {
 	return l.told != nil, nil
 }
 
-func (l *lanes) TellLanes(_ context.Context, used map[task.Lane]time.Time) error {
+func (l *lanes) TellLanes(_ context.Context, used map[where.Lane]time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = used
@@ -242,8 +244,8 @@ func (l *lanes) TellLanes(_ context.Context, used map[task.Lane]time.Time) error
 }
 
 // Lanes implements [LaneModel].
-func (l *lanes) Lanes(context.Context) (map[task.Lane]time.Time, error) {
-	return map[task.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
+func (l *lanes) Lanes(context.Context) (map[where.Lane]time.Time, error) {
+	return map[where.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
 }
 
 // What is said of lanes is said again once it is lost, as the read model has it.
@@ -275,7 +277,7 @@ func TestLanesAreTold(t *testing.T) {
 	})
 }
 
-func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []task.Lane, _ error) {
+func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []where.Lane, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for lane, used := range l.used {
@@ -286,7 +288,7 @@ func (l *lanes) UnusedLanes(_ context.Context, since time.Time) (unused []task.L
 	return unused, nil
 }
 
-func (l *lanes) CloseLane(_ context.Context, lane task.Lane, since time.Time) (bool, error) {
+func (l *lanes) CloseLane(_ context.Context, lane where.Lane, since time.Time) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	closed := l.used[lane].Before(since)
@@ -300,8 +302,8 @@ func (l *lanes) CloseLane(_ context.Context, lane task.Lane, since time.Time) (b
 func TestReapLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		old, used := task.Lane{Queue: "old", Priority: 8}, task.Lane{Queue: "used", Priority: 8}
-		all := &lanes{used: map[task.Lane]time.Time{old: time.Now(), used: time.Now()}}
+		old, used := where.Lane{Queue: "old", Priority: 8}, where.Lane{Queue: "used", Priority: 8}
+		all := &lanes{used: map[where.Lane]time.Time{old: time.Now(), used: time.Now()}}
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
 		for range 2 { // there is little to look after, all day long

@@ -10,12 +10,14 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // rate gives the queue a rate; the zero value takes it away.
 func (w *testWorld) rate(t *testing.T, r task.Rate) {
 	t.Helper()
-	if _, _, err := w.rec.DoQueue(t.Context(), task.DefaultQueue, task.LimitQueue{Rate: &r}); err != nil {
+	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &r}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +57,7 @@ func within(t *testing.T, starts []time.Time, since time.Time, r task.Rate) {
 // work takes each offer that there is, as a worker does; then end ends the attempt.
 func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.Command) {
 	t.Helper()
-	offers, _ := w.Offers(t.Context(), []string{task.DefaultQueue})
+	offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
 	for o := offers.(*events.MemoryOffers).Try(); o != nil; o = offers.(*events.MemoryOffers).Try() {
 		if w.attempt(t, log, o, end) {
 			_ = o.Ack()
@@ -113,7 +115,7 @@ func TestARateForWhatWaits(t *testing.T) {
 		if n := len(starts) - before; n < 18 {
 			t.Errorf("%d have started in 2 s of the second rate", n)
 		}
-		w.rate(t, task.Rate{Limit: 1, Per: task.Duration(time.Hour)})
+		w.rate(t, task.Rate{Limit: 1, Per: value.Duration(time.Hour)})
 		before = len(starts)
 		work(time.Minute)
 		if n := len(w.starts()) - before; n != 1 {
@@ -132,7 +134,7 @@ func TestARateForRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		w.waiting(t, 4, task.Retry{Max: 5, MaxDelay: task.Duration(time.Minute)})
+		w.waiting(t, 4, task.Retry{Max: 5, MaxDelay: value.Duration(time.Minute)})
 		rate := task.Rate{Limit: 1}
 		began := time.Now()
 		w.rate(t, rate)
@@ -150,7 +152,7 @@ func TestARateForRetries(t *testing.T) {
 		if len(starts) != 12 {
 			t.Errorf("%d attempts, want 3 of each of 4", len(starts))
 		}
-		last := w.submitLimited(t, 9, task.Spec{Retry: task.Retry{Max: 1, MaxDelay: task.Duration(time.Minute)}})
+		last := w.submitLimited(t, 9, task.Spec{Retry: task.Retry{Max: 1, MaxDelay: value.Duration(time.Minute)}})
 		next := w.submitLimited(t, 10, task.Spec{})
 		for range 20 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
@@ -183,7 +185,7 @@ func TestARateSurvives(t *testing.T) {
 			w.waiting(t, tasks, task.Retry{})
 			rates := []task.Rate{{Limit: 5, Burst: 3}, {Limit: 20}, {}, {Limit: 2}, {Limit: 50}}
 			var at []time.Time
-			offers, _ := w.Offers(t.Context(), []string{task.DefaultQueue})
+			offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
 			for round := range 4000 {
 				if round%400 == 0 && round/400 < len(rates) {
 					at = append(at, time.Now())

@@ -8,6 +8,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // watch is what [Scheduler.React] remembers: the nodes as they were at its last look.
@@ -51,11 +52,11 @@ func (s *Scheduler) React(ctx context.Context) error {
 			seen[n.ID] = is
 			continue
 		}
-		serves := n.Serves(task.NodeQueue(string(n.ID)))
+		serves := n.Serves(where.NodeQueue(string(n.ID)))
 		came = came || serves
 		err := s.sweepAstray(ctx, &n, w)
 		if !serves {
-			err = errors.Join(err, s.sweepRoute(ctx, task.NodeQueue(string(n.ID)), now, w, false))
+			err = errors.Join(err, s.sweepRoute(ctx, where.NodeQueue(string(n.ID)), now, w, false))
 		}
 		// Until what follows from the change is due by any clock, come back to it.
 		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
@@ -110,7 +111,7 @@ func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
 		return err
 	}
 	for _, q := range queues {
-		if _, own := task.NodeOf(q); !own || w.Serving(q) > 0 {
+		if _, own := where.NodeOf(q); !own || w.Serving(q) > 0 {
 			continue
 		}
 		if err := s.sweepRoute(ctx, q, w.Seen, w, false); err != nil {

@@ -15,6 +15,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Model is what a scheduler asks a read model for. It may lag behind the log.
@@ -344,13 +345,13 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 		}
 		unserved[q] = since
 		w.Unserved(q, since)
-		if _, own := task.QueueRoute(q, task.DefaultPriority).Node(); own {
+		if _, own := where.QueueRoute(q, where.DefaultPriority).Node(); own {
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}
 			continue
 		}
-		if task.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been seen before the task
+		if where.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been seen before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}

@@ -17,6 +17,8 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/verify"
 )
 
@@ -226,9 +228,9 @@ func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost fun
 func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
 	t.Helper()
 	spec.Handler = "x"
-	route := task.Route("default.5")
+	route := where.Route("default.5")
 	if spec.Place.Targeted() {
-		route = task.NodeRoute(spec.Place.Nodes[0], task.DefaultPriority)
+		route = where.NodeRoute(spec.Place.Nodes[0], where.DefaultPriority)
 	}
 	return w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: route}})
 }
@@ -338,7 +340,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
+		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
 		if err != nil {
@@ -364,7 +366,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(time.Second)}})
+		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
 		if err != nil {
@@ -454,7 +456,7 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 		if now := w.task(t, running); now.State != task.Pending || !now.Offered || now.Losses != 1 || now.Failures != 0 {
 			t.Errorf("1s after the loss its task is %s, offered %t", now.State, now.Offered)
 		}
-		for id, want := range map[task.ID]task.Route{moves: "@n2.5", falls: "shared.5", waits: "@n1.5", expires: "@n1.5"} {
+		for id, want := range map[task.ID]where.Route{moves: "@n2.5", falls: "shared.5", waits: "@n1.5", expires: "@n1.5"} {
 			if now := w.task(t, id); now.State != task.Pending || now.Route != want || !now.Offered {
 				t.Errorf("1s after the loss it is %s on %s (offered: %t), want %s", now.State, now.Route, now.Offered, want)
 			}
@@ -485,7 +487,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
-		id := w.submit(t, task.Spec{Timeout: task.Timeout{Stop: task.Duration(time.Second)}})
+		id := w.submit(t, task.Spec{Timeout: task.Timeout{Stop: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		if _, _, err := w.rec.Do(t.Context(), now, task.Cancel{}); err != nil {
 			t.Fatal(err)

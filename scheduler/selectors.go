@@ -8,35 +8,37 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Selectors say what routes of selectors stand for, so that nodes find those that they match.
 type Selectors interface {
 	// Declare says it; to do so again is harmless.
-	Declare(ctx context.Context, d task.Declaration) error
+	Declare(ctx context.Context, d where.Declaration) error
 	// Declared lists what has been said.
-	Declared(ctx context.Context) ([]task.Declaration, error)
+	Declared(ctx context.Context) ([]where.Declaration, error)
 	// Retract takes a word back, unless it was said again, and removes what the server holds for the route.
-	Retract(ctx context.Context, d task.Declaration) error
+	Retract(ctx context.Context, d where.Declaration) error
 }
 
 // Lanes are what the server holds for tasks that wait in a queue with another priority, or with a key.
 type Lanes interface {
 	// UnusedLanes lists those that nobody has used since a time.
-	UnusedLanes(ctx context.Context, since time.Time) ([]task.Lane, error)
+	UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error)
 	// CloseLane removes what the server holds for one, and tells whether it did. One that is used, or in which something
 	// lies, stays. Nothing is lost by it: whoever uses it next opens it again.
-	CloseLane(ctx context.Context, l task.Lane, since time.Time) (bool, error)
+	CloseLane(ctx context.Context, l where.Lane, since time.Time) (bool, error)
 	// LanesTold tells whether what is said of lanes is whole: it is not at first, and after it was lost. TellLanes makes it so:
 	// it says which are used, and until when the last timer is due that was set for each.
 	LanesTold(ctx context.Context) (bool, error)
-	TellLanes(ctx context.Context, used map[task.Lane]time.Time) error
+	TellLanes(ctx context.Context, used map[where.Lane]time.Time) error
 }
 
 // LaneModel is the read model that knows which lanes are used.
 type LaneModel interface {
 	// Lanes returns those in which tasks are that have not ended, and when the last of those is due that wait for timers.
-	Lanes(ctx context.Context) (map[task.Lane]time.Time, error)
+	Lanes(ctx context.Context) (map[where.Lane]time.Time, error)
 }
 
 // sweepLanes says which lanes are used if what was said of that is lost.
@@ -80,7 +82,7 @@ func (s *Scheduler) ReapLanes(ctx context.Context) error {
 // learn finds out from a task what the route of a selector asks of nodes, and sees
 // to it that they know.
 func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *World) error {
-	if !task.IsSelectorQueue(queue) {
+	if !where.IsSelectorQueue(queue) {
 		return nil
 	}
 	ids, err := s.view.Waiting(ctx, queue, now, 1)
@@ -99,7 +101,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	if s.cfg.Selectors == nil || !s.turns.First(queue) {
 		return nil
 	}
-	return s.cfg.Selectors.Declare(ctx, task.Declaration{Queue: served, Needs: needs})
+	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs})
 }
 
 // ReapSelectors removes once the routes of selectors that nobody has used for long.
@@ -125,7 +127,7 @@ func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 // sweepQueue looks what operators have said about a queue, and sees to it that it holds: who
 // said it may have died before. It tells whether the queue is paused.
 func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paused bool, err error) {
-	if task.ValidName("queue", name) != nil {
+	if value.ValidName("queue", name) != nil {
 		return false, nil // a node's own route
 	}
 	if p, told := w.Told(name); told { // of another route of this queue

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/spans"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -48,7 +49,7 @@ func TestSpansOfTask(t *testing.T) {
 		"it waits":       {task.Work{}, nil, "work 0-9, pending 0-9"},
 		"it runs":        {task.Work{}, []task.Event{started}, "work 0-9, attempt 1 1-9, pending 0-1"},
 		"it finished":    {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2}}, "work 0-2, attempt 1 1-2, pending 0-1"},
-		"it is measured": {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2, Usage: &task.Usage{Setup: task.Duration(time.Second / 2), Run: task.Duration(time.Second / 2)}}}, "work 0-2, attempt 1 1-2, pending 0-1, setup 1-1, run 1-2"},
+		"it is measured": {task.Work{}, []task.Event{started, task.AttemptFinished{Attempt: 1, Epoch: 2, Usage: &task.Usage{Setup: value.Duration(time.Second / 2), Run: value.Duration(time.Second / 2)}}}, "work 0-2, attempt 1 1-2, pending 0-1, setup 1-1, run 1-2"},
 		"it fails once":  {task.Work{}, []task.Event{started, failed, offered, again, task.AttemptFinished{Attempt: 2, Epoch: 5}}, "work 0-5, !attempt 1 1-2, attempt 2 4-5, pending 0-1, retrying 2-4"},
 		"it is lost":     {task.Work{}, []task.Event{started, task.AttemptLost{Attempt: 1, Epoch: 2}}, "work 0-9, !attempt 1 1-2, pending 0-1, pending 2-9"},
 		"it is given up": {task.Work{}, []task.Event{task.GivenUp{Reason: "expired"}}, "!work 0-1, pending 0-1"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"millrace/task/value"
 )
 
 // What becomes of an attempt whose worker ends before it.
@@ -44,7 +46,7 @@ type Adopt struct {
 	Epoch         uint64
 	Node, Session string
 	PID           int
-	Gap           Duration
+	Gap           value.Duration
 }
 
 // AttemptAdopted says that a new session of the node goes on with the attempt.
@@ -56,7 +58,7 @@ type AttemptAdopted struct {
 	// PID is its process, on the node.
 	PID int `json:"pid,omitzero"`
 	// Gap is how long nobody attended it.
-	Gap Duration `json:"gap,omitzero"`
+	Gap value.Duration `json:"gap,omitzero"`
 }
 
 func (Adopt) isCommand()        {}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 var adopting = &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt}
@@ -17,8 +19,8 @@ func TestAdopt(t *testing.T) {
 		change(&k)
 		return k
 	}
-	adopt := Adopt{Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: Duration(time.Second)}
-	adopted := AttemptAdopted{Attempt: 2, Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: Duration(time.Second)}
+	adopt := Adopt{Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
+	adopted := AttemptAdopted{Attempt: 2, Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
 	for name, c := range map[string]struct {
 		task Task
 		want Event
@@ -54,7 +56,7 @@ func TestAdopt(t *testing.T) {
 // The node of an attempt that outlives its worker has an AckWait to come back.
 func TestOwesWhatOutlivesItsWorker(t *testing.T) {
 	gone := noon.Add(time.Hour)
-	bound := &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt, Timeout: Timeout{Run: Duration(time.Hour), Stop: Duration(time.Second)}}
+	bound := &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt, Timeout: Timeout{Run: value.Duration(time.Hour), Stop: value.Duration(time.Second)}}
 	for name, c := range map[string]struct {
 		task Task
 		gone time.Time

@@ -1,23 +1,10 @@
 package task
 
-import "fmt"
+import (
+	"fmt"
 
-// Asked is what a route of a selector asks of nodes: the meaning of its hash. A task bears it where it
-// does not follow from its spec: it was moved to nodes that can run it, or that it prefers to others.
-type Asked struct {
-	// Queue must be served; "" asks for no queue, as the names of nodes do.
-	Queue string `json:"queue,omitempty"`
-	// Needs must choose the node's labels.
-	Needs Selector `json:"needs,omitempty"`
-}
-
-// Route is the route of those nodes at a priority.
-func (a *Asked) Route(priority int) Route { return SelectorRoute(a.Queue, a.Needs, priority) }
-
-// with is what is asked, and more.
-func (a Asked) with(more ...Requirement) *Asked {
-	return &Asked{a.Queue, append(a.Needs[:len(a.Needs):len(a.Needs)], more...)}
-}
+	"millrace/task/where"
+)
 
 // Labels by which a node says what it can run, whatever else it was given under these names.
 const (
@@ -59,8 +46,8 @@ func MeansWords(label string) string {
 // PassOn moves a task that waits under an offer to the nodes that can run it.
 type PassOn struct {
 	// To is where it waits for them, and Asked what that asks for; nil if it is no selector's route.
-	To    Route
-	Asked *Asked
+	To    where.Route
+	Asked *where.Asked
 	// After is the turn that the offer was made for.
 	After  uint64
 	Reason string
@@ -89,32 +76,32 @@ func (t *Task) PassesOn(node string) (PassOn, bool) {
 			return PassOn{}, false
 		}
 	}
-	c.Asked = asked.with(Requirement{Key: means, Op: OpExists})
+	c.Asked = asked.With(where.Requirement{Key: means, Op: where.OpExists})
 	c.To = c.Asked.Route(t.Route.Priority())
 	return c, true
 }
 
 // asked is what the present route asks of nodes, as a selector's route would: the own route of a node asks
 // for that, or for the nodes that the task names.
-func (t *Task) asked() Asked {
+func (t *Task) asked() where.Asked {
 	on, own := t.Route.Node()
 	if !own {
 		queue, needs := t.Asks()
 		if !t.Route.Selected() {
 			needs = t.Spec.room()
 		}
-		return Asked{queue, needs}
+		return where.Asked{Queue: queue, Needs: needs}
 	}
 	nodes := []string{on}
 	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
 		nodes = t.Spec.Place.Nodes
 	}
-	return Asked{Needs: namedNeeds(nodes, t.Spec)}
+	return where.Asked{Needs: namedNeeds(nodes, t.Spec)}
 }
 
 // namedNeeds are the needs of a task for nodes with these names.
-func namedNeeds(nodes []string, s *Spec) Selector {
-	return append(Selector{{LabelNode, OpIn, nodes}}, s.room()...)
+func namedNeeds(nodes []string, s *Spec) where.Selector {
+	return append(where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: nodes}}, s.room()...)
 }
 
 func passOn(t *Task, c PassOn) (Event, error) {

@@ -1,9 +1,12 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Breaker keeps the tasks of a job from starting while the job fails: a circuit
@@ -15,9 +18,9 @@ type Breaker struct {
 	// were lost or given back are none.
 	Failures int `json:"failures"`
 	// Within is the time in which that many must fail. Default 1m.
-	Within Duration `json:"within,omitempty"`
+	Within value.Duration `json:"within,omitempty"`
 	// Cooldown is how long it stays open, and how long trials may take. Default 1m.
-	Cooldown Duration `json:"cooldown,omitempty"`
+	Cooldown value.Duration `json:"cooldown,omitempty"`
 	// HalfOpen is how many trials start when the cooldown is over; all must finish. Default 1.
 	HalfOpen int `json:"half_open,omitempty"`
 	// OnOpen is what becomes of tasks that would start meanwhile. Default hold.
@@ -68,7 +71,7 @@ func (b *Breaker) validate() error {
 	case b.OnOpen != "" && !slices.Contains(OnOpens, b.OnOpen):
 		return fmt.Errorf("breaker.on_open is %q, want %s or %s", b.OnOpen, OnOpenHold, OnOpenFail)
 	}
-	return notBelowZero(named{"breaker.within", b.Within}, named{"breaker.cooldown", b.Cooldown})
+	return cmp.Or(value.NotBelowZero("breaker.within", b.Within), value.NotBelowZero("breaker.cooldown", b.Cooldown))
 }
 
 // CircuitState is how a breaker stands.

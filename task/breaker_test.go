@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
-var breaker = &Breaker{Failures: 3, Within: Duration(time.Minute), Cooldown: Duration(time.Minute), HalfOpen: 2}
+var breaker = &Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2}
 
 // A breaker's life, event by event: what is judged of what has happened so far.
 func TestBreakerJudges(t *testing.T) {

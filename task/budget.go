@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 	_ "time/tzdata" // so that every machine knows every zone
+
+	"millrace/task/value"
 )
 
 // Budget bounds how many attempts may start in a day, or how long they may run in all. What is used up is counted from
@@ -18,7 +20,7 @@ type Budget struct {
 	// Starts is how many attempts may start: each counts, also the second one of a task. 0 for any number.
 	Starts int `json:"starts,omitempty"`
 	// Run is how long attempts may run, all added up. 0 for any time.
-	Run Duration `json:"run,omitempty"`
+	Run value.Duration `json:"run,omitempty"`
 	// Per is the time to which both refer: [PerDay], the default, [PerWeek] or [PerMonth].
 	Per string `json:"per,omitempty"`
 	// Timezone is the zone by whose calendar days begin. Default UTC.
@@ -56,7 +58,7 @@ func (b Budgets) validate() error {
 	}
 	var all error
 	for i, one := range b {
-		all = JoinFaults(all, one.validate(entryName("budget", i, len(b))))
+		all = value.JoinFaults(all, one.validate(entryName("budget", i, len(b))))
 	}
 	return all
 }
@@ -250,7 +252,7 @@ type Allowance struct {
 }
 
 // allowance is what the budget allows to tasks with a run timeout.
-func (b Budget) allowance(timeout Duration) Allowance {
+func (b Budget) allowance(timeout value.Duration) Allowance {
 	return Allowance{Starts: b.Starts, Run: b.Run.Std(), Reserve: timeout.Std()}
 }
 

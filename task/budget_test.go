@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func clockTime(t *testing.T, text string) time.Time {
@@ -130,7 +132,7 @@ func TestBudgetCounters(t *testing.T) {
 		want    string
 	}{
 		"of the job":          {Budgets{{Starts: 2}}, "budget:day:mail {2 0s 1m0s} job.mail"},
-		"by a key":            {Budgets{{Run: Duration(time.Hour), Per: PerWeek, Key: "{queue}"}}, "budget:week:mail/default {0 1h0m0s 1m0s} job.mail"},
+		"by a key":            {Budgets{{Run: value.Duration(time.Hour), Per: PerWeek, Key: "{queue}"}}, "budget:week:mail/default {0 1h0m0s 1m0s} job.mail"},
 		"common to all":       {Budgets{{Starts: 2, Timezone: "Europe/Berlin", Key: "/api"}}, "budget:day.Europe.Berlin:/api {2 0s 1m0s} " + string(ScopeOf("key:/api"))},
 		"the same":            {Budgets{{Starts: 2}, {Starts: 3, Run: 9, Timezone: "UTC"}}, "budget:day:mail {2 9ns 1m0s} job.mail"},
 		"two":                 {Budgets{{Starts: 2}, {Starts: 9, Per: PerMonth}}, "budget:day:mail {2 0s 1m0s} job.mail, budget:month:mail {9 0s 1m0s} job.mail"},
@@ -142,7 +144,7 @@ func TestBudgetCounters(t *testing.T) {
 		"that of the machine": {Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
 		"a key of nothing":    {Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
 	} {
-		w := Work{Job: "mail", Route: "default.5", Spec: &Spec{Handler: "h", Budget: c.budgets, Timeout: Timeout{Run: Duration(time.Minute)}}}
+		w := Work{Job: "mail", Route: "default.5", Spec: &Spec{Handler: "h", Budget: c.budgets, Timeout: Timeout{Run: value.Duration(time.Minute)}}}
 		counters, err := w.Counters()
 		if wrong := c.budgets.validate(); wrong != nil {
 			err = wrong

@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"millrace/task/value"
+)
 
 // By is what a decision was made by, beside the history of what it is about and the time at which it was
 // made: that is the fact's own. With it everybody can make the decision again, with the function
@@ -111,10 +115,10 @@ type Known struct {
 
 // Bounds are the [Settings] on which decisions depend.
 type Bounds struct {
-	StartDeadline Duration `json:"start_deadline,omitempty"`
-	AckWait       Duration `json:"ack_wait,omitempty"`
-	Slack         Duration `json:"slack,omitempty"`
-	Timer         Duration `json:"timer,omitempty"`
+	StartDeadline value.Duration `json:"start_deadline,omitempty"`
+	AckWait       value.Duration `json:"ack_wait,omitempty"`
+	Slack         value.Duration `json:"slack,omitempty"`
+	Timer         value.Duration `json:"timer,omitempty"`
 }
 
 // FlapBounds are the settings by which a node is quarantined and released, as package node has them.
@@ -125,7 +129,7 @@ type FlapBounds struct {
 
 // Bounds are those of the settings.
 func (s Settings) Bounds() *Bounds {
-	return &Bounds{Duration(s.StartDeadline), Duration(s.AckWait), Duration(s.Slack), Duration(s.Timer)}
+	return &Bounds{value.Duration(s.StartDeadline), value.Duration(s.AckWait), value.Duration(s.Slack), value.Duration(s.Timer)}
 }
 
 // Settings are those of which these are the bounds.
@@ -143,15 +147,15 @@ type LeaseBy struct {
 	// At is when it was asked what time it is, before anything else.
 	At time.Time `json:"at,omitzero"`
 	// Lasts is how long a lease lasts after the log last heard of it.
-	Lasts Duration `json:"lasts,omitempty"`
+	Lasts value.Duration `json:"lasts,omitempty"`
 	// Beat is when the node's heartbeat was stored, or if there was none, the mark of its end; zero if
 	// there was no mark either.
 	Beat time.Time `json:"beat,omitzero"`
 	// Session is whose heartbeat it was; "" if there was none.
 	Session string `json:"session,omitempty"`
 	// Named says that the heartbeat named the attempt, and TTL how long it said that it lasts.
-	Named bool     `json:"named,omitempty"`
-	TTL   Duration `json:"ttl,omitempty"`
+	Named bool           `json:"named,omitempty"`
+	TTL   value.Duration `json:"ttl,omitempty"`
 	// RanOut says that the mark was of a heartbeat that ran out; else the node had taken it back.
 	RanOut bool `json:"ran_out,omitempty"`
 }

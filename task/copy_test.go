@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestCopy(t *testing.T) {
@@ -11,9 +13,9 @@ func TestCopy(t *testing.T) {
 	k.Route, k.Inputs = "default.8", json.RawMessage(`{"c":3}`)
 	k.Needs = &Needs{Of: []Need{{Task: "x"}}}
 	k.Labels = map[string]string{"a": "1"}
-	run, none := Duration(time.Hour), 0
+	run, none := value.Duration(time.Hour), 0
 	e, err := Copy(k, nil, Submission{
-		Params: map[string]json.RawMessage{"b": json.RawMessage("2")}, Labels: map[string]string{"b": "2"}, Run: &run, Retries: &none, Delay: Duration(time.Minute),
+		Params: map[string]json.RawMessage{"b": json.RawMessage("2")}, Labels: map[string]string{"b": "2"}, Run: &run, Retries: &none, Delay: value.Duration(time.Minute),
 	}, noon)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // MaxLosses is how many nodes a task may take down, or lose otherwise, before
@@ -142,7 +145,7 @@ type GiveUp struct{ Reason, Detail string }
 // Reassign moves a task that waits to another route.
 type Reassign struct {
 	// From is where the task is thought to wait; if it does not, it stays where it is.
-	From, To Route
+	From, To where.Route
 	Reason   string
 }
 
@@ -427,7 +430,7 @@ func epochOf(c Command) uint64 {
 }
 
 func fail(t *Task, c Fail, now time.Time) Event {
-	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, RetryAfter: Duration(max(c.RetryAfter, 0)), Usage: c.Usage}
+	e := AttemptFailed{Attempt: t.Attempt, Epoch: c.Epoch, Class: c.Class, Exit: c.Exit, Message: c.Message, RetryAfter: value.Duration(max(c.RetryAfter, 0)), Usage: c.Usage}
 	if t.Spec == nil {
 		return e
 	}

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestDecide(t *testing.T) {
@@ -20,7 +22,7 @@ func TestDecide(t *testing.T) {
 	// by claims with an account of the attempt at an epoch, so long after that was claimed.
 	by := func(epoch uint64, session string, age time.Duration) Claim {
 		c := takeover
-		c.Account = &Account{Epoch: epoch, Session: session, Claimed: noon, Now: noon.Add(age), Lease: Duration(lease)}
+		c.Account = &Account{Epoch: epoch, Session: session, Claimed: noon, Now: noon.Add(age), Lease: value.Duration(lease)}
 		return c
 	}
 	withinBound := Submitted{Work: Work{Spec: bounded, Route: "default.5", StartBy: noon.Add(time.Minute)}}
@@ -87,7 +89,7 @@ func TestDecide(t *testing.T) {
 		{"fail for good", running, Fail{Epoch: 2, Class: ReasonExit, Final: true}, noon,
 			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task said that no other attempt can mend it"}, nil},
 		{"fail and ask for a pause", running, Fail{Epoch: 2, Class: ReasonExit, RetryAfter: time.Minute}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task asked for a pause of 1m0s", RetryAfter: Duration(time.Minute),
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
 				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(time.Minute)}}, nil},
 		{"fail when no retry is left", []Event{withinBound, started, failed, AttemptStarted{Attempt: 2}}, Fail{Epoch: 4, Class: ReasonExit}, noon,
 			AttemptFailed{Attempt: 2, Epoch: 4, Class: ReasonExit, Reason: "its retries are used up: retry.max is 1"}, nil},
@@ -162,7 +164,7 @@ func TestReopenedTaskRetriesAnew(t *testing.T) {
 
 func TestDelayFallsByChance(t *testing.T) {
 	jittery := work
-	jittery.Spec = &Spec{Handler: "noop", Retry: Retry{Max: 1, Min: Duration(10 * time.Second), Jitter: 0.5}}
+	jittery.Spec = &Spec{Handler: "noop", Retry: Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
 	e, err := Decide(given(Submitted{Work: jittery}, started), Fail{Epoch: 2, Class: ReasonExit, Chance: 0.5}, noon)
 	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(7500*time.Millisecond) {
 		t.Errorf("got %+v, %v; want a retry after 7.5s", e, err)

@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"millrace/task/where"
+)
 
 // A task that is due later waits for its timer, a message that the server keeps until then. Whoever may
 // set timers may set any, also those of tasks and routes that are none of its business, and may
@@ -17,10 +21,10 @@ type Due struct {
 	// After is the task's Turn that is due; for any other it means nothing.
 	After uint64 `json:"after"`
 	// Route is where it offers the task; if the task waits elsewhere it means nothing.
-	Route Route `json:"route,omitzero"`
+	Route where.Route `json:"route,omitzero"`
 	// Due is when it was to fire.
 	Due time.Time `json:"due,omitzero"`
-	// Number is that of the task's [Lane], by which a node orders what waits on its own route; nothing else depends on it.
+	// Number is that of the task's [where.Lane], by which a node orders what waits on its own route; nothing else depends on it.
 	Number int `json:"lane,omitzero"`
 }
 

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"millrace/task/where"
 )
 
 // Which of two timers of a task stays.
 func TestTimerReplaces(t *testing.T) {
-	here, there := Route("q.5"), Route("other.5")
+	here, there := where.Route("q.5"), where.Route("other.5")
 	for name, c := range map[string]struct {
 		mine, there Due
 		want        bool
@@ -105,6 +107,6 @@ func TestClaimOfReference(t *testing.T) {
 }
 
 // turned is the timer of a turn.
-func turned(after uint64, route Route, due time.Time) Due {
+func turned(after uint64, route where.Route, due time.Time) Due {
 	return Due{After: after, Route: route, Due: due}
 }

@@ -3,6 +3,9 @@ package task
 import (
 	"encoding/json"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Event is a fact about a task: it has happened. The set is closed; package
@@ -22,7 +25,7 @@ type Work struct {
 	// Secrets are the names of those parameters whose value is a [Secret].
 	Secrets []string          `json:"secrets,omitzero"`
 	Labels  map[string]string `json:"labels,omitzero"`
-	Route   Route             `json:"route,omitzero"`
+	Route   where.Route       `json:"route,omitzero"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
 	// EndBy is when it has taken as long as it may altogether; zero for no such bound.
@@ -42,7 +45,7 @@ type Work struct {
 	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
 	Inputs json.RawMessage `json:"inputs,omitzero"`
 	// Asked is what its route asks of nodes; nil if that follows from the spec.
-	Asked *Asked `json:"asked,omitzero"`
+	Asked *where.Asked `json:"asked,omitzero"`
 	// Trace is the trace context that it was submitted with, as W3C's traceparent; "" for none. Its children have it, too.
 	Trace string `json:"trace,omitzero"`
 	// Origin is zero for a task that no schedule made.
@@ -113,8 +116,8 @@ type AttemptFinished struct {
 
 // Usage is what an attempt consumed.
 type Usage struct {
-	UserTime   Duration `json:"user,omitempty"`
-	SystemTime Duration `json:"system,omitempty"`
+	UserTime   value.Duration `json:"user,omitempty"`
+	SystemTime value.Duration `json:"system,omitempty"`
 	// MaxMemory is the largest resident set of the process, in bytes.
 	MaxMemory int64 `json:"max_memory,omitempty"`
 	// Read and Written are what went between memory and disks, in bytes.
@@ -125,9 +128,9 @@ type Usage struct {
 	// Setup, Run and Stop are how long the attempt's phases took: until the program
 	// began its work, until it ended or was asked to, and from then until nothing was
 	// left of it. They are there only if one besides Run took a millisecond or more.
-	Setup Duration `json:"setup,omitempty"`
-	Run   Duration `json:"run,omitempty"`
-	Stop  Duration `json:"stop,omitempty"`
+	Setup value.Duration `json:"setup,omitempty"`
+	Run   value.Duration `json:"run,omitempty"`
+	Stop  value.Duration `json:"stop,omitempty"`
 	// Limits says in words which bounds were in force, and how.
 	Limits string `json:"limits,omitempty"`
 	// Refused is how many messages of the program were refused: for what they carried was too
@@ -157,8 +160,8 @@ type AttemptFailed struct {
 	Reason string `json:"reason,omitzero"`
 	// RetryAfter is the pause that the task asked for; 0 if it did not. It holds for all that
 	// stand under the same rate.
-	RetryAfter Duration `json:"retry_after,omitzero"`
-	Usage      *Usage   `json:"usage,omitzero"`
+	RetryAfter value.Duration `json:"retry_after,omitzero"`
+	Usage      *Usage         `json:"usage,omitzero"`
 }
 
 // RetryPlan is the next attempt's number and time.
@@ -219,11 +222,11 @@ type GivenUp struct {
 // Reassigned moves a task that waits to another route. The offer on the old one
 // is stale from then on, and another must be placed.
 type Reassigned struct {
-	From Route `json:"from,omitzero"`
-	To   Route `json:"to,omitzero"`
+	From where.Route `json:"from,omitzero"`
+	To   where.Route `json:"to,omitzero"`
 	// Asked is what To asks of nodes; nil if that follows from the task's spec, or if it goes back.
-	Asked  *Asked `json:"asked,omitzero"`
-	Reason string `json:"reason,omitzero"`
+	Asked  *where.Asked `json:"asked,omitzero"`
+	Reason string       `json:"reason,omitzero"`
 	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
 	Until time.Time `json:"until,omitzero"`
 }

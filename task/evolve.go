@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Evolve adds one recorded event to a task. It is total: any event in any state
@@ -294,7 +296,7 @@ func (t *Task) enter(s State, reason, message string, r Recorded) {
 	case live:
 		t.Ran = 0
 	case t.Live() && !t.StartedAt.IsZero():
-		t.Ran = Duration(max(r.At.Truncate(time.Microsecond).Sub(t.StartedAt.Truncate(time.Microsecond)), 0))
+		t.Ran = value.Duration(max(r.At.Truncate(time.Microsecond).Sub(t.StartedAt.Truncate(time.Microsecond)), 0))
 	}
 	t.State, t.Reason, t.Message, t.Since = s, reason, message, r.At
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestEvolve(t *testing.T) {
@@ -41,7 +43,7 @@ func TestEvolve(t *testing.T) {
 		want := given(running...)
 		want.State, want.Reason, want.Message, want.Due = Retrying, ReasonExit, "exit 1", f.Retry.Due
 		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, at(3), false, 1
-		want.FailedOn, want.Ran = "n1", Duration(time.Second)
+		want.FailedOn, want.Ran = "n1", value.Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
 		compare(t, got, want)
 	})

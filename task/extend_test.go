@@ -3,6 +3,8 @@ package task
 import (
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestExtend(t *testing.T) {
@@ -25,7 +27,7 @@ func TestExtend(t *testing.T) {
 		{"being cancelled", time.Minute, 0, Cancelling, 0, 90 * time.Second, 0},
 	} {
 		task := Task{State: c.state, Epoch: 7, Attempt: 2, StartedAt: start}
-		task.Spec = &Spec{Timeout: Timeout{Run: Duration(c.run), Extend: Duration(c.more)}}
+		task.Spec = &Spec{Timeout: Timeout{Run: value.Duration(c.run), Extend: value.Duration(c.more)}}
 		if c.extended > 0 {
 			task.Extended = start.Add(c.extended)
 		}

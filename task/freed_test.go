@@ -5,12 +5,14 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 // The offer that opens the hold of the needs leaves the task as a fact on its chain and an offer after that would.
 func TestFreedOffer(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	spec := &Spec{Handler: "x", Timeout: Timeout{Pending: Duration(time.Minute), Total: Duration(time.Hour)}}
+	spec := &Spec{Handler: "x", Timeout: Timeout{Pending: value.Duration(time.Minute), Total: value.Duration(time.Hour)}}
 	needs := &Needs{Of: []Need{{Task: "01JNA000000000000000000001"}}}
 	birth := func(change func(*Submitted)) Task {
 		e := Submitted{Work: Work{Spec: spec, Route: "default.5", Needs: needs, Holds: []string{HoldNeeds}}}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"millrace/task/value"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -44,10 +46,10 @@ func after(events []Event, more ...Event) []Event { return append(slices.Clone(e
 var (
 	spec = &Spec{
 		Handler: "noop",
-		Timeout: Timeout{Run: Duration(time.Minute), Stop: Duration(3 * time.Second)},
-		Retry:   Retry{Max: 2, Min: Duration(10 * time.Second), NotOn: []string{ReasonMemory}},
+		Timeout: Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(3 * time.Second)},
+		Retry:   Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{ReasonMemory}},
 	}
-	bounded = &Spec{Handler: "noop", Timeout: Timeout{Pending: Duration(5 * time.Minute)}, Retry: Retry{Max: 1}}
+	bounded = &Spec{Handler: "noop", Timeout: Timeout{Pending: value.Duration(5 * time.Minute)}, Retry: Retry{Max: 1}}
 
 	work  = Work{Job: "j", Revision: 3, Spec: spec, Params: json.RawMessage(`{"a":1}`), Route: "default.5", Group: "g"}
 	birth = Submitted{Work: work}

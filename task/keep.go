@@ -3,22 +3,24 @@ package task
 import (
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Keep says how long what a task has printed and produced is kept after it has ended. Zero means:
 // as the settings of the servers say.
 type Keep struct {
 	// Done and Failed are for how long if it finished, and if it ended otherwise.
-	Done   Duration `json:"done,omitempty"`
-	Failed Duration `json:"failed,omitempty"`
+	Done   value.Duration `json:"done,omitempty"`
+	Failed value.Duration `json:"failed,omitempty"`
 	// Logs bounds that for what it has printed alone, however it ended.
-	Logs Duration `json:"logs,omitempty"`
+	Logs value.Duration `json:"logs,omitempty"`
 }
 
 func (k Keep) validate() error {
 	for _, f := range []struct {
 		name string
-		d    Duration
+		d    value.Duration
 	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
 		if f.d < 0 {
 			return fmt.Errorf("keep.%s is below zero", f.name)

@@ -3,10 +3,12 @@ package task
 import (
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestKeep(t *testing.T) {
-	const day = Duration(24 * time.Hour)
+	const day = value.Duration(24 * time.Hour)
 	for _, c := range []struct {
 		name            string
 		keep            Keep

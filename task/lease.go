@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // ErrLeased refuses a claim while an attempt runs under the very offer that was claimed. A server
@@ -42,14 +44,14 @@ type Account struct {
 	// or has only just claimed it: the answer to its claim may have been lost.
 	Named time.Time
 	// Beats is how long that heartbeat lasts; 0 if that is not known.
-	Beats Duration
+	Beats value.Duration
 	// Silent is the latest time at which the session can have stored a heartbeat, if it has none
 	// now; zero if that is not known.
 	Silent time.Time
 	// Over is since when the session is over by the facts of its node; zero if it is not.
 	Over time.Time
 	// Lease is how long a lease lasts after the log last heard of it.
-	Lease Duration
+	Lease value.Duration
 	// From is what it was drawn up from.
 	From LeaseBy
 }

@@ -3,6 +3,8 @@ package task
 import (
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 const lease = 30 * time.Second
@@ -24,9 +26,9 @@ func TestAccount(t *testing.T) {
 	}{
 		{"nothing was heard since the claim", ends, Account{}, sec(30), GroundClaim, sec(0)},
 		{"a heartbeat names it", ends, Account{Named: sec(40)}, sec(70), GroundBeat, sec(40)},
-		{"one that lasts longer than a lease", ends, Account{Named: sec(40), Beats: Duration(time.Minute)}, sec(70), GroundBeat, sec(40)},
-		{"one that does not", ends, Account{Named: sec(40), Beats: Duration(15 * time.Second)}, sec(55), GroundBeat, sec(40)},
-		{"one that runs out before the claim's lease", ends, Account{Named: sec(5), Beats: Duration(15 * time.Second)}, sec(30), GroundBeat, sec(5)},
+		{"one that lasts longer than a lease", ends, Account{Named: sec(40), Beats: value.Duration(time.Minute)}, sec(70), GroundBeat, sec(40)},
+		{"one that does not", ends, Account{Named: sec(40), Beats: value.Duration(15 * time.Second)}, sec(55), GroundBeat, sec(40)},
+		{"one that runs out before the claim's lease", ends, Account{Named: sec(5), Beats: value.Duration(15 * time.Second)}, sec(30), GroundBeat, sec(5)},
 		{"one of before the adoption", ends, Account{Claimed: sec(50), Named: sec(40)}, sec(80), GroundClaim, sec(50)},
 		{"its heartbeat ran out soon after the claim", ends, Account{Silent: sec(2)}, sec(30), GroundSilence, sec(2)},
 		{"its heartbeat ran out", ends, Account{Silent: sec(500)}, sec(30), GroundSilence, sec(500)},
@@ -38,7 +40,7 @@ func TestAccount(t *testing.T) {
 
 		{"outliving, nothing was heard since the claim", outlives, Account{}, sec(30), GroundClaim, sec(0)},
 		{"outliving, a heartbeat names it", outlives, Account{Named: sec(40)}, sec(70), GroundBeat, sec(40)},
-		{"outliving, one that is shorter than a lease", outlives, Account{Named: sec(40), Beats: Duration(15 * time.Second)}, sec(70), GroundBeat, sec(40)},
+		{"outliving, one that is shorter than a lease", outlives, Account{Named: sec(40), Beats: value.Duration(15 * time.Second)}, sec(70), GroundBeat, sec(40)},
 		{"outliving, its heartbeat ran out", outlives, Account{Silent: sec(500)}, sec(530), GroundSilence, sec(500)},
 		{"outliving, that is recorded", outlives, Account{Silent: sec(500), Over: sec(515)}, sec(530), GroundSilence, sec(500)},
 		{"outliving, its session said goodbye", outlives, Account{Silent: sec(500), Over: sec(499)}, sec(529), GroundSession, sec(499)},
@@ -46,7 +48,7 @@ func TestAccount(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := c.account
-			a.Epoch, a.Session, a.Lease = c.task.Epoch, c.task.Session, Duration(lease)
+			a.Epoch, a.Session, a.Lease = c.task.Epoch, c.task.Session, value.Duration(lease)
 			if a.Claimed.IsZero() {
 				a.Claimed = noon
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"millrace/task/value"
 )
 
 // Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
@@ -41,7 +43,7 @@ type Rate struct {
 	// Limit is how many attempts may start in Per, evenly spread: 1 or more.
 	Limit int `json:"limit,omitempty"`
 	// Per is the time to which Limit refers. Default 1s.
-	Per Duration `json:"per,omitempty"`
+	Per value.Duration `json:"per,omitempty"`
 	// Burst is how many may start at once after a quiet time. Default 1.
 	Burst int `json:"burst,omitempty"`
 	// Key is as that of [Concurrency].
@@ -109,7 +111,7 @@ func (w *Work) Counters() ([]Counter, error) {
 			return nil, fmt.Errorf("%s.key: %w", entryName("rate", i, len(w.Spec.Rate)), err)
 		}
 		if counterNamed(all[slots:], name) != nil {
-			name += "@" + Duration(r.Within()).String() // a bucket stands for one rate
+			name += "@" + value.Duration(r.Within()).String() // a bucket stands for one rate
 		}
 		if r.Key = ""; counterNamed(all[slots:], name) == nil {
 			all = append(all, Counter{Name: name, Rate: r})

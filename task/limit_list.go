@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"millrace/task/value"
 )
 
 // MaxLimits bounds how many entries [Concurrencies] and [Rates] have, each.
@@ -65,7 +67,7 @@ func (c Concurrencies) validate() error {
 	}
 	var all error
 	for i, one := range c {
-		all = JoinFaults(all, one.validate(entryName("concurrency", i, len(c))))
+		all = value.JoinFaults(all, one.validate(entryName("concurrency", i, len(c))))
 	}
 	return all
 }
@@ -76,7 +78,7 @@ func (r Rates) validate() error {
 	}
 	var all error
 	for i, one := range r {
-		all = JoinFaults(all, one.validate(entryName("rate", i, len(r))))
+		all = value.JoinFaults(all, one.validate(entryName("rate", i, len(r))))
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestSeveralCounters(t *testing.T) {
@@ -20,7 +22,7 @@ func TestSeveralCounters(t *testing.T) {
 		"queue":       {Spec{Concurrency: Concurrencies{{Max: 5, Key: "/{queue}"}}, Rate: Rates{{Limit: 1, Key: "/{queue}"}}}, "key:/images 5, rate:/images"},
 		"the same, filled in": {Spec{Concurrency: Concurrencies{{Max: 3, Key: "{params.to}"}, {Max: 2, Key: "{params.by}", OnLimit: LimitSkip}, {Max: 4, Key: "acme"}}},
 			"key:mail/acme 2 skip"},
-		"two rates of a key": {Spec{Rate: Rates{{Limit: 10}, {Limit: 1000, Per: Duration(time.Hour)}, {Limit: 5, Per: Duration(time.Minute), Key: "x"}}},
+		"two rates of a key": {Spec{Rate: Rates{{Limit: 10}, {Limit: 1000, Per: value.Duration(time.Hour)}, {Limit: 5, Per: value.Duration(time.Minute), Key: "x"}}},
 			"rate:mail, rate:mail@1h0m0s, rate:mail/x"},
 		"a wrong key": {Spec{Concurrency: Concurrencies{{Max: 1}, {Max: 1, Key: "{params.x}"}}}, `concurrency[1].key: {params.x}: the task has no parameter "x"`},
 	} {

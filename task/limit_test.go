@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestCounters(t *testing.T) {
@@ -78,7 +80,7 @@ func TestLimitsValidate(t *testing.T) {
 // A bucket admits its burst at once and then one after the other, and what it admits in any
 // span is never more than burst and rate allow.
 func TestBucket(t *testing.T) {
-	r := Rate{Limit: 10, Per: Duration(time.Minute), Burst: 3}
+	r := Rate{Limit: 10, Per: value.Duration(time.Minute), Burst: 3}
 	var b Bucket
 	now := noon
 	if got := b.Left(r, now); got != 3 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"millrace/task/where"
 )
 
 // MaxChildren is how many children a task may have.
@@ -123,7 +125,7 @@ func nodeChild(parent *Task, name string) Submitted {
 	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
 	w.Step = parent.stepBelow(name)
 	w.Holds = w.holds()
-	w.Route = NodeRoute(name, parent.Route.Priority()) // it moves to a spare only if that node takes no work
+	w.Route = where.NodeRoute(name, parent.Route.Priority()) // it moves to a spare only if that node takes no work
 	return Submitted{Work: w, Due: parent.Due}
 }
 

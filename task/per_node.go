@@ -3,6 +3,8 @@ package task
 import (
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // A spec may bound how many of its tasks run on one node at a time: a choice, made by the node that is offered the task. It
@@ -40,11 +42,11 @@ func (p PerNodes) validate() error {
 		field := entryName(ReasonPerNode, i, len(p))
 		switch {
 		case one.Max < 0:
-			all = JoinFaults(all, fmt.Errorf("%s.max is %d, want 1 or more", field, one.Max))
+			all = value.JoinFaults(all, fmt.Errorf("%s.max is %d, want 1 or more", field, one.Max))
 		case one.Max == 0:
-			all = JoinFaults(all, fmt.Errorf("%s.max is missing: how many may run on one node", field))
+			all = value.JoinFaults(all, fmt.Errorf("%s.max is missing: how many may run on one node", field))
 		}
-		all = JoinFaults(all, validKey(field+".key", one.Key))
+		all = value.JoinFaults(all, validKey(field+".key", one.Key))
 	}
 	return all
 }

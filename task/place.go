@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Place says where a task may run. The zero value is: wherever its queue is served.
@@ -16,7 +19,7 @@ import (
 // that was read earlier. While none of them takes new work it goes as NoNode says, by a fact ([Reassigned]).
 //
 // A task that asks for labels, avoids nodes or costs more than one slot is born on
-// the route of a selector ([SelectorRoute]), from which only nodes pull that
+// the route of a selector ([where.SelectorRoute]), from which only nodes pull that
 // match; if it names nodes besides labels, being one of them is a part of that. And the claim holds the node's labels of that moment against it once more.
 //
 // A task for each of several nodes is a parent ([Spec.Parental]).
@@ -29,7 +32,7 @@ type Place struct {
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
 	// Labels choose nodes among those that serve the queue. Default: all of them.
-	Labels Selector `json:"labels,omitempty"`
+	Labels where.Selector `json:"labels,omitempty"`
 	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
 	Avoid []string `json:"avoid,omitempty"`
 	// Count asks for so many tasks on different nodes that match. Default: one
@@ -48,7 +51,7 @@ type Place struct {
 	Prefer []Preference `json:"prefer,omitempty"`
 	// PreferWait is for how long a task is left to nodes that it prefers and that take work; afterwards
 	// any node may claim it. Default [DefaultPreferWait].
-	PreferWait Duration `json:"prefer_wait,omitempty"`
+	PreferWait value.Duration `json:"prefer_wait,omitempty"`
 	// NoNode is what happens while no node that it is meant for takes new work. Default expire.
 	NoNode string `json:"no_node,omitempty"`
 	// Queue is the shared queue to which it is released or falls back, and which nodes
@@ -147,7 +150,7 @@ func (p *Place) validate() error {
 		return err
 	}
 	if p.Queue != "" {
-		if err := ValidName("queue", p.Queue); err != nil {
+		if err := value.ValidName("queue", p.Queue); err != nil {
 			return fmt.Errorf("place.queue: %w", err)
 		}
 	}
@@ -159,7 +162,7 @@ func validNodes(field string, nodes []string) error {
 		return fmt.Errorf("%s: %d nodes, want at most %d", field, len(nodes), MaxPlaceNodes)
 	}
 	for i, n := range nodes {
-		if err := ValidName("node", n); err != nil {
+		if err := value.ValidName("node", n); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 		if slices.Contains(nodes[:i], n) {
@@ -170,19 +173,19 @@ func validNodes(field string, nodes []string) error {
 }
 
 // homeRoute is where a task of a spec is born that waits in this queue by itself.
-func (s *Spec) homeRoute(queue string, priority int) Route {
+func (s *Spec) homeRoute(queue string, priority int) where.Route {
 	switch {
 	case s.Parental():
-		return QueueRoute(queue, priority) // its children have routes; nobody claims it
+		return where.QueueRoute(queue, priority) // its children have routes; nobody claims it
 	case s.Place.named() && len(s.Place.Nodes) == 1:
-		return NodeRoute(s.Place.Nodes[0], priority)
+		return where.NodeRoute(s.Place.Nodes[0], priority)
 	case s.Place.named():
-		asked := Asked{Needs: namedNeeds(s.Place.Nodes, s)}
+		asked := where.Asked{Needs: namedNeeds(s.Place.Nodes, s)}
 		return asked.Route(priority)
 	case s.Place.selective() || s.Cost() > 1:
-		return SelectorRoute(queue, s.Needs(), priority)
+		return where.SelectorRoute(queue, s.Needs(), priority)
 	}
-	return QueueRoute(queue, priority)
+	return where.QueueRoute(queue, priority)
 }
 
 // yieldRound is how many deliveries each named node gets before the next one may take the task.
@@ -209,12 +212,12 @@ func (w *Work) sharedName() string {
 	if w.Asked != nil && w.Asked.Queue != "" {
 		return w.Asked.Queue
 	}
-	return DefaultQueue
+	return where.DefaultQueue
 }
 
 // QueueName is the queue in which the task waits, for people: of one that is meant for
 // nodes with certain labels that whose nodes they are, and of one that is meant
-// for one node what [NodeQueue] says.
+// for one node what [where.NodeQueue] says.
 func (w *Work) QueueName() string {
 	if w.Route.Selected() {
 		return w.sharedName()
@@ -232,12 +235,12 @@ func (w *Work) WaitsIn() string {
 
 // shared is the route to which a task is released: that queue, or in it those nodes
 // that have enough slots.
-func (t *Task) shared() Route {
+func (t *Task) shared() where.Route {
 	queue := t.sharedName()
 	if room := t.Spec.room(); len(room) > 0 {
-		return SelectorRoute(queue, room, t.Route.Priority())
+		return where.SelectorRoute(queue, room, t.Route.Priority())
 	}
-	return QueueRoute(queue, t.Route.Priority())
+	return where.QueueRoute(queue, t.Route.Priority())
 }
 
 // atShared tells whether the task waits where it falls back to, or for those of the nodes there that can run it.
@@ -248,7 +251,7 @@ func (t *Task) atShared() bool {
 	if t.Spec.Means() == "" {
 		return false
 	}
-	asked := Asked{Queue: t.sharedName(), Needs: t.Spec.room()}.with(Requirement{Key: t.Spec.Means(), Op: OpExists})
+	asked := where.Asked{Queue: t.sharedName(), Needs: t.Spec.room()}.With(where.Requirement{Key: t.Spec.Means(), Op: where.OpExists})
 	return t.Route == asked.Route(t.Route.Priority())
 }
 
@@ -263,7 +266,7 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 	since := unservedSince(t, around)
 	for _, able := range around.Able {
 		if able != on {
-			to := NodeRoute(able, t.Route.Priority())
+			to := where.NodeRoute(able, t.Route.Priority())
 			return Duty{
 				Who: "scheduler", What: fmt.Sprintf("move it to node %s: node %s takes no work since %s", able, on, clock(since)),
 				By: since, Else: "the sweep of any scheduler moves it",

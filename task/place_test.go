@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // placed is a task that is meant for n1 or n2.
 func placed(noNode string, pending time.Duration) Submitted {
-	spec := &Spec{Handler: "noop", Timeout: Timeout{Pending: Duration(pending)}, Place: Place{Nodes: []string{"n1", "n2"}, NoNode: noNode, Queue: "images"}}
+	spec := &Spec{Handler: "noop", Timeout: Timeout{Pending: value.Duration(pending)}, Place: Place{Nodes: []string{"n1", "n2"}, NoNode: noNode, Queue: "images"}}
 	e := Submitted{Work: Work{Spec: spec, Route: "@n1.5"}}
 	if pending > 0 {
 		e.StartBy = noon.Add(pending)
@@ -121,7 +124,7 @@ func TestPlaceValidate(t *testing.T) {
 		"set place.count":              {Spread: "rack"},
 		`place.late is "never"`:        {Mode: PlaceAll, Late: "never"},
 		"place.late is for":            {Late: LateIgnore},
-		"place.labels: mem":            {Labels: Selector{{"mem", OpGreater, []string{"much"}}}},
+		"place.labels: mem":            {Labels: where.Selector{{Key: "mem", Op: where.OpGreater, Values: []string{"much"}}}},
 		`place.avoid: "b" is named`:    {Avoid: []string{"b", "b"}},
 		`place.mode is "some"`:         {Mode: "some"},
 		"name at least one node":       {Mode: PlaceNodes},
@@ -137,12 +140,12 @@ func TestPlaceValidate(t *testing.T) {
 		checkError(t, want, s.Validate(), want)
 	}
 	for _, p := range []Place{
-		{Mode: PlaceAll, Labels: Selector{{"gpu", OpExists, nil}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
+		{Mode: PlaceAll, Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Avoid: []string{"a"}, Late: LateInclude, NoNode: NoNodeFail},
 		{Mode: PlaceAll, Nodes: []string{"a", "b"}},
-		{Nodes: []string{"a"}, Labels: Selector{{"gpu", OpExists, nil}}, Avoid: []string{"b"}, NoNode: NoNodeWait},
+		{Nodes: []string{"a"}, Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Avoid: []string{"b"}, NoNode: NoNodeWait},
 		{Nodes: []string{"a"}, Each: true},
 		{Count: 3, Spread: "rack"},
-		{Labels: Selector{{"zone", OpIn, []string{"eu"}}}, NoNode: NoNodeFallback},
+		{Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}, NoNode: NoNodeFallback},
 	} {
 		s := Spec{Handler: "x", Place: p}
 		checkError(t, "valid", s.Validate(), "")
@@ -152,7 +155,7 @@ func TestPlaceValidate(t *testing.T) {
 func TestBirthOfAPlacedTask(t *testing.T) {
 	job := &Job{Name: "j", Queue: "images", Spec: Spec{Handler: "x", Place: Place{Nodes: []string{"n1", "n2"}}}}
 	e, err := Birth(Submission{Job: "j"}, job, 1, noon)
-	both := Asked{Needs: Selector{{LabelNode, OpIn, []string{"n2", "n1"}}}} // in any order
+	both := where.Asked{Needs: where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: []string{"n2", "n1"}}}} // in any order
 	if err != nil || e.Route != both.Route(5) || e.Spec.Place.Queue != "images" || job.Place.Queue != "" {
 		t.Errorf("born on %s with %+v, %v; the job has %+v", e.Route, e.Spec.Place, err, job.Place)
 	}
@@ -170,11 +173,11 @@ func TestBirthOfAPlacedTask(t *testing.T) {
 
 // Who names nodes for a job that asks for labels gets both.
 func TestNamedNodesWithLabels(t *testing.T) {
-	gpu := Selector{{"gpu", OpExists, nil}}
+	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 	for name, c := range map[string]struct {
 		place Place
 		s     Submission
-		route Route
+		route where.Route
 		needs string
 	}{
 		"labels":            {Place{Labels: gpu}, Submission{Nodes: []string{"a", "b"}}, "", "gpu,node in (a,b)"},
@@ -190,7 +193,7 @@ func TestNamedNodesWithLabels(t *testing.T) {
 			continue
 		}
 		if c.route == "" {
-			c.route = SelectorRoute(DefaultQueue, e.Spec.Needs(), DefaultPriority)
+			c.route = where.SelectorRoute(where.DefaultQueue, e.Spec.Needs(), where.DefaultPriority)
 		}
 		if got := e.Spec.Needs().String(); e.Route != c.route || got != c.needs {
 			t.Errorf("%s: it waits on %s for %q, want %s for %q", name, e.Route, got, c.route, c.needs)

@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Preference is a choice of nodes that are better than others, but not the only ones.
 type Preference struct {
 	// Labels choose them.
-	Labels Selector `json:"labels"`
+	Labels where.Selector `json:"labels"`
 	// Weight is what a node gains by being chosen, 1 to [MaxPreferWeight]; a node's weights add up. Default 1.
 	Weight int `json:"weight,omitempty"`
 }
@@ -52,9 +55,9 @@ func (p *Peer) known() Known { return Known{p.Node, p.At} }
 
 // HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not avoid, once in a turn.
 type HandOver struct {
-	To Route
+	To where.Route
 	// Asked is what To asks of nodes; nil for the own route of one.
-	Asked *Asked
+	Asked *where.Asked
 	// Wait is how long it is left to them. Default: place.prefer_wait.
 	Wait time.Duration
 	// After is the turn that the offer was made for.
@@ -68,11 +71,11 @@ type HandOver struct {
 // Handed says that a task that waits was left to nodes that it prefers.
 type Handed struct {
 	// Home is where it waited before, and goes back to.
-	Home Route `json:"home"`
+	Home where.Route `json:"home"`
 	// Until is when it goes back; zero if it has.
 	Until time.Time `json:"until,omitzero"`
 	// Asked is what that route asks of nodes; nil if that follows from the spec.
-	Asked *Asked `json:"asked,omitzero"`
+	Asked *where.Asked `json:"asked,omitzero"`
 }
 
 func (HandOver) isCommand() {}
@@ -110,7 +113,7 @@ func (w *Work) StickyName() (string, error) {
 
 // Score is what a node with these labels gains by the preferences, and the requirements of those that
 // choose it.
-func (p *Place) Score(labels map[string]string) (score int, met Selector) {
+func (p *Place) Score(labels map[string]string) (score int, met where.Selector) {
 	for _, f := range p.Prefer {
 		if f.Labels.Refuses(labels) == nil {
 			score, met = score+max(f.Weight, 1), append(met, f.Labels...)
@@ -128,29 +131,29 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	if t.Spec == nil || t.Handed != nil || t.State != Pending || !t.Spec.Place.Prefers() && !shuns {
 		return HandOver{}, false
 	}
-	var but []Requirement // those on which it has failed
+	var but []where.Requirement // those on which it has failed
 	if _, own := t.Route.Node(); len(t.Avoids) > 0 && !own {
 		others = slices.DeleteFunc(slices.Clone(others), func(o Peer) bool { return slices.Contains(t.Avoids, o.Node) })
-		but = []Requirement{{LabelNode, OpNotIn, t.Avoids}}
+		but = []where.Requirement{{Key: where.LabelNode, Op: where.OpNotIn, Values: t.Avoids}}
 	}
 	p := &t.Spec.Place
 	if p.Sticky == StickyAttempt {
 		ran = t.Node
 	}
-	wait := Duration(p.preferWait())
+	wait := value.Duration(p.preferWait())
 	if p.Sticky != "" && ran != "" {
 		if ran == self.Node && !shuns {
 			return HandOver{}, false
 		}
 		if i := slices.IndexFunc(others, func(o Peer) bool { return o.Node == ran }); i >= 0 {
-			return HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
+			return HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: where.NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
 		}
 	}
 	mine, _ := p.Score(self.Labels)
 	if shuns {
 		mine = -1 // anybody is better
 	}
-	best, met, peer := mine, Selector(nil), Known{}
+	best, met, peer := mine, where.Selector(nil), Known{}
 	for _, o := range others {
 		if score, chosen := p.Score(o.Labels); score > best {
 			best, met, peer = score, chosen, o.known()
@@ -160,12 +163,12 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 		return HandOver{}, false
 	}
 	asked := t.asked()
-	to := asked.with(append(met, but...)...)
+	to := asked.With(append(met, but...)...)
 	c := HandOver{To: to.Route(t.Route.Priority()), Asked: to, After: t.Turn, Self: self.known(), Peer: peer, Ran: ran,
 		Reason: fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}
 	if shuns {
 		c.Wait = t.Spec.Retry.avoidWait()
-		c.Reason = fmt.Sprintf("it failed on %s; other nodes have %v to claim it", strings.Join(t.Avoids, ", "), Duration(c.Wait))
+		c.Reason = fmt.Sprintf("it failed on %s; other nodes have %v to claim it", strings.Join(t.Avoids, ", "), value.Duration(c.Wait))
 	}
 	return c, true
 }
@@ -182,7 +185,7 @@ func (p *Place) stickyWords() string {
 }
 
 // preferred is the selector of the task's preferences that makes this route; false if none does.
-func (s *Spec) preferred(queue string, route Route) (Selector, bool) {
+func (s *Spec) preferred(queue string, route where.Route) (where.Selector, bool) {
 	terms := s.Place.Prefer
 	if len(terms) > MaxPrefer { // not one that this version wrote
 		terms = nil
@@ -194,7 +197,7 @@ func (s *Spec) preferred(queue string, route Route) (Selector, bool) {
 				needs = append(needs, terms[i].Labels...)
 			}
 		}
-		if SelectorQueue(queue, needs) == route.Queue() {
+		if where.SelectorQueue(queue, needs) == route.Queue() {
 			return needs, true
 		}
 	}
@@ -285,8 +288,8 @@ func (p *Place) validatePreference() error {
 	}
 	asked := len(p.Labels)
 	for i, f := range p.Prefer {
-		if asked += len(f.Labels); asked > MaxRequirements-2 { // avoid and slots are requirements, too
-			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", MaxRequirements-2)
+		if asked += len(f.Labels); asked > where.MaxRequirements-2 { // avoid and slots are requirements, too
+			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", where.MaxRequirements-2)
 		}
 		if f.Weight < 0 || f.Weight > MaxPreferWeight {
 			return fmt.Errorf("place.prefer[%d].weight is %d, want 1 to %d", i, f.Weight, MaxPreferWeight)
@@ -325,5 +328,5 @@ func (p *Place) PreferWords() string {
 	for _, f := range p.Prefer {
 		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
 	}
-	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), Duration(p.preferWait()))
+	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), value.Duration(p.preferWait()))
 }

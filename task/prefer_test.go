@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // preferring is a task that prefers nodes as the place says.
@@ -17,8 +20,8 @@ func preferring(p Place) Submitted {
 	return e
 }
 
-func selects(text string) Selector {
-	s, err := ParseSelector(text)
+func selects(text string) where.Selector {
+	s, err := where.ParseSelector(text)
 	if err != nil {
 		panic(err)
 	}
@@ -27,7 +30,7 @@ func selects(text string) Selector {
 
 func TestHandsOver(t *testing.T) {
 	peer := func(name string, labels ...string) Peer {
-		p := Peer{Node: name, Labels: map[string]string{LabelNode: name}}
+		p := Peer{Node: name, Labels: map[string]string{where.LabelNode: name}}
 		for _, l := range labels {
 			p.Labels[l] = "yes"
 		}
@@ -39,24 +42,24 @@ func TestHandsOver(t *testing.T) {
 		self   Peer
 		others []Peer
 		ran    string
-		want   Route // "" if it starts here
+		want   where.Route // "" if it starts here
 	}{
 		"no preference":                  {Place{}, peer("a"), []Peer{peer("b", "gpu")}, "b", ""},
-		"a better node":                  {weighed, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("gpu"), 5)},
-		"weights add up":                 {weighed, peer("a", "gpu"), []Peer{peer("b", "near"), peer("c", "gpu", "near")}, "", SelectorRoute("images", selects("gpu,near"), 5)},
+		"a better node":                  {weighed, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("gpu"), 5)},
+		"weights add up":                 {weighed, peer("a", "gpu"), []Peer{peer("b", "near"), peer("c", "gpu", "near")}, "", where.SelectorRoute("images", selects("gpu,near"), 5)},
 		"it is as good as any":           {weighed, peer("a", "near"), []Peer{peer("b", "near"), peer("c")}, "", ""},
 		"weight one against ten":         {weighed, peer("a", "gpu"), []Peer{peer("b", "near")}, "", ""},
 		"alone":                          {weighed, peer("a"), nil, "", ""},
-		"it ran elsewhere":               {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "b", NodeRoute("b", 5)},
+		"it ran elsewhere":               {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "b", where.NodeRoute("b", 5)},
 		"it ran here":                    {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "a", ""},
 		"it ran nowhere":                 {Place{Sticky: "{params.customer}"}, peer("a"), []Peer{peer("b")}, "", ""},
 		"where it ran is gone":           {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("c")}, "b", ""},
 		"no attempt yet":                 {Place{Sticky: StickyAttempt}, peer("a"), []Peer{peer("b")}, "b", ""},
-		"sticky goes before weights":     {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu"), peer("c")}, "c", NodeRoute("c", 5)},
+		"sticky goes before weights":     {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu"), peer("c")}, "c", where.NodeRoute("c", 5)},
 		"here last, though worse":        {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "a", ""},
-		"gone, then by weight":           {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "z", SelectorRoute("images", selects("gpu"), 5)},
-		"on top of what it must have":    {Place{Labels: selects("zone=eu"), Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("zone=eu,gpu"), 5)},
-		"on top of what it must not use": {Place{Avoid: []string{"z"}, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", SelectorRoute("images", selects("node!=z,gpu"), 5)},
+		"gone, then by weight":           {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "z", where.SelectorRoute("images", selects("gpu"), 5)},
+		"on top of what it must have":    {Place{Labels: selects("zone=eu"), Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("zone=eu,gpu"), 5)},
+		"on top of what it must not use": {Place{Avoid: []string{"z"}, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("node!=z,gpu"), 5)},
 	} {
 		w := given(preferring(c.place))
 		hand, ok := w.HandsOver(c.self, c.others, c.ran)
@@ -72,7 +75,7 @@ func TestHandsOver(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		moved := Evolve(w, Recorded{Seq: 7, Chain: true, At: at(5), Event: e})
-		if queue, needs := moved.Asks(); moved.Route.Selected() && SelectorRoute(queue, needs, 5) != moved.Route {
+		if queue, needs := moved.Asks(); moved.Route.Selected() && where.SelectorRoute(queue, needs, 5) != moved.Route {
 			t.Errorf("%s: on %s it asks for %q in %s", name, moved.Route, needs, queue)
 		}
 		if next, missing := NextOffer(&moved); !missing || next.Route != c.want || next.After != 7 || !strings.Contains(moved.Message, "10s") {
@@ -87,7 +90,7 @@ func TestHandsOver(t *testing.T) {
 // A task that was handed over goes back when its time is up or nobody is there, once; and the next
 // turn begins where it was at home.
 func TestHandedGoesBack(t *testing.T) {
-	born := given(preferring(Place{Sticky: StickyJob, PreferWait: Duration(time.Minute)}))
+	born := given(preferring(Place{Sticky: StickyJob, PreferWait: value.Duration(time.Minute)}))
 	e, err := Decide(born, HandOver{To: "@b.5", Reason: "b ran it"}, at(1))
 	if want := (Reassigned{From: "images.5", To: "@b.5", Reason: "b ran it", Until: at(1).Add(time.Minute)}); err != nil || e != want {
 		t.Fatalf("decided %+v, %v; want %+v", e, err, want)
@@ -160,15 +163,15 @@ func TestPreferencesAreChecked(t *testing.T) {
 	for want, p := range map[string]Place{
 		"place.sticky is":                        {Sticky: "node"},
 		"place.sticky is \"{x}\"":                {Sticky: "{x}"},
-		"prefers none":                           {PreferWait: Duration(time.Second)},
+		"prefers none":                           {PreferWait: value.Duration(time.Second)},
 		"place.nodes is in the order":            {Nodes: []string{"a"}, Prefer: gpu},
 		"leave place.mode all":                   {Mode: PlaceAll, Sticky: StickyJob},
 		"at most 4":                              {Prefer: []Preference{gpu[0], gpu[0], gpu[0], gpu[0], gpu[0]}},
 		"place.prefer[0].weight is -1":           {Prefer: []Preference{{selects("gpu"), -1}}},
 		"place.prefer[0].labels: name at least":  {Prefer: []Preference{{nil, 1}}},
-		"place.prefer[0].labels: the label \"\"": {Prefer: []Preference{{Selector{{Op: OpExists}}, 1}}},
-		"place.prefer_wait is -1s":               {Sticky: StickyJob, PreferWait: Duration(-time.Second)},
-		"more than 30 requirements":              {Prefer: []Preference{{make(Selector, 31), 1}}},
+		"place.prefer[0].labels: the label \"\"": {Prefer: []Preference{{where.Selector{{Op: where.OpExists}}, 1}}},
+		"place.prefer_wait is -1s":               {Sticky: StickyJob, PreferWait: value.Duration(-time.Second)},
+		"more than 30 requirements":              {Prefer: []Preference{{make(where.Selector, 31), 1}}},
 	} {
 		if err := p.validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q in it", p, err, want)
@@ -178,7 +181,7 @@ func TestPreferencesAreChecked(t *testing.T) {
 
 // Who says where a task is to run does not have to know what its job prefers.
 func TestPreferencesGiveWay(t *testing.T) {
-	job := &Job{Name: "j", Spec: Spec{Handler: "h", Place: Place{Sticky: StickyJob, Prefer: []Preference{{selects("gpu"), 1}}, PreferWait: Duration(time.Second)}}}
+	job := &Job{Name: "j", Spec: Spec{Handler: "h", Place: Place{Sticky: StickyJob, Prefer: []Preference{{selects("gpu"), 1}}, PreferWait: value.Duration(time.Second)}}}
 	for name, s := range map[string]Submission{
 		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &Place{Count: 2}}, "all": {Place: &Place{Mode: PlaceAll}}, "each": {Place: &Place{Nodes: []string{"a"}, Each: true}},
 	} {

@@ -3,26 +3,13 @@ package task
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+
+	"millrace/task/where"
 )
 
 // MaxFairKey is how long a fair key may be, in bytes.
 const MaxFairKey = 256
-
-// ValidPriority refuses a priority that is out of bounds.
-func ValidPriority(p int) error {
-	if p < MinPriority || p > MaxPriority {
-		return fmt.Errorf("priority is %d, want %d to %d (the larger the more urgent)", p, MinPriority, MaxPriority)
-	}
-	return nil
-}
-
-// At is the route with another priority.
-func (r Route) At(priority int) Route {
-	if node, own := r.Node(); own {
-		return NodeRoute(node, priority)
-	}
-	return QueueRoute(r.Queue(), priority)
-}
 
 func (s *Submission) priority(job *Job) (int, error) {
 	p := s.Priority
@@ -30,9 +17,9 @@ func (s *Submission) priority(job *Job) (int, error) {
 		p = job.Priority
 	}
 	if p == 0 {
-		return DefaultPriority, nil
+		return where.DefaultPriority, nil
 	}
-	return p, ValidPriority(p)
+	return p, where.ValidPriority(p)
 }
 
 // fairKey is the key that the submission names, or what the job's fair stands for in it.
@@ -80,8 +67,19 @@ type Prioritize struct {
 func (Prioritize) isCommand() {}
 
 func prioritize(t *Task, c Prioritize) (Event, error) {
-	if err := ValidPriority(c.Priority); err != nil {
+	if err := where.ValidPriority(c.Priority); err != nil {
 		return nil, err
 	}
 	return reassign(t, Reassign{From: t.Route, To: t.Route.At(c.Priority), Reason: c.Reason})
+}
+
+// Lane is where the task waits when it is offered.
+func (w *Work) Lane() where.Lane {
+	l := where.Lane{Queue: w.Route.Queue(), Priority: w.Route.Priority()}
+	if w.FairKey != "" {
+		h := fnv.New32a()
+		h.Write([]byte(w.FairKey))
+		l.Number = int(h.Sum32()%where.Lanes) + 1
+	}
+	return l
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // ErrQueueFull refuses a task whose queue holds as many waiting tasks as it may.
@@ -147,6 +149,8 @@ type LimitQueue struct {
 	// Window names a calendar; "" is none.
 	Window *string
 	Reason string
+	// Seen is the head of the queue that was looked at; any if it is empty.
+	Seen []uint64
 }
 
 // Validate refuses a bound that cannot be.
@@ -214,6 +218,9 @@ func DecideQueue(q Queue, c QueueCommand, now time.Time) (QueueEvent, error) {
 		}
 		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate && e.Window == q.Window {
 			return nil, nil
+		}
+		if err := value.Unseen(c.Seen, value.Overtaken{Is: q.Head}); err != nil {
+			return nil, err
 		}
 		return e, nil
 	case PurgedQueue:

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 func TestQueue(t *testing.T) {
@@ -14,7 +17,7 @@ func TestQueue(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	four, none, bad := 4, 0, -1
 	night, always, noName := "night", "", "a b"
-	rate, noRate, keyed := Rate{Limit: 100, Per: Duration(time.Minute), Burst: 5}, Rate{}, Rate{Limit: 1, Key: "a"}
+	rate, noRate, keyed := Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Rate{}, Rate{Limit: 1, Key: "a"}
 	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
 	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
 	for _, c := range []struct {
@@ -100,7 +103,7 @@ func TestDutyInAClosedQueue(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
 	selected := waits
-	gpu := Asked{Queue: "crawl", Needs: Selector{{"gpu", OpIn, []string{"a100"}}}}
+	gpu := where.Asked{Queue: "crawl", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}}
 	selected.Work = Work{Spec: &Spec{Place: Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
 	own := waits
 	own.Route = "@n1.5"
@@ -141,7 +144,7 @@ func TestPriorities(t *testing.T) {
 	for _, c := range []struct {
 		s     Submission
 		job   *Job
-		route Route
+		route where.Route
 		key   string
 	}{
 		{Submission{Spec: spec}, nil, "default.5", ""},

@@ -2,9 +2,8 @@ package task
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
+
+	"millrace/task/value"
 )
 
 // Resources bounds what one attempt, with all its processes, may use of its
@@ -13,17 +12,17 @@ import (
 type Resources struct {
 	// Memory is how much the processes may hold together. When it is exceeded the
 	// attempt fails with class memory.
-	Memory Size `json:"memory,omitempty"`
+	Memory value.Size `json:"memory,omitempty"`
 	// CPU is how many processors' time they may use; 0.5 is half of one.
 	CPU float64 `json:"cpu,omitempty"`
 	// PIDs is how many processes and threads there may be.
 	PIDs int `json:"pids,omitempty"`
 	// FileSize is how large a file that they write may become.
-	FileSize Size `json:"file_size,omitempty"`
+	FileSize value.Size `json:"file_size,omitempty"`
 	// Output is how many bytes of standard output and error are kept of the attempt: the first of
 	// them, and of the last a quarter of Output, at most 256 KiB. What is between
 	// is dropped, and a line says how much it was. A worker may allow less.
-	Output Size `json:"output,omitempty"`
+	Output value.Size `json:"output,omitempty"`
 }
 
 func (r Resources) validate() error {
@@ -40,53 +39,4 @@ func (r Resources) validate() error {
 		return fmt.Errorf("resources.pids is %d, want 0 or more", r.PIDs)
 	}
 	return nil
-}
-
-// Size is a number of bytes, in text such as "64MiB", "1.5GB" or "4096".
-type Size int64
-
-// sizeUnits are from the largest, and the ones that String writes come first.
-var sizeUnits = []struct {
-	name  string
-	bytes int64
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
-
-// ParseSize reads the text form of a size. Letters may be of either case, a lone
-// K, M, G or T counts by 1024, and a number without a unit counts bytes.
-func ParseSize(text string) (Size, error) {
-	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-	unit := strings.TrimSpace(text[len(number):])
-	factor := int64(0)
-	for _, u := range sizeUnits {
-		if strings.EqualFold(unit, u.name) || strings.HasSuffix(u.name, "iB") && strings.EqualFold(unit, u.name[:1]) {
-			factor = u.bytes
-		}
-	}
-	if unit == "" {
-		factor = 1
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || factor == 0 || !(n >= 0) || n*float64(factor) > math.MaxInt64/2 {
-		return 0, fmt.Errorf("%q is no size: want one such as 64MiB, 1.5GB or 4096", text)
-	}
-	return Size(n * float64(factor)), nil
-}
-
-// String writes the size in the largest unit that divides it.
-func (s Size) String() string {
-	for _, u := range sizeUnits {
-		if s != 0 && u.bytes > 1 && int64(s)%u.bytes == 0 {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
-}
-
-// MarshalText writes what UnmarshalText reads.
-func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads the form of [ParseSize].
-func (s *Size) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseSize(string(text))
-	return err
 }

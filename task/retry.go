@@ -1,12 +1,16 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Kinds of back-off between attempts.
@@ -26,9 +30,9 @@ type Retry struct {
 	// Backoff is how the delay grows. Default exponential.
 	Backoff string `json:"backoff,omitempty"`
 	// Min is the first delay. Default 1s.
-	Min Duration `json:"min,omitempty"`
+	Min value.Duration `json:"min,omitempty"`
 	// MaxDelay caps the delay, also one that the task asked for. Default 1h.
-	MaxDelay Duration `json:"max_delay,omitempty"`
+	MaxDelay value.Duration `json:"max_delay,omitempty"`
 	// Jitter is the share of the delay that is left to chance: 0 for none, 1 (full
 	// jitter) for anything between nothing and the whole delay. Default 0.
 	Jitter float64 `json:"jitter,omitempty"`
@@ -42,10 +46,10 @@ type Retry struct {
 	AvoidNode bool `json:"avoid_node,omitempty"`
 	// AvoidWait bounds how long the next attempt is left to other nodes, which may be busy. Then any of its
 	// nodes takes it. Default [DefaultAvoidWait].
-	AvoidWait Duration `json:"avoid_wait,omitempty"`
+	AvoidWait value.Duration `json:"avoid_wait,omitempty"`
 	// Budget bounds the whole: a retry that would be due later than this after the first attempt
 	// has started is not made. What it then waits for a free slot is not counted. Default: no bound.
-	Budget Duration `json:"budget,omitempty"`
+	Budget value.Duration `json:"budget,omitempty"`
 }
 
 // Defaults of [Retry].
@@ -93,14 +97,14 @@ func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
 	delay := r.Delay(f.Failures, f.Chance)
 	if f.After > 0 {
 		delay = min(f.After, r.maxDelay())
-		words = fmt.Sprintf("the task asked for a pause of %v", Duration(f.After))
+		words = fmt.Sprintf("the task asked for a pause of %v", value.Duration(f.After))
 		if delay < f.After {
-			words += fmt.Sprintf("; retry.max_delay is %v", Duration(delay))
+			words += fmt.Sprintf("; retry.max_delay is %v", value.Duration(delay))
 		}
 	}
 	due = f.At.Add(delay)
 	if budget := r.Budget.Std(); budget > 0 && !f.Begun.IsZero() && due.After(f.Begun.Add(budget)) {
-		return time.Time{}, fmt.Sprintf("the next attempt would be due in %v, beyond the retry budget of %v", Duration(delay), r.Budget), false
+		return time.Time{}, fmt.Sprintf("the next attempt would be due in %v, beyond the retry budget of %v", value.Duration(delay), r.Budget), false
 	}
 	return due, words, true
 }
@@ -204,7 +208,7 @@ func (r Retry) validate() error {
 	if r.Max < 0 {
 		return fmt.Errorf("retry.max is %d, want 0 or more", r.Max)
 	}
-	if err := notBelowZero(named{"retry.min", r.Min}, named{"retry.max_delay", r.MaxDelay}, named{"retry.budget", r.Budget}, named{"retry.avoid_wait", r.AvoidWait}); err != nil {
+	if err := cmp.Or(value.NotBelowZero("retry.min", r.Min), value.NotBelowZero("retry.max_delay", r.MaxDelay), value.NotBelowZero("retry.budget", r.Budget), value.NotBelowZero("retry.avoid_wait", r.AvoidWait)); err != nil {
 		return err
 	}
 	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that NaN is refused, too
@@ -234,8 +238,8 @@ func (t *Task) avoid(node string) {
 		return
 	}
 	t.Avoids = append(slices.Clone(t.Avoids), node) // shared by what was folded before
-	if n := len(t.Avoids); n > MaxValues {
-		t.Avoids = t.Avoids[n-MaxValues:]
+	if n := len(t.Avoids); n > where.MaxValues {
+		t.Avoids = t.Avoids[n-where.MaxValues:]
 	}
 }
 
@@ -267,5 +271,5 @@ func (t *Task) shunned() string {
 	if len(t.Avoids) > 1 {
 		nodes, leave = "nodes "+strings.Join(t.Avoids, ", "), "leave"
 	}
-	return fmt.Sprintf("; %s, where it failed, %s it to the others for up to %v", nodes, leave, Duration(t.Spec.Retry.avoidWait()))
+	return fmt.Sprintf("; %s, where it failed, %s it to the others for up to %v", nodes, leave, value.Duration(t.Spec.Retry.avoidWait()))
 }

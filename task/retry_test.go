@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 func TestRetryDelay(t *testing.T) {
-	s := func(n float64) Duration { return Duration(n * float64(time.Second)) }
+	s := func(n float64) value.Duration { return value.Duration(n * float64(time.Second)) }
 	for name, c := range map[string]struct {
 		retry  Retry
 		chance float64
@@ -36,8 +39,8 @@ func TestRetryDelay(t *testing.T) {
 // However large the numbers, a delay lies between nothing and its cap.
 func TestRetryDelayIsBounded(t *testing.T) {
 	for _, backoff := range []string{"", BackoffExponential, BackoffLinear, BackoffFixed} {
-		for _, first := range []Duration{0, 1, 3, Duration(time.Hour), math.MaxInt64 - 1, math.MaxInt64} {
-			for _, limit := range []Duration{0, 1, Duration(time.Minute), math.MaxInt64} {
+		for _, first := range []value.Duration{0, 1, 3, value.Duration(time.Hour), math.MaxInt64 - 1, math.MaxInt64} {
+			for _, limit := range []value.Duration{0, 1, value.Duration(time.Minute), math.MaxInt64} {
 				r := Retry{Backoff: backoff, Min: first, MaxDelay: limit}
 				top := limit.Std()
 				if top == 0 {
@@ -63,7 +66,7 @@ func TestRetryPlan(t *testing.T) {
 	exit := Failure{Class: ReasonExit, Exit: code(75), Failures: 1}
 	network := Failure{Class: ReasonNetwork, Exit: code(75), Failures: 1}
 	with := func(f Failure, change func(*Failure)) Failure { change(&f); return f }
-	min := func(n int) Duration { return Duration(time.Duration(n) * time.Minute) }
+	min := func(n int) value.Duration { return value.Duration(time.Duration(n) * time.Minute) }
 	for name, c := range map[string]struct {
 		retry Retry
 		f     Failure
@@ -137,7 +140,7 @@ func TestShuns(t *testing.T) {
 // The nodes of all failed attempts are avoided, in this life of the task, by those policies that say so; what
 // waits for labels or for nodes that are named is left to the others of those.
 func TestAvoidsAllThatFailed(t *testing.T) {
-	peer := func(name string) Peer { return Peer{Node: name, Labels: map[string]string{LabelNode: name}} }
+	peer := func(name string) Peer { return Peer{Node: name, Labels: map[string]string{where.LabelNode: name}} }
 	peers := []Peer{peer("n1"), peer("n2"), peer("n3")}
 	for name, c := range map[string]struct {
 		place Place
@@ -151,7 +154,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		"sticky":      {Place{Sticky: StickyAttempt}, "images", "node notin (n1,n2)"},
 	} {
 		birth := preferring(c.place)
-		birth.Spec.Retry = Retry{Max: 5, AvoidNode: true, AvoidWait: Duration(5 * time.Minute)}
+		birth.Spec.Retry = Retry{Max: 5, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
 		k := given(birth)
 		seq := uint64(1)
 		add := func(e Event, chain bool) {

@@ -1,6 +1,10 @@
 package task
 
-import "slices"
+import (
+	"slices"
+
+	"millrace/task/value"
+)
 
 // Question is what a rule answers. Its kind says where it is answered.
 type Question string
@@ -138,7 +142,7 @@ func (s *Spec) validateRules() error {
 	var all error
 	for i := range Rules {
 		if r := &Rules[i]; r.Has(s) {
-			all = JoinFaults(all, r.Check(s))
+			all = value.JoinFaults(all, r.Check(s))
 		}
 	}
 	return all

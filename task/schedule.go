@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"millrace/task/value"
+)
 
 // Schedule says when tasks are made: by exactly one of Cron, Every and At. Package
 // schedule has the arithmetic and the rules of each field.
@@ -12,7 +16,7 @@ type Schedule struct {
 	Cron string `json:"cron,omitempty"`
 	// Every is the time between ticks, counted from Start, or from when the schedule was
 	// first stored; it never drifts. At least 1s.
-	Every Duration `json:"every,omitempty"`
+	Every value.Duration `json:"every,omitempty"`
 	// At is the only tick: RFC 3339, or a time of Timezone such as "2026-03-01 12:00".
 	At string `json:"at,omitempty"`
 	// Timezone is the IANA name of the zone whose clock Cron, At, Start, End and Calendar
@@ -25,7 +29,7 @@ type Schedule struct {
 	// default, [CatchUpNone] or [CatchUpAll].
 	CatchUp string `json:"catchup,omitempty"`
 	// CatchUpWindow is how old a missed tick may be to be caught up with. Default 24h.
-	CatchUpWindow Duration `json:"catchup_window,omitempty"`
+	CatchUpWindow value.Duration `json:"catchup_window,omitempty"`
 	// Overlap is what becomes of a tick while tasks of earlier ticks have not ended. Default
 	// [OverlapAllow].
 	Overlap string `json:"overlap,omitempty"`
@@ -34,10 +38,10 @@ type Schedule struct {
 	Depth int `json:"depth,omitempty"`
 	// Jitter delays each tick's task by something between 0 and this, by a rule that gives the same
 	// for the same tick. It never reaches the next tick. Default 0.
-	Jitter Duration `json:"jitter,omitempty"`
+	Jitter value.Duration `json:"jitter,omitempty"`
 	// Spread delays all ticks of the schedule by one time between 0 and this, which its name decides,
 	// so that schedules with the same expression do not fire at once. Default 0.
-	Spread Duration `json:"spread,omitempty"`
+	Spread value.Duration `json:"spread,omitempty"`
 	// DST is what happens when clocks are changed: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift]. Default
 	// [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means so many minutes of real time.
 	DST string `json:"dst,omitempty"`

@@ -3,6 +3,8 @@ package task
 import (
 	"strings"
 	"time"
+
+	"millrace/task/where"
 )
 
 // Scope names limits that share no counter with any others: what a job declares, what is declared for
@@ -52,7 +54,7 @@ func withoutTime(rate string) string {
 // ScopeNamed makes a scope of a name. A birth that was written past all checks may bear any; it
 // must not keep others from being admitted.
 func ScopeNamed(kind, name string) Scope {
-	if ValidQueue(name) != nil {
+	if where.ValidQueue(name) != nil {
 		return Scope("key." + KeyMark(kind+name))
 	}
 	return Scope(kind + name)

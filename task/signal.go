@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Signal is a word from outside that a task waits for: an approval, a file that has come.
@@ -16,7 +18,7 @@ type Signal struct {
 	Name string `json:"name,omitempty"`
 	// Timeout is how long the task waits for it once nothing else but limits
 	// holds it. Default: no bound.
-	Timeout Duration `json:"timeout,omitempty"`
+	Timeout value.Duration `json:"timeout,omitempty"`
 	// OnTimeout is what follows then. Default [SignalExpire].
 	OnTimeout string `json:"on_timeout,omitempty"`
 }
@@ -48,11 +50,11 @@ func (s *Signal) validate() error {
 		return errors.New("signal.on_timeout says what follows signal.timeout, and that is not set")
 	}
 	if s.Name != "" {
-		if err := ValidName("signal", s.Name); err != nil {
+		if err := value.ValidName("signal", s.Name); err != nil {
 			return fmt.Errorf("signal.name: %w", err)
 		}
 	}
-	return notBelowZero(named{"signal.timeout", s.Timeout})
+	return value.NotBelowZero("signal.timeout", s.Timeout)
 }
 
 // Inputs is what a task is told of the signal: one member by the signal's name, with

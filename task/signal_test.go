@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 func TestSignal(t *testing.T) {
 	s := held(HoldNeeds, HoldSignal)
 	spec := *s.Spec
-	spec.Signal = &Signal{Name: "approval", Timeout: Duration(time.Hour)}
+	spec.Signal = &Signal{Name: "approval", Timeout: value.Duration(time.Hour)}
 	s.Spec = &spec
 	now := given(s)
 	if by := now.SignalBy(); !by.IsZero() {
@@ -45,7 +47,7 @@ func TestSignal(t *testing.T) {
 
 func TestSignalValidate(t *testing.T) {
 	for want, s := range map[string]*Signal{
-		"":                  {Name: "approval", Timeout: Duration(time.Hour), OnTimeout: SignalExpire},
+		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire},
 		"signal.on_timeout": {OnTimeout: "later"},
 		"is not set":        {OnTimeout: SignalGoOn},
 		"signal.name":       {Name: "a b"},

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"millrace/task/param"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Spec says what to run and under which rules. A task carries the copy that was
@@ -142,30 +145,30 @@ type Timeout struct {
 	// Pending is how long the task may wait to be started, from its due time on.
 	// When it passes, the task is abnormal/expired. Default: no bound as long as a node serves
 	// the queue, and the start deadline of the settings while none does.
-	Pending Duration `json:"pending,omitempty"`
+	Pending value.Duration `json:"pending,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
-	Run Duration `json:"run,omitempty"`
+	Run value.Duration `json:"run,omitempty"`
 	// Extend is how much longer an attempt may take altogether if its program asks for
 	// more time (EXTEND). Default: as long as Run once more.
-	Extend Duration `json:"extend,omitempty"`
+	Extend value.Duration `json:"extend,omitempty"`
 	// Total is how long the whole may take, all waits, attempts and retries included: from the due time
 	// on, or from when nothing but its queue and limits keeps it, or from the last reopening. When it passes, what waits ends as
 	// abnormal/timeout, an attempt is stopped and fails with class timeout, and of a task with
 	// children all are cancelled, and it ends as error/timeout. Default: no bound.
-	Total Duration `json:"total,omitempty"`
+	Total value.Duration `json:"total,omitempty"`
 	// Idle is how long an attempt may be silent: print no line and report nothing. When it
 	// passes, the attempt fails with class timeout. Default: no bound.
-	Idle Duration `json:"idle,omitempty"`
+	Idle value.Duration `json:"idle,omitempty"`
 	// Heartbeat is how long a program may send no message of the protocol other than LOG;
 	// HEARTBEAT is the one that says nothing else. When it passes, the attempt fails
 	// with class timeout. Default: no bound.
-	Heartbeat Duration `json:"heartbeat,omitempty"`
+	Heartbeat value.Duration `json:"heartbeat,omitempty"`
 	// Stop is the grace between the polite request to stop and the forced end.
 	// Default [DefaultStop].
-	Stop Duration `json:"stop,omitempty"`
+	Stop value.Duration `json:"stop,omitempty"`
 	// Setup is how long the lines of setup may take together where they run. It counts within Run.
 	// Default [DefaultSetup].
-	Setup Duration `json:"setup,omitempty"`
+	Setup value.Duration `json:"setup,omitempty"`
 }
 
 // DefaultSetup is how long the setup of a task may take that says nothing about it.
@@ -184,7 +187,7 @@ func (t Timeout) Grace() time.Duration {
 
 // Validate refuses what cannot be run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
-	return JoinFaults(
+	return value.JoinFaults(
 		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.Signal.validate(),
 		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
 }
@@ -201,7 +204,7 @@ func (s *Spec) validateWork() error {
 	case s.Run != nil:
 		return s.Run.validate()
 	}
-	return ValidName("handler", s.Handler)
+	return value.ValidName("handler", s.Handler)
 }
 
 func (s *Spec) validateSlots() error {
@@ -219,23 +222,9 @@ func (s *Spec) validateDisconnect() error {
 }
 
 func (t Timeout) validate() error {
-	return notBelowZero(
-		named{"timeout.pending", t.Pending}, named{"timeout.run", t.Run}, named{"timeout.extend", t.Extend}, named{"timeout.total", t.Total},
-		named{"timeout.idle", t.Idle}, named{"timeout.heartbeat", t.Heartbeat}, named{"timeout.stop", t.Stop}, named{"timeout.setup", t.Setup})
-}
-
-type named struct {
-	name string
-	d    Duration
-}
-
-func notBelowZero(durations ...named) error {
-	for _, n := range durations {
-		if n.d < 0 {
-			return fmt.Errorf("%s is %v, want 0 or more", n.name, n.d)
-		}
-	}
-	return nil
+	return cmp.Or(
+		value.NotBelowZero("timeout.pending", t.Pending), value.NotBelowZero("timeout.run", t.Run), value.NotBelowZero("timeout.extend", t.Extend), value.NotBelowZero("timeout.total", t.Total),
+		value.NotBelowZero("timeout.idle", t.Idle), value.NotBelowZero("timeout.heartbeat", t.Heartbeat), value.NotBelowZero("timeout.stop", t.Stop), value.NotBelowZero("timeout.setup", t.Setup))
 }
 
 func (r *Run) validate() error {
@@ -298,10 +287,10 @@ type Job struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Params are its parameters: their defaults, or what each may be.
 	Params param.Params `json:"params,omitzero"`
-	// Queue is where its tasks wait. Default [DefaultQueue].
+	// Queue is where its tasks wait. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty"`
-	// Priority is that of its tasks: [MinPriority] to [MaxPriority], the larger the more
-	// urgent. Default [DefaultPriority].
+	// Priority is that of its tasks: [where.MinPriority] to [where.MaxPriority], the larger the more
+	// urgent. Default [where.DefaultPriority].
 	Priority int `json:"priority,omitempty"`
 	// Fair names the label, or else the parameter, whose value is the fair key of a task:
 	// keys that wait in a queue are served in turn. Default: tasks have none.
@@ -315,15 +304,15 @@ type Job struct {
 func (j *Job) Validate() error {
 	var queue, priority, labels error
 	if j.Queue != "" {
-		queue = ValidName("queue", j.Queue)
+		queue = value.ValidName("queue", j.Queue)
 	}
 	if j.Priority != 0 {
-		priority = ValidPriority(j.Priority)
+		priority = where.ValidPriority(j.Priority)
 	}
 	if _, nameless := j.Labels[""]; nameless {
 		labels = errors.New("labels: a label has no name")
 	}
-	return JoinFaults(ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
 }
 
 // validateParams refuses parameters that cannot be declared so, and values which the job itself gives them and they may not have.
@@ -338,9 +327,9 @@ func (j *Job) validateParams() error {
 		step := &j.Steps[i]
 		for _, name := range slices.Sorted(maps.Keys(step.Params)) {
 			if d := j.Params.Find(name); d != nil {
-				faults = append(faults, Under(fmt.Sprintf("steps[%d].params.%s: ", i, name), d.Check(step.Params[name])))
+				faults = append(faults, value.Under(fmt.Sprintf("steps[%d].params.%s: ", i, name), d.Check(step.Params[name])))
 			}
 		}
 	}
-	return JoinFaults(faults...)
+	return value.JoinFaults(faults...)
 }

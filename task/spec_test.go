@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 // A refusal names the field as a job file spells it.
@@ -103,7 +105,7 @@ func TestSpecText(t *testing.T) {
 func TestSpecJSON(t *testing.T) {
 	want := Spec{
 		Run:     &Run{Argv: []string{"a"}, Dir: "/d", Env: map[string]string{"K": "v"}},
-		Timeout: Timeout{Pending: 1, Run: Duration(time.Minute), Stop: Duration(time.Hour)},
+		Timeout: Timeout{Pending: 1, Run: value.Duration(time.Minute), Stop: value.Duration(time.Hour)},
 		Retry:   Retry{Max: 1, Backoff: BackoffFixed, Min: 1, MaxDelay: 2, Jitter: 0.5, On: []string{ReasonExit}, NotOn: []string{ReasonTask}},
 	}
 	text, err := json.Marshal(want)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
@@ -339,7 +341,7 @@ func (s *Spec) validateParent() error {
 		field{"files", s.Files != nil}, field{"setup", len(s.Setup) > 0}, field{"artifacts", s.Artifacts != nil},
 	) {
 		if f.set {
-			all = JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))
+			all = value.JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))
 		}
 	}
 	if all != nil {
@@ -357,7 +359,7 @@ func (s *Spec) validateParent() error {
 	at := make(map[string]int, len(s.Steps))
 	for i := range s.Steps {
 		step := &s.Steps[i]
-		if err := ValidName("step", step.Name); err != nil {
+		if err := value.ValidName("step", step.Name); err != nil {
 			return fmt.Errorf("steps[%d].name: %w", i, err)
 		}
 		if first, double := at[step.Name]; double {
@@ -370,7 +372,7 @@ func (s *Spec) validateParent() error {
 	}
 	for i := range s.Steps {
 		if err := s.Steps[i].validate(at); err != nil {
-			all = JoinFaults(all, Under(fmt.Sprintf("steps[%d].", i), err))
+			all = value.JoinFaults(all, value.Under(fmt.Sprintf("steps[%d].", i), err))
 		}
 	}
 	for _, h := range handlers {
@@ -378,7 +380,7 @@ func (s *Spec) validateParent() error {
 			return fmt.Errorf("%s: a handler has no name, needs or rule: it comes after all steps", h.field)
 		}
 		if err := h.step.validate(at); err != nil {
-			all = JoinFaults(all, Under(h.field+".", err))
+			all = value.JoinFaults(all, value.Under(h.field+".", err))
 		}
 	}
 	if all != nil {
@@ -419,7 +421,7 @@ func (s *Step) validate(at map[string]int) error {
 		return fmt.Errorf("each.result: %q is not among the needs of the step", e.Result)
 	}
 	if s.Queue != "" {
-		if err := ValidName("queue", s.Queue); err != nil {
+		if err := value.ValidName("queue", s.Queue); err != nil {
 			return err
 		}
 	}

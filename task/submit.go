@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"millrace/task/param"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Submission asks for a task: of a job, or ad hoc.
@@ -31,21 +33,21 @@ type Submission struct {
 	Texts map[string]string `json:"texts,omitempty"`
 	// Labels are set over those of the job.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Queue replaces the job's. Default [DefaultQueue].
+	// Queue replaces the job's. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty"`
 	// Delay and At say when it is due; at most one is set. Default: at once.
-	Delay Duration  `json:"delay,omitempty"`
-	At    time.Time `json:"at,omitzero"`
+	Delay value.Duration `json:"delay,omitempty"`
+	At    time.Time      `json:"at,omitzero"`
 	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set.
-	Pending *Duration `json:"pending_timeout,omitempty"`
-	Run     *Duration `json:"run_timeout,omitempty"`
-	Retries *int      `json:"retries,omitempty"`
+	Pending *value.Duration `json:"pending_timeout,omitempty"`
+	Run     *value.Duration `json:"run_timeout,omitempty"`
+	Retries *int            `json:"retries,omitempty"`
 	// Total replaces the spec's timeout.total, if set.
-	Total *Duration `json:"total_timeout,omitempty"`
+	Total *value.Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
 	Nodes  []string `json:"nodes,omitempty"`
 	NoNode string   `json:"no_node,omitempty"`
-	// Priority replaces the job's, if set: [MinPriority] to [MaxPriority], the larger the more urgent.
+	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
 	Priority int `json:"priority,omitempty"`
 	// FairKey is whose task it is: keys that wait in a queue are served in turn. It replaces what
 	// the job's fair says. At most [MaxFairKey] bytes. Default: none.
@@ -140,9 +142,9 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 		queue = s.Queue
 	}
 	if queue == "" {
-		queue = DefaultQueue
+		queue = where.DefaultQueue
 	}
-	if err := ValidName("queue", queue); err != nil {
+	if err := value.ValidName("queue", queue); err != nil {
 		return e, err
 	}
 	priority, err := s.priority(job)
@@ -227,7 +229,7 @@ func (s *Submission) Fits(job *Job) error {
 // paramsFor are the parameters that it sets of those of a job.
 func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, error) {
 	set, wrong := p.Read(s.Params, s.Texts)
-	return set, JoinFaults(append(wrong, p.Missing(set)...)...)
+	return set, value.JoinFaults(append(wrong, p.Missing(set)...)...)
 }
 
 // overrides sets what the submission replaces in the spec and tells whether there was anything.

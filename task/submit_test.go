@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task/param"
+	"millrace/task/value"
 )
 
 // What a submission sets wins, one parameter and label at a time; what it leaves open stays.
@@ -32,7 +33,7 @@ func TestBirth(t *testing.T) {
 	job := &Job{Name: "j", Group: "of the job", Queue: "images", Spec: *bounded,
 		Labels: map[string]string{"a": "1", "b": "1"}, Params: param.Params{Defaults: map[string]json.RawMessage{"x": raw("1"), "y": raw("1")}}}
 	adHoc := &Spec{Handler: "h"}
-	pending, retries := Duration(time.Second), 9
+	pending, retries := value.Duration(time.Second), 9
 	overridden := *bounded
 	overridden.Timeout.Pending, overridden.Timeout.Run, overridden.Retry.Max = pending, pending, retries
 
@@ -46,7 +47,7 @@ func TestBirth(t *testing.T) {
 		"a job": {Submission{Job: "j"}, job, Submitted{Work: Work{Job: "j", Revision: 3, Spec: &job.Spec, Route: "images.5", Group: "of the job",
 			Labels: job.Labels, Params: raw(`{"x":1,"y":1}`), StartBy: noon.Add(5 * time.Minute)}}, ""},
 		"what is asked wins": {Submission{Job: "j", Queue: "q", Group: "g", Parent: "p", Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")},
-			Pending: &pending, Run: &pending, Retries: &retries, Delay: Duration(time.Hour)}, job,
+			Pending: &pending, Run: &pending, Retries: &retries, Delay: value.Duration(time.Hour)}, job,
 			Submitted{Due: noon.Add(time.Hour), Work: Work{Job: "j", Revision: 3, Spec: &overridden, Route: "q.5", Group: "g", Parent: "p",
 				Labels: map[string]string{"a": "1", "b": "2"}, Params: raw(`{"x":1,"y":2}`), StartBy: noon.Add(time.Hour + time.Second)}}, ""},
 		"at a time":        {Submission{Spec: adHoc, At: noon.Add(1)}, nil, Submitted{Work: Work{Spec: adHoc, Route: "default.5"}, Due: noon.Add(1)}, ""},
@@ -54,7 +55,7 @@ func TestBirth(t *testing.T) {
 		"both":             {Submission{Spec: adHoc}, job, Submitted{}, "job and spec are both set"},
 		"neither":          {Submission{}, nil, Submitted{}, "nothing to run"},
 		"an empty spec":    {Submission{Spec: &Spec{}}, nil, Submitted{}, "nothing to run"},
-		"a bad override":   {Submission{Job: "j", Run: new(Duration(-1))}, job, Submitted{}, "timeout.run is -1ns"},
+		"a bad override":   {Submission{Job: "j", Run: new(value.Duration(-1))}, job, Submitted{}, "timeout.run is -1ns"},
 		"a bad queue":      {Submission{Spec: adHoc, Queue: "a.b"}, nil, Submitted{}, `queue name "a.b"`},
 		"two times":        {Submission{Spec: adHoc, Delay: 1, At: noon}, nil, Submitted{}, "delay and at are both set"},
 		"a time before":    {Submission{Spec: adHoc, Delay: -1}, nil, Submitted{}, "delay is -1ns"},

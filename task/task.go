@@ -3,6 +3,8 @@ package task
 import (
 	"encoding/json"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Task is the sum of the facts about a task, as [Evolve] makes it. Its JSON form
@@ -56,7 +58,7 @@ type Task struct {
 	// since then started, which is only kept if the task has a retry budget.
 	FailedOn string `json:"failed_on,omitzero"`
 	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
-	// policy is to avoid those. At most [MaxValues].
+	// policy is to avoid those. At most [where.MaxValues].
 	Avoids []string  `json:"avoids,omitempty"`
 	Begun  time.Time `json:"begun,omitzero"`
 	// Handed says that it was left to nodes that it prefers, since its turn began; nil if it was not.
@@ -76,7 +78,7 @@ type Task struct {
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	// Ran is how long the latest attempt of this life ran, of a parent how long its children took. 0 while it
 	// runs, and if there was none since the task was reopened: such a task may end without an attempt.
-	Ran Duration `json:"ran,omitzero"`
+	Ran value.Duration `json:"ran,omitzero"`
 	// Extended is when the run timeout passes, if the program has asked for more time.
 	Extended time.Time `json:"extended,omitzero"`
 	// CancelBy is when a cancelling task must be gone.

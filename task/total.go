@@ -3,6 +3,8 @@ package task
 import (
 	"fmt"
 	"time"
+
+	"millrace/task/value"
 )
 
 // boundWhole sets when the task has taken as long as it may altogether, counted from a time, unless it
@@ -56,7 +58,7 @@ func (t Task) Otherwise(spec *Spec) Task {
 	return t
 }
 
-func otherBound(by, from time.Time, was, is Duration) time.Time {
+func otherBound(by, from time.Time, was, is value.Duration) time.Time {
 	switch {
 	case was == is:
 		return by

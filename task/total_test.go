@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 // total is a birth that may take an hour altogether.
 func total(s Spec) Submitted {
-	s.Handler, s.Timeout.Total = "noop", Duration(time.Hour)
+	s.Handler, s.Timeout.Total = "noop", value.Duration(time.Hour)
 	e, err := Birth(Submission{Spec: &s}, nil, 0, noon)
 	if err != nil {
 		panic(err)
@@ -19,7 +21,7 @@ func total(s Spec) Submitted {
 
 func TestTotalTimeout(t *testing.T) {
 	by := noon.Add(time.Hour)
-	steps := Spec{Timeout: Timeout{Total: Duration(time.Hour)}, Steps: []Step{{Name: "a", Spec: Spec{Handler: "noop"}}}}
+	steps := Spec{Timeout: Timeout{Total: value.Duration(time.Hour)}, Steps: []Step{{Name: "a", Spec: Spec{Handler: "noop"}}}}
 	if err := steps.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +30,10 @@ func TestTotalTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := AttemptStarted{Attempt: 1, Node: "n1", Offer: 1}
-	long := total(Spec{Timeout: Timeout{Run: Duration(2 * time.Hour), Stop: Duration(time.Second)}})
-	short := total(Spec{Timeout: Timeout{Run: Duration(time.Minute), Stop: Duration(time.Second)}})
+	long := total(Spec{Timeout: Timeout{Run: value.Duration(2 * time.Hour), Stop: value.Duration(time.Second)}})
+	short := total(Spec{Timeout: Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(time.Second)}})
 	retrying := total(Spec{Retry: Retry{Max: 3}})
-	late := total(Spec{Timeout: Timeout{Pending: Duration(time.Minute)}})
+	late := total(Spec{Timeout: Timeout{Pending: value.Duration(time.Minute)}})
 	words := "total timeout: not done by 2026-03-01T13:00:00Z, 1h0m0s after it might begin"
 	expire := Expire{Reason: ReasonTimeout, Detail: words}
 	for name, c := range map[string]struct {
@@ -44,7 +46,7 @@ func TestTotalTimeout(t *testing.T) {
 		"held by a limit":         {[]Event{total(Spec{Concurrency: Concurrencies{{Max: 1}}})}, by, expire},
 		"runs, would longer":      {[]Event{long, running}, by.Add(time.Second + StopMargin), nil},
 		"runs, would not so long": {[]Event{short, running}, at(2).Add(time.Minute + time.Second + StopMargin), nil},
-		"runs, without a bound":   {[]Event{total(Spec{Timeout: Timeout{Stop: Duration(time.Second)}}), running}, by.Add(time.Second + StopMargin), nil},
+		"runs, without a bound":   {[]Event{total(Spec{Timeout: Timeout{Stop: value.Duration(time.Second)}}), running}, by.Add(time.Second + StopMargin), nil},
 		"a parent":                {[]Event{parent}, by, Cancel{Reason: words}},
 		"a cancelled parent":      {[]Event{parent, CancelRequested{Deadline: at(9)}}, time.Time{}, nil},
 	} {

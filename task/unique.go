@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Unique refuses a task while another one with the same key is in certain states. The
@@ -21,7 +23,7 @@ type Unique struct {
 	// in which a task has ended.
 	While []string `json:"while,omitempty"`
 	// TTL is for how long it is in the way at most, from its submission on. Default: no bound.
-	TTL Duration `json:"ttl,omitempty"`
+	TTL value.Duration `json:"ttl,omitempty"`
 	// OnConflict is what a refused submission is told: [ConflictFail], the default, or [ConflictReturn].
 	OnConflict string `json:"on_conflict,omitempty"`
 }

@@ -3,13 +3,15 @@ package task
 import (
 	"testing"
 	"time"
+
+	"millrace/task/value"
 )
 
 // A birth outside of its window waits for a timer, as one that is due later does, and its bounds begin then.
 func TestBirthOutsideOfItsWindow(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	opens := noon.Add(18 * time.Hour)
-	spec := Spec{Handler: "h", Window: "night", Timeout: Timeout{Pending: Duration(time.Hour), Total: Duration(2 * time.Hour)}}
+	spec := Spec{Handler: "h", Window: "night", Timeout: Timeout{Pending: value.Duration(time.Hour), Total: value.Duration(2 * time.Hour)}}
 	birth, err := Birth(Submission{Spec: &spec}, nil, 0, noon)
 	if err != nil || !birth.Windowed() {
 		t.Fatal(err)

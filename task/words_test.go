@@ -5,20 +5,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		queue    string
 		priority int
-		want     Route
-	}{{DefaultQueue, DefaultPriority, "default.5"}, {"default", 6, "default.6"}, {"images", 10, "images.10"}, {"a-b_c", 1, "a-b_c.1"}} {
-		got := QueueRoute(c.queue, c.priority)
+		want     where.Route
+	}{{where.DefaultQueue, where.DefaultPriority, "default.5"}, {"default", 6, "default.6"}, {"images", 10, "images.10"}, {"a-b_c", 1, "a-b_c.1"}} {
+		got := where.QueueRoute(c.queue, c.priority)
 		if got != c.want || got.Queue() != c.queue || got.Priority() != c.priority || got.Validate() != nil {
 			t.Errorf("%q at %d is the route %q (%q, %d, %v), want %q", c.queue, c.priority, got, got.Queue(), got.Priority(), got.Validate(), c.want)
 		}
 	}
-	for route, want := range map[Route]string{
+	for route, want := range map[where.Route]string{
 		"":            "want <queue>.<priority>",
 		"default":     "want <queue>.<priority>",
 		".5":          `queue name ""`,
@@ -36,32 +39,32 @@ func TestRoute(t *testing.T) {
 	} {
 		checkError(t, string(route), route.Validate(), want)
 	}
-	own := NodeRoute("node-1", 7)
-	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
+	own := where.NodeRoute("node-1", 7)
+	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != where.NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
 		t.Errorf("the route of a node is %q of %q, %v; %v", own, n, ok, own.Validate())
 	}
-	if n, ok := Route("default.5").Node(); n != "" || ok {
+	if n, ok := where.Route("default.5").Node(); n != "" || ok {
 		t.Errorf("the route of a queue is that of node %q", n)
 	}
-	for route, want := range map[Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
+	for route, want := range map[where.Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
 		checkError(t, string(route), route.Validate(), want)
 	}
-	for route, want := range map[Route]int{"": DefaultPriority, "a": DefaultPriority, "a.x": DefaultPriority, "a.7": 7} {
+	for route, want := range map[where.Route]int{"": where.DefaultPriority, "a": where.DefaultPriority, "a.x": where.DefaultPriority, "a.7": 7} {
 		if got := route.Priority(); got != want {
 			t.Errorf("%q has the priority %d, want %d", route, got, want)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = Route("default.5").Validate() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = where.Route("default.5").Validate() }); n != 0 {
 		t.Errorf("a valid route costs %v allocations", n)
 	}
 }
 
 func TestValidName(t *testing.T) {
 	for _, good := range []string{"a", "Z", "0", "_", "a-b", "a_b-9", "_-", strings.Repeat("x", 64)} {
-		checkError(t, good, ValidName("job", good), "")
+		checkError(t, good, value.ValidName("job", good), "")
 	}
 	for _, bad := range []string{"", "-", "-a", "a.b", "a b", "a*", ">", "a\n", "é", "a\x00", strings.Repeat("x", 65)} {
-		checkError(t, bad, ValidName("job", bad), "job name")
+		checkError(t, bad, value.ValidName("job", bad), "job name")
 	}
 }
 
@@ -85,12 +88,12 @@ func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "0s": 0, "1ns": 1, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5s": 1500 * time.Millisecond, "2562047h47m16.854775807s": 1<<63 - 1,
 	} {
-		var d Duration
+		var d value.Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() != want {
 			t.Errorf("%q is %v, %v; want %v", text, d, err, want)
 		}
 		again, err := d.MarshalText()
-		var e Duration
+		var e value.Duration
 		if err != nil || e.UnmarshalText(again) != nil || e != d {
 			t.Errorf("%q is written %q and read as %v", text, again, e)
 		}
@@ -99,13 +102,13 @@ func TestDuration(t *testing.T) {
 		"": "is no duration", "5": "want a number with a unit", "1d": "is no duration", "NaNs": "is no duration", "-1s": "is below zero",
 		"2562047h47m16.854775808s": "is no duration", "1h 30m": "is no duration",
 	} {
-		d := Duration(7)
+		d := value.Duration(7)
 		checkError(t, text, d.UnmarshalText([]byte(text)), want)
 		if d != 7 {
 			t.Errorf("%q was refused and changed the duration to %v", text, d)
 		}
 	}
-	var d Duration
+	var d value.Duration
 	if err := json.Unmarshal([]byte(`5`), &d); err == nil {
 		t.Errorf("a bare number passes as %v", d)
 	}

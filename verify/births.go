@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/verify/thin"
 )
 
 // What an id and a key promise. Several births of one id ask for the same, or the log holds a
@@ -22,7 +23,7 @@ import (
 type births struct {
 	// expected are the children that parents were expanded into and that are not born.
 	expected map[ulid.ULID]struct{}
-	holders  map[word][]holder // by the number of the key
+	holders  map[thin.Word][]holder // by the number of the key
 }
 
 // holder is a task with a unique key.
@@ -34,18 +35,18 @@ type holder struct {
 }
 
 func newBirths() births {
-	return births{expected: map[ulid.ULID]struct{}{}, holders: map[word][]holder{}}
+	return births{expected: map[ulid.ULID]struct{}{}, holders: map[thin.Word][]holder{}}
 }
 
 // wish is what a birth asks for, as digests.
 type wish struct {
-	work         digest
-	route, holds word
+	work         thin.Digest
+	route, holds thin.Word
 }
 
 // wish tells births apart that ask for something else. Dates and who wrote them do not matter.
 func (t *tasks) wish(e *task.Submitted) wish {
-	return wish{t.digests.work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}), t.words.number(string(e.Route)), t.words.number(strings.Join(e.Holds, ","))}
+	return wish{t.digests.Work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}), t.words.Number(string(e.Route)), t.words.Number(strings.Join(e.Holds, ","))}
 }
 
 // forgive takes a rival off a task again that asks for what the task was born with. The fold compares
@@ -57,7 +58,7 @@ func (t *tasks) forgive(k *task.Task, was *folded) {
 	}
 	other := &k.Rivals[n-1]
 	same := t.wish(&task.Submitted{Work: other.Work, RetryOf: other.RetryOf})
-	if same == (wish{was.work, was.route, was.holds}) && other.Due.Equal(was.due.time()) {
+	if same == (wish{was.work, was.route, was.holds}) && other.Due.Equal(was.due.Time()) {
 		k.Rivals = k.Rivals[:n-1]
 	}
 }
@@ -82,7 +83,7 @@ func (s *story) bound(v *Verifier, e *task.AttemptStarted, r *events.Record) {
 	if len(s.rivals) == 0 || s.attempt > 0 || !slices.Contains(s.rivals, e.Offer) {
 		return
 	}
-	v.find(OneEnd, Finding{Task: s.id, Seqs: []uint64{s.bornAt, e.Offer, r.Seq},
+	v.book.Find(OneEnd, Finding{Task: s.id, Seqs: []uint64{s.bornAt, e.Offer, r.Seq},
 		What: fmt.Sprintf("what ran is the work of the birth at %d, and the first birth is at %d", e.Offer, s.bornAt),
 		Look: "`millrace task events " + string(s.id) + "`"})
 }
@@ -92,13 +93,13 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 	if !s.id.Derived() {
 		return
 	}
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	switch {
 	case e.Schedule != "" && e.Trigger != task.TriggerManual:
 		if schedule.TaskID(e.Schedule, e.Tick) != s.id {
-			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s, which has another id", when(stampOf(e.Tick)), e.Schedule)
-		} else if v.whole() && e.Trigger != task.TriggerBackfill && v.tick(e.Schedule, e.Tick).admitted == 0 {
-			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s before that was given one", when(stampOf(e.Tick)), e.Schedule)
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s, which has another id", when(thin.StampOf(e.Tick)), e.Schedule)
+		} else if v.whole() && e.Trigger != task.TriggerBackfill && !v.ticks.Admitted(e.Schedule, e.Tick) {
+			s.found(v, CauseFirst, []uint64{r.Seq}, "born as the task of the tick %s of schedule %s before that was given one", when(thin.StampOf(e.Tick)), e.Schedule)
 		}
 	case e.Parent == "":
 		s.found(v, CauseFirst, []uint64{r.Seq}, "its id is of the form that ticks and children have, and it names neither a schedule nor a parent")
@@ -160,7 +161,7 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 	if err != nil {
 		return
 	}
-	s.key = v.tasks.words.number(key)
+	s.key = v.tasks.words.Number(key)
 	unique := w.Spec.Unique // apart from the record's memory
 	unique.Key, unique.While = "", slices.Clone(unique.While)
 	for i := range unique.While {
@@ -181,7 +182,7 @@ func (s *story) livesAgain(v *Verifier, r *events.Record) {
 }
 
 func (v *Verifier) hold(s *story, h holder, r *events.Record) {
-	v.checked[Limits]++
+	v.book.Checked[Limits]++
 	all := v.births.holders[s.key]
 	kept := all[:0]
 	for _, other := range all {
@@ -190,7 +191,7 @@ func (v *Verifier) hold(s *story, h holder, r *events.Record) {
 		}
 		t := task.Task{State: v.tasks.state(other.id), SubmittedAt: other.born}
 		if t.Locks(h.unique, r.Fact.At) {
-			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.list[s.key])
+			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.Text(s.key))
 		}
 		kept = append(kept, other)
 	}

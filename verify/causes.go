@@ -1,24 +1,27 @@
 package verify
 
 import (
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // queued checks an offer (I-7): it is for a turn that has begun, and says of the
 // attempt what was planned then. It may be stale, and there may be several.
 // Whether it came before it was due is not judged: clocks of hosts differ.
 func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	if !s.born && len(s.limit) == 0 {
-		s.limit = v.tasks.limited(&e.Work)
+		s.limit = v.terms.Of(&e.Work)
 	}
 	s.offered(v, e.After, r)
-	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After && t.due == stampOf(e.Due) })
+	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After && t.due == thin.StampOf(e.Due) })
 	if i < 0 {
 		i = slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
 	}
@@ -52,7 +55,7 @@ func (s *story) offered(v *Verifier, after uint64, r *events.Record) {
 // due. It may be stale, and there may be several. Whoever may set timers may set any, so one that
 // refers to nothing proves that somebody did; it is no offer, and what is claimed under it is found as well.
 func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
 	if i < 0 {
 		if !v.before(e.After) && s.born && (e.After > 0 || !s.undue) {
@@ -66,10 +69,10 @@ func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
 	// In a part of a log it may be a birth before it that counts, with another route and date.
 	now := v.whole() && e.After == s.turn && s.end == 0 && !s.cut && len(s.rivals) == 0
 	switch {
-	case now && s.now.route != 0 && v.tasks.words.number(string(e.Route)) != s.now.route:
+	case now && s.now.route != 0 && v.tasks.words.Number(string(e.Route)) != s.now.route:
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer offers it on %s, where it does not wait", e.Route)
-	case now && t.due > stampOf(r.Stored.Add(task.TimerError)):
-		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer has fired at %s, and what it refers to is due at %s", when(stampOf(r.Stored)), when(t.due))
+	case now && t.due > thin.StampOf(r.Stored.Add(task.TimerError)):
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer has fired at %s, and what it refers to is due at %s", when(thin.StampOf(r.Stored)), when(t.due))
 		s.offered(v, e.After, r) // it may be claimed once that has come
 	default:
 		s.offered(v, e.After, r)
@@ -81,8 +84,8 @@ func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
 	case t.attempt != unknown && int32(e.Attempt) != t.attempt:
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "attempt %d is offered, and attempt %d was planned at %d", e.Attempt, t.attempt, e.After)
 	case t.since == 0 && !v.whole(): // another birth, with another time, may lie before the range
-	case t.due != anyDue && stampOf(e.Due) != t.due:
-		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "offered for %s, and planned for %s at %d", when(stampOf(e.Due)), when(t.due), e.After)
+	case t.due != anyDue && thin.StampOf(e.Due) != t.due:
+		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "offered for %s, and planned for %s at %d", when(thin.StampOf(e.Due)), when(t.due), e.After)
 	}
 }
 
@@ -100,7 +103,7 @@ type effect struct {
 }
 
 func (c *causes) visit(v *Verifier, r *events.Record) {
-	if !v.asked[CauseFirst] {
+	if !v.book.Asked(CauseFirst) {
 		return
 	}
 	f := &r.Fact
@@ -108,15 +111,15 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 	if len(c.missing) > 0 {
 		if e, ok := c.missing[f.ID]; ok {
 			delete(c.missing, f.ID)
-			v.find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{r.Seq, e.seq},
-				What: "the fact at " + number(e.seq) + " names as its cause one that comes after it, at " + number(r.Seq),
-				Look: "`millrace events show " + number(e.seq) + "` and `millrace events show " + number(r.Seq) + "`"})
+			v.book.Find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{r.Seq, e.seq},
+				What: fmt.Sprintf("the fact at %d names as its cause one that comes after it, at %d", e.seq, r.Seq),
+				Look: book.Show(e.seq) + " and " + book.Show(r.Seq)})
 		}
 	}
 	if f.Cause == "" {
 		return
 	}
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	if _, ok := c.seen[maphash.String(c.seed, f.Cause)]; !ok || f.Cause == f.ID {
 		c.missing[strings.Clone(f.Cause)] = effect{r.Seq, task.ID(strings.Clone(string(f.Task)))}
 	}
@@ -127,9 +130,9 @@ func (c *causes) end(v *Verifier) {
 	if !v.whole() {
 		return
 	}
-	for cause, e := range sorted(c.missing) {
-		v.find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{e.seq},
-			What: "the fact at " + number(e.seq) + " names as its cause " + cause + ", which the log does not hold before it",
-			Look: "`millrace events show " + number(e.seq) + "`"})
+	for cause, e := range book.Sorted(c.missing) {
+		v.book.Find(CauseFirst, Finding{Task: e.task, Seqs: []uint64{e.seq},
+			What: fmt.Sprintf("the fact at %d names as its cause %s, which the log does not hold before it", e.seq, cause),
+			Look: book.Show(e.seq)})
 	}
 }

@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // dismissed takes a message that could not be understood off the list. What is
@@ -14,11 +16,11 @@ func (v *Verifier) dismissed(r *events.Record) {
 	if _, ok := r.Fact.Event.(task.MessageDismissed); !ok {
 		return
 	}
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	if seq := r.Fact.Message; seq >= r.Seq {
-		v.find(CauseFirst, Finding{Seqs: []uint64{seq, r.Seq},
-			What: "the fact at " + number(r.Seq) + " dismisses a message that comes after it, at " + number(seq),
-			Look: "`millrace events show " + number(r.Seq) + "`"})
+		v.book.Find(CauseFirst, Finding{Seqs: []uint64{seq, r.Seq},
+			What: fmt.Sprintf("the fact at %d dismisses a message that comes after it, at %d", r.Seq, seq),
+			Look: book.Show(r.Seq)})
 		return
 	}
 	delete(v.poison, r.Fact.Message)
@@ -26,7 +28,7 @@ func (v *Verifier) dismissed(r *events.Record) {
 
 // dismissed: only what its surroundings ended is a dead letter (I-7).
 func (s *story) dismissed(v *Verifier, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	switch {
 	case s.end == 0 && !s.cut:
 		s.found(v, CauseFirst, []uint64{r.Seq}, "dismissed as a dead letter, and it has not ended")
@@ -34,6 +36,9 @@ func (s *story) dismissed(v *Verifier, r *events.Record) {
 		s.found(v, CauseFirst, []uint64{s.end, r.Seq}, "dismissed as a dead letter, and its result was accepted at %d", s.end)
 	}
 }
+
+// maxPoisonSeqs is how many sequences of poison a report names.
+const maxPoisonSeqs = 20
 
 // poisonSeqs are the first messages that could not be understood.
 func (v *Verifier) poisonSeqs() []uint64 {

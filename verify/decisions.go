@@ -1,17 +1,12 @@
 package verify
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // I-11. A fact that records a decision names what it was made by ([task.By]), beside the history of what it
@@ -70,8 +65,8 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 			s.unruled(v, r)
 			return
 		}
-		s.remade(v, k, task.Judged{Command: task.Cancel{Reason: e.Reason}, By: by(r)}, r)
-		v.lineup.stopped(v, s, r, e.Reason)
+		s.remade(v, k, task.Judged{Command: task.Cancel{Reason: e.Reason}, By: book.By(r)}, r)
+		v.lines.Stopped(s.id, r, e.Reason)
 	case task.CancelConfirmed:
 		switch e.Code {
 		case task.ReasonLimit:
@@ -79,7 +74,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 		case task.ReasonSkipped:
 			s.ofNeeds(v, k, r)
 		default:
-			v.lineup.stopped(v, s, r, e.Reason)
+			v.lines.Stopped(s.id, r, e.Reason)
 		}
 	case task.Expanded:
 		s.expanded(v, k, e, r)
@@ -101,24 +96,16 @@ var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
 
 // ruledOut decides again that a task was postponed, by the rule that the fact names.
 func (s *story) ruledOut(v *Verifier, k *task.Task, r *events.Record) {
-	if again := postponers[by(r).Rule]; again != nil {
+	if again := postponers[book.By(r).Rule]; again != nil {
 		again(s, v, k, r)
 		return
 	}
 	s.unruled(v, r)
 }
 
-// by is what a decision was made by, zero if it names nothing.
-func by(r *events.Record) task.By {
-	if r.Fact.By == nil {
-		return task.By{}
-	}
-	return *r.Fact.By
-}
-
 // remade makes the decision of a fact again: it must follow from the command, and be by nothing else.
 func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Record) {
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	event, err := k.Decide(c, r.Fact.At)
 	if err != nil {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s was decided, and decided again it is refused: %v", r.Fact.Type, err)
@@ -132,123 +119,9 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 	if !v.cfg.Other.None() {
 		is.By = r.Fact.By // what it is made by is not what it says
 	}
-	if differ := v.differ(&r.Fact, &is); differ != "" {
+	if differ := v.book.Differ(&r.Fact, &is); differ != "" {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, differ)
 	}
-}
-
-// Difference is a field of a decision that comes out differently, as JSON; nil where it is absent.
-type Difference struct {
-	Field string          `json:"field"`
-	Was   json.RawMessage `json:"was"`
-	Is    json.RawMessage `json:"is"`
-}
-
-// Differences are those of one decision.
-type Differences []Difference
-
-// differ says in which fields a decision differs from the same one made again; "" if in none. Under other settings words that give
-// the reason count for nothing. A finding about the record has the fields.
-func (v *Verifier) differ(was, is *events.Fact) string {
-	text, all := differences(was, is)
-	if v.fields = all; v.cfg.Other.None() || len(all) == 0 {
-		return text
-	}
-	v.fields = slices.DeleteFunc(all, func(d Difference) bool {
-		_, code := was.Event.(task.GivenUp)
-		return d.Field == "detail" || d.Field == "reason" && !code
-	})
-	if len(v.fields) == 0 {
-		return ""
-	}
-	return text
-}
-
-// differences are the fields in which a decision differs from the same one made again, in words as well.
-func differences(was, is *events.Fact) (string, Differences) {
-	if is.Event == nil {
-		return "nothing follows", nil
-	}
-	a, err := events.Encode(nil, was)
-	if err != nil {
-		return err.Error(), nil // no log holds it
-	}
-	b, err := events.Encode(nil, is)
-	if err != nil {
-		return err.Error(), nil
-	}
-	if bytes.Equal(a, b) {
-		return "", nil
-	}
-	var had, has map[string]any
-	if json.Unmarshal(a, &had) != nil || json.Unmarshal(b, &has) != nil {
-		return "it cannot be read", nil
-	}
-	names := slices.Collect(maps.Keys(had))
-	for name := range has {
-		if _, both := had[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	var all []string
-	var fields Differences
-	for _, name := range names {
-		if !alike(had[name], has[name]) {
-			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
-			fields = append(fields, Difference{name, rawOf(had, name), rawOf(has, name)})
-		}
-	}
-	return strings.Join(all, "; "), fields
-}
-
-// rawOf is a value of an object as JSON; nil if it is absent.
-func rawOf(object map[string]any, name string) json.RawMessage {
-	v, there := object[name]
-	if !there {
-		return nil
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil // it came from JSON
-	}
-	return text
-}
-
-// alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them.
-func alike(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, alike)
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, alike)
-	case string:
-		text, ok := b.(string)
-		if !ok || a == text {
-			return ok
-		}
-		one, err := time.Parse(time.RFC3339Nano, a)
-		two, wrong := time.Parse(time.RFC3339Nano, text)
-		return err == nil && wrong == nil && one.Sub(two).Abs() < time.Microsecond
-	}
-	return a == b
-}
-
-// brief is a value for people.
-func brief(v any) string {
-	if v == nil {
-		return "absent"
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if len(text) > 200 {
-		text = append(text[:200], "…"...)
-	}
-	return string(text)
 }
 
 // retried decides again whether a failure is followed by another attempt, and when ([task.Retry.Plan]):
@@ -262,7 +135,7 @@ func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *eve
 		s.found(v, Decisions, []uint64{r.Seq}, "the attempt would not have been stopped for its run timeout")
 		return
 	}
-	by := by(r)
+	by := book.By(r)
 	s.remade(v, k, task.Fail{
 		Epoch: e.Epoch, Class: e.Class, Exit: e.Exit, Message: e.Message, Usage: e.Usage,
 		RetryAfter: e.RetryAfter.Std(), Final: by.Final, Chance: by.Drawn,

@@ -6,6 +6,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/past"
 )
 
 // Breakers are decided again from the facts about them, and from the ends of attempts of their jobs' tasks up
@@ -18,8 +20,8 @@ const manyOutcomes = 256
 // guarded is a job with a breaker.
 type guarded struct {
 	circuit  task.Circuit
-	circuits []task.Circuit // as they were after each of the latest facts, the latest last
-	facts    []breakerStep  // the latest, in order
+	circuits past.Latest[task.Circuit] // as they were after each of the latest facts
+	facts    []breakerStep             // the latest, in order
 }
 
 // breakerStep is the end of an attempt, or a change of the breaker, at a sequence.
@@ -72,11 +74,11 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 	if !ended || !k.Live() {
 		return
 	}
-	g := v.guardedJob(v.tasks.words.list[s.job])
+	g := v.guardedJob(v.tasks.words.Text(s.job))
 	o.What = strings.Clone(o.What)
 	g.remember(breakerStep{seq: r.Seq, outcome: o, circuit: g.circuit})
 	if k.Spec != nil && o.Failed {
-		v.wouldTrip(g, v.tasks.words.list[s.job], k.Spec.Breaker, r)
+		v.wouldTrip(g, v.tasks.words.Text(s.job), k.Spec.Breaker, r)
 	}
 }
 
@@ -84,29 +86,26 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 func (v *Verifier) breakerFact(r *events.Record) {
 	e, _ := r.Fact.Event.(task.BreakerEvent)
 	g := v.guardedJob(r.Fact.Job)
-	if e != nil && v.asked[Decisions] && v.whole() {
+	if e != nil && v.book.Asked(Decisions) && v.whole() {
 		v.breakerAgain(g, e, r)
 	}
 	g.circuit = r.Circuit(g.circuit)
 	g.circuit.Reason = strings.Clone(g.circuit.Reason)
-	if len(g.circuits) == manyPasts {
-		g.circuits = slices.Delete(g.circuits, 0, 1)
-	}
-	g.circuits = append(g.circuits, g.circuit)
+	g.circuits.Add(g.circuit)
 	if _, trial := e.(task.BreakerTried); !trial {
 		g.remember(breakerStep{seq: r.Seq, moved: true, circuit: g.circuit})
 	}
 }
 
 func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	if r.Fact.By == nil && r.Fact.Actor != "" && r.Fact.Actor != scheduler {
 		return // a person's word
 	}
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	wrong := func(what string) {
-		v.find(Decisions, Finding{Seqs: []uint64{g.circuit.Head, r.Seq}, What: string(r.Fact.Type) + " of job " + strings.Clone(r.Fact.Job) + ", decided again from what it names, is another one: " + what,
-			Look: "`millrace events show " + number(r.Seq) + "`"})
+		v.book.Find(Decisions, Finding{Seqs: []uint64{g.circuit.Head, r.Seq}, What: string(r.Fact.Type) + " of job " + strings.Clone(r.Fact.Job) + ", decided again from what it names, is another one: " + what,
+			Look: book.Show(r.Seq)})
 	}
 	if by.Policy == nil || by.Seen >= r.Seq {
 		wrong("it does not name what it was decided by")
@@ -131,14 +130,14 @@ func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Recor
 		return
 	}
 	is.Type = events.TypeOf(is.Event)
-	if what := v.differ(&r.Fact, &is); what != "" {
+	if what := v.book.Differ(&r.Fact, &is); what != "" {
 		wrong(what)
 	}
 }
 
 // heldBack decides again what a breaker said to a claim.
 func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	if !v.whole() {
 		return
 	}
@@ -146,27 +145,27 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 		s.unruled(v, r)
 		return
 	}
-	job := v.tasks.words.list[s.job]
+	job := v.tasks.words.Text(s.job)
 	g := v.guardedJob(job)
 	c := task.Circuit{State: task.CircuitClosed}
 	if by.Circuit > 0 {
-		i := slices.IndexFunc(g.circuits, func(c task.Circuit) bool { return c.Head == by.Circuit })
+		was, forgotten := g.circuits.At(by.Circuit, func(c *task.Circuit) uint64 { return c.Head })
 		switch {
-		case i < 0 && len(g.circuits) == manyPasts && g.circuits[0].Head > by.Circuit:
-			v.forgotten++
+		case forgotten:
+			v.book.Forgotten++
 			return
-		case i < 0:
-			v.checked[Decisions]++
+		case was == nil:
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s was decided by the fact of the breaker of job %s at %d, and there is none", r.Fact.Type, job, by.Circuit)
 			return
 		}
-		c = g.circuits[i]
+		c = *was
 	}
 	asks := *k
 	asks.Job = job
 	hold := k.Spec.Breaker.Admit(c, asks, by.At, by.Drawn).Hold
 	if hold == nil {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and the breaker of job %s, which was %s, holds nothing back", r.Fact.Type, job, c.State)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // owed decides again what followed from a duty that nobody had met ([task.Owes]): from the nodes as they
@@ -16,25 +17,25 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	if !v.whole() {
 		return // nodes and queues may be what facts before the range made of them
 	}
-	by := by(r)
+	by := book.By(r)
 	if late := max(by.Seen, by.Node, by.Queue, by.Task); late >= r.Seq {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq, late}, "%s was decided by what came later, at %d", r.Fact.Type, late)
 		return
 	}
 	if by.Task < k.Seq {
 		// An offer has come since, or its birth once more: the task was judged as it was without.
 		if by.Task < k.Head || !s.offeredAfter(by.Task) && s.repeated <= by.Task {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{by.Task, r.Seq}, "%s was decided by the task as it was at %d, and is recorded on what it was at %d", r.Fact.Type, by.Task, k.Seq)
 			return
 		}
-		v.overtaken++
+		v.book.Overtaken++
 		return
 	}
 	w, known := v.worldFor(k, &by, r)
 	if !known {
-		v.forgotten++
+		v.book.Forgotten++
 		return
 	}
 	around := w.Around(k)
@@ -47,7 +48,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		v.wasSooner(r, was.By.Sub(duty.By))
 	}
 	if duty.Command == nil || duty.Look || r.Fact.At.Before(duty.By) {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from a duty that was not overdue: %s was to %s", r.Fact.Type, duty.Who, duty.What)
 		return
 	}
@@ -72,7 +73,7 @@ func (s *story) offeredAfter(seq uint64) bool {
 // worldFor is the world as it was known to who decided about k; false if that is forgotten.
 func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.World, bool) {
 	if v.world == nil || v.world.At != by.Seen || v.worldTo < by.Seen {
-		nodes, known := v.nodesAt(by.Seen)
+		nodes, known := v.pasts.At(by.Seen)
 		if !known {
 			return nil, false
 		}
@@ -84,7 +85,7 @@ func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.
 		on, _ = k.Route.Node()
 	}
 	if by.Node > 0 {
-		n, known := v.pastOf(on).at(by.Node)
+		n, known := v.pasts.Of(on).At(by.Node)
 		if !known || n.Head != by.Node {
 			return nil, known
 		}
@@ -96,11 +97,11 @@ func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.
 		w.Learn(queue, node.Want{Queue: served, Needs: needs})
 	}
 	if by.Queue > 0 {
-		q, known := v.queuePast[w.Home(queue)].at(by.Queue)
-		if !known {
+		q, _ := v.queuePast.At(w.Home(queue), by.Queue)
+		if q == nil {
 			return nil, false
 		}
-		w.Tell(q)
+		w.Tell(*q)
 	}
 	if !by.Since.IsZero() {
 		w.Unserved(queue, by.Since)

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 	"millrace/verify"
 )
 
@@ -24,7 +25,7 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 	closed := []change{{at: 3 * time.Hour, closed: "10:00-18:00"}, {at: 2 * time.Hour, window: "night"}}
 	for name, c := range map[string]struct {
 		changes []change
-		route   task.Route
+		route   where.Route
 		start   time.Duration // after noon
 		wrong   string
 	}{

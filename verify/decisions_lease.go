@@ -8,6 +8,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
+	"millrace/verify/book"
 )
 
 // Whether a lease has ended is decided again by the account that can be drawn up from the facts of the node, from when
@@ -15,7 +17,7 @@ import (
 
 // account is the account of the live attempt of k that a decision was made by; false if it cannot be drawn up.
 func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account task.Account, ok bool) {
-	by := by(r)
+	by := book.By(r)
 	if !v.whole() {
 		return account, false // what is known of the node may lie before the range
 	}
@@ -26,13 +28,13 @@ func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account ta
 	if s.held == 0 {
 		return account, false // when the log stored the claim is not known
 	}
-	n, known := v.pastOf(k.Node).storedAt(by.Lease.Node)
+	n, known := v.pasts.Of(k.Node).StoredAt(by.Lease.Node)
 	if !known {
-		if by.Lease.Node >= r.Seq || v.pastOf(k.Node).written.Head < by.Lease.Node {
+		if by.Lease.Node >= r.Seq || !v.pasts.Of(k.Node).Forgot(by.Lease.Node) {
 			s.found(v, Decisions, []uint64{by.Lease.Node, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, by.Lease.Node)
 			return account, false
 		}
-		v.forgotten++
+		v.book.Forgotten++
 		return account, false
 	}
 	from := by.Lease
@@ -72,7 +74,7 @@ func (s *story) tookOver(v *Verifier, k *task.Task, e task.AttemptStarted, r *ev
 // anywhere is a task as it would be where any node fits.
 func anywhere(k *task.Task) *task.Task {
 	other := *k
-	other.Route = task.QueueRoute(task.DefaultQueue, task.DefaultPriority)
+	other.Route = where.QueueRoute(where.DefaultQueue, where.DefaultPriority)
 	return &other
 }
 
@@ -82,7 +84,7 @@ func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.R
 		return // I-3 says so
 	}
 	lose := task.Lose{Epoch: e.Epoch, Reason: e.Reason}
-	switch by := by(r); {
+	switch by := book.By(r); {
 	case by.Rule == task.RuleDead:
 		s.undelivered(v, k, r)
 	case by.Rule == task.RuleOwn:
@@ -100,9 +102,9 @@ type rebirth struct {
 
 // gaveUp decides again whether a task is given up.
 func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Record) {
-	switch by(r).Rule {
+	switch book.By(r).Rule {
 	case task.RuleClaim:
-		claim := task.Claim{Offer: by(r).Offer, After: k.Turn}
+		claim := task.Claim{Offer: book.By(r).Offer, After: k.Turn}
 		if !k.Live() {
 			k = s.bornFor(k, claim, *e, r)
 		}
@@ -113,13 +115,13 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 			}
 			claim.Account, k = &account, anywhere(k)
 		} else if e.Reason == task.ReasonUnplaced {
-			self, known := s.known(v, by(r).Self, r)
+			self, known := s.known(v, book.By(r).Self, r)
 			if !known {
 				return
 			}
 			claim.Node, claim.Labels, claim.At = self.Node, self.Labels, self.At
 		} else if !slices.Contains(s.offers, offer{claim.Offer, k.Turn}) {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{claim.Offer, r.Seq}, "%s follows from a claim of offer %d, which is none of this turn of the task", r.Fact.Type, claim.Offer)
 			return
 		}
@@ -131,7 +133,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleLimit:
 		s.refused(v, k, e.Detail, r)
 	case task.RuleOwn:
-		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: by(r)}, r)
+		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: book.By(r)}, r)
 	default:
 		if short, _ := task.Follow(k, nil); r.Fact.By == nil && short != nil { // whatever became of its children
 			if _, ends := short.(task.GiveUp); ends {
@@ -167,14 +169,14 @@ func (s *story) bornFor(k *task.Task, c task.Claim, recorded task.Event, r *even
 
 // undelivered decides again what follows from an offer that was handed out too often.
 func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	dead := task.Recorded{Seq: by.Offer, Event: task.Queued{After: r.Seq}} // an offer that is not there is for no turn
 	if i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == by.Offer }); i >= 0 {
 		dead.Event = task.Queued{After: s.offers[i].after}
 	}
 	command, ok := task.Undelivered(*k, dead)
 	if !ok {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{by.Offer, r.Seq}, "%s follows from offer %d, which the task did not wait or run under", r.Fact.Type, by.Offer)
 		return
 	}
@@ -193,9 +195,9 @@ func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
 // refused decides again what becomes of a task for which a limit has no place. That it has none is what the limit
 // says, see limits.
 func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Record) {
-	by := by(r)
-	v.checked[Decisions]++
-	i := slices.IndexFunc(s.limit, func(b bound) bool { return v.tasks.words.list[b.counter] == by.Limit })
+	by := book.By(r)
+	v.book.Checked[Decisions]++
+	i := v.terms.Index(s.limit, by.Limit)
 	on := ""
 	if k.Spec != nil && 0 <= i && i < len(k.Spec.Concurrency) {
 		on = k.Spec.Concurrency[i].OnLimit
@@ -205,11 +207,11 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	if want := on == task.LimitFail; !k.Admissible() || on != task.LimitFail && on != task.LimitSkip || failed != want || detail != "no place under "+by.Limit {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
 	}
-	v.lineup.stopped(v, s, r, "")
+	v.lines.Stopped(s.id, r, "")
 }
 
 // unruled tells of a decision that does not say by which rule it was made.
 func (s *story) unruled(v *Verifier, r *events.Record) {
-	v.checked[Decisions]++
-	s.found(v, Decisions, []uint64{r.Seq}, "%s names no rule by which it was decided, or one that does not lead to it: %q", r.Fact.Type, by(r).Rule)
+	v.book.Checked[Decisions]++
+	s.found(v, Decisions, []uint64{r.Seq}, "%s names no rule by which it was decided, or one that does not lead to it: %q", r.Fact.Type, book.By(r).Rule)
 }

@@ -7,6 +7,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/verify"
 )
 
@@ -30,7 +32,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 		what any
 	}
 	failed := func(again time.Duration) task.AttemptFailed {
-		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: task.ReasonTask, RetryAfter: task.Duration(again)}
+		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: task.ReasonTask, RetryAfter: value.Duration(again)}
 	}
 	ran := []said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {0, ids[0], task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}}
 	// Three tasks of a job wait, of which two may run and one may start each second.
@@ -99,7 +101,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	const a, b, c, d = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003"), task.ID("01JNAT00000000000000000004")
 	birth := func(max, priority int, due time.Time) task.Submitted {
 		spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: max, OnLimit: task.LimitSkip}}}
-		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: task.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
+		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: where.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
 	}
 	held := birth(2, 5, time.Time{})
 	type said struct {

@@ -11,6 +11,9 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/limits"
+	"millrace/verify/thin"
 )
 
 // What follows from other tasks is decided again from what the log says of those. Of each as much is kept as
@@ -25,7 +28,7 @@ type kin struct {
 	// said is how the end of its parent tells that it failed; zero if that is not asked.
 	said said
 	// onNode are the bounds on how many of its kind run on one node.
-	onNode limited
+	onNode limits.Bounds
 }
 
 // none tells whether nothing has to be kept.
@@ -35,38 +38,38 @@ func (k *kin) none() bool {
 
 // said is a text of which the length and the digest are kept.
 type said struct {
-	text digest
+	text thin.Digest
 	size int
 	cut  bool // it is the beginning of a longer one
 }
 
 // wants are [task.Needs] in a third of the memory.
 type wants struct {
-	rule word
+	rule thin.Word
 	of   []want
 }
 
 type want struct {
 	task       ulid.ULID
-	name, when word
+	name, when thin.Word
 }
 
 func (t *tasks) wants(n *task.Needs) *wants {
 	if n == nil {
 		return nil
 	}
-	w := &wants{rule: t.words.number(n.Rule), of: make([]want, len(n.Of))}
+	w := &wants{rule: t.words.Number(n.Rule), of: make([]want, len(n.Of))}
 	for i, need := range n.Of {
 		key, _ := keyOf(need.Task) // the submission had it checked
-		w.of[i] = want{key, t.words.number(need.Name), t.words.number(need.When)}
+		w.of[i] = want{key, t.words.Number(need.Name), t.words.Number(need.When)}
 	}
 	return w
 }
 
 func (t *tasks) needs(w *wants) *task.Needs {
-	n := &task.Needs{Rule: t.words.list[w.rule], Of: make([]task.Need, len(w.of))}
+	n := &task.Needs{Rule: t.words.Text(w.rule), Of: make([]task.Need, len(w.of))}
 	for i, need := range w.of {
-		n.Of[i] = task.Need{Task: task.ID(need.task.String()), Name: t.words.list[need.name], When: t.words.list[need.when]}
+		n.Of[i] = task.Need{Task: task.ID(need.task.String()), Name: t.words.Text(need.name), When: t.words.Text(need.when)}
 	}
 	return n
 }
@@ -79,7 +82,7 @@ func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
 	if end := task.EndOf(k); s.child && k.Message != unchanged {
 		s.kin.said = said{}
 		if text, cut := task.FailureWords(end.Message); text != "" {
-			s.kin.said = said{v.tasks.digests.text(text), len(text), cut}
+			s.kin.said = said{v.tasks.digests.Text(text), len(text), cut}
 		}
 	}
 	switch {
@@ -114,7 +117,7 @@ func (v *Verifier) endAt(id task.ID, seq uint64) (in task.Input, overtaken bool,
 	case o == nil:
 		return in, false, fmt.Sprintf("there is no message of task %s at %d", id, seq)
 	case o.end != 0 && (seq == o.end || slices.Contains(o.kin.tail, seq)):
-		in.State, in.Reason = o.now.state, v.tasks.words.list[o.now.reason]
+		in.State, in.Reason = o.now.state, v.tasks.words.Text(o.now.reason)
 		if o.now.result != 0 {
 			in.Result = filler(o.size)
 		}
@@ -142,29 +145,29 @@ func (s *story) needed(v *Verifier, r *events.Record) (c task.Command, of []task
 	if !v.whole() || s.kin.needs == nil || len(s.rivals) > 0 {
 		return nil, nil // they may have ended before the range, and of two births each may name others
 	}
-	needs, ends := v.tasks.needs(s.kin.needs), by(r).Ends
+	needs, ends := v.tasks.needs(s.kin.needs), book.By(r).Ends
 	known := make([]task.Input, len(needs.Of))
 	if len(ends) != len(known) {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s follows from the ends of %d tasks, and names %d", r.Fact.Type, len(known), len(ends))
 		return nil, nil
 	}
 	for i := range known {
 		in, overtaken, wrong := v.endAt(needs.Of[i].Task, ends[i])
 		if wrong != "" {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{ends[i], r.Seq}, "%s was decided by an end of what it needs, and %s", r.Fact.Type, wrong)
 			return nil, nil
 		}
 		if overtaken {
-			v.overtaken++
+			v.book.Overtaken++
 			return nil, nil
 		}
 		known[i] = in
 	}
 	c, err := needs.Follow(known)
 	if c == nil || err != nil {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s, and nothing follows from the ends that it names (%v)", r.Fact.Type, err)
 		return nil, nil
 	}
@@ -185,7 +188,7 @@ func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
 	}
 	// What it was told before stays, and is no decision.
 	if wrong := v.told(e.Inputs, free.Inputs, known); wrong != "" {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s tells of what it needed: %s", r.Fact.Type, wrong)
 		return
 	}
@@ -205,7 +208,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 	if c == nil {
 		return
 	}
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	free, met := c.(task.Unhold)
 	wrong := ""
 	if met {
@@ -226,7 +229,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 		again.Reason, again.Attempt, again.After, again.StartBy, again.EndBy = offer.Reason, offer.Attempt, offer.After, offer.StartBy, offer.EndBy
 		again.Inputs, e.Inputs = nil, nil
 		was.Event, is.Event, is.By = e, again, bare.DecidedBy(free, offer)
-		wrong = v.differ(&was, &is)
+		wrong = v.book.Differ(&was, &is)
 	}
 	if wrong != "" {
 		s.found(v, Decisions, []uint64{r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, wrong)
@@ -235,11 +238,14 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 
 // told compares what a task is told of those that it needed with what it should be.
 func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
+	if v.book.Hides(was) {
+		return ""
+	}
 	var had, has map[string]task.Input
 	if json.Unmarshal(is, &has) != nil || json.Unmarshal(was, &had) != nil {
 		return "it is no object"
 	}
-	results := map[task.ID]digest{}
+	results := map[task.ID]thin.Digest{}
 	for _, in := range known {
 		if o := v.tasks.known(in.Task); o != nil {
 			results[in.Task] = o.now.result
@@ -249,7 +255,7 @@ func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
 		a, b := had[name], has[name]
 		same := len(a.Result) == 0 // as it should be if it would not fit
 		if len(b.Result) > 0 {
-			same = v.tasks.digests.raw(a.Result) == results[b.Task]
+			same = v.tasks.digests.Raw(a.Result) == results[b.Task]
 		}
 		if a.Result, b.Result = nil, nil; !same || a.Task != b.Task || a.State != b.State || a.Reason != b.Reason {
 			return fmt.Sprintf("of %q it is told something else", name)

@@ -8,12 +8,13 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // judgedNode decides again what somebody else than a node decided about it: that it has vanished, by a
 // heartbeat that was not there, and that it comes and goes too often, by its score. N is the node before the fact.
 func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	var command node.Command
 	switch e := r.Fact.Event.(type) {
 	case node.WentOffline:
@@ -53,7 +54,7 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 	if !v.whole() {
 		return
 	}
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	event, err := node.Decide(*n, command)
 	if err != nil || event == nil {
 		v.wrongNode(n, r, "nothing follows")
@@ -61,14 +62,14 @@ func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 	}
 	is := r.Fact
 	is.Event, is.Type = event, events.TypeOf(event)
-	if what := v.differ(&r.Fact, &is); what != "" {
+	if what := v.book.Differ(&r.Fact, &is); what != "" {
 		v.wrongNode(n, r, what)
 	}
 }
 
 func (v *Verifier) wrongNode(n *node.Node, r *events.Record, what string) {
-	v.find(Decisions, Finding{Node: n.ID, Seqs: []uint64{n.Head, r.Seq}, What: string(r.Fact.Type) + ", decided again from what it names, is another one: " + what,
-		Look: "`millrace events show " + number(r.Seq) + "`"})
+	v.book.Find(Decisions, Finding{Node: n.ID, Seqs: []uint64{n.Head, r.Seq}, What: string(r.Fact.Type) + ", decided again from what it names, is another one: " + what,
+		Look: book.Show(r.Seq)})
 }
 
 // throttled decides again whether the rate of a queue has not admitted a task: which rate, its name says.
@@ -79,9 +80,9 @@ func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *event
 	queue, ok := task.QueueOfLimit(e.Limit)
 	_, text, _ := strings.Cut(e.Limit, "#")
 	since, err := strconv.ParseUint(text, 10, 64)
-	q, known := v.queuePast[queue].at(since)
-	if !ok || err != nil || known && task.RateOf(&q) != (task.QueueRate{Queue: queue, Since: since}) || since >= r.Seq {
-		v.checked[Decisions]++
+	q, _ := v.queuePast.At(queue, since)
+	if !ok || err != nil || q != nil && task.RateOf(q) != (task.QueueRate{Queue: queue, Since: since}) || since >= r.Seq {
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no fact has set that", r.Fact.Type, strings.Clone(e.Limit))
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // What becomes of a parent is decided again from its children as they were at what the fact says was seen, and which
@@ -33,17 +35,17 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 	var nodes []node.Node
 	if _, own := task.OwnChildren(k); !own && len(k.Spec.Place.Nodes) == 0 {
 		if e.AtSeq >= r.Seq {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{e.AtSeq, r.Seq}, "%s was decided by what came later, at %d", r.Fact.Type, e.AtSeq)
 			return
 		}
 		known := false
-		if nodes, known = v.nodesAt(e.AtSeq); !known {
-			v.forgotten++
+		if nodes, known = v.pasts.At(e.AtSeq); !known {
+			v.book.Forgotten++
 			return
 		}
 	}
-	by := by(r)
+	by := book.By(r)
 	command := task.Command(node.Expand(k, nodes, e.AtSeq))
 	switch by.Rule {
 	case task.RuleBeats: // heartbeats are not in the log: those that were named had one
@@ -66,17 +68,17 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 		return
 	}
 	k = s.whole(k)
-	by := by(r)
+	by := book.By(r)
 	var ends map[task.ID]task.End
 	if k.Children != nil {
 		if r.Fact.By == nil || by.Seen >= r.Seq || len(k.Children.Names) > 0 && by.Seen < k.Head {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s follows from its children as they were seen at %d, which is not between it and what the parent was", r.Fact.Type, by.Seen)
 			return
 		}
 		overtaken := false
 		if ends, overtaken = v.endsAt(k, by.Seen, e.Message); overtaken {
-			v.overtaken++
+			v.book.Overtaken++
 			return
 		}
 		if by.Unmade {
@@ -86,7 +88,7 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 	command, _ := task.Follow(k, ends)
 	end, ok := command.(task.Conclude)
 	if !ok {
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s does not follow from its children as they were at %d: %s", r.Fact.Type, by.Seen, k.Progress(ends))
 		return
 	}
@@ -99,7 +101,7 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 		}
 	case own && k.Children != nil:
 		if wrong := v.gathered(k, ends, e.Result); wrong != "" {
-			v.checked[Decisions]++
+			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s says of the results of its children: %s", r.Fact.Type, wrong)
 			return
 		}
@@ -123,9 +125,9 @@ func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task
 		case o == nil || !o.born || o.bornAt > seen:
 			continue
 		case o.end != 0 && o.end <= seen:
-			end := task.End{State: o.now.state, Reason: v.tasks.words.list[o.now.reason]}
+			end := task.End{State: o.now.state, Reason: v.tasks.words.Text(o.now.reason)}
 			if said := o.kin.said; said.size > 0 {
-				end.Message, told = v.tasks.digests.find(told, name+" failed (", said)
+				end.Message, told = said.find(&v.tasks.digests, told, name+" failed (")
 			}
 			ends[id] = end
 		case slices.ContainsFunc(o.kin.earlier, func(end uint64) bool { return end <= seen }):
@@ -138,14 +140,14 @@ func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task
 }
 
 // find looks behind a mark for the text of which the length and the digest are known, and returns what it stands for, and the rest.
-func (d *digests) find(in, mark string, s said) (text, rest string) {
+func (s said) find(d *thin.Digests, in, mark string) (text, rest string) {
 	i := strings.Index(in, mark)
 	if i < 0 {
 		return "", in
 	}
 	from := in[i+len(mark):]
 	_, from, _ = strings.Cut(from, ": ")
-	if len(from) < s.size || d.text(from[:s.size]) != s.text {
+	if len(from) < s.size || d.Text(from[:s.size]) != s.text {
 		return "", in
 	}
 	if text, rest = from[:s.size], from[s.size:]; s.cut {
@@ -156,6 +158,9 @@ func (d *digests) find(in, mark string, s said) (text, rest string) {
 
 // gathered compares the results of children with what their parent has of them.
 func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.RawMessage) string {
+	if v.book.Hides(was) {
+		return ""
+	}
 	children := make([]task.Task, 0, len(k.Children.Names))
 	for _, name := range k.Children.Names {
 		id := task.ChildID(k.ID, name)
@@ -175,7 +180,7 @@ func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.Ra
 		if string(is) == "null" {
 			there = there && string(result) == "null"
 		} else if o := v.tasks.known(task.ChildID(k.ID, name)); there {
-			there = v.tasks.digests.raw(result) == o.now.result
+			there = v.tasks.digests.Raw(result) == o.now.result
 		}
 		if !there {
 			return fmt.Sprintf("that of %q is another one", name)

@@ -4,6 +4,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // Where a task waits is decided by duties, which see all nodes, and by nodes that leave it to others. Those know
@@ -12,7 +13,7 @@ import (
 
 // leftTo decides again whether a task is left to others.
 func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	switch by.Rule {
 	case task.RulePrefer:
 		self, known := s.known(v, by.Self, r)
@@ -25,7 +26,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 			s.remade(v, k, hand, r)
 			return
 		}
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s leaves it to %s, which is no better than %s", r.Fact.Type, peer.Node, self.Node)
 	case task.RuleMeans:
 		if by.Self == nil {
@@ -37,7 +38,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 			s.remade(v, k, pass, r)
 			return
 		}
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s passes it on from %s, and it waits for such nodes already", r.Fact.Type, by.Self.Node)
 	default:
 		if by.Rule != "" || r.Fact.Actor == scheduler {
@@ -55,14 +56,14 @@ func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p task.Peer
 	if !v.whole() || k.At == 0 {
 		return p, false
 	}
-	n, known := v.pastOf(k.Node).at(k.At)
+	n, known := v.pasts.Of(k.Node).At(k.At)
 	switch {
 	case k.At >= r.Seq || known && n.Head != k.At:
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{k.At, r.Seq}, "%s was decided by the fact of node %s at %d, and there is none", r.Fact.Type, k.Node, k.At)
 		return p, false
 	case !known:
-		v.forgotten++
+		v.book.Forgotten++
 		return p, false
 	}
 	return peer(&n), true

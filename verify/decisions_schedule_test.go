@@ -10,6 +10,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -59,7 +60,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := json.Marshal(schedule.Definition{Name: "s", Make: task.Submission{Spec: &task.Spec{Handler: "x"}},
-				When: task.Schedule{Every: task.Duration(time.Minute), Start: "2026-03-01T12:00:00Z", Overlap: task.OverlapSkip, CatchUp: task.CatchUpNone}})
+				When: task.Schedule{Every: value.Duration(time.Minute), Start: "2026-03-01T12:00:00Z", Overlap: task.OverlapSkip, CatchUp: task.CatchUpNone}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,14 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // Claims of unique keys are decided again from the claim before and from what was known of those who had claimed it: whether one of
@@ -25,11 +28,11 @@ func (v *Verifier) claimFact(r *events.Record) {
 	}
 	e, ok := r.Fact.Event.(task.KeyClaimed)
 	if r.Err != nil || !ok {
-		v.claims[v.tasks.words.number(r.Fact.Key)] = keyClaim{seq: r.Seq} // rubbish claims nothing
+		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Seq} // rubbish claims nothing
 		return
 	}
-	key := v.tasks.words.number(r.Fact.Key)
-	if last := v.claims[key]; v.asked[Decisions] && v.whole() {
+	key := v.tasks.words.Number(r.Fact.Key)
+	if last := v.claims[key]; v.book.Asked(Decisions) && v.whole() {
 		v.claimAgain(&last, key, &e, r)
 	}
 	c := keyClaim{seq: r.Seq, holder: task.ID(strings.Clone(string(e.Holder))), before: slices.Clone(e.Before)}
@@ -39,12 +42,12 @@ func (v *Verifier) claimFact(r *events.Record) {
 	v.claims[key] = c
 }
 
-func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *events.Record) {
-	by, lapsed := by(r), false
+func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed, r *events.Record) {
+	by, lapsed := book.By(r), false
 	wrong := func(what string) {
-		v.find(Decisions, Finding{Task: task.ID(strings.Clone(string(e.Holder))), Seqs: []uint64{last.seq, r.Seq},
+		v.book.Find(Decisions, Finding{Task: task.ID(strings.Clone(string(e.Holder))), Seqs: []uint64{last.seq, r.Seq},
 			What: string(r.Fact.Type) + " of key " + strings.Clone(r.Fact.Key) + ", decided again from what it names, is another one: " + what,
-			Look: "`millrace events show " + number(r.Seq) + "`"})
+			Look: book.Show(r.Seq)})
 	}
 	var ids []task.ID
 	if last.holder != "" {
@@ -53,7 +56,7 @@ func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *e
 			ids = append(ids, last.before...)
 		}
 	}
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	if len(by.Ends) != len(ids) {
 		wrong("it does not name the claimants before")
 		return
@@ -62,12 +65,12 @@ func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *e
 	for i, id := range ids {
 		c, overtaken, there := v.claimant(id, by.Ends[i], key, r.Fact.Key)
 		if !there {
-			wrong("there is no message of task " + string(id) + " at " + number(by.Ends[i]))
+			wrong(fmt.Sprintf("there is no message of task %s at %d", id, by.Ends[i]))
 			return
 		}
 		if overtaken {
-			v.checked[Decisions]--
-			v.overtaken++
+			v.book.Checked[Decisions]--
+			v.book.Overtaken++
 			return
 		}
 		known[i] = c
@@ -85,14 +88,14 @@ func (v *Verifier) claimAgain(last *keyClaim, key word, e *task.KeyClaimed, r *e
 	default:
 		is := r.Fact
 		is.Event = next
-		if what := v.differ(&r.Fact, &is); what != "" {
+		if what := v.book.Differ(&r.Fact, &is); what != "" {
 			wrong(what)
 		}
 	}
 }
 
 // claimant is a task as it was at its message of a sequence, 0 for none; whether it has moved on since, and whether it has such a message.
-func (v *Verifier) claimant(id task.ID, seq uint64, key word, name string) (c task.Claimant, overtaken, there bool) {
+func (v *Verifier) claimant(id task.ID, seq uint64, key thin.Word, name string) (c task.Claimant, overtaken, there bool) {
 	o := v.tasks.known(id)
 	switch {
 	case o == nil || o.now.seq == 0:
@@ -102,7 +105,7 @@ func (v *Verifier) claimant(id task.ID, seq uint64, key word, name string) (c ta
 	case seq < o.now.seq:
 		return c, true, true
 	}
-	c = task.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.time(), Born: o.bornAt, Seq: seq}
+	c = task.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: o.bornAt, Seq: seq}
 	if o.key == key {
 		c.Key = name
 	}

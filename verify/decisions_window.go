@@ -8,6 +8,8 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/verify/book"
+	"millrace/verify/past"
 )
 
 // What the window of a task said to its birth, and to a claim, is decided again from the revision of the calendar that
@@ -15,41 +17,39 @@ import (
 
 // calendar remembers a change of a calendar.
 func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.DefinitionEvent) {
-	if key.Kind() != definition.DefCalendar || !v.asked[Decisions] {
+	if key.Kind() != definition.DefCalendar || !v.book.Asked(Decisions) {
 		return
 	}
 	is := definition.EvolveDefinition(definition.Definition{}, 0, at, "", e)
 	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is not ours to keep
-	past := v.calendars[key]
-	if len(past) == manyPasts {
-		past = slices.Delete(past, 0, 1)
-	}
-	v.calendars[key] = append(past, is)
+	all := v.calendars[key]
+	all.Add(is)
+	v.calendars[key] = all
 }
 
 // wait is what a window says by a revision of its calendar; false if that is not known any more.
 func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r *events.Record) (*schedule.Wait, bool) {
-	past := v.calendars[definition.DefOf(definition.DefCalendar, name)]
-	i := slices.IndexFunc(past, func(d definition.Definition) bool { return d.Revision == revision })
-	switch {
-	case revision == 0:
-		wait, _ := schedule.Window(name, &definition.Definition{}, at)
-		return wait, true
-	case i >= 0:
-		wait, _ := schedule.Window(name, &past[i], at)
-		return wait, true
-	case len(past) == manyPasts && revision < past[0].Revision:
-		v.forgotten++
-		return nil, false
+	is := &definition.Definition{} // there was none
+	if revision > 0 {
+		var forgotten bool
+		is, forgotten = v.calendars[definition.Named(definition.DefCalendar, name)].At(revision, func(d *definition.Definition) uint64 { return d.Revision })
+		if forgotten {
+			v.book.Forgotten++
+			return nil, false
+		}
 	}
-	v.checked[Decisions]++
+	if is != nil {
+		wait, _ := schedule.Window(name, is, at)
+		return wait, true
+	}
+	v.book.Checked[Decisions]++
 	s.found(v, Decisions, []uint64{r.Seq}, "%s was decided by revision %d of calendar %s, which is not there before it", r.Fact.Type, revision, name)
 	return nil, false
 }
 
 // shutOut decides again that a window was closed to a claim.
 func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
-	by := by(r)
+	by := book.By(r)
 	if !v.whole() {
 		return
 	}
@@ -61,7 +61,7 @@ func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
 	switch {
 	case !known:
 	case wait == nil:
-		v.checked[Decisions]++
+		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s, and the window %s was open by revision %d of its calendar", r.Fact.Type, k.Spec.Window, by.Calendar)
 	default:
 		s.remade(v, k, task.Judged{Command: wait.Postpone(k.Turn), By: by}, r)
@@ -70,15 +70,63 @@ func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
 
 // bornOutside decides again that a birth waits for its window.
 func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
-	if e.Window == nil || e.Spec == nil || !v.asked[Decisions] || !v.whole() {
+	if e.Window == nil || e.Spec == nil || !v.book.Asked(Decisions) || !v.whole() {
 		return
 	}
 	wait, known := s.wait(v, e.Spec.Window, e.Window.Calendar, e.Window.From, r)
 	if !known {
 		return
 	}
-	v.checked[Decisions]++
+	v.book.Checked[Decisions]++
 	if wait == nil || !wait.Until.Equal(e.Due) || wait.Detail != e.Window.Detail {
 		s.found(v, Decisions, []uint64{r.Seq}, "%s waits for its window until %s, and by what it names it is to be: %+v", r.Fact.Type, e.Due.UTC().Format(time.RFC3339Nano), wait)
 	}
+}
+
+// No task starts while the window of its queue is closed. A claim names neither the settings of the queue nor the revision of the
+// calendar that its worker knew, and workers hear of both a little later. So a start counts as wrong if it is by none of
+// those that held lately.
+
+// heard is in what time a worker hears of a change: it looks once a minute if it has missed every word.
+const heard = 2 * time.Minute
+
+// window is that of a queue from a time on; "" is none.
+type window struct {
+	from     time.Time
+	calendar string
+}
+
+// flows checks that the window of a task's queue was open at the start of an attempt.
+func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
+	if len(v.windows) == 0 || !v.whole() {
+		return
+	}
+	queue, at := k.RateQueue(), r.Fact.At
+	windows, always := past.Lately(v.windows[queue], heard, at, func(w *window) time.Time { return w.from })
+	if !always {
+		return // it had none
+	}
+	var closed string
+	for _, w := range windows {
+		q := task.Queue{Name: queue, Window: w.calendar}
+		all := v.calendars[definition.Named(definition.DefCalendar, w.calendar)]
+		calendars, always := past.Lately(all, heard, at, func(d *definition.Definition) time.Time { return d.Changed })
+		if !always {
+			if all.Full() {
+				v.book.Forgotten++
+				return
+			}
+			calendars = append([]definition.Definition{{}}, calendars...) // there was none
+		}
+		for i := range calendars {
+			shut, _ := schedule.Flow(&q, &calendars[i], at)
+			if shut == nil {
+				v.book.Checked[Decisions]++
+				return
+			}
+			closed = shut.Detail
+		}
+	}
+	v.book.Checked[Decisions]++
+	s.found(v, Decisions, []uint64{r.Seq}, "the attempt started at %s, when queue %s was closed: %s", at.UTC().Format(time.RFC3339Nano), queue, closed)
 }

@@ -37,9 +37,9 @@ func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 		v.definitions[key] = d
 	}
 	if known || v.whole() {
-		v.checked[CauseFirst]++
+		v.book.Checked[CauseFirst]++
 		if err := d.is.Follows(e); err != nil {
-			v.find(CauseFirst, Finding{Seqs: []uint64{d.is.Head, r.Seq}, What: fmt.Sprintf("a change of %s %s: %v", key.Kind(), key.Name(), err),
+			v.book.Find(CauseFirst, Finding{Seqs: []uint64{d.is.Head, r.Seq}, What: fmt.Sprintf("a change of %s %s: %v", key.Kind(), key.Name(), err),
 				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 		}
 	}
@@ -61,14 +61,14 @@ func (v *Verifier) revisionsOf(r *events.Record) {
 		v.defined(r, e)
 	case task.Submitted:
 		if e.Job != "" {
-			v.names(r, definition.DefOf(definition.DefJob, e.Job), e.Revision)
+			v.names(r, definition.Named(definition.DefJob, e.Job), e.Revision)
 		}
 	case definition.ScheduleAdmitted:
-		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
 	case definition.ScheduleSkipped:
-		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
 	case definition.ScheduleQueued:
-		v.names(r, definition.DefOf(definition.DefSchedule, r.Fact.Schedule), e.Revision)
+		v.names(r, definition.Named(definition.DefSchedule, r.Fact.Schedule), e.Revision)
 	}
 }
 
@@ -78,11 +78,11 @@ func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) 
 	if revision == 0 || !v.whole() && (d == nil || d.is.Revision < revision) {
 		return // it may lie before the range
 	}
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	if d != nil && revision <= d.is.Revision && !slices.Contains(d.removed, revision) {
 		return
 	}
-	v.find(CauseFirst, Finding{Task: task.ID(strings.Clone(string(r.Fact.Task))), Seqs: []uint64{r.Seq},
+	v.book.Find(CauseFirst, Finding{Task: task.ID(strings.Clone(string(r.Fact.Task))), Seqs: []uint64{r.Seq},
 		What: fmt.Sprintf("it names revision %d of %s %s, which is not there before it", revision, key.Kind(), key.Name()),
 		Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 }
@@ -101,13 +101,13 @@ func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 	case d == nil && len(c.Text) == 0:
 		return
 	case d == nil && c.Revision > 0:
-		v.note(ReadModel, "the copy %.200s is left of a log that was lost", key)
+		v.book.Note(ReadModel, "the copy %.200s is left of a log that was lost", key)
 		return
 	case d != nil && c.Revision > d.is.Revision, d != nil && c.Revision < d.is.Revision && v.fresh(d):
 		v.rowsOpen++
 		return
 	}
-	v.checked[ReadModel]++
+	v.book.Checked[ReadModel]++
 	switch {
 	case d == nil:
 		v.copied(key, 0, "is of no definition in the log")
@@ -122,7 +122,7 @@ func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 func (v *Verifier) CopiesEnd() {
 	for key, d := range v.definitions {
 		if d.is.Exists() && !d.seen && !v.fresh(d) {
-			v.checked[ReadModel]++
+			v.book.Checked[ReadModel]++
 			v.copied(key, d.is.Head, "is missing")
 		}
 	}
@@ -137,5 +137,5 @@ func (v *Verifier) copied(key definition.Def, seq uint64, what string) {
 	if seq > 0 {
 		f.Seqs = []uint64{seq}
 	}
-	v.find(ReadModel, f)
+	v.book.Find(ReadModel, f)
 }

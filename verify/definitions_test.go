@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 var defNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -36,12 +37,12 @@ func applied(revision uint64, text string) definition.Edition {
 }
 
 func (l *defLog) job(name string, revision uint64, text string) {
-	l.add(events.Fact{Def: definition.DefOf(definition.DefJob, name), Event: definition.DefinitionApplied{Edition: applied(revision, text)}})
+	l.add(events.Fact{Def: definition.Named(definition.DefJob, name), Event: definition.DefinitionApplied{Edition: applied(revision, text)}})
 }
 
 func (l *defLog) born(id task.ID, job string, revision uint64) {
 	l.add(events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: job, Revision: revision,
-		Spec: &task.Spec{Handler: "x"}, Route: task.QueueRoute(task.DefaultQueue, task.DefaultPriority)}}})
+		Spec: &task.Spec{Handler: "x"}, Route: where.QueueRoute(where.DefaultQueue, where.DefaultPriority)}}})
 }
 
 // findings are what a log breaks of causes and copies, in words.

@@ -8,6 +8,8 @@
 // defined by it: deadlines (I-1, I-10) and the read model (I-8). Timestamps come
 // from clocks of many hosts and say nothing about order; only sequences do.
 //
+// Below it, limits and ticks have promises of their own, book has what is found, and past and thin what is remembered.
+//
 // Memory: about 320 bytes for a task of three facts that has ended, so 320 MB for
 // a million, and about 590 for one that waits. Of what is only compared with rows a
 // digest is kept. Folding a million facts takes

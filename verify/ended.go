@@ -6,6 +6,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"millrace/task"
+	"millrace/verify/limits"
+	"millrace/verify/thin"
 )
 
 // endedTasks are the tasks that have ended. A log has millions of them, so what all of them have lies in pages
@@ -25,7 +27,7 @@ type ended struct {
 	core
 	end, bornAt                           uint64
 	birth                                 wish
-	key, job                              word
+	key, job                              thin.Word
 	size                                  uint32
 	told                                  uint16
 	born, undue, seen, own, finished, old bool
@@ -36,13 +38,13 @@ type ended struct {
 // odd is what few of them have.
 type odd struct {
 	rest
-	limit limited
-	kin   kin
-	past  *past // nil if it was one turn since the birth with at most one attempt
+	limit  limits.Bounds
+	kin    kin
+	course *course // nil if it was one turn since the birth with at most one attempt
 }
 
-// past are the turns and attempts of a task that had more than one.
-type past struct {
+// course are the turns and attempts of a task that had more than one.
+type course struct {
 	turns    []turn
 	attempts []attempt
 }
@@ -113,7 +115,7 @@ func (t *endedTasks) put(key ulid.ULID, s *story) {
 	if e.odd = !simple || len(s.limit) > 0 || !s.kin.none() || s.now.rest != (rest{}); e.odd {
 		o := &odd{rest: s.now.rest, limit: s.limit, kin: s.kin}
 		if !simple {
-			o.past = &past{turns: s.turns, attempts: s.attempts}
+			o.course = &course{turns: s.turns, attempts: s.attempts}
 		}
 		t.odd[key] = o
 	} else {
@@ -142,8 +144,8 @@ func (t *endedTasks) story(key ulid.ULID, e *ended) *story {
 	}
 	s.limit, s.kin = o.limit, o.kin
 	switch {
-	case o.past != nil:
-		s.turns, s.attempts = o.past.turns, o.past.attempts
+	case o.course != nil:
+		s.turns, s.attempts = o.course.turns, o.course.attempts
 	case e.epoch > 0:
 		s.attempts = []attempt{{epoch: e.epoch, number: e.attempt, own: e.own}}
 	}

@@ -1,19 +1,22 @@
 package verify
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/limits"
 )
 
 // started checks a claim (I-3): none runs, or the one that runs is taken over by
 // its epoch and under its offer; and it follows from an offer of this turn.
 // That the offer is there, and the attempt's number, are I-7.
 func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
-	v.checked[OneEpoch]++
+	v.book.Checked[OneEpoch]++
 	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt)})
 	if s.cut && s.born && e.Attempt == 1 && e.TookOver == nil && !v.before(e.Offer) {
 		s.old, s.cut, s.attempt = false, false, 0
@@ -26,12 +29,11 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	} else {
 		s.claimed(v, e, r)
 	}
-	v.leave(s, s.open, false)
-	v.vacate(s, s.open)
+	s.leaves(v, s.open, false)
 	s.open, s.openOffer, s.attempt, s.asked = r.Seq, e.Offer, int32(e.Attempt), false
-	s.openOn, s.held = sessionKey{node: v.tasks.words.number(e.Node), session: v.tasks.words.number(e.Session)}, nanoseconds(r.Stored)
-	v.enter(s, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
-	v.occupy(s, r.Seq)
+	s.openOn, s.held = limits.Session{Node: v.tasks.words.Number(e.Node), Session: v.tasks.words.Number(e.Session)}, nanoseconds(r.Stored)
+	v.running.Enter(s.openOn, s.kin.onNode, r.Seq, v.tasks.specs.spec(s.now.spec).Cost())
+	v.running.Occupy(s.id, s.limit, r.Seq)
 }
 
 func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) bool {
@@ -57,7 +59,7 @@ func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) b
 
 // claimed checks what a claim refers to.
 func (s *story) claimed(v *Verifier, e task.AttemptStarted, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == e.Offer })
 	switch {
 	case e.Offer == 0:
@@ -92,7 +94,7 @@ func (s *story) ends(v *Verifier, r *events.Record, epoch uint64, number int, ow
 
 // ran checks that an epoch is one that has started, and had this number.
 func (s *story) ran(v *Verifier, r *events.Record, epoch uint64, number int, own bool) bool {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	a := s.attemptAt(epoch)
 	switch {
 	case a == nil && !v.before(epoch):
@@ -112,9 +114,14 @@ func (s *story) stopped(v *Verifier, r *events.Record, epoch uint64, own bool) {
 	if a := s.attemptAt(epoch); a != nil {
 		a.own = own
 	}
-	v.leave(s, epoch, own)
-	v.vacate(s, epoch)
+	s.leaves(v, epoch, own)
 	s.open, s.cut = 0, false
+}
+
+// leaves closes an epoch, on its node and under its limits.
+func (s *story) leaves(v *Verifier, epoch uint64, own bool) {
+	v.running.Leave(s.id, s.openOn, s.kin.onNode, epoch, own)
+	v.running.Vacate(s.limit, epoch)
 }
 
 func (s *story) attemptAt(epoch uint64) *attempt {
@@ -128,7 +135,7 @@ func (s *story) attemptAt(epoch uint64) *attempt {
 // late: what is kept as refused was refused. An epoch that ended by its own word
 // has nothing more to say (I-3), and one that never started has nothing at all (I-7).
 func (s *story) late(v *Verifier, e task.AttemptLate, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	a := s.attemptAt(e.Epoch)
 	switch {
 	case a == nil && !v.before(e.Epoch):
@@ -139,7 +146,7 @@ func (s *story) late(v *Verifier, e task.AttemptLate, r *events.Record) {
 }
 
 func (s *story) askedToStop(v *Verifier, r *events.Record) {
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	if s.open == 0 && !s.cut {
 		s.found(v, CauseFirst, []uint64{r.Seq}, "asked to stop, and no attempt runs")
 		return
@@ -149,7 +156,7 @@ func (s *story) askedToStop(v *Verifier, r *events.Record) {
 
 // cancelled checks I-5: nothing runs, or the attempt that runs says that it has ended.
 func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record) {
-	v.checked[ExitSeen]++
+	v.book.Checked[ExitSeen]++
 	switch {
 	case e.Epoch != s.open && !s.cut:
 		if s.open == 0 {
@@ -159,10 +166,9 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 		} else {
 			s.found(v, ExitSeen, []uint64{s.open, r.Seq}, "cancelled by the word of epoch %d while epoch %d ran: nobody has seen the end of that one", e.Epoch, s.open)
 		}
-		v.leave(s, s.open, false)
-		v.vacate(s, s.open)
+		s.leaves(v, s.open, false)
 	case e.Epoch != 0:
-		if v.checked[CauseFirst]++; !s.asked && !s.cut {
+		if v.book.Checked[CauseFirst]++; !s.asked && !s.cut {
 			s.found(v, CauseFirst, []uint64{e.Epoch, r.Seq}, "epoch %d was stopped because of a cancel that nobody had asked for", e.Epoch)
 		}
 		s.stopped(v, r, e.Epoch, true)
@@ -181,10 +187,10 @@ func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 		}
 		return
 	}
-	v.leave(s, e.Epoch, false)
+	v.running.Leave(s.id, s.openOn, s.kin.onNode, e.Epoch, false)
 	s.held = nanoseconds(r.Stored)
-	s.openOn = sessionKey{node: v.tasks.words.number(e.Node), session: v.tasks.words.number(e.Session)}
-	v.enter(s, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
+	s.openOn = limits.Session{Node: v.tasks.words.Number(e.Node), Session: v.tasks.words.Number(e.Session)}
+	v.running.Enter(s.openOn, s.kin.onNode, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
 }
 
 // Bounds of what the log can say about a lease. Heartbeats are not in it.
@@ -203,7 +209,7 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 	if s.held == 0 || r.Stored.IsZero() {
 		return // nothing is known of the claim
 	}
-	v.checked[OneEpoch]++
+	v.book.Checked[OneEpoch]++
 	from := task.LeaseBy{}
 	if by := r.Fact.By; by != nil && by.Lease != nil {
 		from = *by.Lease
@@ -229,13 +235,13 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 // over tells whether a session was over by the facts of its node, as a writer could know them that writes at a time and
 // has looked before, if it says so. Between the two another session may have begun, and then the one before it
 // counts as over a little later than it did.
-func (v *Verifier) over(key sessionKey, at time.Time, looked *task.LeaseBy) bool {
-	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
+func (v *Verifier) over(key limits.Session, at time.Time, looked *task.LeaseBy) bool {
+	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
 	if !ok {
 		return false
 	}
-	session := v.tasks.words.list[key.session]
-	if then, known := v.pastOf(string(n.ID)).storedAt(looked.Node); known && looked.Node > 0 {
+	session := v.tasks.words.Text(key.Session)
+	if then, known := v.pasts.Of(string(n.ID)).StoredAt(looked.Node); known && looked.Node > 0 {
 		if gone := then.Gone(session); !gone.IsZero() && !gone.After(looked.At.Add(serverError)) {
 			return true
 		}
@@ -251,14 +257,14 @@ func (v *Verifier) over(key sessionKey, at time.Time, looked *task.LeaseBy) bool
 }
 
 // knows tells whether the facts that were read say what became of a session: in a part of a log it may have ended before.
-func (v *Verifier) knows(key sessionKey) bool {
-	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
-	return v.whole() || ok && n.Session == v.tasks.words.list[key.session]
+func (v *Verifier) knows(key limits.Session) bool {
+	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
+	return v.whole() || ok && n.Session == v.tasks.words.Text(key.Session)
 }
 
 // beats is how long a heartbeat of a session lasts; lease if that is not known.
-func (v *Verifier) beats(key sessionKey, lease time.Duration) time.Duration {
-	n, ok := v.nodes[node.ID(v.tasks.words.list[key.node])]
+func (v *Verifier) beats(key limits.Session, lease time.Duration) time.Duration {
+	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
 	if !ok || n.TTL == 0 {
 		return lease
 	}
@@ -271,4 +277,37 @@ func nanoseconds(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// MostReleases is how often a node may give one task back within a second. Who gives a task back cannot run it, and would do
+// no more than that if it claimed it again at once.
+const MostReleases = 3
+
+// Spins finds the tasks that a node has claimed and given back more often than [MostReleases] within a second, each once. That
+// breaks no promise to who submitted one: it wears out the log and the node.
+func Spins(log []events.Record) (spins []string) {
+	type giver struct {
+		task task.ID
+		node string
+	}
+	holders := map[task.ID]string{}
+	last, told := map[giver][]time.Time{}, map[giver]bool{}
+	for _, r := range log {
+		switch e := r.Fact.Event.(type) {
+		case task.AttemptStarted:
+			holders[r.Fact.Task] = e.Node
+		case task.AttemptReleased:
+			g := giver{r.Fact.Task, holders[r.Fact.Task]}
+			times := append(last[g], cmp.Or(r.Stored, r.Fact.At))
+			if n := len(times) - 1; n == MostReleases && times[n].Sub(times[0]) < time.Second && !told[g] {
+				told[g] = true
+				spins = append(spins, fmt.Sprintf("task %s: node %s gave it back more than %d times within a second, the last time in message %d: %s", g.task, g.node, MostReleases, r.Seq, e.Reason))
+			}
+			if len(times) > MostReleases {
+				times = times[1:]
+			}
+			last[g] = times
+		}
+	}
+	return spins
 }

@@ -2,21 +2,19 @@ package verify
 
 import (
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
-	"strconv"
 	"time"
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // judgeOpen judges what has not ended at now, and counts tasks and those that are open.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	queues, skipped := v.queues(), 0
 	all = len(v.tasks.ended.places)
-	for id, s := range sorted(v.tasks.open) {
+	for id, s := range book.Sorted(v.tasks.open) {
 		if s.now.state == task.Unknown {
 			continue // nothing of it could be understood
 		}
@@ -40,11 +38,11 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	}
 	if skipped > 0 {
 		for _, rule := range []Rule{Deadlines, OneEnd, NoScheduler} {
-			v.note(rule, "%d open tasks may have begun before %d and are not judged", skipped, v.cfg.From)
+			v.book.Note(rule, "%d open tasks may have begun before %d and are not judged", skipped, v.cfg.From)
 		}
 	}
 	if !v.cfg.Settled && open > 0 {
-		v.note(OneEnd, "%d tasks have not ended yet", open)
+		v.book.Note(OneEnd, "%d tasks have not ended yet", open)
 	}
 	return all, open
 }
@@ -62,7 +60,7 @@ func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now t
 		rule, limit = NoScheduler, limit.Add(v.cfg.Settings.AckWait)
 	}
 	if rule == Deadlines {
-		v.checked[rule]++ // those of offers were counted when their turn began
+		v.book.Checked[rule]++ // those of offers were counted when their turn began
 	}
 	if !now.After(limit) {
 		return
@@ -74,9 +72,9 @@ func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now t
 		if since == 0 {
 			since = s.now.seq
 		}
-		s.found(v, rule, []uint64{since}, "it is %s, and its next offer should have come by %s (%v ago): %s", k.State, when(stampOf(duty.By)), late, duty.What)
+		s.found(v, rule, []uint64{since}, "it is %s, and its next offer should have come by %s (%v ago): %s", k.State, when(thin.StampOf(duty.By)), late, duty.What)
 	default:
-		s.found(v, rule, []uint64{s.now.seq}, "it is %s and past its deadline of %s (%v ago), and no fact says so: %s was to %s", k.State, when(stampOf(duty.By)), late, duty.Who, duty.What)
+		s.found(v, rule, []uint64{s.now.seq}, "it is %s and past its deadline of %s (%v ago), and no fact says so: %s was to %s", k.State, when(thin.StampOf(duty.By)), late, duty.Who, duty.What)
 	}
 }
 
@@ -141,18 +139,18 @@ func (v *Verifier) around(k *task.Task, queues map[string]queue) task.Surroundin
 func (v *Verifier) survival() {
 	missing := 0
 	for _, id := range v.cfg.Acknowledged {
-		v.checked[Survival]++
+		v.book.Checked[Survival]++
 		if v.hasBirth(id) {
 			continue
 		}
 		if missing++; !v.whole() {
 			continue
 		}
-		v.find(Survival, Finding{Task: id, What: fmt.Sprintf("its submission was acknowledged, and the log to sequence %d holds no birth of it", v.last),
+		v.book.Find(Survival, Finding{Task: id, What: fmt.Sprintf("its submission was acknowledged, and the log to sequence %d holds no birth of it", v.last),
 			Look: "`millrace task events " + string(id) + "`; was the log restored from a backup, or a server without `sync: always` lost its machine?"})
 	}
 	if missing > 0 && !v.whole() {
-		v.checked[Survival] -= missing
+		v.book.Checked[Survival] -= missing
 		v.CouldNot(Survival, fmt.Sprintf("%d of the acknowledged tasks are not in the range, which begins at %d: check the whole log", missing, v.cfg.From))
 	}
 }
@@ -169,26 +167,9 @@ func (v *Verifier) hasBirth(id task.ID) bool {
 	return e != nil && e.born
 }
 
-// sorted goes through a map in the order of its keys, so that reports are the
-// same each time.
-func sorted[K interface {
-	comparable
-	~string
-}, V any](m map[K]V) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if !yield(k, m[k]) {
-				return
-			}
-		}
-	}
-}
-
-func when(s stamp) string {
+func when(s thin.Stamp) string {
 	if s == 0 {
 		return "at once"
 	}
-	return s.time().Format(time.RFC3339Nano)
+	return s.Time().Format(time.RFC3339Nano)
 }
-
-func number(seq uint64) string { return strconv.FormatUint(seq, 10) }

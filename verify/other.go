@@ -9,6 +9,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/verify/book"
 )
 
 // Decisions are made again under other settings by the same rule. All facts are folded as they were recorded: only what a decision is
@@ -94,14 +96,14 @@ func (v *Verifier) pulse(n *node.Node, p node.Pulse) (is node.Pulse, lasts time.
 	}
 	switch was := n.TTL.Std(); {
 	case p.Beat.Session != "":
-		p.Beat.TTL = task.Duration(ttl)
+		p.Beat.TTL = value.Duration(ttl)
 	case p.RanOut && was > 0:
 		p.Stored = p.Stored.Add(ttl - was)
 		if p.Stored.After(p.Now) {
 			return p, p.Stored
 		}
 	}
-	n.TTL = task.Duration(ttl)
+	n.TTL = value.Duration(ttl)
 	return p, time.Time{}
 }
 
@@ -161,12 +163,7 @@ func passed(d *task.Duty, now time.Time) bool {
 
 // never tells of a decision that no fact records, and that would have been made by a time.
 func (s *story) never(v *Verifier, by time.Time, format string, args ...any) {
-	n := len(v.findings)
-	s.found(v, Decisions, []uint64{s.now.seq}, format, args...)
-	if len(v.findings) > n {
-		f := &v.findings[n]
-		f.At, f.Never, f.About = by, true, string(s.id)
-	}
+	s.finding(v, Decisions, Finding{Seqs: []uint64{s.now.seq}, At: by, Never: true, About: string(s.id)}, format, args...)
 }
 
 // waited looks at all that waits before a node takes work, or none does any more: what nobody would have waited for so long.
@@ -174,7 +171,7 @@ func (v *Verifier) waited(r *events.Record) {
 	if v.cfg.Other.None() {
 		return
 	}
-	for id, s := range sorted(v.tasks.open) {
+	for id, s := range book.Sorted(v.tasks.open) {
 		if k := v.tasks.task(id, &s.now); k.Waiting() {
 			s.overdue(v, &k, r.Fact.At)
 		}
@@ -190,7 +187,7 @@ func (v *Verifier) wouldTrip(g *guarded, job string, was *task.Breaker, r *event
 	opens := func(p *task.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
 	if opens(is) && !opens(was) && !slices.Contains(v.tripped, job) {
 		v.tripped = append(v.tripped, job)
-		v.find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, About: job, Job: true,
-			What: "the breaker of job " + job + " would have opened", Look: "`millrace events show " + number(r.Seq) + "`"})
+		v.book.Find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, About: job, Job: true,
+			What: "the breaker of job " + job + " would have opened", Look: book.Show(r.Seq)})
 	}
 }

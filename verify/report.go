@@ -1,169 +1,44 @@
 package verify
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
+import "millrace/verify/book"
 
-	"millrace/events"
-	"millrace/node"
-	"millrace/task"
+// What a report is made of, as [book] has it.
+type (
+	Rule        = book.Rule
+	Finding     = book.Finding
+	Report      = book.Report
+	RuleReport  = book.RuleReport
+	Status      = book.Status
+	Difference  = book.Difference
+	Differences = book.Differences
 )
-
-// Finding is one broken promise.
-type Finding struct {
-	Rule Rule `json:"rule"`
-	// Task or Node is what it is about; both may be empty.
-	Task task.ID `json:"task,omitempty"`
-	Node node.ID `json:"node,omitempty"`
-	// Seqs are the messages to look at, the one that breaks the promise last.
-	Seqs []uint64 `json:"seqs,omitempty"`
-	// What says what is wrong.
-	What string `json:"what"`
-	// Look says what to look at.
-	Look string `json:"look"`
-
-	// What follows is about a decision that comes out differently, for [Config.Other].
-
-	// Type is the type of the fact that records it, About what that is about, and At when it was decided.
-	Type  events.Type `json:"-"`
-	About string      `json:"-"`
-	At    time.Time   `json:"-"`
-	// Never says that no fact records it: it would have been made by At.
-	Never bool `json:"-"`
-	// Job says that About is a job.
-	Job bool `json:"-"`
-	// Differs are the fields that come out differently, if the rest does not.
-	Differs Differences `json:"-"`
-}
-
-// Status is what came of a rule.
-type Status string
 
 // The statuses of a rule.
 const (
-	StatusOK       Status = "ok"
-	StatusBroken   Status = "broken"
-	StatusNothing  Status = "nothing to check"
-	StatusUnknown  Status = "could not check"
-	StatusNotAsked Status = "not asked"
+	StatusOK       = book.StatusOK
+	StatusBroken   = book.StatusBroken
+	StatusNothing  = book.StatusNothing
+	StatusUnknown  = book.StatusUnknown
+	StatusNotAsked = book.StatusNotAsked
 )
 
-// RuleReport is what came of one rule.
-type RuleReport struct {
-	Rule    Rule   `json:"rule"`
-	Promise string `json:"promise"`
-	Status  Status `json:"status"`
-	// Checked counts the Things that were looked at.
-	Checked int    `json:"checked"`
-	Things  string `json:"things"`
-	// Unjudged counts those of them that were not judged, of which Note says why: decisions only.
-	Unjudged int `json:"unjudged,omitempty"`
-	// Violations counts all findings, also those that were not kept.
-	Violations int `json:"violations"`
-	// Note says what the status does not.
-	Note string `json:"note,omitempty"`
-}
+// The promises.
+const (
+	Deadlines   = book.Deadlines   // I-1
+	OneEnd      = book.OneEnd      // I-2
+	OneEpoch    = book.OneEpoch    // I-3
+	Limits      = book.Limits      // I-4
+	ExitSeen    = book.ExitSeen    // I-5
+	OneTask     = book.OneTask     // I-6
+	CauseFirst  = book.CauseFirst  // I-7
+	ReadModel   = book.ReadModel   // I-8
+	Survival    = book.Survival    // I-9
+	NoScheduler = book.NoScheduler // I-10
+	Decisions   = book.Decisions   // I-11
+)
 
-// Report is the outcome.
-type Report struct {
-	// From is where the range begins: 1 for the beginning of the log. First and
-	// Last are the sequences of the first and the last message read, 0 for none.
-	From  uint64 `json:"from"`
-	First uint64 `json:"first"`
-	Last  uint64 `json:"last"`
-	// Now is the time at which deadlines were judged.
-	Now time.Time `json:"now"`
-	// Facts counts what was understood, Probes the messages that are none.
-	Facts  int `json:"facts"`
-	Probes int `json:"probes"`
-	// Tasks and Open count the tasks in the range, and those of them that have not ended.
-	Tasks int `json:"tasks"`
-	Open  int `json:"open"`
-	// Poison counts the messages that could not be understood, and PoisonSeqs has the first of them.
-	Poison     int      `json:"poison"`
-	PoisonSeqs []uint64 `json:"poison_seqs,omitempty"`
-	// Unknown counts the facts of types that this version does not know.
-	Unknown map[events.Type]int `json:"unknown,omitempty"`
-	// Repairs counts the offers that a scheduler placed because whoever should have, did not.
-	Repairs    int          `json:"repairs"`
-	Violations int          `json:"violations"`
-	Rules      []RuleReport `json:"rules"`
-	// Findings are at most [Config.Keep] of each rule.
-	Findings []Finding `json:"findings"`
-}
+// Rules lists all rules.
+func Rules() []Rule { return book.Rules() }
 
-// UnknownFacts is the sum of Unknown.
-func (r *Report) UnknownFacts() int {
-	n := 0
-	for _, k := range r.Unknown {
-		n += k
-	}
-	return n
-}
-
-// maxPoisonSeqs is how many sequences of poison a report names.
-const maxPoisonSeqs = 20
-
-// find keeps a finding, unless its rule was not asked for or has told enough.
-func (v *Verifier) find(rule Rule, f Finding) {
-	if !v.asked[rule] {
-		return
-	}
-	v.violations[rule]++
-	if v.kept[rule]++; v.kept[rule] > v.cfg.Keep {
-		return
-	}
-	f.Rule = rule
-	if r := v.now; r != nil && len(f.Seqs) > 0 && f.Seqs[len(f.Seqs)-1] == r.Seq && f.Type == "" {
-		f.Differs = v.fields
-		f.Type, f.About, f.At, f.Job = r.Fact.Type, strings.Clone(r.Fact.About()), r.Fact.At, r.Fact.Job != ""
-	}
-	v.findings = append(v.findings, f)
-}
-
-// found tells of a task, once for each rule and life: what follows from a first
-// mistake says nothing new.
-func (s *story) found(v *Verifier, rule Rule, seqs []uint64, format string, args ...any) {
-	if s.told&(1<<rule) != 0 {
-		return
-	}
-	s.told |= 1 << rule
-	seqs = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq == 0 })
-	look := "`millrace task events " + string(s.id) + "`"
-	if len(seqs) > 0 {
-		look += ", and `millrace events show " + fmt.Sprint(seqs[len(seqs)-1]) + "`"
-	}
-	v.find(rule, Finding{Task: s.id, Seqs: seqs, What: fmt.Sprintf(format, args...), Look: look})
-}
-
-// ruleReports sums the rules up. Notes hold what a status does not say.
-func (v *Verifier) ruleReports() []RuleReport {
-	var all []RuleReport
-	for _, rule := range Rules() {
-		r := RuleReport{Rule: rule, Promise: rule.Promise(), Checked: v.checked[rule], Things: promises[rule].things, Violations: v.violations[rule]}
-		r.Note = strings.Join(v.notes[rule], "; ")
-		if rule == Decisions {
-			r.Unjudged = v.forgotten + v.overtaken
-		}
-		switch {
-		case !v.asked[rule]:
-			r.Status, r.Checked, r.Note = StatusNotAsked, 0, ""
-		case r.Violations > 0:
-			r.Status = StatusBroken
-		case v.unchecked[rule]:
-			r.Status = StatusUnknown
-		case r.Checked == 0:
-			r.Status = StatusNothing
-		default:
-			r.Status = StatusOK
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-func (v *Verifier) note(rule Rule, format string, args ...any) {
-	v.notes[rule] = append(v.notes[rule], fmt.Sprintf(format, args...))
-}
+// ParseRule reads I-1 to I-11, in either case. The error names the rules there are.
+func ParseRule(s string) (Rule, error) { return book.ParseRule(s) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/verify/book"
+	"millrace/verify/thin"
 )
 
 // Row compares a row of a read model with the fold (I-8), in every field; times to the microsecond. The read model must
@@ -32,10 +34,10 @@ func (v *Verifier) Row(row *task.Task) {
 	if cut || !ok && !v.whole() {
 		return
 	}
-	v.checked[ReadModel]++
+	v.book.Checked[ReadModel]++
 	find := func(format string, args ...any) {
 		id := task.ID(strings.Clone(string(row.ID)))
-		v.find(ReadModel, Finding{Task: id, Seqs: []uint64{row.Seq}, What: fmt.Sprintf(format, args...),
+		v.book.Find(ReadModel, Finding{Task: id, Seqs: []uint64{row.Seq}, What: fmt.Sprintf(format, args...),
 			Look: "`millrace task show " + string(id) + "` (from the log) beside `millrace task ls`; the read model is made anew if its file is removed"})
 	}
 	if !ok {
@@ -53,11 +55,11 @@ func (v *Verifier) Row(row *task.Task) {
 func (v *Verifier) RowsEnd() {
 	v.rowsCame = true
 	missing := func(id task.ID, seq uint64) {
-		v.checked[ReadModel]++
-		v.find(ReadModel, Finding{Task: id, Seqs: []uint64{seq}, What: "the read model has no row of it",
+		v.book.Checked[ReadModel]++
+		v.book.Find(ReadModel, Finding{Task: id, Seqs: []uint64{seq}, What: "the read model has no row of it",
 			Look: "`millrace task show " + string(id) + "` (from the log); the read model is made anew if its file is removed"})
 	}
-	for id, s := range sorted(v.tasks.open) {
+	for id, s := range book.Sorted(v.tasks.open) {
 		if !s.seen && s.now.state != task.Unknown {
 			missing(id, s.now.seq)
 		}
@@ -105,7 +107,7 @@ func moreDiffers(row, fold string) (list []string) {
 	for _, name := range moreForm.Names() {
 		r, f := all[0][name], all[1][name]
 		switch {
-		case bytes.Equal(appendCanonical(nil, r), appendCanonical(nil, f)):
+		case bytes.Equal(thin.AppendCanonical(nil, r), thin.AppendCanonical(nil, f)):
 		case r == nil:
 			list = append(list, name+" is missing in the row")
 		case f == nil:
@@ -120,7 +122,7 @@ func moreDiffers(row, fold string) (list []string) {
 // difference says how a field of a row differs from that of the fold.
 func (t *tasks) difference(name string, row, fold reflect.Value) string {
 	switch {
-	case row.Type() != reflect.TypeFor[digest]():
+	case row.Type() != reflect.TypeFor[thin.Digest]():
 		return fmt.Sprintf("%s is %s in the row and %s in the log", name, t.shown(row), t.shown(fold))
 	case row.IsZero():
 		return name + " is missing in the row"
@@ -133,13 +135,13 @@ func (t *tasks) difference(name string, row, fold reflect.Value) string {
 // shown is a field of [folded] for people.
 func (t *tasks) shown(v reflect.Value) string {
 	switch v.Type() {
-	case reflect.TypeFor[word]():
-		return strconv.Quote(t.words.list[v.Uint()])
-	case reflect.TypeFor[stamp]():
+	case reflect.TypeFor[thin.Word]():
+		return strconv.Quote(t.words.Text(thin.Word(v.Uint())))
+	case reflect.TypeFor[thin.Stamp]():
 		if v.Int() == 0 {
 			return "none"
 		}
-		return stamp(v.Int()).time().Format(time.RFC3339Nano)
+		return thin.Stamp(v.Int()).Time().Format(time.RFC3339Nano)
 	case reflect.TypeFor[task.State]():
 		return task.State(v.Uint()).String()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/verify/book"
 )
 
 // filled is a task with every field set, and a verifier whose fold it is. The task is no parent if
@@ -47,17 +48,17 @@ func TestRowsAreComparedInEveryField(t *testing.T) {
 			v, row := filled(t, alone)
 			check := func(what string, want bool) {
 				t.Helper()
-				before := v.violations[ReadModel]
+				before := v.book.Broken(ReadModel)
 				came := *row // with a specification of its own, which is known by where it lies
 				if row.Spec != nil {
 					spec := *row.Spec
 					came.Spec = &spec
 				}
 				v.Row(&came)
-				if found := v.violations[ReadModel] > before; found != want {
-					t.Errorf("%s: found: %v, want %v; %+v", what, found, want, v.findings)
+				if found := v.book.Broken(ReadModel) > before; found != want {
+					t.Errorf("%s: found: %v, want %v; %+v", what, found, want, v.book.Findings())
 				}
-				v.findings = nil
+				v.book = book.New(book.Config{Rules: Rules(), Keep: 1})
 			}
 			check("the row is the fold", false)
 			fields := 0
@@ -85,8 +86,8 @@ func TestRowsThroughJSON(t *testing.T) {
 	full.Labels = map[string]string{"team": "<a>", "b": "\xff"}
 	full.StartedAt = full.StartedAt.In(time.FixedZone("", 3600))
 	v.tasks.open[full.ID].now = v.tasks.thin(full, &folded{})
-	if v.Row(throughJSON(t, full)); len(v.findings) > 0 {
-		t.Errorf("found %+v", v.findings)
+	if v.Row(throughJSON(t, full)); len(v.book.Findings()) > 0 {
+		t.Errorf("found %+v", v.book.Findings())
 	}
 }
 

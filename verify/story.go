@@ -1,11 +1,14 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/verify/limits"
+	"millrace/verify/thin"
 )
 
 // story is what is known of one task: the fold, and beside it a plain reading
@@ -28,7 +31,7 @@ type story struct {
 
 	open      uint64 // epoch of the attempt that runs, 0 for none
 	openOffer uint64 // the offer that it holds, 0 if that is not known
-	openOn    sessionKey
+	openOn    limits.Session
 	held      int64 // when the log stored that the session has it, in nanoseconds; 0 if that is not known
 	asked     bool  // to stop
 	attempt   int32 // the latest, or unknown
@@ -37,15 +40,15 @@ type story struct {
 	turn      uint64 // the fact since which it waits; 0 since its birth
 	byOthers  bool   // somebody else than a scheduler opened the turn
 
-	limit limited
-	key   word // its unique key; 0 for none
+	limit limits.Bounds
+	key   thin.Word // its unique key; 0 for none
 
 	bornAt   uint64   // the sequence of its first birth
 	repeated uint64   // and that of the last one, if there are several
 	birth    wish     // what the first asks for
 	rivals   []uint64 // births that ask for something else
 	reborn   *[]rebirth
-	job      word // of a task with a breaker; 0 for any other
+	job      thin.Word // of a task with a breaker; 0 for any other
 
 	other uint32 // the spec with which decisions about it are made again; 0 for its own
 
@@ -61,8 +64,8 @@ type story struct {
 // unknown is the number of an attempt before the range, and anyDue the due of a
 // turn that depends on facts before it.
 const (
-	unknown       = -1
-	anyDue  stamp = -1
+	unknown            = -1
+	anyDue  thin.Stamp = -1
 )
 
 // offer is one that is in the log: at a sequence, good for a turn.
@@ -71,7 +74,7 @@ type offer struct{ seq, after uint64 }
 // turn is a wait for the next attempt, since a fact at a sequence.
 type turn struct {
 	since   uint64
-	due     stamp
+	due     thin.Stamp
 	attempt int32
 }
 
@@ -137,7 +140,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 			s.over(r)
 			return
 		}
-		v.checked[CauseFirst]++
+		v.book.Checked[CauseFirst]++
 		if e.Retry.Attempt != e.Attempt+1 {
 			s.found(v, CauseFirst, []uint64{r.Seq}, "attempt %d is followed by a plan for attempt %d", e.Attempt, e.Retry.Attempt)
 		}
@@ -181,8 +184,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 		}
 	case task.GivenUp:
 		if s.lives(v, r) {
-			v.leave(s, s.open, false)
-			v.vacate(s, s.open)
+			s.leaves(v, s.open, false)
 			s.over(r)
 		}
 	}
@@ -193,7 +195,7 @@ func (s *story) begin(v *Verifier, r *events.Record) {
 	if s.born || !v.whole() {
 		return
 	}
-	v.checked[CauseFirst]++
+	v.book.Checked[CauseFirst]++
 	s.found(v, CauseFirst, []uint64{r.Seq}, "%s before any birth (task.submitted) of the task", r.Fact.Type)
 }
 
@@ -220,7 +222,7 @@ func (s *story) over(r *events.Record) {
 
 func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	if !s.born && !s.cut {
-		v.checked[OneEnd]++
+		v.book.Checked[OneEnd]++
 	}
 	if s.born {
 		s.again(v, &e, r)
@@ -231,16 +233,16 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		s.holds(v, &e.Work, r)
 		s.child, s.kin.needs = e.Parent != "", v.tasks.wants(e.Needs)
 		if e.Spec != nil && e.Spec.Breaker != nil {
-			s.job = v.tasks.words.number(e.Job)
+			s.job = v.tasks.words.Number(e.Job)
 		}
 	}
 	s.born = true
 	work := s.work(v, &e.Work)
 	if len(s.limit) == 0 {
-		s.limit = v.tasks.limited(work)
+		s.limit = v.terms.Of(work)
 	}
 	if len(s.kin.onNode) == 0 {
-		s.kin.onNode = v.tasks.boundOnNode(work)
+		s.kin.onNode = v.terms.OnNode(work)
 	}
 	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
 	if e.Spec.Parental() {
@@ -251,8 +253,8 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 		s.turn, since = r.Seq, r.Seq // an offer follows, and refers to it
 	}
 	if !e.Offers() || since > 0 {
-		v.checked[NoScheduler]++
-		s.turns = append(s.turns, turn{since: since, due: stampOf(e.Due), attempt: 1})
+		v.book.Checked[NoScheduler]++
+		s.turns = append(s.turns, turn{since: since, due: thin.StampOf(e.Due), attempt: 1})
 		return
 	}
 	s.undue = true
@@ -263,13 +265,13 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 
 // waits opens a turn.
 func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
-	v.checked[NoScheduler]++
+	v.book.Checked[NoScheduler]++
 	s.turn, s.byOthers = r.Seq, r.Fact.Actor != scheduler && len(s.limit) == 0 // to admit it is
 	next := s.attempt + 1
 	if s.attempt == unknown {
 		next = unknown
 	}
-	s.turns = append(s.turns, turn{since: r.Seq, due: stampOf(due), attempt: next})
+	s.turns = append(s.turns, turn{since: r.Seq, due: thin.StampOf(due), attempt: next})
 }
 
 // moved opens a turn elsewhere, for the same attempt and due as before.
@@ -312,3 +314,24 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 
 // scheduler is the actor in what a scheduler writes.
 const scheduler = "scheduler"
+
+// found tells of a task, once for each rule and life: what follows from a first
+// mistake says nothing new.
+func (s *story) found(v *Verifier, rule Rule, seqs []uint64, format string, args ...any) {
+	s.finding(v, rule, Finding{Seqs: seqs}, format, args...)
+}
+
+// finding is found, where there is more to say.
+func (s *story) finding(v *Verifier, rule Rule, f Finding, format string, args ...any) {
+	if s.told&(1<<rule) != 0 {
+		return
+	}
+	s.told |= 1 << rule
+	f.Seqs = slices.DeleteFunc(f.Seqs, func(seq uint64) bool { return seq == 0 })
+	look := "`millrace task events " + string(s.id) + "`"
+	if len(f.Seqs) > 0 {
+		look += ", and `millrace events show " + fmt.Sprint(f.Seqs[len(f.Seqs)-1]) + "`"
+	}
+	f.Task, f.What, f.Look = s.id, fmt.Sprintf(format, args...), look
+	v.book.Find(rule, f)
+}

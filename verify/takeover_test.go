@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -32,7 +33,7 @@ func TestFoundedTakeovers(t *testing.T) {
 	offline := func(s float64) events.Record { return record(s, node.WentOffline{Session: "s1", Lost: true}) }
 	online := func(s float64) events.Record { return record(s, node.WentOnline{Session: "s1", Connection: 2}) }
 	next := func(s float64, session string) events.Record {
-		return record(s, node.Registered{Session: session, Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}})
+		return record(s, node.Registered{Session: session, Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(lease)}})
 	}
 	adopted := func(s float64) events.Record {
 		return record(s, task.AttemptAdopted{Attempt: 1, Epoch: 4, Node: "n", Session: "s1", PID: 7})
@@ -71,10 +72,10 @@ func TestFoundedTakeovers(t *testing.T) {
 			var by *task.By
 			took := &task.TookOver{Epoch: 4, Reason: "test", Ground: c.ground}
 			if c.ground != "" {
-				took.Heard, by = at(c.heard), &task.By{Lease: &task.LeaseBy{Node: c.read, At: at(c.judged), Lasts: task.Duration(lease)}}
+				took.Heard, by = at(c.heard), &task.By{Lease: &task.LeaseBy{Node: c.read, At: at(c.judged), Lasts: value.Duration(lease)}}
 			}
 			records := []events.Record{
-				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(lease)}}),
+				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(lease)}}),
 				record(-9, node.WentOnline{Session: "s1", Connection: 1}),
 				record(-8, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: "default.5"}}),
 				record(0, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s1", Offer: 3}),

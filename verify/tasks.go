@@ -11,6 +11,9 @@ import (
 	"millrace/events"
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
+	"millrace/verify/thin"
 )
 
 // tasks holds what must be remembered of each task: much of those that have not
@@ -20,49 +23,23 @@ type tasks struct {
 	ended endedTasks
 	// ranged is whether the records begin behind the beginning of the log.
 	ranged bool
-	words  words
+	words  thin.Words
 	specs  timeouts
 	// scratch is what forms read and write, so that no other task need lie on the heap.
 	scratch task.Task
+	buf     []byte
 	// now is the task whose fact is folded, for the same reason. Nobody may keep it.
 	now task.Task
 	// spare are stories that have ended, to be used again.
-	spare      []*story
-	allowances allowances
+	spare []*story
 	// took is what the fact did to the attempts of that task.
 	took task.Shift
 	// digests are of what is compared and else of no use.
-	digests digests
+	digests thin.Digests
 }
 
 func newTasks(ranged bool) *tasks {
-	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: newDigests(), words: newWords(), allowances: allowances{index: map[allowed]uint32{}}, specs: timeouts{index: map[specKey]uint32{}}}
-}
-
-// words are texts that many tasks have in common: nodes, sessions, routes. A
-// story holds their numbers; 0 is the empty one.
-type words struct {
-	index map[string]word
-	list  []string
-}
-
-// word is the number of a text.
-type word uint32
-
-func newWords() words { return words{index: map[string]word{"": 0}, list: []string{""}} }
-
-func (w *words) number(s string) word {
-	if s == "" {
-		return 0
-	}
-	if n, ok := w.index[s]; ok {
-		return n
-	}
-	s = strings.Clone(s)
-	n := word(len(w.list))
-	w.index[s] = n
-	w.list = append(w.list, s)
-	return n
+	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: thin.NewDigests(), words: thin.NewWords(), specs: timeouts{index: map[specKey]uint32{}}}
 }
 
 // timeouts are those of specs, together with where tasks may run, their limits and what decides on
@@ -88,7 +65,7 @@ type specKey struct {
 type retryKey struct {
 	max                            int
 	backoff                        string
-	first, most, budget, avoidWait task.Duration
+	first, most, budget, avoidWait value.Duration
 	jitter                         float64
 	avoids                         bool
 	on, notOn                      string
@@ -149,12 +126,12 @@ type folded struct {
 // core is what most tasks have when they have ended.
 type core struct {
 	seq, head, turn, epoch, offer    uint64
-	submitted, since, started, ended stamp
-	ran                              task.Duration
-	work                             digest // what it was born with, and keeps
-	message, exit, result, usage     digest
+	submitted, since, started, ended thin.Stamp
+	ran                              value.Duration
+	work                             thin.Digest // what it was born with, and keeps
+	message, exit, result, usage     thin.Digest
 	spec                             uint32
-	route, node, session             word
+	route, node, session             thin.Word
 	attempt                          int32
 	state                            task.State
 	offered                          bool
@@ -162,15 +139,15 @@ type core struct {
 
 // rest is what few of them have.
 type rest struct {
-	due              stamp
-	inputs, children digest
-	holds, reason    word
+	due              thin.Stamp
+	inputs, children thin.Digest
+	holds, reason    thin.Word
 	needs            bool
 	whole            *whole // of a parent; nil for any other task
 	// more is all that has no field here or in core, as [moreForm] writes it; "" for none.
 	more string
 
-	others digest        // other births, before a claim
+	others thin.Digest   // other births, before a claim
 	rivals *[]task.Rival // those themselves; nil for none
 }
 
@@ -204,28 +181,28 @@ var (
 func (t *tasks) thin(k *task.Task, was *folded) folded {
 	f := *was
 	f.seq, f.head, f.turn, f.epoch, f.offer = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer
-	f.submitted, f.due, f.since = stampOf(k.SubmittedAt), stampOf(k.Due), stampOf(k.Since)
-	f.started, f.ended, f.ran = stampOf(k.StartedAt), stampOf(k.EndedAt), k.Ran
+	f.submitted, f.due, f.since = thin.StampOf(k.SubmittedAt), thin.StampOf(k.Due), thin.StampOf(k.Since)
+	f.started, f.ended, f.ran = thin.StampOf(k.StartedAt), thin.StampOf(k.EndedAt), k.Ran
 	f.attempt, f.state, f.offered, f.needs = int32(k.Attempt), k.State, k.Offered, k.Needs != nil
-	f.route, f.node, f.session = t.words.number(string(k.Route)), t.words.number(k.Node), t.words.number(k.Session)
-	f.holds, f.reason = t.words.number(strings.Join(k.Holds, ",")), t.words.number(k.Reason)
+	f.route, f.node, f.session = t.words.Number(string(k.Route)), t.words.Number(k.Node), t.words.Number(k.Session)
+	f.holds, f.reason = t.words.Number(strings.Join(k.Holds, ",")), t.words.Number(k.Reason)
 	f.more = t.more(k, f.more)
 	if len(k.Rivals) == 0 {
 		f.others, f.rivals = 0, nil
 	} else if f.rivals == nil || len(*f.rivals) != len(k.Rivals) {
-		f.others, f.rivals = t.digests.value(k.Rivals), kept(&k.Rivals)
+		f.others, f.rivals = t.digests.Value(k.Rivals), thin.Own(&k.Rivals)
 	}
 	if k.Job != unchanged {
-		f.spec, f.work = t.specs.number(k.Spec), t.digests.work(k)
+		f.spec, f.work = t.specs.number(k.Spec), t.digests.Work(k)
 	}
 	if k.Message != unchanged {
-		f.message = t.digests.text(k.Message)
+		f.message = t.digests.Text(k.Message)
 	}
 	if string(k.Inputs) != unchanged {
-		f.inputs = t.digests.raw(k.Inputs)
+		f.inputs = t.digests.Raw(k.Inputs)
 	}
 	if string(k.Result) != unchanged {
-		f.result = t.digests.raw(k.Result)
+		f.result = t.digests.Raw(k.Result)
 	}
 	t.thinPointers(k, &f)
 	return f
@@ -234,8 +211,8 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 // more is what [moreForm] writes of a task of which that was written before.
 func (t *tasks) more(k *task.Task, was string) string {
 	t.scratch = *k
-	text, err := moreForm.Append(t.digests.buf[:0], &t.scratch)
-	t.digests.buf = text[:0]
+	text, err := moreForm.Append(t.buf[:0], &t.scratch)
+	t.buf = text[:0]
 	switch {
 	case err != nil || string(text) == "{}":
 		return ""
@@ -249,17 +226,17 @@ func (t *tasks) more(k *task.Task, was string) string {
 func (t *tasks) thinPointers(k *task.Task, f *folded) {
 	if k.Exit != unchangedExit {
 		if f.exit = 0; k.Exit != nil {
-			f.exit = t.digests.value(*k.Exit)
+			f.exit = t.digests.Value(*k.Exit)
 		}
 	}
 	if k.Usage != unchangedUsage {
 		if f.usage = 0; k.Usage != nil {
-			f.usage = t.digests.value(k.Usage)
+			f.usage = t.digests.Value(k.Usage)
 		}
 	}
 	if !k.Spec.Parental() {
 		if f.whole, f.children = nil, 0; k.Children != nil { // which only a row can have
-			f.children = t.digests.value(k.Children)
+			f.children = t.digests.Value(k.Children)
 		}
 		return
 	}
@@ -269,47 +246,34 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 	}
 	f.whole = &whole{}
 	if f.children = 0; k.Children != nil {
-		f.whole.children, f.children = kept(k.Children), t.digests.value(k.Children)
+		f.whole.children, f.children = thin.Own(k.Children), t.digests.Value(k.Children)
 	}
 	if w != nil && k.Job == unchanged {
 		if f.whole.work = w.work; string(k.Inputs) != unchanged {
 			f.whole.work.Inputs = bytes.Clone(k.Inputs)
 		}
 	} else {
-		f.whole.work = *kept(&k.Work)
+		f.whole.work = *thin.Own(&k.Work)
 	}
-}
-
-// kept is a copy that shares no memory with a record.
-func kept[T any](v *T) *T {
-	c := new(T)
-	text, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(text, c)
-	}
-	if err != nil {
-		return v // no record has it
-	}
-	return c
 }
 
 // task is the reverse of thin, with stand-ins for what is kept as a digest.
 func (t *tasks) task(id task.ID, f *folded) task.Task {
 	var holds []string
 	if f.holds != 0 {
-		holds = strings.Split(t.words.list[f.holds], ",")
+		holds = strings.Split(t.words.Text(f.holds), ",")
 	}
 	k := task.Task{
 		ID: id, State: f.state, Seq: f.seq, Head: f.head, Turn: f.turn, Epoch: f.epoch, Offer: f.offer, Offered: f.offered, Attempt: int(f.attempt),
-		SubmittedAt: f.submitted.time(), Due: f.due.time(), Since: f.since.time(), StartedAt: f.started.time(), EndedAt: f.ended.time(), Ran: f.ran,
-		Node: t.words.list[f.node], Session: t.words.list[f.session], Reason: t.words.list[f.reason],
+		SubmittedAt: f.submitted.Time(), Due: f.due.Time(), Since: f.since.Time(), StartedAt: f.started.Time(), EndedAt: f.ended.Time(), Ran: f.ran,
+		Node: t.words.Text(f.node), Session: t.words.Text(f.session), Reason: t.words.Text(f.reason),
 	}
 	if f.whole != nil {
 		k.Work, k.Children = f.whole.work, f.whole.children
 	} else if k.Spec = t.specs.spec(f.spec); f.needs {
 		k.Needs = &task.Needs{} // which they are is nobody's business here
 	}
-	k.Route, k.Holds = task.Route(t.words.list[f.route]), holds
+	k.Route, k.Holds = where.Route(t.words.Text(f.route)), holds
 	k.StartBy, k.EndBy, k.Asked = time.Time{}, time.Time{}, nil // a parent's birth may have had others
 	if f.more != "" {
 		t.scratch = k
@@ -414,7 +378,7 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
 	k := &t.now
 	*k = t.task(s.id, &s.now)
-	if v.asked[Decisions] {
+	if v.book.Asked(Decisions) {
 		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // such a decision is made again itself
 			s.overdue(v, k, r.Fact.At)
 		}
@@ -429,4 +393,19 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	s.related(v, k, r)
 	t.forgive(k, &s.now)
 	s.now = t.thin(k, &s.now)
+}
+
+// standing follows how tasks stand before their limits, and which pauses were asked for. The story is that after the record.
+func (s *story) standing(v *Verifier, r *events.Record) {
+	if !v.book.Asked(Decisions) || !v.whole() {
+		return
+	}
+	if e, ok := r.Fact.Event.(task.AttemptFailed); ok && r.Err == nil && e.RetryAfter > 0 {
+		k := v.tasks.task(s.id, &s.now)
+		v.lines.Pause(s.limit, k.RateQueue(), r.Fact.At.Add(e.RetryAfter.Std()))
+	}
+	if v.lines.Follows(s.limit) {
+		k := v.tasks.task(s.id, &s.now)
+		v.lines.Stands(&k, s.limit, v.tasks.took, r.Seq)
+	}
 }

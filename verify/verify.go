@@ -11,6 +11,11 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/verify/book"
+	"millrace/verify/limits"
+	"millrace/verify/past"
+	"millrace/verify/thin"
+	"millrace/verify/ticks"
 )
 
 // Config says what is to be checked. Zero fields mean the default.
@@ -32,6 +37,9 @@ type Config struct {
 	Rules []Rule
 	// Keep is how many findings of each rule are kept. Default 100.
 	Keep int
+	// Hidden tells of a value of JSON that it stands for one that was taken out, as in an incident file: it is compared with nothing.
+	// nil if nothing was.
+	Hidden func(value any) bool
 	// Other are settings under which decisions are made again, in place of those by which they were made.
 	Other Other
 }
@@ -59,8 +67,8 @@ func (c Config) withDefaults() Config {
 
 // Verifier reads a log once, from one end to the other. It is for one goroutine.
 type Verifier struct {
-	cfg   Config
-	asked [ruleEnd]bool
+	cfg  Config
+	book *book.Book
 
 	first, last uint64
 	lastFact    uint64 // the last message that the read model reflects
@@ -73,61 +81,46 @@ type Verifier struct {
 
 	tasks     *tasks
 	nodes     map[node.ID]node.Node
-	pasts     map[node.ID]*pastNode
+	pasts     past.Nodes
 	guards    map[string]*guarded
-	queuePast map[string]pastQueue
+	queuePast past.Queues
 	windows   map[string][]window // of queues that ever had one, the latest last
 	// world is that of the latest decision, and worldTo how far the log had been read when it was made.
-	world    *node.World
-	worldTo  uint64
-	back     map[node.ID]time.Time    // when the session of a node that had counted as gone was heard again
-	ended    map[sessionKey]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
-	sessions map[sessionKey]*session
-	began    map[sessionKey][]uint64 // the latest epochs of a counter on a node, in all of its sessions
-	uses     map[uint32]use
-	admitted admissions
-	ticks    map[tick]*ticked
-	causes   causes
+	world   *node.World
+	worldTo uint64
+	back    map[node.ID]time.Time        // when the session of a node that had counted as gone was heard again
+	ended   map[limits.Session]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
+	terms   *limits.Terms
+	running *limits.Running
+	lines   *limits.Lines
+	ticks   *ticks.Ticks
+	causes  causes
 
 	definitions map[definition.Def]*remembered
-	calendars   map[definition.Def][]definition.Definition // the latest editions of each, the latest last
+	calendars   map[definition.Def]past.Latest[definition.Definition]
 	births      births
-	claims      map[word]keyClaim // by the number of the key
-	schedules   map[string]*ticking
-	lineup      lineup
-	buckets     map[word]*bucket // by the number of the rate
+	claims      map[thin.Word]keyClaim // by the number of the key
 
-	now     *events.Record // that is read at present
-	fields  Differences    // in which the decision differs that was made again last
 	sooner  []Sooner
 	tripped []string // jobs of which it was told that their breaker would have opened
 
-	forgotten int // decisions that were made by what is remembered no more
-	overtaken int // decisions on tasks of which an offer came at the same moment
-
 	rowsCame bool // the rows of a read model were compared
 	rowsOpen int  // rows that have moved on since
-
-	checked    [ruleEnd]int
-	violations [ruleEnd]int
-	kept       [ruleEnd]int
-	unchecked  [ruleEnd]bool
-	notes      [ruleEnd][]string
-	findings   []Finding
 }
 
 // New returns a verifier that has read nothing yet.
 func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
-		cfg: cfg, unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
-		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: map[node.ID]*pastNode{}, queuePast: map[string]pastQueue{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[sessionKey]time.Time{}, sessions: map[sessionKey]*session{}, began: map[sessionKey][]uint64{}, uses: map[uint32]use{}, ticks: map[tick]*ticked{},
-		births: newBirths(), claims: map[word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def][]definition.Definition{}, schedules: map[string]*ticking{}, buckets: map[word]*bucket{},
+		cfg: cfg, book: book.New(book.Config{Rules: cfg.Rules, Keep: cfg.Keep, Otherwise: !cfg.Other.None(), Hidden: cfg.Hidden}), unknown: map[events.Type]int{}, tasks: newTasks(cfg.From > 1),
+		poison: map[uint64]struct{}{}, nodes: map[node.ID]node.Node{}, pasts: past.Nodes{}, queuePast: past.Queues{}, windows: map[string][]window{}, guards: map[string]*guarded{}, back: map[node.ID]time.Time{}, ended: map[limits.Session]time.Time{},
+		births: newBirths(), claims: map[thin.Word]keyClaim{}, definitions: map[definition.Def]*remembered{}, calendars: map[definition.Def]past.Latest[definition.Definition]{},
 		causes: causes{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, missing: map[string]effect{}},
 	}
-	for _, r := range v.cfg.Rules {
-		v.asked[r] = true
-	}
+	v.terms = limits.NewTerms(&v.tasks.words)
+	v.running = limits.NewRunning(v.book, v.terms)
+	v.lines = limits.NewLines(v.book, v.terms, limits.Log{Whole: v.whole(), Margin: cfg.Margin, Queues: v.queuePast, Task: v.limitsOf})
+	v.ticks = ticks.New(v.book, ticks.Log{Whole: v.whole(), When: cfg.Other.Schedule, EndAt: v.endAt})
 	return v
 }
 
@@ -149,13 +142,10 @@ func (v *Verifier) Add(r *events.Record) error {
 	if v.first == 0 {
 		v.first = r.Seq
 	}
-	v.last, v.now, v.fields = r.Seq, r, nil
-	defer func() { v.now = nil }()
-	v.lineup.add(v, r.Seq)
-	v.admissionsAt(r)
-	if len(v.lineup.stops) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
-		v.lineup.unborne(v)
-	}
+	v.last = r.Seq
+	v.book.Turn(r)
+	defer v.book.Turn(nil)
+	v.lines.Next(r)
 	if r.Stored.After(v.stored) {
 		v.stored = r.Stored
 	}
@@ -173,9 +163,9 @@ func (v *Verifier) Add(r *events.Record) error {
 	default:
 		v.facts++
 		v.causes.visit(v, r)
-		v.ticksOf(r)
+		v.ticks.Add(r)
 		v.revisionsOf(r)
-		v.schedule(r)
+		v.ticks.Again(r)
 		v.dismissed(r)
 	}
 	switch r.Kind {
@@ -187,7 +177,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	case events.KindKey:
 		v.claimFact(r)
 	case events.KindLimit:
-		v.limitFact(r)
+		v.lines.Granted(r)
 	case events.KindBreaker:
 		if r.Err == nil {
 			v.breakerFact(r)
@@ -217,37 +207,53 @@ func (v *Verifier) node(r *events.Record) {
 		id = node.ID(strings.Clone(string(id)))
 		n.ID = id
 	}
-	past := v.pasts[id]
-	if past == nil {
-		past = v.pastOf(string(id))
-		past.now.ID = id
-		v.pasts[id] = past
-	}
+	known := v.pasts.Of(string(id))
+	v.pasts[id] = known
 	session, gone := n.Session, n.State == node.Offline
-	if r.Err == nil && v.asked[Decisions] {
+	if r.Err == nil && v.book.Asked(Decisions) {
 		v.judgedNode(&n, r)
 	}
-	if v.asked[Decisions] && !past.now.Takes() {
+	if v.book.Asked(Decisions) && !known.Takes() {
 		v.waited(r)
 	}
-	past.add(r)
-	n = past.now
+	known.Add(r)
+	n = known.Now()
 	if gone && n.Session == session && n.State != node.Offline {
 		v.back[n.ID] = r.Stored
 	}
 	if session != "" && n.Before.Session == session && n.Session != session {
-		v.ended[sessionKey{node: v.tasks.words.number(string(n.ID)), session: v.tasks.words.number(session)}] = n.Before.Gone
+		v.ended[limits.Session{Node: v.tasks.words.Number(string(n.ID)), Session: v.tasks.words.Number(session)}] = n.Before.Gone
 	}
 	if e, ok := r.Fact.Event.(node.Registered); ok && r.Err == nil {
-		v.register(string(n.ID), n.Session, e.Slots)
+		v.running.Register(string(n.ID), n.Session, e.Slots)
 	}
 	n.Reason = ""
 	v.nodes[n.ID] = n
 }
 
+// limitsOf are the limits under which a task stands, and since when it waits; false if there is none.
+func (v *Verifier) limitsOf(id task.ID) (under limits.Bounds, turn uint64, ok bool) {
+	s := v.tasks.known(id)
+	if s == nil || s.now.seq == 0 {
+		return nil, 0, false
+	}
+	return s.limit, s.now.turn, true
+}
+
+// queueFact takes a fact about a queue in.
+func (v *Verifier) queueFact(r *events.Record) {
+	was, is := v.queuePast.Add(r)
+	if is.Window != was.Window {
+		v.windows[is.Name] = append(v.windows[is.Name], window{r.Fact.At, is.Window})
+	}
+	if v.book.Asked(Decisions) && v.whole() {
+		v.lines.Said(r.Seq, is)
+	}
+}
+
 // Judged counts the decisions that were made again so far, and those that could not be: with them a caller knows which record is one.
 func (v *Verifier) Judged() (checked, not int) {
-	return v.checked[Decisions], v.forgotten + v.overtaken
+	return v.book.Checked[Decisions], v.book.Forgotten + v.book.Overtaken
 }
 
 // Last is the sequence of the last record that the read model reflects, 0 for none.
@@ -258,13 +264,10 @@ func (v *Verifier) Stored() time.Time { return v.stored }
 
 // CouldNot says why a rule cannot be checked, for example because nobody
 // answers for the read model.
-func (v *Verifier) CouldNot(rule Rule, why string) {
-	v.unchecked[rule] = true
-	v.note(rule, "%s", why)
-}
+func (v *Verifier) CouldNot(rule Rule, why string) { v.book.CouldNot(rule, why) }
 
 // Nothing says why there is nothing to check of a rule, where that is as it should be.
-func (v *Verifier) Nothing(rule Rule, why string) { v.note(rule, "%s", why) }
+func (v *Verifier) Nothing(rule Rule, why string) { v.book.Note(rule, "%s", why) }
 
 // Report judges what is left open at now, and sums up. A zero now means the time
 // at which the log took the last record. It is called once, at the end.
@@ -274,47 +277,40 @@ func (v *Verifier) Report(now time.Time) *Report {
 	}
 	r := &Report{From: v.cfg.From, First: v.first, Last: v.last, Now: now, Facts: v.facts, Probes: v.probes,
 		Poison: len(v.poison), PoisonSeqs: v.poisonSeqs(), Unknown: v.unknown, Repairs: v.repairs}
-	v.lineup.catchUp(v, v.last)
+	v.lines.CatchUp(v.last)
 	r.Tasks, r.Open = v.judgeOpen(now)
 	v.causes.end(v)
 	v.survival()
 	v.remarks()
-	r.Rules = v.ruleReports()
-	r.Findings = v.findings
-	if r.Findings == nil {
-		r.Findings = []Finding{}
-	}
-	for _, n := range v.violations {
-		r.Violations += n
-	}
+	v.book.Sum(r)
 	return r
 }
 
 // remarks are the notes that every report has.
 func (v *Verifier) remarks() {
 	if !v.whole() {
-		v.note(OneEnd, "what happened before %d is not known", v.cfg.From)
+		v.book.Note(OneEnd, "what happened before %d is not known", v.cfg.From)
 	}
-	if v.forgotten > 0 {
-		v.note(Decisions, "%d were made by facts that lie too far back, or that not all have known", v.forgotten)
+	if v.book.Forgotten > 0 {
+		v.book.Note(Decisions, "%d were made by facts that lie too far back, or that not all have known", v.book.Forgotten)
 	}
-	if v.overtaken > 0 {
-		v.note(Decisions, "%d were made while an offer was on its way", v.overtaken)
+	if v.book.Overtaken > 0 {
+		v.book.Note(Decisions, "%d were made while an offer was on its way", v.book.Overtaken)
 	}
-	v.note(Limits, "slots of nodes, and concurrency; rates and budgets are checked by %s", Decisions)
-	if v.checked[OneTask] == 0 {
-		v.note(OneTask, "no fact names a schedule")
+	v.book.Note(Limits, "slots of nodes, and concurrency; rates and budgets are checked by %s", Decisions)
+	if v.book.Checked[OneTask] == 0 {
+		v.book.Note(OneTask, "no fact names a schedule")
 	}
 	switch {
-	case !v.rowsCame && len(v.notes[ReadModel]) == 0:
-		v.note(ReadModel, "no read model was given")
+	case !v.rowsCame && !v.book.Noted(ReadModel):
+		v.book.Note(ReadModel, "no read model was given")
 	case v.rowsOpen > 0:
-		v.note(ReadModel, "%d rows have moved on since", v.rowsOpen)
+		v.book.Note(ReadModel, "%d rows have moved on since", v.rowsOpen)
 	}
 	if v.cfg.Acknowledged == nil {
-		v.note(Survival, "no list of acknowledged tasks was given")
+		v.book.Note(Survival, "no list of acknowledged tasks was given")
 	}
 	if v.repairs > 0 {
-		v.note(NoScheduler, "the sweep of a scheduler placed %d offers that were missing", v.repairs)
+		v.book.Note(NoScheduler, "the sweep of a scheduler placed %d offers that were missing", v.repairs)
 	}
 }

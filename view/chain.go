@@ -78,7 +78,7 @@ func Chain(ctx context.Context, v View, id task.ID) (*Causes, error) {
 func (c *Causes) outside(ctx context.Context, v View, t *task.Task, records []events.Record) error {
 	birth, last := records[0].Seq, records[len(records)-1].Seq
 	if t.Schedule != "" && t.Parent == "" && t.RetryOf == "" {
-		defined, err := All(ctx, v, Definition(definition.DefOf(definition.DefSchedule, t.Schedule)))
+		defined, err := All(ctx, v, Definition(definition.Named(definition.DefSchedule, t.Schedule)))
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestChain(t *testing.T) {
-	nightly := definition.DefOf(definition.DefSchedule, "nightly")
+	nightly := definition.Named(definition.DefSchedule, "nightly")
 	tick := noon.Add(time.Minute)
 	applied := func(s *story, revision uint64) uint64 {
 		return s.add(events.KindDefinition, events.Fact{Def: nightly, Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte("{}")}}})

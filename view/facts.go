@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // FactFilter chooses facts of the log. All fields that are set must hold.
@@ -84,7 +85,7 @@ func (f *FactFilter) Validate() error {
 		}
 	}
 	if f.Queue != "" {
-		if err := task.ValidName("queue", f.Queue); err != nil {
+		if err := value.ValidName("queue", f.Queue); err != nil {
 			return fmt.Errorf("%w: %w", ErrQuery, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/quota"
+	"millrace/task/where"
 )
 
 // present is a view that tells besides what the log does not decide.
@@ -27,7 +28,7 @@ type present struct {
 
 func (p *present) Beats(context.Context) (map[node.ID]node.Heartbeat, error) { return p.beats, nil }
 func (p *present) Ran(context.Context, string) (string, error)               { return "n2", nil }
-func (p *present) Paused(context.Context, task.Lane) (*task.Pause, error)    { return p.paused, nil }
+func (p *present) Paused(context.Context, where.Lane) (*task.Pause, error)   { return p.paused, nil }
 func (p *present) Standing(context.Context, task.ID, int) (*quota.Standing, error) {
 	return p.standing, nil
 }
@@ -137,7 +138,7 @@ func family(s *story) (parent task.ID, made uint64) {
 }
 
 func TestPlan(t *testing.T) {
-	gpu, err := task.ParseSelector("gpu")
+	gpu, err := where.ParseSelector("gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestPlanOfRules(t *testing.T) {
 		"day": `{"name":"day","rules":[{"open":"11:00-18:00"}],"otherwise":"closed"}`, "night": `{"name":"night","rules":[{"closed":"11:00-18:00"}]}`,
 	} {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
-		s.add(events.KindDefinition, events.Fact{Def: definition.DefOf(definition.DefCalendar, name), Event: is})
+		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
 	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: task.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "day"}})

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 // tale is a log with something of each kind.
@@ -190,7 +191,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	gpu, err := task.ParseSelector("gpu")
+	gpu, err := where.ParseSelector("gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestMatch(t *testing.T) {
 		{"dead", Filter{Dead: true, States: []task.State{task.Running}}, []task.ID{a}},
 		{"suspect", Filter{Suspect: func(*task.Task) bool { return true }}, []task.ID{b, c}},
 		{"queue, and what waits for nodes of it", Filter{Queue: "images"}, []task.ID{a, b}},
-		{"the route of a selector", Filter{Queue: task.SelectorQueue("images", gpu)}, []task.ID{b}},
+		{"the route of a selector", Filter{Queue: where.SelectorQueue("images", gpu)}, []task.ID{b}},
 		{"node", Filter{Node: "n1"}, []task.ID{c}},
 		{"label", Filter{Labels: map[string]string{"of": "acme"}}, []task.ID{a}},
 		{"a label's other value", Filter{Labels: map[string]string{"of": "other"}}, nil},
@@ -223,7 +224,7 @@ func TestMatch(t *testing.T) {
 		{"text beyond ASCII as it is", Filter{Text: "GRÖSSE"}, nil},
 		{"since", Filter{Since: noon.Add(time.Second)}, []task.ID{b, c}},
 		{"until", Filter{Until: noon.Add(time.Second)}, []task.ID{a}},
-		{"priority", Filter{Priorities: []int{task.DefaultPriority + 1}}, nil},
+		{"priority", Filter{Priorities: []int{where.DefaultPriority + 1}}, nil},
 		{"job", Filter{Job: "resize"}, nil},
 		{"schedule", Filter{Schedule: "nightly"}, nil},
 		{"batch", Filter{Batch: "b"}, nil},

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // told lists the phases of a task, each with its length in seconds.
@@ -52,12 +53,12 @@ func TestPhases(t *testing.T) {
 		{"it waits", []at{birth}, 9, "pending 9"},
 		{"it runs", []at{birth, first}, 9, "pending 2, run#1@a 7"},
 		{"it has ended", []at{birth, first, {5, chain, task.AttemptFinished{Epoch: 2}}}, 9, "pending 2, run#1@a 3"},
-		{"its worker has measured", []at{birth, first, {9, chain, task.AttemptFinished{Epoch: 2, Usage: &task.Usage{Setup: task.Duration(time.Second), Run: task.Duration(4 * time.Second), Stop: task.Duration(time.Second)}}}}, 9,
+		{"its worker has measured", []at{birth, first, {9, chain, task.AttemptFinished{Epoch: 2, Usage: &task.Usage{Setup: value.Duration(time.Second), Run: value.Duration(4 * time.Second), Stop: value.Duration(time.Second)}}}}, 9,
 			"pending 2, setup#1@a 1, run#1@a 4, stop#1@a 2"},
-		{"more was measured than the log has room for", []at{birth, first, {3, chain, task.AttemptFinished{Epoch: 2, Usage: &task.Usage{Setup: task.Duration(time.Minute), Run: task.Duration(time.Minute)}}}}, 9,
+		{"more was measured than the log has room for", []at{birth, first, {3, chain, task.AttemptFinished{Epoch: 2, Usage: &task.Usage{Setup: value.Duration(time.Minute), Run: value.Duration(time.Minute)}}}}, 9,
 			"pending 2, setup#1@a 1, run#1@a 0"},
 		{"it is asked to stop", []at{birth, first, {4, chain, task.CancelRequested{Reason: "enough"}}}, 9, "pending 2, run#1@a 2, stop#1@a 5"},
-		{"it had begun to stop before it was asked", []at{birth, first, {6, chain, task.CancelRequested{}}, {8, chain, task.CancelConfirmed{Epoch: 2, Usage: &task.Usage{Run: task.Duration(3 * time.Second), Stop: task.Duration(3 * time.Second)}}}}, 9,
+		{"it had begun to stop before it was asked", []at{birth, first, {6, chain, task.CancelRequested{}}, {8, chain, task.CancelConfirmed{Epoch: 2, Usage: &task.Usage{Run: value.Duration(3 * time.Second), Stop: value.Duration(3 * time.Second)}}}}, 9,
 			"pending 2, run#1@a 3, stop#1@a 3"},
 		{"due later, and its timer was late", []at{{0, events.KindHold, task.Submitted{Work: work, Due: second(4)}}, {6, events.KindOffer, task.Due{Route: "bulk.5", Due: second(4)}}}, 9, "scheduled 4, pending 5"},
 		{"postponed by its window", []at{birth, {1, chain, task.Postponed{Reason: task.ReasonWindow, Due: second(5)}}, {5, events.KindOffer, task.Due{After: 2, Route: "bulk.5", Due: second(5)}}}, 9,

@@ -9,6 +9,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/param"
+	"millrace/task/where"
 )
 
 // Plan says where a task of a job would run, or may be claimed.
@@ -17,11 +18,11 @@ type Plan struct {
 	Job  string  `json:"job,omitempty"`
 	Task task.ID `json:"task,omitempty"`
 	// Route is where it would be offered, or is; "" for a parent.
-	Route task.Route `json:"route,omitempty"`
+	Route where.Route `json:"route,omitempty"`
 	// Queue and Needs are what it asks of nodes, and NoNode what happens while there is none.
-	Queue  string        `json:"queue,omitempty"`
-	Needs  task.Selector `json:"needs,omitempty"`
-	NoNode string        `json:"no_node,omitempty"`
+	Queue  string         `json:"queue,omitempty"`
+	Needs  where.Selector `json:"needs,omitempty"`
+	NoNode string         `json:"no_node,omitempty"`
 	// Prefers says in words which of the nodes are better, and for how long it is left to them.
 	Prefers string `json:"prefers,omitempty"`
 	// Windows say in words whether its window is open, and that of its queue; PerNode how many may run on one node, and

@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/quota"
+	"millrace/task/where"
 )
 
 // View is what may be asked of Millrace at one place in the log. Implementations are safe for concurrent use.
@@ -37,7 +38,7 @@ type Present interface {
 	// Ran is the node that ran a task under a sticky name last; "" if that is not known.
 	Ran(ctx context.Context, name string) (string, error)
 	// Paused is what the server of the log says of a lane: nil if it hands out what waits there.
-	Paused(ctx context.Context, lane task.Lane) (*task.Pause, error)
+	Paused(ctx context.Context, lane where.Lane) (*task.Pause, error)
 	Limited
 }
 

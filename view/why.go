@@ -12,6 +12,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/quota"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Rules are the settings by which a world is judged.
@@ -159,7 +160,7 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (tas
 	}
 	said := task.Queue{Name: t.QueueName()}
 	var err error
-	if task.ValidName("queue", said.Name) == nil { // else it is a node's own route
+	if value.ValidName("queue", said.Name) == nil { // else it is a node's own route
 		if said, err = GetQueue(ctx, v, said.Name); err != nil {
 			return task.Surroundings{}, Page{}, err
 		}
@@ -197,7 +198,7 @@ func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.
 
 // flow is until when a queue is closed; nil if it is open.
 func flow(ctx context.Context, v View, said *task.Queue, now time.Time) (*schedule.Wait, error) {
-	is, err := v.Get(ctx, Definition(definition.DefOf(definition.DefCalendar, said.Window)))
+	is, err := v.Get(ctx, Definition(definition.Named(definition.DefCalendar, said.Window)))
 	if err != nil {
 		return nil, err
 	}

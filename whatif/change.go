@@ -13,6 +13,7 @@ import (
 	"millrace/near"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -34,8 +35,8 @@ var fields = []string{"timeout", "retry", "breaker", "window", "per_node", "sign
 // bounds are the settings of an installation on which such decisions depend.
 var bounds = map[string]func(o *verify.Other, text string) error{
 	"node_ttl":       period(func(o *verify.Other, d time.Duration) { o.NodeTTL = d }),
-	"start_deadline": period(func(o *verify.Other, d time.Duration) { o.Bounds.StartDeadline = task.Duration(d) }),
-	"ack_wait":       period(func(o *verify.Other, d time.Duration) { o.Bounds.AckWait = task.Duration(d) }),
+	"start_deadline": period(func(o *verify.Other, d time.Duration) { o.Bounds.StartDeadline = value.Duration(d) }),
+	"ack_wait":       period(func(o *verify.Other, d time.Duration) { o.Bounds.AckWait = value.Duration(d) }),
 	"flap_limit":     score(func(o *verify.Other, f float64) { o.Flap.Limit = f }),
 	"flap_release":   score(func(o *verify.Other, f float64) { o.Flap.Release = f }),
 }
@@ -77,19 +78,19 @@ func Names() []string {
 func Parse(sets []string, only Only) (o verify.Other, err error) {
 	var jobs, schedules []set
 	for _, text := range sets {
-		name, value, ok := strings.Cut(text, "=")
+		name, to, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return o, fmt.Errorf("%q sets nothing; want NAME=VALUE, such as retry.max=5", text)
 		}
 		path := strings.Split(name, ".")
-		one := set{path, valueOf(value)}
+		one := set{path, valueOf(to)}
 		switch read := bounds[name]; {
 		case read != nil:
-			err = read(&o, value)
+			err = read(&o, to)
 		case path[0] == "schedule" && len(path) > 1:
 			one.path = path[1:]
 			schedules = append(schedules, one)
-			_, err = changed(task.Schedule{Every: task.Duration(time.Hour)}, []set{one}, true)
+			_, err = changed(task.Schedule{Every: value.Duration(time.Hour)}, []set{one}, true)
 		case slices.Contains(fields, path[0]):
 			jobs = append(jobs, one)
 			var spec task.Spec

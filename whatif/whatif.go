@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	From func(*events.Record) bool
 	// Partial says that records are missing, as in an incident file: what cannot be decided again for want of them is no mistake.
 	Partial bool
+	// Hidden is that of [verify.Config].
+	Hidden func(value any) bool
 }
 
 // Kinds of [Change].
@@ -52,7 +55,7 @@ type Change struct {
 	// Fields are those that differ.
 	Fields verify.Differences `json:"fields,omitempty"`
 	// Sooner is by how much it could have been made sooner.
-	Sooner task.Duration `json:"sooner,omitempty"`
+	Sooner value.Duration `json:"sooner,omitempty"`
 
 	of topic
 }
@@ -92,6 +95,8 @@ type Report struct {
 	// Mistakes are decisions that come out differently under their own settings.
 	Mistakes []verify.Finding `json:"mistakes"`
 	Notes    []string         `json:"notes,omitempty"`
+	// Simulated is there if it was asked for.
+	Simulated *Simulated `json:"simulated,omitempty"`
 }
 
 // Unknown is a task of which nobody can say what would have become of it.
@@ -113,7 +118,7 @@ type Judge struct {
 
 // New returns a judge that has read nothing yet.
 func New(cfg Config) *Judge {
-	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin}
+	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Hidden: cfg.Hidden}
 	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
 	if !cfg.Other.None() {
 		rules.Other = cfg.Other
@@ -209,8 +214,8 @@ func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change
 		if s.Seq < j.from || doubt[of] > 0 && doubt[of] <= s.Seq {
 			continue
 		}
-		all = append(all, Change{Kind: AsSoon, Seq: s.Seq, At: s.At, Type: s.Type, About: s.About, Task: s.Task, Node: s.Node, Sooner: task.Duration(s.By),
-			What: fmt.Sprintf("it could have come up to %v sooner", task.Duration(s.By.Round(time.Millisecond))), of: of})
+		all = append(all, Change{Kind: AsSoon, Seq: s.Seq, At: s.At, Type: s.Type, About: s.About, Task: s.Task, Node: s.Node, Sooner: value.Duration(s.By),
+			What: fmt.Sprintf("it could have come up to %v sooner", value.Duration(s.By.Round(time.Millisecond))), of: of})
 	}
 	slices.SortStableFunc(all, func(a, b Change) int { return int(int64(a.Seq) - int64(b.Seq)) })
 	return all

@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
 	"millrace/verify"
 	"millrace/whatif"
 )
@@ -79,7 +80,7 @@ func (w *written) fails(at time.Duration, n int, epoch uint64, class string) uin
 
 // lost has a node fall silent at noon, and be found so when its heartbeat has run out.
 func (w *written) lost(ttl time.Duration) {
-	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: task.Duration(ttl)}}})
+	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(ttl)}}})
 	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.WentOnline{Session: "s"}})
 	w.add(ttl+time.Second, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut},
 		By: &task.By{Lease: &task.LeaseBy{At: noon.Add(ttl + time.Second), Beat: noon.Add(ttl), RanOut: true}}})
@@ -123,7 +124,7 @@ func TestOtherSettings(t *testing.T) {
 	lost := func(w *written) { w.lost(15 * s) }
 	breaks := func(failures int) func(*written) {
 		return func(w *written) {
-			breaker := &task.Breaker{Failures: failures, Cooldown: task.Duration(time.Minute)}
+			breaker := &task.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
 			for n := 1; n <= 3; n++ {
 				at := time.Duration(n) * 3 * s
 				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), task.ReasonExit)
@@ -131,7 +132,7 @@ func TestOtherSettings(t *testing.T) {
 		}
 	}
 	expired := func(w *written) {
-		offer := w.born(0, 1, task.Spec{Timeout: task.Timeout{Pending: task.Duration(10 * s)}})
+		offer := w.born(0, 1, task.Spec{Timeout: task.Timeout{Pending: value.Duration(10 * s)}})
 		w.do(12*s, 1, task.Claim{Node: "n", Session: "s", Offer: offer})
 	}
 	missed := func(w *written) {
@@ -156,7 +157,7 @@ func TestOtherSettings(t *testing.T) {
 		"no retries":                            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=0"}, whatif.Only{}, whatif.Differs, "no other attempt would have followed"},
 		"more retries than it needs":            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=3"}, whatif.Only{}, "", ""},
 		"a longer pause":                        {failsOnce(task.Retry{Max: 2}), []string{"retry.min=5s"}, whatif.Only{}, whatif.Differs, "attempt 2 would have been due 4s later, at 12:00:07.000"},
-		"a shorter pause":                       {failsOnce(task.Retry{Max: 2, Min: task.Duration(3 * s)}), []string{"retry.min=1s"}, whatif.Only{}, whatif.Differs, "due 2s sooner"},
+		"a shorter pause":                       {failsOnce(task.Retry{Max: 2, Min: value.Duration(3 * s)}), []string{"retry.min=1s"}, whatif.Only{}, whatif.Differs, "due 2s sooner"},
 		"not on that failure":                   {failsOnce(task.Retry{Max: 2}), []string{`retry.not_on=["exit"]`}, whatif.Only{}, whatif.Differs, "no other attempt"},
 		"it waits for longer than it may":       {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=10s"}, whatif.Only{}, whatif.Never, "expired"},
 		"it waits for less":                     {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=30s"}, whatif.Only{}, "", ""},
@@ -164,7 +165,7 @@ func TestOtherSettings(t *testing.T) {
 		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
 		"it runs for longer than it may":        {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
 		"it runs for less":                      {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
-		"it would have had longer to run":       {runs(task.Timeout{Run: task.Duration(5 * s)}, s, 6*s, task.ReasonTimeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
+		"it would have had longer to run":       {runs(task.Timeout{Run: value.Duration(5 * s)}, s, 6*s, task.ReasonTimeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
 		"no node serves, and the bound is less": {runs(task.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},
 		"heartbeats last less":                  {lost, []string{"node_ttl=10s"}, whatif.Only{}, whatif.AsSoon, "5s sooner"},
 		"heartbeats last longer":                {lost, []string{"node_ttl=30s"}, whatif.Only{}, whatif.Not, "would have lasted until 2026-03-01T12:00:30Z"},

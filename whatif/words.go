@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/value"
 	"millrace/verify"
 )
 
@@ -104,8 +104,8 @@ func textOf(raw json.RawMessage) (text string) {
 	return text
 }
 
-func clock(t time.Time) string              { return t.UTC().Format("15:04:05.000") }
-func rounded(d time.Duration) task.Duration { return task.Duration(d.Round(time.Millisecond)) }
+func clock(t time.Time) string               { return t.UTC().Format("15:04:05.000") }
+func rounded(d time.Duration) value.Duration { return value.Duration(d.Round(time.Millisecond)) }
 
 // brief is a value of JSON for people.
 func brief(text json.RawMessage) string {

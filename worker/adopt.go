@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // Keeper is a [Runner] that can run attempts so that they outlive this process.
@@ -287,7 +288,7 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 		_ = offer.Extend(ctx) // first, so that nobody else is offered it meanwhile; else it comes again
 		asked := time.Now()
 		t, _, err = w.protocol.Recorder.Do(ctx, t, task.Adopt{
-			Epoch: l.Task.Epoch, Node: string(w.cfg.Node), Session: w.protocol.Session, PID: l.PID, Gap: task.Duration(max(l.Gap, 0).Round(time.Millisecond)),
+			Epoch: l.Task.Epoch, Node: string(w.cfg.Node), Session: w.protocol.Session, PID: l.PID, Gap: value.Duration(max(l.Gap, 0).Round(time.Millisecond)),
 		})
 		if err == nil {
 			confirmed = asked

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -45,7 +46,7 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 			return nil
 		}})
 
-		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, Min: task.Duration(5 * time.Second)}})
+		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(5 * time.Second)}})
 
 		due := time.Now().Add(5 * time.Second)
 		w.wantState(w.task(id), task.Retrying, task.ReasonTask)
@@ -135,7 +136,7 @@ func TestRunTimeout(t *testing.T) {
 		}})
 
 		began := time.Now()
-		id := w.submit(task.Spec{Timeout: task.Timeout{Run: task.Duration(3 * time.Second)}})
+		id := w.submit(task.Spec{Timeout: task.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		got := w.ended(id)
 		w.wantState(got, task.Error, task.ReasonTimeout)
@@ -153,7 +154,7 @@ func TestSuccessAfterTheTimeoutIsSuccess(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { wait(5 * time.Second); return nil }})
 
-		id := w.submit(task.Spec{Timeout: task.Timeout{Run: task.Duration(3 * time.Second)}})
+		id := w.submit(task.Spec{Timeout: task.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		w.wantState(w.ended(id), task.Finished, "")
 	})

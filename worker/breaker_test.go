@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -23,7 +24,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		w.start(worker.Config{Node: "a", Slots: 10}, handlers)
 		w.start(worker.Config{Node: "b", Slots: 10}, handlers)
 		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h",
-			Breaker: &task.Breaker{Failures: 1, Cooldown: task.Duration(20 * time.Second), HalfOpen: 3}}}
+			Breaker: &task.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
 		submit := func() task.ID {
 			birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
 			if err != nil {

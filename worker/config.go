@@ -15,6 +15,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Ports are what a worker needs of the place where Millrace keeps its state. The store of package jet is each of them.
@@ -76,10 +78,10 @@ type Config struct {
 	// at each start. If another process registers under it, this one stops.
 	// Default: the host's name.
 	Node node.ID
-	// Queues are those that it serves. Default: only [task.DefaultQueue].
+	// Queues are those that it serves. Default: only [where.DefaultQueue].
 	Queues []string
 	// Weights say how often queues have their turn when several have tasks: 1, the default, to
-	// [task.MaxWeight].
+	// [where.MaxWeight].
 	Weights map[string]int
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
@@ -147,7 +149,7 @@ func (c Config) withDefaults() Config {
 		c.Node = HostNode()
 	}
 	if len(c.Queues) == 0 {
-		c.Queues = []string{task.DefaultQueue}
+		c.Queues = []string{where.DefaultQueue}
 	}
 	if c.Slots == 0 {
 		c.Slots = runtime.GOMAXPROCS(0)
@@ -190,13 +192,13 @@ func (c Config) validate(ackWait time.Duration) error {
 		return fmt.Errorf("worker: Node: %w", err)
 	}
 	for _, q := range c.Queues {
-		if err := task.ValidName("queue", q); err != nil {
+		if err := value.ValidName("queue", q); err != nil {
 			return fmt.Errorf("worker: Queues: %w", err)
 		}
 	}
 	for q, w := range c.Weights {
-		if w < 1 || w > task.MaxWeight {
-			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, task.MaxWeight)
+		if w < 1 || w > where.MaxWeight {
+			return fmt.Errorf("worker: Weights: that of queue %s is %d, want 1 to %d", q, w, where.MaxWeight)
 		}
 	}
 	if err := c.Spawning.Validate(); err != nil {

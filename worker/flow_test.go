@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -14,7 +15,7 @@ import (
 // window gives the default queue a window; "" takes it away.
 func (w *world) window(calendar string) {
 	w.Helper()
-	if _, _, err := w.rec.DoQueue(w.Context(), task.DefaultQueue, task.LimitQueue{Window: &calendar}); err != nil {
+	if _, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, task.LimitQueue{Window: &calendar}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -106,7 +107,7 @@ func TestClaimAfterTheQueueClosed(t *testing.T) {
 				}
 				w.window("night")
 				id := w.submit(spec)
-				offers, _ := w.log.Offers(w.Context(), []string{task.DefaultQueue})
+				offers, _ := w.log.Offers(w.Context(), []string{where.DefaultQueue})
 				pass(30 * time.Minute)
 				p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*task.Spec) bool { wait(29 * time.Minute); return true }}
 				var k task.Task

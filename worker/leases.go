@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // leases are the attempts that run on this worker, and its right to run them.
@@ -154,7 +155,7 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	asked = time.Now()
 	w.watch(asked)
 	named, runs := w.leases.named(asked, w.safety)
-	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC(), Every: task.Duration(w.safety.beat), TTL: task.Duration(w.cfg.NodeTTL), Runs: runs}
+	h := node.Heartbeat{Session: w.protocol.Session, At: w.cfg.Now().UTC(), Every: value.Duration(w.safety.beat), TTL: value.Duration(w.cfg.NodeTTL), Runs: runs}
 	if err := w.nodes.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err
 	}
@@ -201,6 +202,12 @@ func (l *leases) named(now time.Time, s safety) (named []*Attempt, runs []uint64
 func (a *Attempt) mayGoOn(now, beaten time.Time) bool {
 	_, confirmed := a.lease.get()
 	return a.safety().mayGoOn(a.Task.Spec.Continues(), now.Sub(confirmed), now.Sub(beaten))
+}
+
+// mayBegin tells whether the worker may begin anything by the heartbeats that are stored so far.
+func (w *Worker) mayBegin(now time.Time) bool {
+	beaten := w.beaten.Load()
+	return beaten != nil && w.safety.mayBegin(now.Sub(*beaten))
 }
 
 // watch stops the attempts that cannot be confirmed in time; all of them if the node itself

@@ -10,6 +10,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -155,13 +156,13 @@ func TestMoreTime(t *testing.T) {
 				}
 			}
 		}}}, nil)
-		spec := command(task.Spec{Timeout: task.Timeout{Run: task.Duration(30 * time.Second), Extend: task.Duration(time.Hour)}})
+		spec := command(task.Spec{Timeout: task.Timeout{Run: value.Duration(30 * time.Second), Extend: value.Duration(time.Hour)}})
 		id := w.submit(spec)
 		w.wantState(w.ended(id), task.Finished, "")
 		if n := len(w.facts(id)); n > 2+5 {
 			w.Errorf("asking ten times has left %d facts", n-2)
 		}
-		spec.Timeout.Extend = task.Duration(time.Minute)
+		spec.Timeout.Extend = value.Duration(time.Minute)
 		ended := w.ended(w.submit(spec))
 		w.wantState(ended, task.Error, task.ReasonTimeout)
 		if took := ended.EndedAt.Sub(ended.StartedAt); took != 90*time.Second {
@@ -186,7 +187,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				}
 			}
 		}}}, nil)
-		spec := command(task.Spec{Timeout: task.Timeout{Heartbeat: task.Duration(5 * time.Second)}})
+		spec := command(task.Spec{Timeout: task.Timeout{Heartbeat: value.Duration(5 * time.Second)}})
 		w.wantState(w.ended(w.submit(spec)), task.Finished, "")
 		beats = false
 		ended := w.ended(w.submit(spec))

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -46,7 +47,7 @@ func TestTasksWaitForTheirHandler(t *testing.T) {
 	}{
 		"handler":        {task.Spec{Handler: "new"}, "crawl"},
 		"command":        {task.Spec{Run: &task.Run{Shell: "true"}}, "crawl"},
-		"labels":         {task.Spec{Handler: "new", Place: task.Place{Labels: task.Selector{{Key: "gpu", Op: task.OpExists}}}}, "crawl"},
+		"labels":         {task.Spec{Handler: "new", Place: task.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}}, "crawl"},
 		"a node":         {task.Spec{Handler: "new", Place: task.Place{Nodes: []string{"a"}, NoNode: task.NoNodeWait}}, ""},
 		"several slots":  {task.Spec{Handler: "new", Slots: 2}, "crawl"},
 		"another follow": {task.Spec{Handler: "new", Retry: task.Retry{Max: 1}}, "crawl"},

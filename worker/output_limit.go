@@ -6,6 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // NoBound is a bound of [Config] without one.
@@ -122,7 +123,7 @@ func (o *Output) full(l *output.Line, text []byte) (held, said bool) {
 
 // beyond says at once that something is dropped, for those who watch.
 func (o *Output) beyond(upto int64) output.Line {
-	return output.Line{Stream: output.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, task.Size(o.allowed.most))}
+	return output.Line{Stream: output.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, value.Size(o.allowed.most))}
 }
 
 // sayTail leaves the last lines, and before them one that says how much is missing.
@@ -132,7 +133,7 @@ func (o *Output) sayTail() {
 	o.tail = tail{}
 	o.mu.Unlock()
 	if c != (cut{}) {
-		o.Line(output.System, fmt.Sprintf("%d lines (%d bytes) were dropped here: %s is %v", c.lines, c.bytes, o.allowed.why, task.Size(o.allowed.most)))
+		o.Line(output.System, fmt.Sprintf("%d lines (%d bytes) were dropped here: %s is %v", c.lines, c.bytes, o.allowed.why, value.Size(o.allowed.most)))
 	}
 	for _, l := range last {
 		o.mu.Lock()
@@ -149,7 +150,7 @@ func (o *Output) recordsFit(items []json.RawMessage) error {
 	}
 	if most := o.worker.cfg.Records; most > 0 && o.records+size > most {
 		if o.err == nil {
-			o.err = fmt.Errorf("the records of this attempt are more than %v: the worker's task_records allows no more", task.Size(most))
+			o.err = fmt.Errorf("the records of this attempt are more than %v: the worker's task_records allows no more", value.Size(most))
 		}
 		return o.err
 	}

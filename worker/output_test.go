@@ -12,6 +12,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -104,7 +105,7 @@ func TestWhoPrintsFasterWaits(t *testing.T) {
 // TestLinesAddedTogether: what is added at once is stored as if it had come line by line, also where
 // the limit cuts it.
 func TestLinesAddedTogether(t *testing.T) {
-	for _, limit := range []task.Size{0, 100, 1 << 20} {
+	for _, limit := range []value.Size{0, 100, 1 << 20} {
 		inBubble(t, func(w *world) {
 			together := true
 			r := w.start(worker.Config{Slots: 1}, doing(func(_ context.Context, a *worker.Attempt) error {
@@ -151,7 +152,7 @@ func TestFirstAndLastLinesAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		node        int64
-		job         task.Size
+		job         value.Size
 		lines       int
 		first, last int // how many of them are to be there
 		why         string

@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -46,7 +47,7 @@ func TestLastWordsAtShutdown(t *testing.T) {
 // TestShutdownWaitsForNoStore: a store that does not answer holds up the end of a worker only for so long.
 func TestShutdownWaitsForNoStore(t *testing.T) {
 	inBubble(t, func(w *world) {
-		spec := task.Spec{Timeout: task.Timeout{Stop: task.Duration(5 * time.Second)}}
+		spec := task.Spec{Timeout: task.Timeout{Stop: value.Duration(5 * time.Second)}}
 		a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
 			<-ctx.Done()
 			a.Output.Line(output.Stdout, "last")
@@ -92,7 +93,7 @@ func TestGoodbyeIsBounded(t *testing.T) {
 					return ctx.Err()
 				}))
 				if c.busy {
-					w.submit(task.Spec{Timeout: task.Timeout{Stop: task.Duration(stop)}})
+					w.submit(task.Spec{Timeout: task.Timeout{Stop: value.Duration(stop)}})
 					pass(500 * time.Millisecond)
 				}
 				set(a.store, &a.mute, true)

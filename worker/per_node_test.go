@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -85,7 +86,7 @@ func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 	inBubble(t, func(w *world) {
 		spec := task.Spec{Place: task.Place{Nodes: []string{"a"}}, PerNode: task.PerNodes{{Max: 1, Key: "/k"}}}
 		lost, runs := w.submit(spec), w.submit(spec)
-		offers, _ := w.log.Offers(w.Context(), []string{task.NodeQueue("a")})
+		offers, _ := w.log.Offers(w.Context(), []string{where.NodeQueue("a")})
 		try := offers.(*events.MemoryOffers).Try
 		protocol := func(session string) *claim.Protocol {
 			return &claim.Protocol{Recorder: w.rec, Node: "a", Session: session, Accounts: &events.Accounts{Log: w.log, Beats: w.log, Lease: ackWait}}

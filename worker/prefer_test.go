@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -62,7 +63,7 @@ func TestPreferredNodes(t *testing.T) {
 				return nil
 			},
 		}
-		gpu, err := task.ParseSelector("gpu")
+		gpu, err := where.ParseSelector("gpu")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,8 @@ import (
 
 	"millrace/events"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // presence is what the worker's own node is and has to say. It belongs to the
@@ -67,7 +68,7 @@ func (p *presence) tried(err error) {
 
 // later tells whether what failed may go well a moment later: a leader is elected, or an answer was lost.
 func later(err error) bool {
-	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLate)
 }
 
 // judge is what decides whether the node is quarantined, or released.
@@ -100,8 +101,8 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 // an error if another process has taken the node's place, or it was retired.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
-	declared := make(chan task.Declaration, heardAtOnce)
-	stopDeclared, err := w.offers.OnDeclared(func(d task.Declaration) {
+	declared := make(chan where.Declaration, heardAtOnce)
+	stopDeclared, err := w.offers.OnDeclared(func(d where.Declaration) {
 		select {
 		case declared <- d:
 		default: // the look at all of them finds it
@@ -169,6 +170,9 @@ const (
 	attendAgain = 20 * time.Millisecond
 )
 
+// errLate: the log has a heartbeat of a time so long ago that nothing may begin by it.
+var errLate = errors.New("the heartbeat is too old already")
+
 // next is how long the node may be left alone, beside its heartbeats.
 func (p *presence) next() time.Duration {
 	now := p.w.cfg.Now()
@@ -231,7 +235,8 @@ func (p *presence) attend(ctx context.Context) error {
 		}
 	}
 	p.choose(ctx)
-	w.gate.set(p.node.Takes())
+	// What was shut because no heartbeat is fresh enough stays so until one is.
+	w.gate.set(p.node.Takes() && (w.mayBegin(time.Now()) || w.gate.isOpen()))
 	p.giveBack()
 	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
 		p.told = true
@@ -272,10 +277,14 @@ func (p *presence) beat(ctx context.Context) error {
 	}
 	p.beaten = asked
 	p.node, _, err = w.protocol.Recorder.DoNodeFrom(ctx, p.node, beat)
-	if err == nil { // as long as the log says otherwise, nothing that begins here would be safe
-		w.lives(asked)
+	if err != nil { // as long as the log says otherwise, nothing that begins here would be safe
+		return err
 	}
-	return err
+	w.lives(asked)
+	if took := time.Since(asked); !w.safety.mayBegin(took) {
+		return fmt.Errorf("%w: its answer took %v", errLate, took.Round(time.Millisecond))
+	}
+	return nil
 }
 
 // prove has something come through on the node's own route, presents the attempts
@@ -295,7 +304,7 @@ func (p *presence) prove(ctx context.Context) error {
 		p.kept, p.stopped, p.presented = kept, stopped, true
 	}
 	n, event, err := w.protocol.Recorder.DoNodeFrom(ctx, p.node, node.Prove{
-		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: task.Duration(max(time.Since(p.since), 1)),
+		Session: w.protocol.Session, Connection: p.connection, Reason: "its probe came through", Took: value.Duration(max(time.Since(p.since), 1)),
 		Kept: p.kept, Stopped: p.stopped, Low: p.offers.Low(),
 	})
 	p.node = n

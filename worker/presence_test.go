@@ -13,6 +13,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -112,7 +114,7 @@ func TestReconnect(t *testing.T) {
 		a.broken <- events.Break{At: time.Now().Add(-5 * time.Millisecond), Reason: "the connection came back"}
 		pass(100 * time.Millisecond)
 		n := w.node("a")
-		if n.State != node.Ready || n.Connection != 2 || n.Kept != 1 || n.Stopped != 1 || n.Took != task.Duration(5*time.Millisecond) {
+		if n.State != node.Ready || n.Connection != 2 || n.Kept != 1 || n.Stopped != 1 || n.Took != value.Duration(5*time.Millisecond) {
 			w.Errorf("it came back as %+v", n)
 		}
 		if got := w.nodeFacts("a"); !slices.Equal(got[3:], []events.Type{events.NodeOnline, events.NodeReady}) {
@@ -229,7 +231,7 @@ func TestOrders(t *testing.T) {
 			w.Errorf("cordoned: what runs is %s, what waits %s", w.task(runs).State, w.task(waits).State)
 		}
 		began := time.Now()
-		w.tell(a, "a", node.Change{Order: node.OrderDrain, Grace: task.Duration(7 * time.Second)})
+		w.tell(a, "a", node.Change{Order: node.OrderDrain, Grace: value.Duration(7 * time.Second)})
 		pass(6 * time.Second)
 		if w.task(runs).State != task.Running || w.node("a").State != node.Draining {
 			w.Errorf("within the grace what runs is %s, the node %s", w.task(runs).State, w.node("a").State)
@@ -270,7 +272,7 @@ func TestFlappingWorker(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, map[string]worker.Handler{"h": done})
 		// Another node serves the queue, though it takes nothing in this story.
-		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{task.DefaultQueue}}})
+		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{where.DefaultQueue}}})
 		w.tell(a, "b", node.Beat{Session: "b"})
 		for range 13 {
 			pass(2 * time.Second)

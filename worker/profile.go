@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 func profileOf(c Config, h handlers) node.Profile {
@@ -16,6 +16,6 @@ func profileOf(c Config, h handlers) node.Profile {
 	}
 	return node.Profile{
 		Host: host, PID: os.Getpid(), Version: c.Version, Labels: c.Labels, Slots: c.Slots, Queues: c.Queues, Probes: true,
-		Announces: true, Handlers: slices.Sorted(maps.Keys(h)), Commands: c.Commands != nil, TTL: task.Duration(c.NodeTTL),
+		Announces: true, Handlers: slices.Sorted(maps.Keys(h)), Commands: c.Commands != nil, TTL: value.Duration(c.NodeTTL),
 	}
 }

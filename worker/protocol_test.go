@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker/claim"
 )
 
@@ -88,11 +89,11 @@ func TestClaimHeardLate(t *testing.T) {
 func TestClaimUnderARate(t *testing.T) {
 	inBubble(t, func(w *world) {
 		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, AvoidNode: true}})
-		q, _, err := w.rec.DoQueue(w.Context(), task.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 1}})
+		q, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		offers, _ := w.log.Offers(w.Context(), []string{task.DefaultQueue})
+		offers, _ := w.log.Offers(w.Context(), []string{where.DefaultQueue})
 		try := offers.(*events.MemoryOffers).Try
 		lost := &unheard{Memory: w.log, meanwhile: func(uint64) {}} // its own word of putting it back is lost
 		rec := *w.rec

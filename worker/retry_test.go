@@ -9,6 +9,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -26,7 +28,7 @@ func TestAvoidNode(t *testing.T) {
 		"others are free":         {others: 3, fails: 1},
 		"all but one have failed": {others: 3, fails: 3},
 		"named":                   {place: task.Place{Nodes: []string{"a", "b1", "b2", "b3"}}, others: 3, fails: 3},
-		"labels":                  {place: task.Place{Labels: task.Selector{{Key: "gpu", Op: task.OpExists}}}, others: 3, fails: 3},
+		"labels":                  {place: task.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}, others: 3, fails: 3},
 		"another one is full":     {others: 1, busy: true, fails: 1, after: 5 * time.Minute},
 		"there is no other":       {fails: 1},
 	} {
@@ -53,7 +55,7 @@ func TestAvoidNode(t *testing.T) {
 						w.submit(task.Spec{Handler: "slow", Place: task.Place{Nodes: []string{string(cfg.Node)}}})
 					}
 				}
-				retry := task.Retry{Max: c.fails, Min: task.Duration(time.Minute), AvoidNode: true, AvoidWait: task.Duration(5 * time.Minute)}
+				retry := task.Retry{Max: c.fails, Min: value.Duration(time.Minute), AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
 				id := w.submit(task.Spec{Retry: retry, Place: c.place})
 				if c.busy {
 					pass(6 * time.Minute)

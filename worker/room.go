@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // room makes room for tasks that take more than one slot. A slot that serves one waits
@@ -210,7 +211,7 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 	return again
 }
 
-func routeOf(o *events.Offer) task.Route {
+func routeOf(o *events.Offer) where.Route {
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
 		return e.Route

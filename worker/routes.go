@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/where"
 )
 
 // routesAgain is how often the node looks at all routes of selectors, in case it was not
@@ -25,7 +25,7 @@ type routes struct {
 	stale  bool      // one may have been declared since
 	vain   int       // how often in a row they could not be served
 	// heard are those that a reader may not find yet.
-	heard []task.Declaration
+	heard []where.Declaration
 }
 
 // soon is when the node looks again at routes that it could not serve: at first at once, for
@@ -38,13 +38,13 @@ func (r *routes) soon() time.Duration {
 const servedAgain = 5 * time.Millisecond
 
 // hear takes the word that a route was declared.
-func (p *presence) hear(ctx context.Context, d task.Declaration) {
+func (p *presence) hear(ctx context.Context, d where.Declaration) {
 	r := &p.routes
-	if slices.ContainsFunc(r.heard, func(known task.Declaration) bool { return known.Route() == d.Route() }) {
+	if slices.ContainsFunc(r.heard, func(known where.Declaration) bool { return known.Route() == d.Route() }) {
 		return
 	}
 	r.heard = append(r.heard, d)
-	if names := matching(&p.node, []task.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
+	if names := matching(&p.node, []where.Declaration{d}); len(names) == 0 || slices.Contains(r.names, names[0]) {
 		return
 	}
 	p.serve(ctx, append(slices.Clone(r.names), d.Route()))
@@ -100,7 +100,7 @@ func (p *presence) choose(ctx context.Context) {
 }
 
 // matching are the routes that the node may pull from, whether or not it takes work now.
-func matching(n *node.Node, declared []task.Declaration) []string {
+func matching(n *node.Node, declared []where.Declaration) []string {
 	var names []string
 	for _, d := range declared {
 		if rule, _ := n.Excluded(node.Want{Queue: d.Queue, Needs: d.Needs}); rule == "" || rule.Passing() {

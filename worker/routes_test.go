@@ -7,6 +7,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -18,9 +19,9 @@ func (w *world) label(id node.ID, labels map[string]*string) {
 	}
 }
 
-func selector(w *world, text string) task.Selector {
+func selector(w *world, text string) where.Selector {
 	w.Helper()
-	s, err := task.ParseSelector(text)
+	s, err := where.ParseSelector(text)
 	if err != nil {
 		w.Fatal(err)
 	}

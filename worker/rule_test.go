@@ -34,6 +34,36 @@ func TestMayGoOn(t *testing.T) {
 	}
 }
 
+// What a node gives back it leaves to others for longer each time, up to the lease. When it has left it alone for long enough it
+// begins anew.
+func TestAside(t *testing.T) {
+	s := safety{ackWait: 6 * time.Second, beat: 2 * time.Second}
+	var a aside
+	now := time.Now()
+	for i, want := range []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second, 6 * time.Second} {
+		a.put("t", now, s)
+		if got := a.rest("t", now); got != want {
+			t.Errorf("the offer rests for %v after it was given back %d times, want %v", got, i+1, want)
+		}
+		if got := a.rest("t", now.Add(want)); got > 0 {
+			t.Errorf("after that it rests for %v", got)
+		}
+		now = now.Add(want + time.Second)
+	}
+	if got := a.rest("other", now); got > 0 {
+		t.Errorf("another one rests for %v", got)
+	}
+	a.put("other", now.Add(s.ackWait), s)
+	if len(a.tasks) != 1 {
+		t.Errorf("it remembers %v", a.tasks)
+	}
+	for times := 1; times < 100; times++ {
+		if got := s.rest(times); got <= 0 || got > s.ackWait {
+			t.Errorf("after %d times it rests for %v", times, got)
+		}
+	}
+}
+
 // A process that stands still while its heartbeat is stored hears of that when its node may be gone for all others.
 // What was to stop before then is stopped, however fresh the heartbeat is.
 func TestAnswerAfterTheBound(t *testing.T) {

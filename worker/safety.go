@@ -1,6 +1,12 @@
 package worker
 
-import "time"
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"millrace/task"
+)
 
 // safety is the arithmetic by which what a worker runs is gone before another worker
 // can have started it.
@@ -52,5 +58,57 @@ func (s safety) mayGoOn(continues bool, lease, beat time.Duration) bool {
 	return continues || !s.atStake(lease, beat)
 }
 
+// mayBegin tells whether a node may begin anything whose heartbeat was stored so long ago: what it could not go on
+// with it would have to give back at once, and claim again, as fast as the log takes that.
+func (s safety) mayBegin(beat time.Duration) bool { return !s.atStake(0, beat) }
+
+// rest is for how long a node leaves a task to others that it had to give back so many times in a row, through no
+// fault of the task.
+func (s safety) rest(times int) time.Duration { return min(s.beat<<min(times-1, 16), s.ackWait) }
+
 // grace is how long such an attempt has at most to end by itself.
 func (s safety) grace() time.Duration { return min(s.ackWait, s.nodeTTL) / 6 }
+
+// ownFault tells whether an attempt that was stopped for this cause was given back because of what the worker could not do. It
+// may be no better the next time.
+func ownFault(cause error) bool { return errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrUnread) }
+
+// aside are the tasks that the worker has given back through its own fault. It leaves them to others for a while, each time
+// for longer, so that no task goes round between the log and a worker that cannot run it.
+type aside struct {
+	mu    sync.Mutex
+	tasks map[task.ID]putAside // guarded by mu
+}
+
+type putAside struct {
+	times int
+	until time.Time
+	// forget is when it counts as having gone well in between.
+	forget time.Time
+}
+
+// put notes that a task is given back at a time.
+func (a *aside) put(id task.ID, now time.Time, s safety) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for other, p := range a.tasks {
+		if now.After(p.forget) {
+			delete(a.tasks, other)
+		}
+	}
+	if a.tasks == nil {
+		a.tasks = map[task.ID]putAside{}
+	}
+	p := a.tasks[id]
+	p.times++
+	p.until = now.Add(s.rest(p.times))
+	p.forget = p.until.Add(s.ackWait)
+	a.tasks[id] = p
+}
+
+// rest is for how long an offer of a task is to rest that has come at a time.
+func (a *aside) rest(id task.ID, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tasks[id].until.Sub(now)
+}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -36,7 +37,7 @@ func TestProcessesEndBeforeSomebodyElseBegins(t *testing.T) {
 				inBubble(t, func(w *world) {
 					s := stubborn{make(chan time.Time, 1)}
 					k := w.start(worker.Config{Commands: s, Beat: 3 * time.Second, NodeTTL: ttl}, nil)
-					id := w.submit(task.Spec{Run: &task.Run{Shell: "x"}, Timeout: task.Timeout{Stop: task.Duration(5 * time.Minute)}})
+					id := w.submit(task.Spec{Run: &task.Run{Shell: "x"}, Timeout: task.Timeout{Stop: value.Duration(5 * time.Minute)}})
 					pass(time.Minute + phase)
 					k.mu.Lock()
 					cut := time.Now()
@@ -81,7 +82,7 @@ func TestIdleTimeout(t *testing.T) {
 			return ctx.Err()
 		}})
 		began := time.Now()
-		ended := w.ended(w.submit(task.Spec{Timeout: task.Timeout{Idle: task.Duration(5 * time.Second)}}))
+		ended := w.ended(w.submit(task.Spec{Timeout: task.Timeout{Idle: value.Duration(5 * time.Second)}}))
 		w.wantState(ended, task.Error, task.ReasonTimeout)
 		if want := "idle timeout: said nothing for 5s"; ended.Message != want {
 			t.Errorf("the message is %q, want %q", ended.Message, want)
@@ -90,4 +91,54 @@ func TestIdleTimeout(t *testing.T) {
 			t.Errorf("it ended after %v, want 5s after its last line", took)
 		}
 	})
+}
+
+// A node that is silent because it cannot fetch from everywhere takes nothing of what comes all the same, and does not hand that
+// round: each delivery counts.
+func TestSilentNodeTakesNothing(t *testing.T) {
+	inBubble(t, func(w *world) {
+		k := w.start(quick, map[string]worker.Handler{"h": done})
+		set(k.store, &k.trouble, errBroken)
+		pass(quick.NodeTTL)
+		id := w.submit(task.Spec{})
+		pass(10 * time.Second)
+		w.wantState(w.task(id), task.Pending, "")
+		w.wantFacts(id)
+		if n := get(k.store, &k.deliveries); n != 1 {
+			t.Errorf("the offer was delivered %d times", n)
+		}
+		set(k.store, &k.trouble, nil)
+		w.wantState(w.ended(id), task.Finished, "")
+	})
+}
+
+// A node that cannot say that it lives takes nothing: else it would claim what it has to give back at once, again and
+// again. It goes on with its next heartbeat.
+func TestNodeWithoutHeartbeatTakesNothing(t *testing.T) {
+	for _, mute := range []time.Duration{0, 3 * time.Second} {
+		inBubble(t, func(w *world) {
+			cfg := quick
+			cfg.Slots = 4
+			k := w.start(cfg, map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error {
+				select {
+				case <-time.After(100 * time.Millisecond):
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}})
+			set(k.store, &k.beating, func() error { wait(mute); return errBroken })
+			pass(cfg.NodeTTL)
+			id := w.submit(task.Spec{})
+			pass(10 * time.Second)
+			w.wantState(w.task(id), task.Pending, "")
+			w.wantFacts(id)
+			set(k.store, &k.beating, nil)
+			began := time.Now()
+			w.wantState(w.ended(id), task.Finished, "")
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v until a node ran the task whose heartbeats are stored again", took)
+			}
+		})
+	}
 }

@@ -42,6 +42,7 @@ type store struct {
 	trouble    error                           // guarded by mu
 	lives      []output.Live                   // guarded by mu
 	checkpoint output.Checkpoint               // guarded by mu
+	unread     error                           // guarded by mu; nil if a checkpoint can be read
 	cut        bool                            // guarded by mu; nothing gets through
 	mute       bool                            // guarded by mu; nothing that is written is answered
 	broken     chan events.Break
@@ -258,7 +259,7 @@ func (s *store) SaveCheckpoint(_ context.Context, c output.Checkpoint) error {
 }
 
 func (s *store) Checkpoint(context.Context, task.ID) (output.Checkpoint, error) {
-	return get(s, &s.checkpoint), s.reach()
+	return get(s, &s.checkpoint), errors.Join(get(s, &s.unread), s.reach())
 }
 
 func (s *store) Keep(_ context.Context, r output.Records) error {

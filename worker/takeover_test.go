@@ -11,6 +11,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -90,7 +92,7 @@ func TestEarlyRedeliveryWhileCancelling(t *testing.T) {
 			<-ended // it takes its time
 			return context.Cause(ctx)
 		}})
-		id := w.submit(task.Spec{Timeout: task.Timeout{Stop: task.Duration(time.Minute)}})
+		id := w.submit(task.Spec{Timeout: task.Timeout{Stop: value.Duration(time.Minute)}})
 		if _, _, err := w.rec.Do(w.Context(), w.task(id), task.Cancel{Reason: "test"}); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +157,7 @@ func TestClaimThatNobodyKnowsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		offers, err := w.log.Offers(w.Context(), []string{task.DefaultQueue})
+		offers, err := w.log.Offers(w.Context(), []string{where.DefaultQueue})
 		if err != nil {
 			t.Fatal(err)
 		}

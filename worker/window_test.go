@@ -8,13 +8,14 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
 // apply stores a calendar in the log; it removes it if there are no rules.
 func (w *world) apply(name, rules string) {
 	w.Helper()
-	def := definition.DefOf(definition.DefCalendar, name)
+	def := definition.Named(definition.DefCalendar, name)
 	is, err := w.log.Definition(w.Context(), def)
 	if err != nil {
 		w.Fatal(err)
@@ -39,7 +40,7 @@ func (w *world) apply(name, rules string) {
 
 // Tasks with a window start while it is open, whatever has let them wait until it was closed. It begins at midnight.
 func TestWindow(t *testing.T) {
-	hour := task.Duration(time.Hour)
+	hour := value.Duration(time.Hour)
 	for name, c := range map[string]struct {
 		rules  string        // at midnight
 		five   string        // the rules from five o'clock on; "" for no change

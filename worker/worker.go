@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker/claim"
 )
 
@@ -30,6 +31,7 @@ type Worker struct {
 	protocol *claim.Protocol
 	leases   leases
 	safety   safety
+	aside    aside
 	others   *others
 	spools   *spools
 	beaten   atomic.Pointer[time.Time] // when the last heartbeat was sent with which the log takes the node for online
@@ -89,7 +91,7 @@ func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 // says why if it had to end by itself: another process has registered as the
 // same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
-	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), task.NodeQueue(string(w.cfg.Node))))
+	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -204,6 +206,16 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	if w.leases.adopt(offer, received) {
 		return
 	}
+	if !w.mayBegin(received) {
+		w.gate.set(false)
+		w.hint("") // whoever beats opens it again
+		_ = offer.Return()
+		return
+	}
+	if rest := w.aside.rest(offer.Fact.Task, received); rest > 0 {
+		_ = offer.Rest(rest)
+		return
+	}
 	a := &Attempt{worker: w}
 	mine, err := w.protocol.Claim(ctx, offer, &a.Task)
 	if err != nil {
@@ -237,6 +249,9 @@ func (w *Worker) see(a *Attempt) {
 		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
 	}
 	a.traced(&outcome)
+	if outcome.Stopped && ownFault(context.Cause(a.context)) {
+		w.aside.put(a.Task.ID, time.Now(), w.safety) // before the offer can be here that follows
+	}
 	w.report(a, outcome)
 	w.leases.remove(a)
 	a.end()

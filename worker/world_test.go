@@ -32,6 +32,9 @@ func inBubble(t *testing.T, play func(w *world)) {
 		for _, f := range verify.Decided(log.All()) {
 			t.Errorf("%s", f.What)
 		}
+		for _, spin := range verify.Spins(log.All()) {
+			t.Error(spin)
+		}
 		logtest.Alter(t, log.All(), 2, map[string]int{}, func(log []events.Record) bool { return len(verify.Decided(log)) > 0 })
 	})
 }

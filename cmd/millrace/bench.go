@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/task"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
@@ -50,6 +51,7 @@ should run on the machine meanwhile.`,
   millrace bench --files 1GiB
   millrace bench --schedules 20000
   millrace bench --nodes 1000 --node-queues 100
+  millrace bench --pages 1000000
   millrace bench --profile mixed --rate 300 --for 1m --json`,
 		Args: typed.Takes(0, 0, ""),
 	}
@@ -183,8 +185,8 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 }
 
 // benchSetUp starts a server and what runs processes, and completes cfg with them.
-// It returns the path of this program.
-func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string) (self string, stop func(), err error) {
+// It returns the path of this program. More are flags of the server.
+func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string, more ...string) (self string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
 		return "", nil, exit.MisuseOf(fmt.Errorf("--sync is %q: %w", sync, err))
@@ -202,8 +204,8 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
-	cfg.Layout = jet.Layout{SyncAlways: s.SyncAlways}
-	server, err := bench.StartServer(ctx, self, sync, metrics)
+	cfg.Layout = streams.Layout{SyncAlways: s.SyncAlways}
+	server, err := bench.StartServer(ctx, self, sync, metrics, more...)
 	if err != nil {
 		end()
 		return "", nil, err
@@ -211,7 +213,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	cfg.Dial = func(name string) (*nats.Conn, error) {
 		return jet.Connect(jet.ConnectConfig{Server: server.URL, Name: name, Log: a.Logger()})
 	}
-	cfg.ServerMemory, cfg.ServerTime = server.Memory, server.Time
+	cfg.ServerMemory, cfg.ServerTime, cfg.Pages = server.Memory, server.Time, server.Pages
 	return self, func() { server.Stop(); end() }, nil
 }
 

@@ -75,7 +75,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 	if err != nil {
 		return err
 	}
-	if err := f.writable(); err != nil {
+	if err := writable(f.report); err != nil {
 		return err
 	}
 	for i := range cfg.Rounds {
@@ -90,7 +90,7 @@ func (a *app) benchLoad(ctx context.Context, cfg bench.Config, sync string, plan
 			return err
 		}
 	}
-	if err := errors.Join(a.printLoad(&r, o), f.write(&r)); err != nil {
+	if err := errors.Join(a.printLoad(&r, o), writePage(f.report, &r.Result, r.Findings, nil)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(r.Findings, func(f load.Finding) bool { return f.Worse }) {
@@ -118,30 +118,30 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 	return &was, nil
 }
 
-// writable finds out beforehand whether there is a place for the page: measuring takes minutes.
-func (f *loadFlags) writable() error {
-	if f.report == "" {
+// writable finds out beforehand whether there is a place for a page: measuring takes minutes.
+func writable(page string) error {
+	if page == "" {
 		return nil
 	}
-	if at, err := os.Stat(f.report); err == nil && at.IsDir() {
-		return exit.MisuseOf(fmt.Errorf("--report: %s is a directory", f.report))
+	if at, err := os.Stat(page); err == nil && at.IsDir() {
+		return exit.MisuseOf(fmt.Errorf("--report: %s is a directory", page))
 	}
-	if _, err := os.Stat(filepath.Dir(f.report)); err != nil {
+	if _, err := os.Stat(filepath.Dir(page)); err != nil {
 		return exit.MisuseOf(fmt.Errorf("--report: %w", err))
 	}
 	return nil
 }
 
-// write writes the page, if it was asked for.
-func (f *loadFlags) write(r *loadReport) error {
-	if f.report == "" {
+// writePage writes a page, if one was asked for.
+func writePage(name string, r *load.Result, findings []load.Finding, faults []load.Fault) error {
+	if name == "" {
 		return nil
 	}
 	var page bytes.Buffer
-	if err := load.WriteReport(&page, &r.Result, r.Findings); err != nil {
+	if err := load.WriteReport(&page, r, findings, faults); err != nil {
 		return err
 	}
-	return os.WriteFile(f.report, page.Bytes(), 0o600)
+	return os.WriteFile(name, page.Bytes(), 0o600)
 }
 
 func (a *app) printLoad(r *loadReport, o *typed.Output) error {

@@ -11,35 +11,37 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // chatterFlags ask for the parts of the benchmark that are about what is around processes: what they say, what
 // they cost while they do nothing, their files; and when schedules make them.
 type chatterFlags struct {
-	logs      task.Size
+	logs      value.Size
 	records   int
 	idle      int
 	follow    int
-	files     task.Size
+	files     value.Size
 	schedules int
 	nodes     int
 	queues    int
+	pages     int
 }
 
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
-	fs.TextVar(&f.logs, "log-bytes", task.Size(0), "measure only a task that prints so many `bytes`, such as 1GB")
+	fs.TextVar(&f.logs, "log-bytes", value.Size(0), "measure only a task that prints so many `bytes`, such as 1GB")
 	fs.IntVar(&f.records, "records", 0, "measure only a task that produces so many small `records`")
 	fs.IntVar(&f.idle, "idle", 0, "measure only what a `number` of processes cost that sleep, all at once on one worker")
 	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, until who follows has them")
-	fs.TextVar(&f.files, "files", task.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
+	fs.TextVar(&f.files, "files", value.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
 	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks that are due within 4s, and all at one moment")
 	fs.IntVar(&f.nodes, "nodes", 0, "measure only what a `number` of nodes cost that wait for work, and how long they take until all are ready")
 	fs.IntVar(&f.queues, "node-queues", 1, "over how many queues these nodes are spread, a `number`")
+	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
 }
 
 func (f *chatterFlags) asked() bool {
-	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0
+	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0
 }
 
 // chatterReport is what was asked for.
@@ -52,10 +54,15 @@ type chatterReport struct {
 
 	Schedules *bench.Schedules `json:"schedules,omitempty"`
 	Waiting   *bench.Waiting   `json:"nodes,omitempty"`
+	Pages     *[]bench.Page    `json:"pages,omitempty"`
 }
 
 func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f *chatterFlags, o *typed.Output) error {
-	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off)
+	var more []string
+	if f.pages > 0 {
+		more = []string{"--http", "127.0.0.1:0"}
+	}
+	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off, more...)
 	if err != nil {
 		return err
 	}
@@ -68,6 +75,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 		measured(f.follow > 0, &r.Follow, func() (bench.Percentiles, error) { return bench.Following(ctx, cfg, f.follow) }),
 		measured(f.files > 0, &r.Files, func() (bench.Files, error) { return bench.Bundle(ctx, cfg, int64(f.files)) }),
 		measured(f.nodes > 0, &r.Waiting, func() (bench.Waiting, error) { return bench.ManyNodes(ctx, cfg, f.nodes, f.queues, 0) }),
+		measured(f.pages > 0, &r.Pages, func() ([]bench.Page, error) { return bench.ManyPages(ctx, cfg, f.pages) }),
 		measured(f.schedules > 0, &r.Schedules, func() (bench.Schedules, error) { return bench.ManySchedules(ctx, cfg, f.schedules) }),
 	} {
 		if err := measure(); err != nil {
@@ -143,6 +151,11 @@ func chatterTable(r *chatterReport) term.Table {
 		value("messages of each while it waits", fmt.Sprintf("%.2f/s", w.Messages))
 		value("processor: nodes, server", fmt.Sprintf("%.0f%%, %.0f%% of one", 100*w.NodesBusy, 100*w.ServerBusy))
 		value("start latency p50, p99, max", fmt.Sprintf("%.2f, %.2f, %.2f ms", w.StartLatency.P50, w.StartLatency.P99, w.StartLatency.Max))
+	}
+	if r.Pages != nil {
+		for _, p := range *r.Pages {
+			value(p.Path+": p50, p95, server, compressed", fmt.Sprintf("%.1f, %.1f, %.1f ms, %.1f kB", p.P50, p.P95, p.Server/1000, float64(p.Bytes)/1000))
+		}
 	}
 	return t
 }

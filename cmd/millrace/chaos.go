@@ -34,6 +34,7 @@ func (a *app) chaosCommand() *cobra.Command {
 	var cfg chaos.Config
 	var scenario string
 	var plan bool
+	var page string
 	c := &cobra.Command{
 		Use:   "chaos",
 		Short: "Break a Millrace of its own on purpose, and see what becomes of its tasks",
@@ -63,7 +64,8 @@ the file cannot be meant like that, something could not be started, or the log n
 		Example: `  millrace chaos
   millrace chaos --scenario server-restart --seed 7 --duration 2m
   millrace chaos --scenario mix --seed 7 --plan
-  millrace chaos --scenario ./outage.yaml --json`,
+  millrace chaos --scenario ./outage.yaml --json
+  millrace chaos --scenario kill --report chaos.html`,
 		Args: func(c *cobra.Command, args []string) error { return untold(typed.Takes(0, 0, "")(c, args)) },
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return untold(typed.FlagError(c, err)) })
@@ -79,6 +81,7 @@ the file cannot be meant like that, something could not be started, or the log n
 	fs.DurationVar(&cfg.Settling, "settle", 0, "for how `long` no task may end, after the last fault, before the others are stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
+	fs.StringVar(&page, "report", "", "also write a page with charts of the load, and of what was broken when, to a `file`, such as chaos.html")
 	o.Flags(c)
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))
 	flags := settings.AddFlags(fs, settings.Dev, settings.Staying)
@@ -90,6 +93,9 @@ the file cannot be meant like that, something could not be started, or the log n
 		if err := a.chaosConfig(&cfg, s, scenario); err != nil {
 			return untold(err)
 		}
+		if err := writable(page); err != nil {
+			return untold(err)
+		}
 		steps, err := cfg.Planned()
 		switch {
 		case err != nil:
@@ -98,6 +104,9 @@ the file cannot be meant like that, something could not be started, or the log n
 			return a.printPlan(steps, o.JSON())
 		}
 		report, err := a.chaos(c.Context(), cfg, o.JSON())
+		if err == nil && report.Load != nil {
+			err = writePage(page, report.Load, nil, report.Breaks)
+		}
 		if err != nil {
 			return untold(err)
 		}

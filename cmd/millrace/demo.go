@@ -20,6 +20,7 @@ import (
 	"millrace/examples/crawl/crawler"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/task/output"
@@ -116,7 +117,7 @@ func (a *app) show(ctx context.Context, server *embed.Server, url, data string, 
 		return err
 	}
 	defer nc.Close()
-	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(a.Clock))
+	store, err := jet.Open(ctx, nc, streams.Layout{}, jet.WithClock(a.Clock))
 	if err != nil {
 		return err
 	}

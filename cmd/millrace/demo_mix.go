@@ -11,9 +11,11 @@ import (
 	"millrace/examples"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task"
 	"millrace/task/jobfile"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -36,7 +38,7 @@ var mixed = []task.Submission{
 	{Job: "encode"},
 	{Job: "encode", Params: map[string]json.RawMessage{"film": json.RawMessage(`"The Race"`)}, Priority: 8},
 	{Job: "mail"}, {Job: "mail"}, {Job: "mail"},
-	{Job: "report", Delay: task.Duration(time.Hour)},
+	{Job: "report", Delay: value.Duration(time.Hour)},
 }
 
 // prepare stores the jobs, and makes tasks of them and of the past ticks of their schedules.
@@ -70,17 +72,12 @@ func (m *mix) backfill(ctx context.Context, name string, from time.Time) error {
 	if err != nil {
 		return err
 	}
-	plan, err := stored.Plan()
+	ticks, _, err := stored.Passed(from, m.Now(), m.Now(), 100)
 	if err != nil {
 		return err
 	}
-	ticks, _ := plan.Between(from, m.Now(), 100)
-	for _, tick := range ticks {
-		if _, _, err := m.client.RunTick(ctx, name, tick.At); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = m.client.RunTicks(ctx, name, ticks, func(client.BackfilledTick, uint64) {})
+	return err
 }
 
 // How long the node of the mix is there, and away.
@@ -113,7 +110,7 @@ func (m *mix) node(ctx context.Context, stays time.Duration) error {
 		return err
 	}
 	defer nc.Close()
-	store, err := jet.Open(ctx, nc, jet.Layout{}, jet.WithClock(m.Clock))
+	store, err := jet.Open(ctx, nc, streams.Layout{}, jet.WithClock(m.Clock))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/reach"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/local"
 
 	"millrace/internal/testkit"
@@ -78,7 +79,7 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	nc, err := s.Connect()
 	ts.Check(err)
 	defer nc.Close()
-	log, err := jet.Open(context.Background(), nc, jet.Layout{}) // as `millrace server` does
+	log, err := jet.Open(context.Background(), nc, streams.Layout{}) // as `millrace server` does
 	ts.Check(err)
 	log.Close()
 	ts.Setenv("URL", s.URL())

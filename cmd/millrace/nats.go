@@ -9,7 +9,7 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 )
 
@@ -23,8 +23,8 @@ func (a *app) natsCommand() *cobra.Command {
 }
 
 func (a *app) natsPermissionsCommand() *cobra.Command {
-	var roles, nodes []string
-	realm := jet.Realm{Name: jet.DefaultRealm}
+	var names, nodes []string
+	realm := roles.Realm{Name: roles.DefaultRealm}
 	var user string
 	var sharedInbox bool
 	var o typed.Output
@@ -56,9 +56,9 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 		Args: typed.Takes(0, 0, ""),
 	}
 	fs := c.Flags()
-	fs.StringSliceVar(&roles, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
+	fs.StringSliceVar(&names, "role", nil, "`roles` to print: server, worker, submitter, viewer, operator (default: all; worker only with --node)")
 	fs.StringSliceVar(&nodes, "node", nil, "`names` of the nodes whose workers get a user each")
-	fs.StringVar(&realm.Name, "account", jet.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
+	fs.StringVar(&realm.Name, "account", roles.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
 	fs.StringVar(&realm.Store, "store", "", "`size` of all that the account stores, as 50GB (default: what the NATS server has)")
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
 	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, and whoever has the password of a worker or an operator can erase the log")
@@ -66,10 +66,10 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 	o.Flags(c, "conf", "table", "json")
 	c.RunE = func(*cobra.Command, []string) error {
 		if o.Form.Value == "table" {
-			_, err := fmt.Fprint(a.Out, jet.Writers())
+			_, err := fmt.Fprint(a.Out, roles.Writers())
 			return err
 		}
-		users, err := usersFor(roles, nodes)
+		users, err := usersFor(names, nodes)
 		if err != nil {
 			return exit.MisuseOf(err)
 		}
@@ -95,7 +95,7 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 			}
 			return a.WriteJSON(accounts)
 		}
-		block, err := jet.RealmConfig(realm)
+		block, err := roles.RealmConfig(realm)
 		if err != nil {
 			return exit.MisuseOf(err)
 		}
@@ -106,28 +106,28 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 }
 
 // usersFor makes a user of each role, and of each node.
-func usersFor(roles, nodes []string) ([]jet.User, error) {
-	if len(roles) == 0 {
-		for _, r := range jet.Roles() {
-			if r != jet.RoleWorker || len(nodes) > 0 {
-				roles = append(roles, string(r))
+func usersFor(names, nodes []string) ([]roles.User, error) {
+	if len(names) == 0 {
+		for _, r := range roles.All() {
+			if r != roles.Worker || len(nodes) > 0 {
+				names = append(names, string(r))
 			}
 		}
 	}
-	if len(nodes) > 0 && !slices.Contains(roles, string(jet.RoleWorker)) {
+	if len(nodes) > 0 && !slices.Contains(names, string(roles.Worker)) {
 		return nil, errors.New("--node names nodes of workers: leave it out, or add --role worker")
 	}
-	var users []jet.User
-	for _, r := range roles {
-		if r != string(jet.RoleWorker) {
-			users = append(users, jet.User{Name: r, Role: jet.Role(r)})
+	var users []roles.User
+	for _, r := range names {
+		if r != string(roles.Worker) {
+			users = append(users, roles.User{Name: r, Role: roles.Role(r)})
 			continue
 		}
 		if len(nodes) == 0 {
 			return nil, errors.New("each worker has a user of its own: name its node with --node, as its --name does")
 		}
 		for _, n := range nodes {
-			users = append(users, jet.User{Name: n, Role: jet.RoleWorker, Node: node.ID(n)})
+			users = append(users, roles.User{Name: n, Role: roles.Worker, Node: node.ID(n)})
 		}
 	}
 	return users, nil

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/where"
 )
 
 // work is a worker that runs nothing: "work 3 hello 'oh no'" takes the next task
@@ -22,7 +23,7 @@ func work(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c, err := client.Connect(ctx, client.Options{Server: ts.Getenv("URL")})
 	ts.Check(err)
-	offers, err := c.Store().Offers(ctx, []string{task.DefaultQueue})
+	offers, err := c.Store().Offers(ctx, []string{where.DefaultQueue})
 	ts.Check(err)
 	done := make(chan error, 1)
 	go func() { done <- workOne(ctx, c, offers, code, args[1:]) }()

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // beatCases are about heartbeats, and about what their users do with leases. A log that is no
@@ -134,7 +135,7 @@ func account(s *suite) {
 	}
 	lease := s.o.AckWait
 	r, id := s.recorder(s.log, "n1"), s.submit("default")
-	for _, c := range []node.Command{node.Register{Session: "s1", Profile: node.Profile{TTL: task.Duration(time.Minute)}}, node.Beat{Session: "s1"}} {
+	for _, c := range []node.Command{node.Register{Session: "s1", Profile: node.Profile{TTL: value.Duration(time.Minute)}}, node.Beat{Session: "s1"}} {
 		if _, _, err := r.DoNode(s.context(), "n1", c); err != nil {
 			s.Fatal(err)
 		}

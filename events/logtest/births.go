@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 var birthCases = []testCase{
@@ -26,7 +27,7 @@ func birthRace(s *suite) {
 		var wg sync.WaitGroup
 		start := make(chan struct{})
 		type answer struct {
-			route task.Route
+			route where.Route
 			seq   uint64
 			err   error
 		}
@@ -49,7 +50,7 @@ func birthRace(s *suite) {
 		wg.Wait()
 		close(answers)
 		var won answer
-		told := map[task.Route]bool{}
+		told := map[where.Route]bool{}
 		for a := range answers {
 			var there *events.Exists
 			switch {

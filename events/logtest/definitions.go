@@ -40,7 +40,7 @@ func definitionChains(s *suite) {
 	s.append(&events.Fact{ID: s.id(), At: now(), Type: events.ScheduleQueued, Schedule: "a", Event: definition.ScheduleQueued{Revision: 1, Tick: now(), Trigger: task.TriggerSchedule}}, 0)
 	total := 2
 	for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefBundle} {
-		def := definition.DefOf(kind, "a")
+		def := definition.Named(kind, "a")
 		var is definition.Definition
 		for n, text := range [][]byte{[]byte(`{"name":"a","n":1}`), []byte(`{"name":"a", "n":2, "html":"<&>"}`), nil, []byte(`{"name":"a","n":4}`)} {
 			f := s.definitionFact(def, &is, text)
@@ -52,7 +52,7 @@ func definitionChains(s *suite) {
 			is = definition.EvolveDefinition(is, s.append(f, is.Head), f.At, f.Actor, f.Event.(definition.DefinitionEvent))
 			total++
 		}
-		s.append(s.definitionFact(definition.DefOf(kind, "b"), &definition.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
+		s.append(s.definitionFact(definition.Named(kind, "b"), &definition.Definition{}, []byte(`{"name":"b"}`)), 0) // another name, another chain
 		total++
 		var chain []events.Record
 		for _, r := range s.read(feed, total) {
@@ -75,7 +75,7 @@ func definitionChains(s *suite) {
 		if now, err := s.log.Definition(s.context(), def); err != nil || now.Head != so.Head || now.Revision != 4 || string(now.Text) != string(so.Text) {
 			s.Errorf("%s: the log has it as %+v (%v), want %+v", def, now, err, so)
 		}
-		if never, err := s.log.Definition(s.context(), definition.DefOf(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
+		if never, err := s.log.Definition(s.context(), definition.Named(kind, "never")); err != nil || never.Head != 0 || never.Exists() {
 			s.Errorf("%s: of what never was the log has %+v, %v", def, never, err)
 		}
 		if len(chain) != 4 || so.Revision != 4 || so.Head != is.Head || string(so.Text) != `{"name":"a","n":4}` || so.Digest != is.Digest || so.Actor != "ada" || !so.Changed.Equal(is.Changed) {

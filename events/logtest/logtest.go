@@ -20,6 +20,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Options say what the suite cannot see of a log.
@@ -128,7 +129,7 @@ func (s *suite) nodeFact(id node.ID, e node.Event) *events.Fact {
 func now() time.Time { return time.Now().UTC().Round(0) }
 
 func work(queue string) task.Work {
-	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: task.QueueRoute(queue, task.DefaultPriority)}
+	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
 }
 
 // note is an event that any chain takes.

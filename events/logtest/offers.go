@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 var offerCases = []testCase{
@@ -234,7 +235,7 @@ func proof(s *suite) {
 func ownRoute(s *suite) {
 	aimed := func(priority int, key string) task.Work {
 		w := work("default")
-		w.Route, w.FairKey = task.NodeRoute("n1", priority), key
+		w.Route, w.FairKey = where.NodeRoute("n1", priority), key
 		return w
 	}
 	var want []task.ID
@@ -431,7 +432,7 @@ func ratedOffers(s *suite) {
 // A place that is opened after a queue was given a window that is open knows of it.
 func windowedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
-	def := definition.DefOf(definition.DefCalendar, "open")
+	def := definition.Named(definition.DefCalendar, "open")
 	f := &events.Fact{ID: s.id(), At: now(), Type: events.DefinitionApplied, Def: def, Event: definition.DefinitionApplied{
 		Edition: definition.Edition{Revision: 1, Text: []byte(`{"name":"open","rules":[{"closed":"2000-01-01"}]}`)},
 	}}

@@ -15,6 +15,7 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/worker"
@@ -110,7 +111,7 @@ func serve(ctx context.Context) (url string, end func(), err error) {
 	}
 	nc, err := server.Connect()
 	if err == nil {
-		_, err = jet.Open(ctx, nc, jet.Layout{}) // makes the log
+		_, err = jet.Open(ctx, nc, streams.Layout{}) // makes the log
 		nc.Close()
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
@@ -19,7 +20,7 @@ func TestOutbox(t *testing.T) {
 	t.Cleanup(server.Stop)
 	nc := must(server.Connect())(t)
 	t.Cleanup(nc.Close)
-	store := must(jet.Open(t.Context(), nc, jet.Layout{}))(t)
+	store := must(jet.Open(t.Context(), nc, streams.Layout{}))(t)
 	t.Cleanup(store.Close)
 	c := client.New(store, "test")
 	db := must(sql.Open("sqlite", filepath.Join(t.TempDir(), "shop.db")))(t)

@@ -18,6 +18,7 @@ import (
 	"millrace/client"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 )
 
@@ -143,10 +144,10 @@ func confirm(ctx context.Context, c *client.Client, order string) (client.Receip
 			Handler: "mail",
 			// Up to six attempts, 1 s to 10 min apart, for an hour in all.
 			Retry: task.Retry{
-				Max: 5, Min: task.Duration(time.Second), MaxDelay: task.Duration(10 * time.Minute),
-				Jitter: 0.2, Budget: task.Duration(time.Hour),
+				Max: 5, Min: value.Duration(time.Second), MaxDelay: value.Duration(10 * time.Minute),
+				Jitter: 0.2, Budget: value.Duration(time.Hour),
 			},
-			Timeout: task.Timeout{Run: task.Duration(30 * time.Second)},
+			Timeout: task.Timeout{Run: value.Duration(30 * time.Second)},
 			// While one for this order is under way, whoever submits another is given that one.
 			Unique: task.Unique{Key: "/confirm/" + order, OnConflict: task.ConflictReturn},
 		},
@@ -162,7 +163,7 @@ func remind(ctx context.Context, c *client.Client, order string) (client.Receipt
 	return c.Submit(ctx, task.Submission{
 		Spec:   &task.Spec{Handler: "mail", Retry: task.Retry{Max: 5}},
 		Queue:  "mail",
-		Delay:  task.Duration(72 * time.Hour), // or At, a time
+		Delay:  value.Duration(72 * time.Hour), // or At, a time
 		Labels: map[string]string{"order": order},
 		Params: params(letter{Order: order, Text: "How do you like it?"}),
 	})

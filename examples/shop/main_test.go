@@ -7,6 +7,7 @@ import (
 	"millrace/client"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
@@ -32,7 +33,7 @@ func millrace(t *testing.T) *client.Client {
 	t.Cleanup(server.Stop)
 	nc := must(server.Connect())(t)
 	t.Cleanup(nc.Close)
-	store := must(jet.Open(t.Context(), nc, jet.Layout{}))(t)
+	store := must(jet.Open(t.Context(), nc, streams.Layout{}))(t)
 	t.Cleanup(store.Close)
 	return client.New(store, "test")
 }

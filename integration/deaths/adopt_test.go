@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // counts is a program that says numbers on both streams until a file tells it to end.
@@ -164,7 +165,7 @@ func TestAdoptAndCancel(t *testing.T) {
 	worker := p.Worker("only", "--slots", "2", "--spool", "kept")
 	const nested = `sh -c 'trap "" TERM; sleep 600 & wait' & echo started; wait`
 	s := outlives(p, nested)
-	s.Spec.Timeout.Stop = task.Duration(300 * time.Millisecond)
+	s.Spec.Timeout.Stop = value.Duration(300 * time.Millisecond)
 	first, second := p.SubmitAs(c, s), p.SubmitAs(c, s)
 	for _, id := range []task.ID{first, second} {
 		p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "started" })

@@ -14,6 +14,7 @@ import (
 	"millrace/integration/place"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Everything that is not the log or what tasks leave can be lost while tasks come and run: definitions, orders, labels and bounds
@@ -66,7 +67,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 	}
 	before := said()
 
-	europe, err := task.ParseSelector("zone=eu")
+	europe, err := where.ParseSelector("zone=eu")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // `task ls` and `task show` say the same of a task, in every field that both have: the one asks the
@@ -19,8 +20,8 @@ func TestListAndShowAgree(t *testing.T) {
 	c := p.Connect()
 	spec := &task.Spec{
 		Run:     &task.Run{Shell: `millrace ipc extend 5m --wait; millrace ipc result '{"a":1}'; echo to stderr >&2; exit $MILLRACE_ATTEMPT`, Stdin: task.StdinOpen},
-		Timeout: task.Timeout{Run: task.Duration(time.Minute)},
-		Retry:   task.Retry{Max: 1, AvoidNode: true, Budget: task.Duration(time.Hour), Min: task.Duration(time.Millisecond)},
+		Timeout: task.Timeout{Run: value.Duration(time.Minute)},
+		Retry:   task.Retry{Max: 1, AvoidNode: true, Budget: value.Duration(time.Hour), Min: value.Duration(time.Millisecond)},
 	}
 	ids := []task.ID{
 		p.SubmitAs(c, task.Submission{Spec: spec, Labels: map[string]string{"a": "<b>"}, Params: map[string]json.RawMessage{"x": json.RawMessage(`"<ü>"`)}}),

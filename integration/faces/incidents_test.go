@@ -15,6 +15,7 @@ import (
 	"millrace/incident"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -72,9 +73,9 @@ func (r *reconnection) begin() (offer uint64) {
 	for i, id := range []node.ID{"a", "b"} {
 		after := time.Duration(i) * 10 * time.Millisecond
 		session := "session-of-" + string(id)
-		r.node(after, id, node.Registered{Session: session, Profile: node.Profile{Host: "host-" + string(id), Slots: 2, Queues: []string{"default"}, Probes: true, Commands: true, Version: "v0.1.0", TTL: task.Duration(15 * time.Second)}})
+		r.node(after, id, node.Registered{Session: session, Profile: node.Profile{Host: "host-" + string(id), Slots: 2, Queues: []string{"default"}, Probes: true, Commands: true, Version: "v0.1.0", TTL: value.Duration(15 * time.Second)}})
 		r.node(after+time.Millisecond, id, node.WentOnline{Session: session, Connection: 1})
-		r.node(after+2*time.Millisecond, id, node.BecameReady{Session: session, Connection: 1, Took: task.Duration(time.Millisecond)})
+		r.node(after+2*time.Millisecond, id, node.BecameReady{Session: session, Connection: 1, Took: value.Duration(time.Millisecond)})
 	}
 	r.node(9*time.Minute+50*time.Second, "b", node.WentOffline{Session: "session-of-b", Reason: "its heartbeat has run out"})
 	r.node(10*time.Minute+2*time.Second, "b", node.WentOnline{Session: "session-of-b", Connection: 2, Reason: "the connection came back"})
@@ -82,7 +83,7 @@ func (r *reconnection) begin() (offer uint64) {
 }
 
 func (r *reconnection) ready() {
-	r.node(10*time.Minute+6100*time.Millisecond, "b", node.BecameReady{Session: "session-of-b", Connection: 2, Took: task.Duration(4100 * time.Millisecond), Reason: "its probe came through"})
+	r.node(10*time.Minute+6100*time.Millisecond, "b", node.BecameReady{Session: "session-of-b", Connection: 2, Took: value.Duration(4100 * time.Millisecond), Reason: "its probe came through"})
 }
 
 func (r *reconnection) runs(after time.Duration, id task.ID, offer uint64) {

@@ -16,10 +16,11 @@ import (
 
 	"millrace/client"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -35,26 +36,26 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := place.Ask[micro.Info](p, nc, "$SRV.INFO.millrace", "")
-	served := map[jet.Access][]jet.Verb{}
+	served := map[roles.Access][]roles.Verb{}
 	for _, e := range info.Endpoints {
 		if e.Metadata["description"] == "" {
 			t.Errorf("endpoint %s does not say what it is for", e.Subject)
 		}
-		verb := jet.Verb(strings.TrimPrefix(e.Subject, "mr.api.*."))
+		verb := roles.Verb(strings.TrimPrefix(e.Subject, "mr.api.*."))
 		served[verb.Access()] = append(served[verb.Access()], verb)
 		if e.Metadata["access"] != string(verb.Access()) {
 			t.Errorf("endpoint %s says that it is for %s", e.Subject, e.Metadata["access"])
 		}
 	}
-	for _, a := range []jet.Access{"", jet.Reading, jet.Submitting, jet.Operating} {
-		want := jet.Verbs(a)
-		var told []jet.Verb // on the page
+	for _, a := range []roles.Access{"", roles.Reading, roles.Submitting, roles.Operating} {
+		want := roles.Verbs(a)
+		var told []roles.Verb // on the page
 		if row := regexp.MustCompile(`(?m)^\| ` + string(a) + ` \|.*$`).Find(wire); a != "" {
 			for _, m := range regexp.MustCompile("`([a-z]+\\.[a-z]+)`").FindAllSubmatch(row, -1) {
-				told = append(told, jet.Verb(m[1]))
+				told = append(told, roles.Verb(m[1]))
 			}
 		}
-		for _, verbs := range [][]jet.Verb{want, told, served[a]} {
+		for _, verbs := range [][]roles.Verb{want, told, served[a]} {
 			slices.Sort(verbs)
 		}
 		if !slices.Equal(served[a], want) || !slices.Equal(told, want) {
@@ -232,7 +233,7 @@ func otherRequests(p *place.Place, c *client.Client, nc *nats.Conn, done task.ID
 		p.Errorf("it was tried %d times", ended.Attempt)
 	}
 
-	if q := place.Ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: task.Duration(time.Minute)}) || q.RateSince == 0 {
+	if q := place.Ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: value.Duration(time.Minute)}) || q.RateSince == 0 {
 		p.Errorf("the queue is %+v", q)
 	}
 	if q := place.Ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (task.Rate{}) || q.Limit != 2 {
@@ -253,6 +254,9 @@ func otherRequests(p *place.Place, c *client.Client, nc *nats.Conn, done task.ID
 	}
 	if resumed := place.Ask[schedule.Stored](p, nc, "mr.api.ada.schedule.resume", `{"name":"hourly"}`); resumed.Paused != nil {
 		p.Errorf("resumed: %+v", resumed)
+	}
+	if is := place.Ask[client.Backfilled](p, nc, "mr.api.ada.schedule.backfill", `{"name":"hourly","from":"2026-03-01","to":"2026-03-02","dry_run":true}`); is.Ticks == 0 || is.Missing != is.Ticks {
+		p.Errorf("a backfill would be %+v", is)
 	}
 	if v := place.Ask[client.ScheduleView](p, nc, "mr.api.ada.schedule.get", `{"name":"hourly"}`); v.Name != "hourly" || len(v.Next) != 3 || v.Ticks == nil {
 		p.Errorf("the schedule is %+v", v)

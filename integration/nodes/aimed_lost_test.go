@@ -15,6 +15,7 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
 )
@@ -44,7 +45,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), place.Patience)
 	defer cancel()
-	store, err := jet.Open(ctx, nc, jet.Layout{})
+	store, err := jet.Open(ctx, nc, streams.Layout{})
 	if err != nil {
 		t.Fatal(err)
 	}

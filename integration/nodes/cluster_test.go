@@ -18,9 +18,11 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -29,7 +31,7 @@ import (
 // starts, and what ran before goes on as the same attempt.
 func TestRouteOutlivesItsServer(t *testing.T) {
 	t.Parallel()
-	for _, priority := range []int{task.DefaultPriority, 8} {
+	for _, priority := range []int{where.DefaultPriority, 8} {
 		t.Run(fmt.Sprint("priority ", priority), func(t *testing.T) { routeOutlivesItsServer(t, priority) })
 	}
 }
@@ -43,7 +45,7 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	s, err := jet.Open(t.Context(), nc, jet.Layout{Replicas: 3, AckWait: place.Patience})
+	s, err := jet.Open(t.Context(), nc, streams.Layout{Replicas: 3, AckWait: place.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	}
 	aim := func() task.ID {
 		id := task.ID(events.NewID(time.Now()))
-		born := task.Submitted{Work: task.Work{Route: task.NodeRoute("n1", priority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
+		born := task.Submitted{Work: task.Work{Route: where.NodeRoute("n1", priority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
 		until("a task is submitted", func(ctx context.Context) bool { _, err := r.Submit(ctx, id, born); return err == nil })
 		return id
 	}

@@ -11,6 +11,8 @@ import (
 
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/link"
+	"millrace/jet/streams"
 )
 
 // Whatever is started while a cluster has no leader says what it waits for, and works when there is one.
@@ -23,7 +25,7 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	s, err := jet.Open(t.Context(), nc, jet.Layout{Replicas: 3, AckWait: 6 * time.Second})
+	s, err := jet.Open(t.Context(), nc, streams.Layout{Replicas: 3, AckWait: 6 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +42,11 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 	// The server that is left takes some seconds to find out that it is alone; it answers meanwhile.
 	processes := []*place.Process{p.Start("worker", "--name", "w1")}
 	p.Until("nobody is the leader", func() bool {
-		s, err := jet.Attach(t.Context(), nc, jet.WithPatience(jet.Patience{For: time.Nanosecond}))
+		s, err := jet.Attach(t.Context(), nc, jet.WithPatience(link.Patience{For: time.Nanosecond}))
 		if err == nil {
 			s.Close()
 		}
-		return errors.Is(err, jet.ErrElecting)
+		return errors.Is(err, link.ErrElecting)
 	})
 	processes = append(processes, p.Start("worker", "--name", "w2"), p.Start("server", "--data", "server"))
 	command := p.Start("run", "--wait", "--", "true")

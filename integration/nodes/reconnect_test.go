@@ -15,9 +15,11 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker"
 )
 
@@ -36,7 +38,7 @@ func TestReconnects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := jet.Open(t.Context(), nc, jet.Layout{AckWait: time.Minute})
+		s, err := jet.Open(t.Context(), nc, streams.Layout{AckWait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func TestReconnects(t *testing.T) {
 	ready(1)
 	rec := &events.Recorder{Log: looking, Actor: "test", Now: time.Now, NewID: events.NewID}
 	id := task.ID(events.NewID(time.Now()))
-	if _, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "stays"}, Route: task.NodeRoute("shaky", 5)}}); err != nil {
+	if _, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "stays"}, Route: where.NodeRoute("shaky", 5)}}); err != nil {
 		t.Fatal(err)
 	}
 	if !place.Poll(place.Patience, func() bool { now, err := rec.Load(t.Context(), id); return err == nil && now.State == task.Running }) {

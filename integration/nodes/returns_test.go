@@ -21,6 +21,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/node"
 	"millrace/task"
 	"millrace/worker"
@@ -107,7 +108,7 @@ func newShaky(p *place.Place, c *client.Client, most func() time.Duration, id no
 		p.Fatal(err)
 	}
 	p.Cleanup(nc.Close)
-	store, err := jet.Open(p.Context(), nc, jet.Layout{AckWait: 2 * time.Second})
+	store, err := jet.Open(p.Context(), nc, streams.Layout{AckWait: 2 * time.Second})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 )
@@ -39,9 +39,9 @@ func TestWrongClocks(t *testing.T) {
 	}
 
 	nc := p.Dial()
-	r := place.Ask[client.Receipt](p, nc, jet.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"delay":"1s"}`)
+	r := place.Ask[client.Receipt](p, nc, roles.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"delay":"1s"}`)
 	wantDelayed(p, c, r.ID, time.Second)
-	r = place.Ask[client.Receipt](p, nc, jet.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"queue":"nobody","pending_timeout":"2s"}`)
+	r = place.Ask[client.Receipt](p, nc, roles.TaskSubmit.For("ada"), `{"spec":{"run":{"argv":["true"]}},"queue":"nobody","pending_timeout":"2s"}`)
 	wantExpired(p, c, r.ID, 2*time.Second)
 
 	setCaller := clockOf(p, "caller", 0)

@@ -21,6 +21,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/verify"
 	"millrace/worker"
 )
@@ -73,7 +74,7 @@ func TestScheduleByHand(t *testing.T) {
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.RunSchedule(t.Context(), "s", task.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: task.Duration(time.Hour)})
+	r, err := c.RunSchedule(t.Context(), "s", task.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: value.Duration(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +336,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	parent, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "parent", Timeout: task.Timeout{Stop: task.Duration(time.Second)}}})
+	parent, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "parent", Timeout: task.Timeout{Stop: value.Duration(time.Second)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,14 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/param"
 	"millrace/task/schedule"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -337,7 +339,7 @@ var preconditions = []precondition{
 	}},
 	{name: "the queue is full", want: isFull, now: func(c *cell) task.ID {
 		one := 1
-		if _, err := c.rec.Submit(c.Context(), drawn(), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: task.QueueRoute(c.job.Queue, 5)}}); err != nil {
+		if _, err := c.rec.Submit(c.Context(), drawn(), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: where.QueueRoute(c.job.Queue, 5)}}); err != nil {
 			c.Fatal(err)
 		}
 		if _, err := client.New(c.on.store, "test").LimitQueue(c.Context(), c.job.Queue, task.LimitQueue{Waiting: &one}); err != nil {
@@ -414,7 +416,7 @@ func (c *cell) verdict(is made, holder task.ID) string {
 		return c.state(is.id)
 	}
 	for err, word := range map[error]string{
-		jet.ErrNoJob: noJob, jet.ErrNoBundle: noFiles, client.ErrNoVersion: noFiles, client.ErrInvalid: isWrong, task.ErrQueueFull: isFull, task.ErrEnded: hasEnded,
+		definitions.ErrNoJob: noJob, definitions.ErrNoBundle: noFiles, client.ErrNoVersion: noFiles, client.ErrInvalid: isWrong, task.ErrQueueFull: isFull, task.ErrEnded: hasEnded,
 	} {
 		if errors.Is(is.err, err) {
 			return word

@@ -19,7 +19,8 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/jet"
-	"millrace/jet/embed"
+	"millrace/jet/jettest"
+	"millrace/jet/streams"
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
@@ -36,22 +37,8 @@ func openLog(t testing.TB) *jet.Store {
 // openServed is openLog, with the connection to that server.
 func openServed(t testing.TB) (*nats.Conn, *jet.Store) {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
-	return nc, store
+	served := jettest.Open(t, streams.Layout{})
+	return served.Conn, served.Store
 }
 
 // mortal is a log that is cut off after so many writes, before or after the last of them is

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // FailsOnce is a task of which the second attempt, some time after the first, succeeds.
 func FailsOnce(pause time.Duration) task.Submission {
 	return task.Submission{Spec: &task.Spec{
 		Run:   &task.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
-		Retry: task.Retry{Max: 1, Min: task.Duration(pause)},
+		Retry: task.Retry{Max: 1, Min: value.Duration(pause)},
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // tooLong: a message that carries more than it may is refused where everybody sees it.
@@ -32,7 +33,7 @@ func (w *programs) tooLong(t *testing.T) {
 			t.Parallel()
 			s := shellTask("IFS= read -r init\n" + c.line)
 			s.Spec.Run.Stdin, s.Spec.Retry.Max = task.StdinOpen, 3
-			s.Spec.Timeout = task.Timeout{Run: task.Duration(time.Minute)}
+			s.Spec.Timeout = task.Timeout{Run: value.Duration(time.Minute)}
 			if name == "result" {
 				s.Spec.OnRestart = task.RestartAdopt
 			}

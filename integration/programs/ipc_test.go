@@ -17,13 +17,15 @@ import (
 	"millrace/integration/place"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // TestPrograms runs programs that speak to Millrace, all on one server: the
 // transcripts of docs/ipc.md, the libraries, and those that misbehave.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	p := place.New(t, 2*time.Second)
+	p := place.New(t, time.Minute)
+	p.Let("MILLRACE_NODE_TTL", "1m") // no attempt here is to be given back because the machine is busy: some count them
 	secret := "tiger-" + fmt.Sprint(os.Getpid())
 	p.Write("secret", secret+"\n")
 	p.Write("vars.env", "FROM_FILE=file\nBOTH=file\n# a remark\nQUOTED=\"two words\"\n")
@@ -139,12 +141,12 @@ func (w *programs) play(t *testing.T, transcript string) {
 	}
 	s := shellTask(script)
 	s.Params = map[string]json.RawMessage{"depth": json.RawMessage("2")}
-	s.Spec.Timeout = task.Timeout{Run: task.Duration(time.Minute)}
+	s.Spec.Timeout = task.Timeout{Run: value.Duration(time.Minute)}
 	if len(heard) > 0 {
 		s.Spec.Run.Stdin = task.StdinOpen
 	}
 	if strings.Contains(transcript, `"PING"`) {
-		s.Spec.Timeout.Heartbeat = task.Duration(2 * time.Second)
+		s.Spec.Timeout.Heartbeat = value.Duration(2 * time.Second)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), place.Patience)
 	defer cancel()
@@ -204,8 +206,8 @@ func library(t *testing.T, path string) string {
 func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	t.Helper()
 	s := task.Submission{Params: map[string]json.RawMessage{"depth": json.RawMessage("2")}}
-	s.Spec = &task.Spec{Run: &task.Run{Argv: argv, Env: env, Stdin: task.StdinOpen}, Timeout: task.Timeout{Run: task.Duration(time.Minute)},
-		Retry: task.Retry{Max: 1, Min: task.Duration(time.Millisecond)}}
+	s.Spec = &task.Spec{Run: &task.Run{Argv: argv, Env: env, Stdin: task.StdinOpen}, Timeout: task.Timeout{Run: value.Duration(time.Minute)},
+		Retry: task.Retry{Max: 1, Min: value.Duration(time.Millisecond)}}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if ended.Attempt != 2 || string(ended.Result) != `{"pages":2,"next":8}` {
@@ -410,26 +412,26 @@ func (w *programs) bounds(t *testing.T) {
 // time: what chats without a heartbeat ends, and what asks for more time gets it.
 func (w *programs) time(t *testing.T) {
 	s := shellTask(`while :; do echo chat; sleep 0.1; done`)
-	s.Spec.Timeout = task.Timeout{Heartbeat: task.Duration(500 * time.Millisecond), Stop: task.Duration(time.Second)}
+	s.Spec.Timeout = task.Timeout{Heartbeat: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
 	if ended := w.end(t, s); ended.Reason != task.ReasonTimeout || !strings.Contains(ended.Message, "heartbeat") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
 	s = shellTask(`echo '{"type":"EXTEND","payload":"1m"}'; sleep 1.5; echo '{"type":"READY"}'; sleep 0.1`)
-	s.Spec.Timeout.Run, s.Spec.Timeout.Extend = task.Duration(time.Second), task.Duration(time.Minute)
+	s.Spec.Timeout.Run, s.Spec.Timeout.Extend = value.Duration(time.Second), value.Duration(time.Minute)
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if u := ended.Usage; ended.Extended.IsZero() || u == nil || u.Setup.Std() < time.Second || u.Run == 0 {
 		t.Errorf("extended to %v, used %+v", ended.Extended, u)
 	}
 	s = shellTask(`echo '{"type":"EXTEND","payload":"1h"}'; sleep 1000`)
-	s.Spec.Timeout = task.Timeout{Run: task.Duration(500 * time.Millisecond), Stop: task.Duration(time.Second)}
+	s.Spec.Timeout = task.Timeout{Run: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
 	wantEnd(t, w.end(t, s), task.Error, task.ReasonTimeout)
 }
 
 // goesOn: a checkpoint outlives its attempt, and a task that is cancelled hears of it.
 func (w *programs) goesOn(t *testing.T) {
 	s := shellTask(`n=${MILLRACE_CHECKPOINT:-0}; n=$((n+1)); echo "{\"type\":\"CHECKPOINT\",\"payload\":$n}"; echo "{\"type\":\"RESULT\",\"payload\":$n}"; [ $n = 3 ]`)
-	s.Spec.Retry = task.Retry{Max: 5, Min: task.Duration(time.Millisecond)}
+	s.Spec.Retry = task.Retry{Max: 5, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if string(ended.Result) != "3" || ended.Attempt != 3 {
@@ -445,7 +447,7 @@ func (w *programs) goesOn(t *testing.T) {
 func (w *programs) children(t *testing.T) {
 	s := shellTask(`for k in a b; do echo "{\"type\":\"SPAWN\",\"payload\":{\"key\":\"$k\",\"argv\":[\"true\"]}}"; done
 echo '{"type":"SPAWN","payload":{"shell":"true"}}'; [ "$MILLRACE_ATTEMPT" = 2 ]`)
-	s.Spec.Retry = task.Retry{Max: 1, Min: task.Duration(time.Millisecond)}
+	s.Spec.Retry = task.Retry{Max: 1, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	for _, key := range []string{"a", "b", "#1"} {

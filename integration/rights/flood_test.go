@@ -11,6 +11,7 @@ import (
 	"millrace/integration/place"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Whoever submits 2,500 tasks for queues and labels that nobody has heard of keeps nobody else from anything: workers
@@ -30,7 +31,7 @@ func TestFloodOfQueuesAndLabels(t *testing.T) {
 			return err
 		})
 		g.Go(func() error {
-			labels, err := task.ParseSelector(fmt.Sprintf("label-%d", i))
+			labels, err := where.ParseSelector(fmt.Sprintf("label-%d", i))
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 
 	"millrace/client"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 )
 
@@ -213,7 +213,7 @@ func refuseRubbish(p *place.Place, nc *nats.Conn) {
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":
-		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{jet.ServerHealth.For("ada"), jet.ScheduleNext.For("ada"), jet.LogVerify.For("ada")}, subject)
+		return strings.HasSuffix(subject, ".list") || slices.Contains([]string{roles.ServerHealth.For("ada"), roles.ScheduleNext.For("ada"), roles.LogVerify.For("ada")}, subject)
 	}
 	return false
 }

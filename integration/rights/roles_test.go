@@ -22,7 +22,7 @@ import (
 
 	"millrace/client"
 	"millrace/integration/place"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 )
@@ -39,11 +39,11 @@ type guardedServer struct {
 const rolePassword = "secret"
 
 // guard starts a server with accounts that nobody may do more in than the table of rights grants.
-func guard(t testing.TB, accounts ...jet.Realm) *guardedServer {
+func guard(t testing.TB, accounts ...roles.Realm) *guardedServer {
 	t.Helper()
 	var config, block strings.Builder
 	for _, a := range accounts {
-		text, err := jet.RealmConfig(a)
+		text, err := roles.RealmConfig(a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,45 +136,45 @@ func (g *guardedServer) refused(account string) (words []string) {
 
 // belongsTo tells whether an account is one of a realm.
 func belongsTo(realm, account string) bool {
-	r := jet.Realm{Name: realm}
-	return slices.ContainsFunc(jet.Roles(), func(role jet.Role) bool { return r.AccountName(role) == account })
+	r := roles.Realm{Name: realm}
+	return slices.ContainsFunc(roles.All(), func(role roles.Role) bool { return r.AccountName(role) == account })
 }
 
 // unrefused fails the test if the server has refused anything to users of an account.
 func (g *guardedServer) unrefused(t testing.TB, account string) {
 	t.Helper()
 	for _, what := range g.refused(account) {
-		t.Errorf("%s\nif the role is to have this right, add the subject with its reason to the table `rights` in jet/rights.go; else end what asks for it", what)
+		t.Errorf("%s\nif the role is to have this right, add the subject with its reason to the table `rights` in jet/roles/rights.go; else end what asks for it", what)
 	}
 }
 
 // accountFor makes an account of its own with a user for each role and node.
-func accountFor(name string, nodes ...string) jet.Realm {
-	a := jet.Realm{Name: name}
-	for _, r := range jet.Roles() {
-		if r != jet.RoleWorker {
-			a.Users = append(a.Users, jet.User{Name: roleUser(name, r, ""), Role: r})
+func accountFor(name string, nodes ...string) roles.Realm {
+	a := roles.Realm{Name: name}
+	for _, r := range roles.All() {
+		if r != roles.Worker {
+			a.Users = append(a.Users, roles.User{Name: roleUser(name, r, ""), Role: r})
 		}
 	}
 	for _, n := range nodes {
-		a.Users = append(a.Users, jet.User{Name: roleUser(name, jet.RoleWorker, n), Role: jet.RoleWorker, Node: node.ID(n)})
+		a.Users = append(a.Users, roles.User{Name: roleUser(name, roles.Worker, n), Role: roles.Worker, Node: node.ID(n)})
 	}
 	return a
 }
 
 // roleUser is the name of a user: no two accounts of a server may share one.
-func roleUser(account string, r jet.Role, node string) string {
+func roleUser(account string, r roles.Role, node string) string {
 	return strings.TrimSuffix(account+"-"+string(r)+"-"+node, "-")
 }
 
 // as is the environment of a process that is this user.
 func (g *guardedServer) as(user string) []string {
-	return []string{"NATS_USER=" + user, "NATS_PASSWORD=" + rolePassword, "NATS_INBOX_PREFIX=" + jet.DefaultInbox(user)}
+	return []string{"NATS_USER=" + user, "NATS_PASSWORD=" + rolePassword, "NATS_INBOX_PREFIX=" + roles.DefaultInbox(user)}
 }
 
 // under has all processes of the place be the operator of an account, unless they say who else they are.
 func underRights(p *place.Place, g *guardedServer, account string) {
-	p.Env = append(p.Env, g.as(roleUser(account, jet.RoleOperator, ""))...)
+	p.Env = append(p.Env, g.as(roleUser(account, roles.Operator, ""))...)
 }
 
 // ownServers are the scripts that are about no server, or about one that they bring themselves.
@@ -193,7 +193,7 @@ func TestScriptsByRole(t *testing.T) {
 		t.Fatal(err, "no scripts")
 	}
 	var typed []string
-	var accounts []jet.Realm
+	var accounts []roles.Realm
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if slices.Contains(ownServers, name) || !*place.Long && !slices.Contains(quickScripts, name) {
@@ -287,11 +287,11 @@ func standInMain(args []string) int {
 		_ = os.Setenv("MILLRACE_PROFILE", profile)
 	}
 	if args[0] != "worker" {
-		s.start(roleUser(s.account, jet.RoleServer, ""), "Millrace serves", append([]string{"server"}, server...))
+		s.start(roleUser(s.account, roles.Server, ""), "Millrace serves", append([]string{"server"}, server...))
 	}
-	as := roleUser(s.account, jet.RoleWorker, name)
+	as := roleUser(s.account, roles.Worker, name)
 	if node.ID(name).Validate() != nil { // it is to be refused for that
-		as = roleUser(s.account, jet.RoleOperator, "")
+		as = roleUser(s.account, roles.Operator, "")
 	}
 	switch args[0] {
 	case "worker": // alone it becomes the worker: who kills it kills no one else
@@ -373,7 +373,7 @@ func (s *standing) start(user, ready string, args []string) {
 // as is the environment of a process that is this user.
 func (s *standing) as(user string) []string {
 	cmd := exec.Command(s.program)
-	cmd.Env = append(os.Environ(), "NATS_USER="+user, "NATS_INBOX_PREFIX="+jet.DefaultInbox(user))
+	cmd.Env = append(os.Environ(), "NATS_USER="+user, "NATS_INBOX_PREFIX="+roles.DefaultInbox(user))
 	return cmd.Environ() // each name once: the last one holds
 }
 
@@ -398,7 +398,7 @@ func (w *watched) Write(b []byte) (int, error) {
 // dialAs connects as a user.
 func dialAs(p *place.Place, g *guardedServer, user string) *nats.Conn {
 	p.Helper()
-	nc, err := nats.Connect(g.ns.ClientURL(), nats.UserInfo(user, rolePassword), nats.CustomInboxPrefix(jet.DefaultInbox(user)),
+	nc, err := nats.Connect(g.ns.ClientURL(), nats.UserInfo(user, rolePassword), nats.CustomInboxPrefix(roles.DefaultInbox(user)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the server's log has it
 	if err != nil {
 		p.Fatal(err)
@@ -412,7 +412,7 @@ func TestRefusalsAreSeen(t *testing.T) {
 	t.Parallel()
 	g := guard(t, accountFor("seen", "here"), accountFor("other"))
 	p := place.New(t, 2*time.Second)
-	nc := dialAs(p, g, roleUser("seen", jet.RoleViewer, ""))
+	nc := dialAs(p, g, roleUser("seen", roles.Viewer, ""))
 	if err := nc.Publish("mr.task.x", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -437,41 +437,41 @@ func TestRoles(t *testing.T) {
 	p := place.New(t, 2*time.Second)
 	p.Let("NATS_URL", g.ns.ClientURL())
 	before := p.Env
-	as := func(role jet.Role, node string) {
+	as := func(role roles.Role, node string) {
 		p.Env = append(slices.Clip(before), g.as(roleUser(account, role, node))...)
 	}
-	as(jet.RoleServer, "")
+	as(roles.Server, "")
 	server := p.Start("server", "--data", place.Data)
 	server.Until("the server is ready", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
-	as(jet.RoleWorker, "here")
+	as(roles.Worker, "here")
 	worker := p.Worker("here")
 
-	as(jet.RoleOperator, "")
+	as(roles.Operator, "")
 	p.Run("node", "wait", "here")
 	p.Run("run", "--wait", "--priority", "8", "--unique", "one", "--labels", "node=here", "--", "true")
 
-	submitter := callerOf(p, g, roleUser(account, jet.RoleSubmitter, ""))
-	receipt := askAs[client.Receipt](submitter, jet.TaskSubmit, `{"spec":{"run":{"argv":["true"]}},"priority":3}`)
+	submitter := callerOf(p, g, roleUser(account, roles.Submitter, ""))
+	receipt := askAs[client.Receipt](submitter, roles.TaskSubmit, `{"spec":{"run":{"argv":["true"]}},"priority":3}`)
 	p.Until("the task has ended", func() bool {
-		return askAs[task.Task](submitter, jet.TaskGet, `{"id":"`+string(receipt.ID)+`"}`).State == task.Finished
+		return askAs[task.Task](submitter, roles.TaskGet, `{"id":"`+string(receipt.ID)+`"}`).State == task.Finished
 	})
-	viewer := callerOf(p, g, roleUser(account, jet.RoleViewer, ""))
-	operator := callerOf(p, g, roleUser(account, jet.RoleOperator, ""))
-	requests := map[jet.Verb]string{jet.BreakerGet: `{"name":"hello"}`, jet.NodeGet: `{"id":"here"}`, jet.NodeWait: `{"id":"here"}`, jet.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
-	for _, verb := range jet.Verbs(jet.Reading) {
-		if slices.Contains([]jet.Verb{jet.ScheduleGet, jet.JobGet, jet.CalendarGet, jet.FilesGet, jet.FilesDiff, jet.FilesVerify}, verb) { // there is none
+	viewer := callerOf(p, g, roleUser(account, roles.Viewer, ""))
+	operator := callerOf(p, g, roleUser(account, roles.Operator, ""))
+	requests := map[roles.Verb]string{roles.BreakerGet: `{"name":"hello"}`, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
+	for _, verb := range roles.Verbs(roles.Reading) {
+		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobGet, roles.JobHistory, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) { // there is none
 			continue
 		}
-		if requests[verb] == "" && verb != jet.TaskList && strings.HasPrefix(string(verb), "task.") {
+		if requests[verb] == "" && verb != roles.TaskList && strings.HasPrefix(string(verb), "task.") {
 			requests[verb] = `{"id":"` + string(receipt.ID) + `"}`
 		}
 		for _, caller := range []*caller{viewer, operator} {
 			askAs[any](caller, verb, requests[verb])
 		}
 	}
-	cordoned := askAs[client.NodeView](operator, jet.NodeCordon, `{"id":"here"}`)
-	paused := askAs[task.Queue](operator, jet.QueuePause, `{"queue":"default","reason":"a test"}`)
-	c, err := client.Connect(t.Context(), client.Options{Server: g.ns.ClientURL(), User: operator.user, Password: rolePassword, InboxPrefix: jet.DefaultInbox(operator.user)})
+	cordoned := askAs[client.NodeView](operator, roles.NodeCordon, `{"id":"here"}`)
+	paused := askAs[task.Queue](operator, roles.QueuePause, `{"queue":"default","reason":"a test"}`)
+	c, err := client.Connect(t.Context(), client.Options{Server: g.ns.ClientURL(), User: operator.user, Password: rolePassword, InboxPrefix: roles.DefaultInbox(operator.user)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -488,10 +488,10 @@ func TestRoles(t *testing.T) {
 	refusals := 0
 	for _, of := range []struct {
 		caller *caller
-		verbs  []jet.Verb
+		verbs  []roles.Verb
 	}{
-		{viewer, jet.Verbs(jet.Submitting, jet.Operating)},
-		{submitter, append(jet.Verbs(jet.Operating), jet.TaskList, jet.NodeList)},
+		{viewer, roles.Verbs(roles.Submitting, roles.Operating)},
+		{submitter, append(roles.Verbs(roles.Operating), roles.TaskList, roles.NodeList)},
 	} {
 		for _, verb := range of.verbs {
 			of.caller.refused(verb.For(of.caller.user), &refusals)
@@ -500,7 +500,7 @@ func TestRoles(t *testing.T) {
 	for _, other := range []string{operator.user, "ada", "scheduler"} { // nobody asks for somebody else
 		for _, caller := range []*caller{submitter, viewer, operator} {
 			if caller.user != other {
-				caller.refused(jet.TaskSubmit.For(other), &refusals)
+				caller.refused(roles.TaskSubmit.For(other), &refusals)
 			}
 		}
 	}
@@ -511,8 +511,8 @@ func TestRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reply := range []string{"$JS.API.STREAM.PURGE.MR_LOG", "$JS.API.STREAM.DELETE.MR_LOG", "mr.admit.job.x", "mr.tick.x", jet.NodeDrain.For(operator.user)} {
-		for _, subject := range []string{jet.TaskGet.For(submitter.user), jet.ServerHealth.For(submitter.user)} {
+	for _, reply := range []string{"$JS.API.STREAM.PURGE.MR_LOG", "$JS.API.STREAM.DELETE.MR_LOG", "mr.admit.job.x", "mr.tick.x", roles.NodeDrain.For(operator.user)} {
+		for _, subject := range []string{roles.TaskGet.For(submitter.user), roles.ServerHealth.For(submitter.user)} {
 			if err := submitter.nc.PublishRequest(subject, reply, []byte(`{"id":"here"}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -521,11 +521,11 @@ func TestRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	askAs[any](submitter, jet.ServerHealth, "") // those before have been heard
+	askAs[any](submitter, roles.ServerHealth, "") // those before have been heard
 	if _, err := c.Ping(t.Context(), "here"); err != nil {
 		t.Error(err)
 	}
-	if askAs[any](operator, jet.NodeList, ""); len(g.refused(account)) != refusals {
+	if askAs[any](operator, roles.NodeList, ""); len(g.refused(account)) != refusals {
 		t.Errorf("refused is %q", g.refused(account))
 	}
 	if after, err := c.Store().End(t.Context()); err != nil || after != end {
@@ -535,13 +535,13 @@ func TestRoles(t *testing.T) {
 		t.Errorf("%d facts of %d are left (%v)", len(again), len(history), err)
 	}
 
-	as(jet.RoleSubmitter, "")
+	as(roles.Submitter, "")
 	start := time.Now()
 	r := p.Try("run", "--", "true")
 	if r.Code != 5 || !strings.Contains(r.Errs, "permission to publish to $JS.API.STREAM.INFO.MR_LOG is missing") || !strings.Contains(r.Errs, "hint: `millrace nats permissions`") {
 		t.Errorf("exit code %d, %s", r.Code, r.Errs)
 	}
-	as(jet.RoleOperator, "")
+	as(roles.Operator, "")
 	p.Let("NATS_INBOX_PREFIX", "_INBOX")
 	r = p.Try("task", "ls")
 	if r.Code != 5 || !strings.Contains(r.Errs, "permission to subscribe to _INBOX.") || !strings.Contains(r.Errs, "--inbox-prefix") {
@@ -566,7 +566,7 @@ func callerOf(p *place.Place, g *guardedServer, user string) *caller {
 	return &caller{p, dialAs(p, g, user), user}
 }
 
-func askAs[T any](c *caller, verb jet.Verb, request string) T {
+func askAs[T any](c *caller, verb roles.Verb, request string) T {
 	c.Helper()
 	return place.Ask[T](c.Place, c.nc, verb.For(c.user), request)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // thrift are the budgets of starts, by key.
@@ -16,10 +17,10 @@ func (h *history) budget(s *task.Submission) {
 	key := []string{"/a", "/b"}[h.policies.IntN(2)]
 	s.Spec.Budget = task.Budgets{{Starts: thrift[key], Key: key}}
 	if h.policies.IntN(2) == 0 {
-		s.Spec.Budget = append(s.Spec.Budget, task.Budget{Run: task.Duration(time.Duration(1+h.policies.IntN(3)) * time.Minute), Key: "/c"})
+		s.Spec.Budget = append(s.Spec.Budget, task.Budget{Run: value.Duration(time.Duration(1+h.policies.IntN(3)) * time.Minute), Key: "/c"})
 	}
 	if h.policies.IntN(2) == 0 {
-		s.Spec.Timeout.Run = task.Duration(time.Minute)
+		s.Spec.Timeout.Run = value.Duration(time.Minute)
 	}
 }
 

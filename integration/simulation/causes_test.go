@@ -6,13 +6,14 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // causes are the facts of a story that others refer to.
 type causes struct {
 	born     bool
 	dues     []time.Time            // of its births
-	route    task.Route             // where it waits
+	route    where.Route            // where it waits
 	due      time.Time              // of the present turn
 	offered  bool                   // in the present turn
 	turn     uint64                 // the fact since which it waits; 0 since its birth

@@ -7,6 +7,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // client submits, cancels and retries tasks the way package client does.
@@ -97,7 +99,7 @@ func (c *client) release(id task.ID) {
 
 // rate gives a queue another rate, or takes it away.
 func (c *client) rate(queue string) {
-	rates := []task.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: task.Duration(10 * time.Second)}, {Limit: 20}, {}}
+	rates := []task.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
 	rate := rates[c.h.rng.IntN(len(rates))]
 	c.insist(func() error {
 		_, _, err := c.rec.DoQueue(context.Background(), queue, task.LimitQueue{Rate: &rate})
@@ -161,12 +163,12 @@ func (h *history) someTask() task.ID { return h.asked[h.rng.IntN(len(h.asked))] 
 
 // submission makes up a task.
 func (h *history) submission(id task.ID) task.Submission {
-	upTo := func(n int) task.Duration { return task.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
+	upTo := func(n int) value.Duration { return value.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
 	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
 	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
 		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], task.BackoffExponential
-		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = task.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {task.ReasonTimeout}}[h.policies.IntN(2)]
+		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {task.ReasonTimeout}}[h.policies.IntN(2)]
 	}
 	if h.rng.IntN(3) == 0 {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &task.Run{Shell: "work"}, task.RestartAdopt
@@ -211,12 +213,12 @@ func (h *history) aim(s *task.Submission) {
 	s.Nodes = names[:1+h.rng.IntN(3)]
 	s.NoNode = task.NoNodes[h.rng.IntN(len(task.NoNodes))]
 	if s.NoNode == task.NoNodeWait { // for ever is too long for a history
-		bound := task.Duration(time.Duration(1+h.rng.IntN(60)) * time.Second)
+		bound := value.Duration(time.Duration(1+h.rng.IntN(60)) * time.Second)
 		s.Pending = &bound
 	}
 }
 
 // queue is one of the two that all workers serve.
 func (h *history) queue() string {
-	return []string{task.DefaultQueue, "bulk"}[h.rng.IntN(2)]
+	return []string{where.DefaultQueue, "bulk"}[h.rng.IntN(2)]
 }

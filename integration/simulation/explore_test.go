@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/worker/claim"
 )
 
@@ -170,7 +171,7 @@ func (p *place) close() {
 func (p *place) arrive(id node.ID, session string) {
 	rec := p.recorder(p.mem)
 	session = string(id) + session
-	for _, c := range []node.Command{node.Register{Session: session, Profile: node.Profile{Slots: 1, Queues: queues, TTL: task.Duration(nodeTTL)}}, node.Beat{Session: session}} {
+	for _, c := range []node.Command{node.Register{Session: session, Profile: node.Profile{Slots: 1, Queues: queues, TTL: value.Duration(nodeTTL)}}, node.Beat{Session: session}} {
 		_, _, err := rec.DoNode(context.Background(), id, c)
 		p.must(nil, err)
 	}

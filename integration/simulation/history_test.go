@@ -15,6 +15,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/worker/claim"
 )
 
@@ -384,7 +385,7 @@ func (h *history) settle() {
 		h.round()
 	}
 	// What lies on the route of a node that is gone may stay there: it is stale.
-	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), task.NodeQueue("n0")))
+	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), where.NodeQueue("n0")))
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}

@@ -18,6 +18,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/quota"
+	"millrace/task/where"
 	worlds "millrace/view"
 )
 
@@ -131,7 +132,7 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 
 	for _, f := range []worlds.Filter{
 		{Limit: worlds.MaxLimit}, {Limit: 7, OldestFirst: true}, {States: []task.State{task.Pending, task.Held}}, {Queue: windowedQueue}, {Node: "n1"},
-		{Roots: true, Limit: 3}, {Dead: true}, {Text: "a"}, {Priorities: []int{task.DefaultPriority}},
+		{Roots: true, Limit: 3}, {Dead: true}, {Text: "a"}, {Priorities: []int{where.DefaultPriority}},
 	} {
 		q := worlds.Query{Kind: worlds.Tasks, Filter: f}
 		have, err := past.List(ctx, q)

@@ -32,6 +32,7 @@ func TestSimulation(t *testing.T) {
 	var failed *history
 	each(*historiesFlag, func(seed uint64) bool {
 		h := play(t, *firstFlag+seed, variant{})
+		h.verify(t)
 		mu.Lock()
 		defer mu.Unlock()
 		if happened.add(h); h.failure != nil && (failed == nil || h.seed < failed.seed) {

@@ -109,6 +109,7 @@ func (h *history) rulesFound(t *testing.T) []verify.Rule {
 func TestRareHistories(t *testing.T) {
 	for what, seed := range map[string]uint64{
 		"of two births with bounds of their own, a worker claims the later one and the rate of the queue holds it back after the end of the first": 1084888,
+		"a pause that a task asked for shuts the rate of its queue, and is used up before the admission beside it is judged":                       73201,
 	} {
 		h := play(t, seed, variant{})
 		if h.verify(t); h.failure != nil {

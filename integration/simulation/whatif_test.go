@@ -1,9 +1,14 @@
 package simulation
 
 import (
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"millrace/events"
+	"millrace/incident"
 	"millrace/task"
 	"millrace/verify"
 	"millrace/whatif"
@@ -31,5 +36,58 @@ func TestHistoriesComeOutTheSame(t *testing.T) {
 				t.Fatalf("seed %d, %s: %+v", seed, name, r)
 			}
 		}
+	}
+}
+
+// An incident file without what is nobody else's business says what would have been different as the log does: nothing by which tasks are decided is hidden.
+func TestRedactedHistoriesComeOutTheSame(t *testing.T) {
+	judge := func(seed uint64, other verify.Other, hidden func(any) bool, each func(*events.Record) *events.Record, records []events.Record) *whatif.Report {
+		j := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: 10 * time.Second, Hidden: hidden})
+		for i := range records {
+			if r := each(&records[i]); r.Fact.Actor != stranger {
+				if err := j.Add(r); err != nil {
+					t.Fatal(seed, err)
+				}
+			}
+		}
+		r := j.Report()
+		// Who stands under a limit with a key is found by that key, which is hidden: of limits the file says less.
+		r.Mistakes = slices.DeleteFunc(r.Mistakes, func(f verify.Finding) bool { return strings.Contains(f.What, "limit") })
+		r.Changes = slices.DeleteFunc(r.Changes, func(c whatif.Change) bool { return c.Type == events.LimitGranted })
+		r.Unknown, r.Tasks, r.Decisions = nil, whatif.Tasks{Differ: r.Tasks.Differ}, whatif.Decisions{}
+		for i := range r.Changes {
+			r.Changes[i] = whatif.Change{Kind: r.Changes[i].Kind, Seq: r.Changes[i].Seq, At: r.Changes[i].At, Type: r.Changes[i].Type, Task: r.Changes[i].Task, Node: r.Changes[i].Node, Follows: r.Changes[i].Follows}
+		}
+		return r
+	}
+	differ := 0
+	for seed := range uint64(40) {
+		h := play(t, seed, variant{crowded: seed%4 == 1, windowed: seed%4 == 2})
+		h.report(t)
+		for _, sets := range [][]string{nil, {"retry.max=9"}, {"retry.max=0", "timeout.run=1s", "node_ttl=1m"}} {
+			other, err := whatif.Parse(sets, whatif.Only{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			redactor := incident.NewRedactor([]byte("of a test"))
+			log := judge(seed, other, nil, func(r *events.Record) *events.Record { return r }, h.records)
+			file := judge(seed, other, incident.Hidden, func(r *events.Record) *events.Record {
+				is, err := redactor.Fact(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Fact.Actor == stranger {
+					is.Fact.Actor = stranger
+				}
+				return &is
+			}, h.records)
+			differ += len(log.Changes)
+			if !reflect.DeepEqual(log, file) {
+				t.Fatalf("seed %d, %v: the redacted file says %+v\nthe log says %+v", seed, sets, file, log)
+			}
+		}
+	}
+	if differ == 0 {
+		t.Error("no setting changes anything")
 	}
 }

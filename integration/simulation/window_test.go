@@ -33,7 +33,7 @@ func (h *history) openAndClose() {
 	text, err := json.Marshal(everyOther())
 	if err == nil {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text, Digest: definition.DigestOf(text)}}
-		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: definition.DefOf(definition.DefCalendar, minutes), Event: is}, 0)
+		_, err = h.mem.Append(context.Background(), &events.Fact{ID: h.newID(h.began), At: h.began, Type: events.DefinitionApplied, Def: definition.Named(definition.DefCalendar, minutes), Event: is}, 0)
 	}
 	if err == nil {
 		is := task.QueueLimited{Window: minutes}

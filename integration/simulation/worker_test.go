@@ -11,6 +11,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
 )
@@ -22,7 +24,7 @@ const (
 	beat    = 2 * time.Second
 )
 
-var queues = []string{task.DefaultQueue, "bulk"}
+var queues = []string{where.DefaultQueue, "bulk"}
 
 // protocol is what a worker says about an offer; in an honest history a [claim.Protocol].
 type protocol interface {
@@ -117,13 +119,13 @@ func (w *workerProcess) run() {
 	ctx := context.Background()
 	for {
 		profile := w.self().Profile
-		profile.TTL = task.Duration(nodeTTL)
+		profile.TTL = value.Duration(nodeTTL)
 		_, _, err := w.rec.DoNode(ctx, w.node, node.Register{Session: w.session, Profile: profile})
 		if err == nil {
 			break
 		}
 	}
-	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), task.NodeQueue(string(w.node))))
+	offers, err := w.h.mem.Offers(ctx, append(slices.Clone(queues), where.NodeQueue(string(w.node))))
 	if err != nil {
 		panic(err) // a log in memory always has them
 	}

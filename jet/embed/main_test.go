@@ -15,6 +15,7 @@ import (
 
 	"millrace/internal/testkit"
 	"millrace/jet"
+	"millrace/jet/streams"
 )
 
 func TestMain(m *testing.M) {
@@ -93,7 +94,7 @@ func connect(t testing.TB, url string) *nats.Conn {
 // openStore opens a store that closes with the test.
 func openStore(t testing.TB, nc *nats.Conn) *jet.Store {
 	t.Helper()
-	s := must(jet.Open(within(t), nc, jet.Layout{AckWait: time.Second}))(t)
+	s := must(jet.Open(within(t), nc, streams.Layout{AckWait: time.Second}))(t)
 	t.Cleanup(s.Close)
 	return s
 }

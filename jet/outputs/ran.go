@@ -11,6 +11,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // ranTTL is how long it is known where the last task of a job or key ran.
@@ -38,7 +39,7 @@ func (o *Outputs) Ran(ctx context.Context, name string) (task.Ran, error) {
 		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
 	}
 	var r task.Ran
-	if !found || json.Unmarshal(m.Data, &r) != nil || r.Name != name || task.ValidName("node", r.Node) != nil {
+	if !found || json.Unmarshal(m.Data, &r) != nil || r.Name != name || value.ValidName("node", r.Node) != nil {
 		return task.Ran{}, nil
 	}
 	return r, nil

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/where"
 )
 
 // Names of streams and buckets.
@@ -60,6 +61,25 @@ const (
 	PingPrefix       = "mr.ping."         // mr.ping.<node>: core requests, which its process answers
 )
 
+// Subjects of the files' stream.
+const (
+	ChunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
+	VersionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies
+	ProtectPrefix = "mr.files.protect." // mr.files.protect.<digest>: a version that gc must leave alone, for a day
+	LeftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: what an attempt has left
+	DamagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
+	SweepSubject  = "mr.files.sweep"    // while gc removes something
+)
+
+// Of the consumer by which the log sources the timers that have fired. Nobody but a server may publish on FiredSubject.
+const (
+	FiredConsumer = "log"
+	FiredSubject  = "mr.fired"
+	// FiredHeader is in each message that the log has sourced, and in no other: the server refuses
+	// it in what is published.
+	FiredHeader = "Nats-Stream-Source"
+)
+
 // The API of JetStream, by subject.
 const (
 	APIInfo         = "$JS.API.STREAM.INFO."
@@ -89,23 +109,23 @@ func OfferSubject(w *task.Work, id task.ID) string {
 }
 
 // Special tells whether offers of a lane have a consumer of their own.
-func Special(l task.Lane) bool {
-	if _, own := task.NodeOf(l.Queue); own {
+func Special(l where.Lane) bool {
+	if _, own := where.NodeOf(l.Queue); own {
 		return false // the node orders what lies there
 	}
-	return !l.Plain() && (task.IsSelectorQueue(l.Queue) || task.ValidQueue(l.Queue) == nil)
+	return !l.Plain() && (where.IsSelectorQueue(l.Queue) || where.ValidQueue(l.Queue) == nil)
 }
 
 // laneSign parts a queue's name and the number of a lane in subjects.
 const laneSign = "~"
 
 // LanePrefix begins the subjects of a special lane.
-func LanePrefix(l task.Lane) string {
+func LanePrefix(l where.Lane) string {
 	return QueuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
 }
 
 // LaneFilter is what the consumer of a lane takes.
-func LaneFilter(l task.Lane) string {
+func LaneFilter(l where.Lane) string {
 	if Special(l) {
 		return LanePrefix(l) + ">"
 	}
@@ -114,7 +134,7 @@ func LaneFilter(l task.Lane) string {
 
 // RouteAt reads the subject of an offer: the route that lies there, whatever the lane, and the task. It
 // is false for a subject at which no offer can lie.
-func RouteAt(subject string) (task.Route, task.ID, bool) {
+func RouteAt(subject string) (where.Route, task.ID, bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, QueuePrefix), ".")
 	if len(tokens) == 4 && tokens[2] == FiredToken {
 		tokens = slices.Delete(tokens, 2, 3)
@@ -126,7 +146,7 @@ func RouteAt(subject string) (task.Route, task.ID, bool) {
 	if at := strings.LastIndex(queue, laneSign); at > 0 { // at 0 it is the mark of a selector
 		queue = queue[:at]
 	}
-	route := task.Route(queue + "." + priority)
+	route := where.Route(queue + "." + priority)
 	return route, task.ID(tokens[2]), route.Validate() == nil
 }
 
@@ -138,7 +158,7 @@ const FiredToken = "due"
 const laneConsumerPrefix = "lane_"
 
 // LaneConsumer is the consumer of a lane, shared by all who serve its queue.
-func LaneConsumer(l task.Lane) string {
+func LaneConsumer(l where.Lane) string {
 	if !Special(l) {
 		return ConsumerName(l.Queue)
 	}
@@ -146,14 +166,14 @@ func LaneConsumer(l task.Lane) string {
 }
 
 // LaneOf is the reverse of LaneConsumer for special lanes.
-func LaneOf(consumer string) (l task.Lane, ok bool) {
+func LaneOf(consumer string) (l where.Lane, ok bool) {
 	rest, ok := strings.CutPrefix(consumer, laneConsumerPrefix)
 	if !ok || len(rest) < 7 {
 		return l, false
 	}
 	priority, err := strconv.Atoi(rest[:2])
 	number, err2 := strconv.Atoi(rest[3:5])
-	l = task.Lane{Queue: rest[6:], Priority: priority, Number: number}
+	l = where.Lane{Queue: rest[6:], Priority: priority, Number: number}
 	return l, err == nil && err2 == nil && LaneConsumer(l) == consumer
 }
 
@@ -229,7 +249,7 @@ const probeToken = ".probe"
 // ProbeSubject is where a node puts what proves that its own route reaches it.
 // It is one subject for ever: see jet.Store.TidyProbes.
 func ProbeSubject(id node.ID) string {
-	return QueuePrefix + id.Queue() + "." + strconv.Itoa(task.DefaultPriority) + probeToken
+	return QueuePrefix + id.Queue() + "." + strconv.Itoa(where.DefaultPriority) + probeToken
 }
 
 // AnyProbe are the probes of all nodes.
@@ -250,10 +270,10 @@ const selectorConsumerPrefix = "MR_SELECT_"
 // ConsumerName is the durable consumer of a queue or of a selector's route, shared by
 // all who serve it, or the one of a node's own route.
 func ConsumerName(queue string) string {
-	if node, own := task.NodeOf(queue); own {
+	if node, own := where.NodeOf(queue); own {
 		return nodeConsumerPrefix + node
 	}
-	if task.IsSelectorQueue(queue) {
+	if where.IsSelectorQueue(queue) {
 		return selectorConsumerPrefix + queue[1:]
 	}
 	return "queue_" + queue

@@ -7,9 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"millrace/task"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // Def names a definition by its kind and its own name, such as job.hello: in facts, in subjects, and as the key of its copy.
@@ -24,14 +25,14 @@ const (
 	DefToken    = "token"
 )
 
-// DefOf names the definition of a kind.
-func DefOf(kind, name string) Def { return Def(kind + "." + name) }
+// Named is the definition of a kind with this name of its own.
+func Named(kind, name string) Def { return Def(kind + "." + name) }
 
 // Kind is what it defines.
 func (d Def) Kind() string { kind, _, _ := strings.Cut(string(d), "."); return kind }
 
 // Validate refuses a name that no definition can have.
-func (d Def) Validate() error { return task.ValidName(d.Kind(), d.Name()) }
+func (d Def) Validate() error { return value.ValidName(d.Kind(), d.Name()) }
 
 // Name is its own name, without the kind.
 func (d Def) Name() string { _, name, _ := strings.Cut(string(d), "."); return name }
@@ -88,6 +89,15 @@ func EvolveDefinition(_ Definition, seq uint64, at time.Time, actor string, e De
 
 // Exists tells whether there is a definition, and it was not removed.
 func (d *Definition) Exists() bool { return len(d.Text) > 0 }
+
+// Unseen is [value.Unseen] for a change of the definition.
+func (d *Definition) Unseen(seen []uint64) error {
+	is := value.Overtaken{By: d.Actor, At: d.Changed}
+	if d.Exists() {
+		is.Is = d.Revision
+	}
+	return value.Unseen(seen, is)
+}
 
 // Says tells whether the present text is this one.
 func (d *Definition) Says(text []byte) bool { return d.Exists() && bytes.Equal(d.Text, text) }

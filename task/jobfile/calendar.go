@@ -45,13 +45,13 @@ func (r *reader) calendar(root *node) schedule.Calendar {
 	r.root(root, r.fields(&c, setters{
 		"name":      r.named(&c.Name, ofCalendar),
 		"timezone":  into(&c.Timezone, r.line),
-		"rules":     func(v value) { r.list(v, func(v value) string { c.Rules = append(c.Rules, r.rule(v)); return "" }) },
+		"rules":     func(v entry) { r.list(v, func(v entry) string { c.Rules = append(c.Rules, r.rule(v)); return "" }) },
 		"otherwise": r.words(&c.Otherwise, []string{schedule.Open, schedule.Closed}),
 	}))
 	return c
 }
 
-func (r *reader) rule(v value) (is schedule.Rule) {
+func (r *reader) rule(v entry) (is schedule.Rule) {
 	r.object(v, "a rule such as {closed: 22:00-06:00}", r.fields(&is, setters{"open": into(&is.Open, r.line), "closed": into(&is.Closed, r.line)}))
 	return is
 }

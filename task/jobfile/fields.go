@@ -8,6 +8,8 @@ import (
 	"millrace/internal/form"
 	"millrace/task"
 	"millrace/task/param"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // A field of a job stands in its type, in package task: what it is called says its tag there, and how it is read mostly
@@ -32,10 +34,10 @@ func (r *reader) fields(of any, special setters) setters {
 }
 
 // into has a value read by a function for its type.
-func into[T any](to *T, read func(value) T) func(value) { return func(v value) { *to = read(v) } }
+func into[T any](to *T, read func(entry) T) func(entry) { return func(v entry) { *to = read(v) } }
 
 // setter reads what a field points to by its type.
-func (r *reader) setter(of any) func(value) {
+func (r *reader) setter(of any) func(entry) {
 	switch to := of.(type) {
 	case *string:
 		return into(to, r.text)
@@ -45,9 +47,9 @@ func (r *reader) setter(of any) func(value) {
 		return into(to, r.whole)
 	case *float64:
 		return into(to, r.number)
-	case *task.Duration:
+	case *value.Duration:
 		return into(to, r.duration)
-	case *task.Size:
+	case *value.Size:
 		return into(to, r.size)
 	case *[]string:
 		return into(to, r.lineList)
@@ -63,7 +65,7 @@ func (r *reader) setter(of any) func(value) {
 		return into(to, r.params)
 	case *map[string]task.Secret:
 		return into(to, r.secrets)
-	case *task.Selector:
+	case *where.Selector:
 		return into(to, r.selector)
 	case *[]task.Preference:
 		return into(to, r.preferences)
@@ -116,12 +118,12 @@ func (r *reader) setter(of any) func(value) {
 }
 
 // words reads one of several, and named the name of something.
-func (r *reader) words(to *string, words []string) func(value) {
-	return func(v value) { *to = r.oneOf(v, words) }
+func (r *reader) words(to *string, words []string) func(entry) {
+	return func(v entry) { *to = r.oneOf(v, words) }
 }
 
-func (r *reader) named(to *string, what string) func(value) {
-	return func(v value) { *to = r.name(v, what) }
+func (r *reader) named(to *string, what string) func(entry) {
+	return func(v entry) { *to = r.name(v, what) }
 }
 
 // vocabulary are the fields of a job file by the object that holds them, in the

@@ -76,7 +76,7 @@ func jsonNode(d *json.Decoder) *node {
 
 // canonical is JSON in one spelling, for comparison.
 func canonical(data []byte) []byte {
-	return new(reader).appendJSON(nil, value{node: jsonTree(data)})
+	return new(reader).appendJSON(nil, entry{node: jsonTree(data)})
 }
 
 // writeFields writes a mapping in block style.

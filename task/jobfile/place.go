@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // selector reads a list of requirements, or a mapping from labels to values.
-func (r *reader) selector(v value) task.Selector {
-	var s task.Selector
+func (r *reader) selector(v entry) where.Selector {
+	var s where.Selector
 	switch v.kind {
 	case text:
 		s = r.requirements(v)
@@ -17,15 +18,15 @@ func (r *reader) selector(v value) task.Selector {
 			r.refuse(v, "the list is empty: fill it or leave the field out")
 		}
 		for i, n := range v.items {
-			s = append(s, r.requirements(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})...)
+			s = append(s, r.requirements(entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})...)
 		}
 	case mapping:
 		for _, f := range v.fields {
-			at := value{f.node, join(v.path, f.name), f.pos}
+			at := entry{f.node, join(v.path, f.name), f.pos}
 			if f.node.kind == list {
-				s = append(s, task.Requirement{Key: f.name, Op: task.OpIn, Values: r.list(at, r.scalar)})
+				s = append(s, where.Requirement{Key: f.name, Op: where.OpIn, Values: r.list(at, r.scalar)})
 			} else {
-				s = append(s, task.SelectLabel(f.name, r.scalar(at)))
+				s = append(s, where.SelectLabel(f.name, r.scalar(at)))
 			}
 		}
 	default:
@@ -34,19 +35,19 @@ func (r *reader) selector(v value) task.Selector {
 	return s
 }
 
-func (r *reader) requirements(v value) task.Selector {
+func (r *reader) requirements(v entry) where.Selector {
 	line := r.line(v)
 	if v.kind != text {
 		return nil
 	}
-	s, err := task.ParseSelector(line)
+	s, err := where.ParseSelector(line)
 	if err != nil {
 		r.refuse(v, "%v", err)
 	}
 	return s
 }
 
-func (r *reader) atLeastOne(v value) int {
+func (r *reader) atLeastOne(v entry) int {
 	n := r.whole(v)
 	if v.kind == number && n < 1 {
 		r.refuse(v, "want 1 or more, got %s", describe(v.node))
@@ -55,14 +56,14 @@ func (r *reader) atLeastOne(v value) int {
 }
 
 // preferences reads a list of selectors with weights.
-func (r *reader) preferences(v value) (all []task.Preference) {
+func (r *reader) preferences(v entry) (all []task.Preference) {
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "a list such as [{labels: {zone: eu}, weight: 10}]")
 		return nil
 	}
 	for i, n := range v.items {
 		var p task.Preference
-		r.object(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", r.fields(&p, setters{"weight": into(&p.Weight, r.atLeastOne)}))
+		r.object(entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", r.fields(&p, setters{"weight": into(&p.Weight, r.atLeastOne)}))
 		all = append(all, p)
 	}
 	return all

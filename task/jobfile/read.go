@@ -13,6 +13,8 @@ import (
 	"millrace/near"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Parse reads the jobs of a file, one from each YAML document that is not empty.
@@ -80,27 +82,27 @@ type reader struct {
 
 // value is a node together with where it stands. Its position is that of the
 // field's name: this is where an editor should take the user.
-type value struct {
+type entry struct {
 	*node
 	path string
 	pos  position
 }
 
-func (r *reader) refuse(v value, format string, args ...any) {
+func (r *reader) refuse(v entry, format string, args ...any) {
 	r.add(v.pos, v.path, "%s%s", prefix(v.path), fmt.Sprintf(format, args...))
 }
 
 // want refuses a value of the wrong kind. A broken one was refused before.
-func (r *reader) want(v value, what string) {
+func (r *reader) want(v entry, what string) {
 	if v.kind != broken {
 		r.refuse(v, "want %s, got %s", what, describe(v.node))
 	}
 }
 
 // setters say how fields of an object are read, by name.
-type setters map[string]func(value)
+type setters map[string]func(entry)
 
-func (r *reader) object(v value, what string, read setters) {
+func (r *reader) object(v entry, what string, read setters) {
 	if v.kind != mapping {
 		r.want(v, what)
 		return
@@ -113,13 +115,13 @@ func (r *reader) object(v value, what string, read setters) {
 			continue
 		}
 		r.where[at] = f.pos
-		set(value{f.node, at, f.pos})
+		set(entry{f.node, at, f.pos})
 	}
 }
 
 // root reads the fields at the left margin.
 func (r *reader) root(n *node, read setters) {
-	r.object(value{n, "", n.pos}, fmt.Sprintf("a %[1]s's fields (several %[1]ss are separated by lines of ---)", r.what), read)
+	r.object(entry{n, "", n.pos}, fmt.Sprintf("a %[1]s's fields (several %[1]ss are separated by lines of ---)", r.what), read)
 	if _, ok := n.field("name"); !ok && n.kind == mapping {
 		r.add(n.pos, "name", "name is missing: a %s needs one", r.what)
 	}
@@ -139,13 +141,13 @@ func (r *reader) job(root *node) task.Job {
 }
 
 // priority refuses what is out of bounds here: to the rules 0 is one that was not set.
-func (r *reader) priority(v value) int {
+func (r *reader) priority(v entry) int {
 	f, ok := r.float(v, "a whole number")
 	if !ok {
 		return 0
 	}
-	if f != math.Trunc(f) || f < task.MinPriority || f > task.MaxPriority {
-		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", task.MinPriority, task.MaxPriority)
+	if f != math.Trunc(f) || f < where.MinPriority || f > where.MaxPriority {
+		r.refuse(v, "want a whole number from %d to %d, the larger the more urgent", where.MinPriority, where.MaxPriority)
 		return 0
 	}
 	return int(f)
@@ -156,7 +158,7 @@ func (r *reader) priority(v value) int {
 func (r *reader) validate(j *task.Job, unread []Problem) {
 	r.say(j.Validate(), unread)
 	if j.Schedule != nil {
-		r.say(task.Under("schedule.", schedule.Validate(j.Name, *j.Schedule)), unread)
+		r.say(value.Under("schedule.", schedule.Validate(j.Name, *j.Schedule)), unread)
 	}
 }
 
@@ -165,7 +167,7 @@ func (r *reader) say(err error, unread []Problem) {
 	if err == nil {
 		return
 	}
-	for _, one := range task.FaultsOf(err) {
+	for _, one := range value.FaultsOf(err) {
 		path := r.subject(one.Error())
 		if !slices.ContainsFunc(unread, func(p Problem) bool { return hangs(path, p.Path) }) {
 			r.add(r.where[path], path, "%s", one)
@@ -208,7 +210,7 @@ func (r *reader) subject(message string) string {
 	return ""
 }
 
-func (r *reader) run(v value) *task.Run {
+func (r *reader) run(v entry) *task.Run {
 	var run task.Run
 	switch v.kind {
 	case text:
@@ -217,34 +219,34 @@ func (r *reader) run(v value) *task.Run {
 		run.Argv = r.list(v, r.scalar)
 	default:
 		r.object(v, "a shell line, a list of arguments or a mapping", r.fields(&run, setters{
-			"argv":      func(v value) { run.Argv = r.list(v, r.scalar) },
+			"argv":      func(v entry) { run.Argv = r.list(v, r.scalar) },
 			"shell":     into(&run.Shell, r.line),
 			"user":      into(&run.User, r.scalar),
-			"inherit":   func(v value) { run.Inherit = r.list(v, r.text) },
-			"env_files": func(v value) { run.EnvFiles = r.list(v, r.text) },
+			"inherit":   func(v entry) { run.Inherit = r.list(v, r.text) },
+			"env_files": func(v entry) { run.EnvFiles = r.list(v, r.text) },
 			"stdin":     r.words(&run.Stdin, []string{task.StdinNone, task.StdinOpen}),
 		}))
 	}
 	return &run
 }
 
-func (r *reader) timeout(v value) (t task.Timeout) {
+func (r *reader) timeout(v entry) (t task.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", r.fields(&t, nil))
 	return t
 }
 
-func (r *reader) retry(v value) (t task.Retry) {
+func (r *reader) retry(v entry) (t task.Retry) {
 	r.object(v, "a mapping such as {max: 3}", r.fields(&t, setters{
 		"backoff": r.words(&t.Backoff, backoffs),
-		"on":      func(v value) { t.On = r.list(v, r.failure) },
-		"not_on":  func(v value) { t.NotOn = r.list(v, r.failure) },
+		"on":      func(v entry) { t.On = r.list(v, r.failure) },
+		"not_on":  func(v entry) { t.NotOn = r.list(v, r.failure) },
 	}))
 	return t
 }
 
-func (r *reader) unique(v value) (u task.Unique) {
+func (r *reader) unique(v entry) (u task.Unique) {
 	r.object(v, "a mapping such as {key: nightly}", r.fields(&u, setters{
-		"while":       func(v value) { u.While = r.list(v, func(v value) string { return r.oneOf(v, states) }) },
+		"while":       func(v entry) { u.While = r.list(v, func(v entry) string { return r.oneOf(v, states) }) },
 		"on_conflict": r.words(&u.OnConflict, task.Conflicts),
 	}))
 	return u
@@ -258,7 +260,7 @@ var states = func() (names []string) {
 	return names
 }()
 
-func (r *reader) signal(v value) *task.Signal {
+func (r *reader) signal(v entry) *task.Signal {
 	var s task.Signal
 	if v.kind == text {
 		s.Name = r.name(v, "signal")
@@ -271,11 +273,11 @@ func (r *reader) signal(v value) *task.Signal {
 	return &s
 }
 
-func (r *reader) place(v value) (p task.Place) {
+func (r *reader) place(v entry) (p task.Place) {
 	r.object(v, "a mapping such as {nodes: [node-1]}", r.fields(&p, setters{
 		"mode":    r.words(&p.Mode, task.PlaceModes),
-		"nodes":   func(v value) { p.Nodes = r.list(v, func(v value) string { return r.name(v, "node") }) },
-		"avoid":   func(v value) { p.Avoid = r.list(v, func(v value) string { return r.name(v, "node") }) },
+		"nodes":   func(v entry) { p.Nodes = r.list(v, func(v entry) string { return r.name(v, "node") }) },
+		"avoid":   func(v entry) { p.Avoid = r.list(v, func(v entry) string { return r.name(v, "node") }) },
 		"count":   into(&p.Count, r.atLeastOne),
 		"spread":  into(&p.Spread, r.line),
 		"late":    r.words(&p.Late, task.Lates),
@@ -286,7 +288,7 @@ func (r *reader) place(v value) (p task.Place) {
 	return p
 }
 
-func (r *reader) schedule(v value) *task.Schedule {
+func (r *reader) schedule(v entry) *task.Schedule {
 	var s task.Schedule
 	if v.kind == text { // the form that most schedules need
 		s.Cron = r.line(v)
@@ -307,7 +309,7 @@ func (r *reader) schedule(v value) *task.Schedule {
 
 var backoffs = []string{task.BackoffExponential, task.BackoffLinear, task.BackoffFixed}
 
-func (r *reader) text(v value) string {
+func (r *reader) text(v entry) string {
 	switch v.kind {
 	case text:
 		return v.text
@@ -320,7 +322,7 @@ func (r *reader) text(v value) string {
 }
 
 // line reads text that says something: a field that is set to nothing is a slip.
-func (r *reader) line(v value) string {
+func (r *reader) line(v entry) string {
 	s := r.text(v)
 	if v.kind == text && s == "" {
 		r.refuse(v, "it is empty: write a command or leave the field out")
@@ -328,19 +330,19 @@ func (r *reader) line(v value) string {
 	return s
 }
 
-func (r *reader) name(v value, what string) string {
+func (r *reader) name(v entry, what string) string {
 	s := r.text(v)
 	if v.kind != text {
 		return ""
 	}
-	if err := task.ValidName(what, s); err != nil {
+	if err := value.ValidName(what, s); err != nil {
 		r.add(v.pos, v.path, "%s", err)
 		return ""
 	}
 	return s
 }
 
-func (r *reader) oneOf(v value, words []string) string {
+func (r *reader) oneOf(v entry, words []string) string {
 	s := r.text(v)
 	if v.kind != text || slices.Contains(words, s) {
 		return s
@@ -356,7 +358,7 @@ func (r *reader) oneOf(v value, words []string) string {
 
 // scalar reads what ends as text for a process or a label, where quotes round a
 // number would be a nuisance: 1.10 stays "1.10".
-func (r *reader) scalar(v value) string {
+func (r *reader) scalar(v entry) string {
 	switch v.kind {
 	case text, number, boolean:
 		return v.text
@@ -368,7 +370,7 @@ func (r *reader) scalar(v value) string {
 	return ""
 }
 
-func (r *reader) list(v value, item func(value) string) []string {
+func (r *reader) list(v entry, item func(entry) string) []string {
 	if v.kind != list {
 		r.want(v, "a list")
 		return nil
@@ -378,27 +380,27 @@ func (r *reader) list(v value, item func(value) string) []string {
 	}
 	all := make([]string, len(v.items))
 	for i, n := range v.items {
-		all[i] = item(value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
+		all[i] = item(entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
 	}
 	return all
 }
 
-func (r *reader) lineList(v value) []string { return r.list(v, r.line) }
+func (r *reader) lineList(v entry) []string { return r.list(v, r.line) }
 
-func (r *reader) texts(v value) map[string]string {
+func (r *reader) texts(v entry) map[string]string {
 	if v.kind != mapping {
 		r.want(v, "a mapping from names to text")
 		return nil
 	}
 	all := make(map[string]string, len(v.fields))
 	for _, f := range v.fields {
-		all[f.name] = r.scalar(value{f.node, join(v.path, f.name), f.pos})
+		all[f.name] = r.scalar(entry{f.node, join(v.path, f.name), f.pos})
 	}
 	return all
 }
 
-func (r *reader) duration(v value) task.Duration {
-	var d task.Duration
+func (r *reader) duration(v entry) value.Duration {
+	var d value.Duration
 	switch v.kind {
 	case text:
 		if err := d.UnmarshalText([]byte(v.text)); err != nil {
@@ -416,7 +418,7 @@ func (r *reader) duration(v value) task.Duration {
 }
 
 // whole reads a whole number, which as in JSON may be written 3.0 or 3e0.
-func (r *reader) whole(v value) int {
+func (r *reader) whole(v entry) int {
 	f, ok := r.float(v, "a whole number")
 	switch {
 	case !ok:
@@ -430,12 +432,12 @@ func (r *reader) whole(v value) int {
 	return 0
 }
 
-func (r *reader) number(v value) float64 {
+func (r *reader) number(v entry) float64 {
 	f, _ := r.float(v, "a number")
 	return f
 }
 
-func (r *reader) float(v value, what string) (float64, bool) {
+func (r *reader) float(v entry, what string) (float64, bool) {
 	if v.kind != number {
 		r.want(v, what)
 		return 0, false
@@ -454,7 +456,7 @@ func (r *reader) float(v value, what string) (float64, bool) {
 }
 
 // appendJSON writes a value as JSON, numbers with the digits that they have in the file.
-func (r *reader) appendJSON(b []byte, v value) []byte {
+func (r *reader) appendJSON(b []byte, v entry) []byte {
 	switch v.kind {
 	case boolean:
 		return append(b, strings.ToLower(v.text)...)
@@ -472,7 +474,7 @@ func (r *reader) appendJSON(b []byte, v value) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = r.appendJSON(b, value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
+			b = r.appendJSON(b, entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos})
 		}
 		return append(b, ']')
 	case mapping:
@@ -482,7 +484,7 @@ func (r *reader) appendJSON(b []byte, v value) []byte {
 				b = append(b, ',')
 			}
 			b = append(appendJSONText(b, f.name), ':')
-			b = r.appendJSON(b, value{f.node, join(v.path, f.name), f.pos})
+			b = r.appendJSON(b, entry{f.node, join(v.path, f.name), f.pos})
 		}
 		return append(b, '}')
 	}

@@ -2,7 +2,7 @@ package jobfile
 
 import "millrace/task"
 
-func (r *reader) files(v value) *task.Files {
+func (r *reader) files(v entry) *task.Files {
 	var f task.Files
 	if v.kind == text {
 		f.Bundle = r.line(v)
@@ -16,14 +16,14 @@ func (r *reader) files(v value) *task.Files {
 }
 
 // lines reads one line, or a list of them.
-func (r *reader) lines(v value) []string {
+func (r *reader) lines(v entry) []string {
 	if v.kind == text {
 		return []string{r.line(v)}
 	}
 	return r.list(v, r.line)
 }
 
-func (r *reader) artifacts(v value) *task.Artifacts {
+func (r *reader) artifacts(v entry) *task.Artifacts {
 	var a task.Artifacts
 	if v.kind == text || v.kind == list {
 		a.Paths = r.lines(v)

@@ -6,26 +6,26 @@ import (
 	"millrace/task"
 )
 
-func (r *reader) concurrency(v value) task.Concurrencies {
+func (r *reader) concurrency(v entry) task.Concurrencies {
 	return few(r, v, "a mapping such as {max: 5}, or a list of such", func(c *task.Concurrency) setters {
 		return r.fields(c, setters{"on_limit": r.words(&c.OnLimit, task.OnLimits)})
 	})
 }
 
-func (r *reader) budget(v value) task.Budgets {
+func (r *reader) budget(v entry) task.Budgets {
 	return few(r, v, "a mapping such as {starts: 1000} or {run: 8h}, or a list of such", func(b *task.Budget) setters {
 		return r.fields(b, setters{"per": r.words(&b.Per, task.Pers)})
 	})
 }
 
-func (r *reader) rate(v value) task.Rates {
+func (r *reader) rate(v entry) task.Rates {
 	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *task.Rate) setters {
 		return r.fields(t, nil)
 	})
 }
 
 // few reads an object, or a list of objects.
-func few[T any](r *reader, v value, what string, fields func(*T) setters) []T {
+func few[T any](r *reader, v entry, what string, fields func(*T) setters) []T {
 	if v.kind != list {
 		var one T
 		r.object(v, what, fields(&one))
@@ -38,13 +38,13 @@ func few[T any](r *reader, v value, what string, fields func(*T) setters) []T {
 	for i, n := range v.items {
 		at := fmt.Sprintf("%s[%d]", v.path, i)
 		r.where[at] = n.pos
-		r.object(value{n, at, n.pos}, what, fields(&all[i]))
+		r.object(entry{n, at, n.pos}, what, fields(&all[i]))
 	}
 	return all
 }
 
 // perNode reads a number for the usual case.
-func (r *reader) perNode(v value) task.PerNodes {
+func (r *reader) perNode(v entry) task.PerNodes {
 	if v.kind == number {
 		return task.PerNodes{{Max: r.atLeastOne(v)}}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // params reads a mapping of defaults, or a list of declarations.
-func (r *reader) params(v value) param.Params {
+func (r *reader) params(v entry) param.Params {
 	if v.kind != list {
 		return param.Params{Defaults: r.defaults(v)}
 	}
@@ -23,22 +23,22 @@ func (r *reader) params(v value) param.Params {
 }
 
 // defaults reads values of any kind by their names.
-func (r *reader) defaults(v value) map[string]json.RawMessage {
+func (r *reader) defaults(v entry) map[string]json.RawMessage {
 	if v.kind != mapping {
 		r.want(v, "a mapping from names to default values, or a list that declares each, such as [{name: depth, type: integer}]")
 		return nil
 	}
 	all := make(map[string]json.RawMessage, len(v.fields))
 	for _, f := range v.fields {
-		all[f.name] = r.json(value{f.node, join(v.path, f.name), f.pos})
+		all[f.name] = r.json(entry{f.node, join(v.path, f.name), f.pos})
 	}
 	return all
 }
 
 // json reads a value of any kind.
-func (r *reader) json(v value) json.RawMessage { return r.appendJSON(nil, v) }
+func (r *reader) json(v entry) json.RawMessage { return r.appendJSON(nil, v) }
 
-func (r *reader) jsonSchema(v value) json.RawMessage {
+func (r *reader) jsonSchema(v entry) json.RawMessage {
 	if v.kind != mapping {
 		r.want(v, "a JSON Schema, which is a mapping such as {items: {type: string}}")
 		return nil
@@ -47,7 +47,7 @@ func (r *reader) jsonSchema(v value) json.RawMessage {
 }
 
 // bound reads a number that may be 0.
-func (r *reader) bound(v value) *float64 {
+func (r *reader) bound(v entry) *float64 {
 	f, ok := r.float(v, "a number")
 	if !ok {
 		return nil

@@ -21,14 +21,14 @@ func (r *reader) spec(s *task.Spec) setters {
 	}
 }
 
-func (r *reader) steps(v value) []task.Step {
+func (r *reader) steps(v entry) []task.Step {
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "a list of steps such as [{name: build, run: make}]")
 		return nil
 	}
 	steps := make([]task.Step, len(v.items))
 	for i, n := range v.items {
-		at := value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
+		at := entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
 		r.where[at.path] = n.pos
 		steps[i] = r.step(at)
 		if _, named := n.field("name"); !named && n.kind == mapping {
@@ -39,7 +39,7 @@ func (r *reader) steps(v value) []task.Step {
 }
 
 // step reads a step, or a handler, which is one without a name.
-func (r *reader) step(v value) (s task.Step) {
+func (r *reader) step(v entry) (s task.Step) {
 	special := r.spec(&s.Spec)
 	maps.Copy(special, setters{
 		"name":  r.named(&s.Name, "step"),
@@ -47,12 +47,12 @@ func (r *reader) step(v value) (s task.Step) {
 		"queue": r.named(&s.Queue, "queue"),
 	})
 	fields := r.fields(&s, special)
-	maps.DeleteFunc(fields, func(name string, _ func(value)) bool { return ofJobs[name] })
+	maps.DeleteFunc(fields, func(name string, _ func(entry)) bool { return ofJobs[name] })
 	r.object(v, "a step such as {name: build, run: make}", fields)
 	return s
 }
 
-func (r *reader) stepNeeds(v value) []task.StepNeed {
+func (r *reader) stepNeeds(v entry) []task.StepNeed {
 	if v.kind == text {
 		return []task.StepNeed{{Step: r.name(v, "step")}}
 	}
@@ -62,7 +62,7 @@ func (r *reader) stepNeeds(v value) []task.StepNeed {
 	}
 	needs := make([]task.StepNeed, len(v.items))
 	for i, n := range v.items {
-		at := value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
+		at := entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
 		if n.kind == text {
 			needs[i].Step = r.name(at, "step")
 			continue
@@ -75,7 +75,7 @@ func (r *reader) stepNeeds(v value) []task.StepNeed {
 	return needs
 }
 
-func (r *reader) each(v value) *task.Each {
+func (r *reader) each(v entry) *task.Each {
 	var e task.Each
 	if v.kind == list {
 		e.Values = r.values(v)
@@ -88,24 +88,24 @@ func (r *reader) each(v value) *task.Each {
 	return &e
 }
 
-func (r *reader) values(v value) (all []json.RawMessage) {
+func (r *reader) values(v entry) (all []json.RawMessage) {
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "a list of values that is not empty")
 		return nil
 	}
 	for i, n := range v.items {
-		all = append(all, r.appendJSON(nil, value{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}))
+		all = append(all, r.appendJSON(nil, entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}))
 	}
 	return all
 }
 
-func (r *reader) handlers(v value) *task.Handlers {
+func (r *reader) handlers(v entry) *task.Handlers {
 	var h task.Handlers
 	r.object(v, "a mapping such as {failure: {run: ./alert.sh}}", r.fields(&h, nil))
 	return &h
 }
 
-func (r *reader) handler(v value) *task.Step {
+func (r *reader) handler(v entry) *task.Step {
 	step := r.step(v)
 	return &step
 }

@@ -1,25 +1,28 @@
 package jobfile
 
-import "millrace/task"
+import (
+	"millrace/task"
+	"millrace/task/value"
+)
 
-func (r *reader) resources(v value) (t task.Resources) {
+func (r *reader) resources(v entry) (t task.Resources) {
 	r.object(v, "a mapping such as {memory: 512MiB}", r.fields(&t, nil))
 	return t
 }
 
-func (r *reader) keep(v value) (k task.Keep) {
+func (r *reader) keep(v entry) (k task.Keep) {
 	r.object(v, "a mapping such as {done: 24h, failed: 720h}", r.fields(&k, nil))
 	return k
 }
 
-func (r *reader) secrets(v value) map[string]task.Secret {
+func (r *reader) secrets(v entry) map[string]task.Secret {
 	if v.kind != mapping {
 		r.want(v, "a mapping such as {API_KEY: {file: /run/secrets/api_key}}")
 		return nil
 	}
 	all := make(map[string]task.Secret, len(v.fields))
 	for _, f := range v.fields {
-		at := value{f.node, join(v.path, f.name), f.pos}
+		at := entry{f.node, join(v.path, f.name), f.pos}
 		var s task.Secret
 		if at.kind != mapping {
 			r.want(at, "where the value is found, such as {file: /run/secrets/api_key}")
@@ -29,19 +32,19 @@ func (r *reader) secrets(v value) map[string]task.Secret {
 				r.add(f.pos, join(at.path, f.name), "unknown field `%s`: a secret is read from a `file` on the node", excerpt(join(at.path, f.name)))
 				continue
 			}
-			s.File = r.line(value{f.node, join(at.path, f.name), f.pos})
+			s.File = r.line(entry{f.node, join(at.path, f.name), f.pos})
 		}
 		all[f.name] = s
 	}
 	return all
 }
 
-func (r *reader) size(v value) task.Size {
-	var s task.Size
+func (r *reader) size(v entry) value.Size {
+	var s value.Size
 	switch v.kind {
 	case text:
 		var err error
-		if s, err = task.ParseSize(v.text); err != nil {
+		if s, err = value.ParseSize(v.text); err != nil {
 			r.refuse(v, "%v", err)
 		} else if s == 0 {
 			r.refuse(v, "want more than zero: leave the field out for no bound")

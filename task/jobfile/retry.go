@@ -8,7 +8,7 @@ import (
 )
 
 // failure reads an entry of retry.on: a class, or exit codes.
-func (r *reader) failure(v value) string {
+func (r *reader) failure(v entry) string {
 	if v.kind != text || !strings.Contains(v.text, "=") {
 		return r.oneOf(v, task.Classes)
 	}
@@ -19,7 +19,7 @@ func (r *reader) failure(v value) string {
 }
 
 // yes reads what is true or false.
-func (r *reader) yes(v value) bool {
+func (r *reader) yes(v entry) bool {
 	if v.kind != boolean {
 		r.want(v, "true or false")
 		return false
@@ -27,7 +27,7 @@ func (r *reader) yes(v value) bool {
 	return slices.Contains([]string{"true", "True", "TRUE"}, v.text)
 }
 
-func (r *reader) breaker(v value) *task.Breaker {
+func (r *reader) breaker(v entry) *task.Breaker {
 	var b task.Breaker
 	r.object(v, "a mapping such as {failures: 5, within: 1m}", r.fields(&b, setters{"on_open": r.words(&b.OnOpen, task.OnOpens)}))
 	return &b

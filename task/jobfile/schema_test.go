@@ -17,6 +17,7 @@ import (
 
 	"millrace/internal/corpus"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 type object = map[string]any
@@ -122,16 +123,16 @@ func TestFieldsAgree(t *testing.T) {
 func TestFieldsAreReadByType(t *testing.T) {
 	var got struct {
 		task.Timeout
-		Size  task.Size         `json:"size"`
+		Size  value.Size        `json:"size"`
 		Lines []string          `json:"lines"`
 		Yes   bool              `json:"yes"`
 		Texts map[string]string `json:"texts"`
 	}
 	r := &reader{report: &report{}, where: map[string]position{}}
 	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\n"}, r.report)
-	r.object(value{node: root}, "", r.fields(&got, nil))
+	r.object(entry{node: root}, "", r.fields(&got, nil))
 	want := got
-	want.Run, want.Size, want.Lines, want.Yes, want.Texts = task.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
+	want.Run, want.Size, want.Lines, want.Yes, want.Texts = value.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
 	if err := r.err(); err != nil || !reflect.DeepEqual(got, want) || got.Run == 0 {
 		t.Errorf("read are %+v, %v", got, err)
 	}
@@ -188,7 +189,7 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		if root == nil {
 			return
 		}
-		encoded := (&reader{report: r}).appendJSON(nil, value{node: root})
+		encoded := (&reader{report: r}).appendJSON(nil, entry{node: root})
 		if err := r.err(); err != nil {
 			t.Fatalf("%v in\n%s", err, data)
 		}

@@ -2,10 +2,12 @@ package quota
 
 import (
 	"math/rand/v2"
-	"millrace/task"
 	"slices"
 	"testing"
 	"time"
+
+	"millrace/task"
+	"millrace/task/value"
 )
 
 // Whom a limiter admits follows from what it knows: one that has known all along decides as one that has just been told,
@@ -43,8 +45,8 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 						k.Spec.Budget = task.Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Budget = append(k.Spec.Budget, task.Budget{Run: task.Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: task.PerWeek})
-						k.Spec.Timeout.Run = task.Duration(time.Duration(rng.IntN(2)) * time.Second)
+						k.Spec.Budget = append(k.Spec.Budget, task.Budget{Run: value.Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: task.PerWeek})
+						k.Spec.Timeout.Run = value.Duration(time.Duration(rng.IntN(2)) * time.Second)
 					}
 					if rng.IntN(4) == 0 {
 						k.Due = now.Add(time.Duration(rng.IntN(900)) * time.Millisecond)

@@ -2,9 +2,11 @@ package quota
 
 import (
 	"fmt"
-	"millrace/task"
 	"testing"
 	"time"
+
+	"millrace/task"
+	"millrace/task/value"
 )
 
 // A budget admits what it allows in a day, in order, and by itself when the next day begins; a decision that is not recorded costs nothing.
@@ -12,7 +14,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	a := NewLimiter()
 	under := func(n int, b task.Budget, timeout time.Duration) *task.Task {
 		k := limited(n, "j", task.Concurrency{}, task.Rate{}, 5)
-		k.Spec.Concurrency, k.Spec.Rate, k.Spec.Budget, k.Spec.Timeout.Run = nil, nil, task.Budgets{b}, task.Duration(timeout)
+		k.Spec.Concurrency, k.Spec.Rate, k.Spec.Budget, k.Spec.Timeout.Run = nil, nil, task.Budgets{b}, value.Duration(timeout)
 		a.Put(k)
 		return k
 	}
@@ -73,7 +75,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	now = now.Add(1)
 	decide(three)
 
-	hours := task.Budget{Run: task.Duration(8 * time.Hour), Key: "r"}
+	hours := task.Budget{Run: value.Duration(8 * time.Hour), Key: "r"}
 	first, second, third := under(5, hours, 0), under(6, hours, 0), under(7, hours, 0)
 	decide(first) // nobody knows how long such tasks run
 	start(first)
@@ -82,7 +84,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	decide(second)
 	start(second)
 	s, _ := a.Standing(third.ID, now, 9)
-	if b := s.Counters[0].Budget; s.Admitted || !s.Counters[0].Full || !b.Spent || b.Ran != task.Duration(5*time.Hour) || b.Reserved != task.Duration(5*time.Hour) {
+	if b := s.Counters[0].Budget; s.Admitted || !s.Counters[0].Full || !b.Spent || b.Ran != value.Duration(5*time.Hour) || b.Reserved != value.Duration(5*time.Hour) {
 		t.Errorf("the third stands %+v", s)
 	}
 	now = now.Add(time.Hour)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // Limiter decides which tasks their limits admit. It holds what is under way and what
@@ -111,7 +112,7 @@ type Stand struct {
 	Seq, Turn, Rated uint64
 	Born, Due        time.Time
 	State            task.State
-	Route            task.Route
+	Route            where.Route
 	// Queue is that whose rate holds for the task.
 	Queue string
 	// Limited is as [task.Task.Limited] has it, Held as [task.Task.Admissible], and First tells whether it has not been admitted before.

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"millrace/task"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // limited makes a task that waits for its limits; those that are zero are none.
@@ -21,7 +24,7 @@ func limited(n int, job string, c task.Concurrency, r task.Rate, priority int) *
 		spec.Rate = task.Rates{r}
 	}
 	return &task.Task{ID: task.ID(fmt.Sprintf("T%04d", n)), State: task.Held, Reason: task.HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
-		Work: task.Work{Job: job, Spec: spec, Route: task.QueueRoute("q", priority), Holds: onlyLimit}}
+		Work: task.Work{Job: job, Spec: spec, Route: where.QueueRoute("q", priority), Holds: onlyLimit}}
 }
 
 func grants(d Decision) string {
@@ -119,7 +122,7 @@ func TestOnLimitIsNotForThePostponed(t *testing.T) {
 
 func TestAdmissionByRate(t *testing.T) {
 	a := NewLimiter()
-	r := task.Rate{Limit: 1, Per: task.Duration(time.Second), Burst: 2, Key: "a"}
+	r := task.Rate{Limit: 1, Per: value.Duration(time.Second), Burst: 2, Key: "a"}
 	for n := range 4 {
 		a.Put(limited(n+1, "j", task.Concurrency{}, r, 5))
 	}
@@ -160,7 +163,7 @@ func TestUndoOfWhatWasTold(t *testing.T) {
 // What is shut for one holds up nobody else with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
 	a := NewLimiter()
-	slow, fast := task.Rate{Limit: 1, Per: task.Duration(time.Hour), Key: "slow"}, task.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
+	slow, fast := task.Rate{Limit: 1, Per: value.Duration(time.Hour), Key: "slow"}, task.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
 	for n := range 100 {
 		a.Put(limited(n+1, "j", task.Concurrency{Max: 3}, slow, 5))
 	}
@@ -230,7 +233,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 					c = task.Concurrency{Max: 2, Key: string('a' + rune(rng.IntN(2)))}
 				}
 				if c.Max == 0 || rng.IntN(2) == 0 {
-					r = task.Rate{Limit: 2, Per: task.Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
+					r = task.Rate{Limit: 2, Per: value.Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
 				if rng.IntN(3) == 0 {
@@ -239,7 +242,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 					k.Spec.Concurrency = append(k.Spec.Concurrency, task.Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
 				}
 				if rng.IntN(6) == 0 {
-					k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 3, Per: task.Duration(time.Second), Burst: 3, Key: "z"})
+					k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 3, Per: value.Duration(time.Second), Burst: 3, Key: "z"})
 				}
 				if rng.IntN(5) == 0 {
 					k.Due = now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)

@@ -2,9 +2,11 @@ package quota
 
 import (
 	"fmt"
-	"millrace/task"
 	"testing"
 	"time"
+
+	"millrace/task"
+	"millrace/task/value"
 )
 
 // Whoever waits follows the present rate of the queue, whatever it was when he was put back.
@@ -31,7 +33,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 		}
 		return got
 	}
-	rates(100, task.Rate{Limit: 1, Per: task.Duration(time.Hour), Burst: 2})
+	rates(100, task.Rate{Limit: 1, Per: value.Duration(time.Hour), Burst: 2})
 	for n := range 9 {
 		a.Put(throttledTask(n + 1))
 	}
@@ -51,7 +53,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 		t.Errorf("the rate is %+v, %v", c, ok)
 	}
 	at(time.Minute, "")
-	rates(200, task.Rate{Limit: 1, Per: task.Duration(time.Second)})
+	rates(200, task.Rate{Limit: 1, Per: value.Duration(time.Second)})
 	at(time.Minute, "T0002") // the new rate begins untouched
 	at(time.Minute+time.Second, "T0003")
 	rates(150, task.Rate{}) // told late

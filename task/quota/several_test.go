@@ -2,10 +2,12 @@ package quota
 
 import (
 	"fmt"
-	"millrace/task"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task"
+	"millrace/task/value"
 )
 
 // under makes a task that waits for several limits.
@@ -129,7 +131,7 @@ func TestOnLimitOfSeveral(t *testing.T) {
 func TestPauseOfSeveral(t *testing.T) {
 	l := NewLimiter()
 	k := limited(1, "j", task.Concurrency{}, task.Rate{Limit: 10}, 5)
-	k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 1000, Per: task.Duration(time.Hour), Burst: 5})
+	k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 1000, Per: value.Duration(time.Hour), Burst: 5})
 	until := noon.Add(time.Minute)
 	shut := l.Pause(&k.Work, until)
 	if len(shut) != 2 || !shut["rate:j"].Opens(k.Spec.Rate[0]).Equal(until) || !shut["rate:j@1h0m0s"].Opens(k.Spec.Rate[1]).Equal(until) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // CounterState is a counter as people look at it.
@@ -31,9 +32,9 @@ type CounterState struct {
 
 // RateState is a rate as people look at it.
 type RateState struct {
-	Limit int           `json:"limit"`
-	Per   task.Duration `json:"per"`
-	Burst int           `json:"burst"`
+	Limit int            `json:"limit"`
+	Per   value.Duration `json:"per"`
+	Burst int            `json:"burst"`
 	// Left is how many may start now, and Opens when the next one may if none may.
 	Left  int       `json:"left"`
 	Opens time.Time `json:"opens,omitzero"`
@@ -43,11 +44,11 @@ type RateState struct {
 type BudgetState struct {
 	// Starts is how many may start in the period, and Used how many have; Run is how long they may run, Ran how long those ran
 	// that have ended, and Reserved how long those under way may run. 0 of Starts or Run is no bound.
-	Starts   int           `json:"starts,omitempty"`
-	Used     int           `json:"used"`
-	Run      task.Duration `json:"run,omitempty"`
-	Ran      task.Duration `json:"ran"`
-	Reserved task.Duration `json:"reserved,omitempty"`
+	Starts   int            `json:"starts,omitempty"`
+	Used     int            `json:"used"`
+	Run      value.Duration `json:"run,omitempty"`
+	Ran      value.Duration `json:"ran"`
+	Reserved value.Duration `json:"reserved,omitempty"`
 	// Since is when the period began, and Resets when the next one does.
 	Since  time.Time `json:"since"`
 	Resets time.Time `json:"resets"`
@@ -74,7 +75,7 @@ func (c *counter) stands(a task.Allowance, now time.Time) *BudgetState {
 	reserved, known := c.underway.Reserve(y)
 	_, next := c.period.Bounds(now)
 	return &BudgetState{
-		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: task.Duration(a.Run), Ran: task.Duration(y.Ran), Reserved: task.Duration(reserved),
+		Starts: a.Starts, Used: y.Starts + c.underway.Starts, Run: value.Duration(a.Run), Ran: value.Duration(y.Ran), Reserved: value.Duration(reserved),
 		Since: y.Since, Resets: next, Spent: a.Spent(y, c.underway), Unmeasured: a.Run > 0 && !known,
 	}
 }
@@ -129,7 +130,7 @@ func (c *counter) state(now time.Time, most int) CounterState {
 		s.Budget = c.stands(c.allows, now)
 	}
 	if c.how.Limit > 0 {
-		s.Rate = &RateState{Limit: c.how.Limit, Per: task.Duration(c.how.Within()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
+		s.Rate = &RateState{Limit: c.how.Limit, Per: value.Duration(c.how.Within()), Burst: max(c.how.Burst, 1), Left: c.bucket.Left(c.how, now)}
 		if opens := c.bucket.Opens(c.how); opens.After(now) {
 			s.Rate.Opens = opens
 		}

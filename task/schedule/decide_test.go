@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
 )
 
 // say tells a decision in few words.
@@ -138,9 +139,9 @@ func TestLook(t *testing.T) {
 		{"the server was away, last", task.Schedule{Cron: "@hourly"}, "10:00:00", "12:30:00", "12:30:00", "", "skip 2 10:00-11:00 missed, 12:00 catchup", "13:00"},
 		{"the server was away, none", task.Schedule{Cron: "@hourly", CatchUp: "none"}, "10:00:00", "10:20:00", "10:20:00", "", "skip 10:00 missed", "11:00"},
 		{"the server was away, all", task.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "11:30:00", "11:30:00", "", "10:00 catchup, 11:00 catchup", "12:00"},
-		{"beyond the window, all", task.Schedule{Cron: "@hourly", CatchUp: "all", CatchUpWindow: task.Duration(2 * time.Hour)}, "10:00:00", "14:30:00", "14:30:00", "",
+		{"beyond the window, all", task.Schedule{Cron: "@hourly", CatchUp: "all", CatchUpWindow: value.Duration(2 * time.Hour)}, "10:00:00", "14:30:00", "14:30:00", "",
 			"skip 3 10:00-12:00 window, 13:00 catchup, 14:00 catchup", "15:00"},
-		{"beyond the window, last", task.Schedule{Cron: "@hourly", CatchUpWindow: task.Duration(time.Minute)}, "10:00:00", "12:30:00", "12:30:00", "", "skip 3 10:00-12:00 window", "13:00"},
+		{"beyond the window, last", task.Schedule{Cron: "@hourly", CatchUpWindow: value.Duration(time.Minute)}, "10:00:00", "12:30:00", "12:30:00", "", "skip 3 10:00-12:00 window", "13:00"},
 		{"what has just passed is no miss", task.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "11:00:05", "", "10:00 schedule", "11:00"},
 		{"dealt with again", task.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "10:00:00", "13:30:00", "12:00:00", "10:00 schedule, 13:00 catchup", "14:00"},
 		{"the last one", task.Schedule{Cron: "@hourly", End: "2026-01-01 10:00"}, "10:00:00", "10:00:00", "10:00:00", "", "10:00 schedule", "never"},
@@ -174,7 +175,7 @@ func TestLook(t *testing.T) {
 
 // However many seconds were missed, the facts about them are few.
 func TestLongOutagesAreToldInFewFacts(t *testing.T) {
-	p := plan(t, task.Schedule{Every: task.Duration(time.Second), CatchUp: "all"})
+	p := plan(t, task.Schedule{Every: value.Duration(time.Second), CatchUp: "all"})
 	fire := at(t, "2026-01-01T10:00:00Z")
 	now := fire.Add(20 * time.Hour)
 	l := p.Look(Fire{Tick: fire, Due: fire, Stored: now}, "", time.Time{}, now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Definition is a schedule as it is stored: when, and what.
@@ -54,6 +55,9 @@ type Stored struct {
 	Changed  time.Time `json:"changed"`
 }
 
+// SeenRevision is the revision that whoever looks at it sees.
+func (s Stored) SeenRevision() uint64 { return s.Revision }
+
 // Change is what was done to a definition.
 type Change struct {
 	Name string
@@ -86,7 +90,7 @@ func (d *Definition) Passed(from, until, now time.Time, most int) (ticks []Tick,
 
 // Validate refuses a definition that could not be stored and names the field.
 func (d *Definition) Validate() error {
-	if err := task.ValidName("schedule", d.Name); err != nil {
+	if err := value.ValidName("schedule", d.Name); err != nil {
 		return err
 	}
 	if err := Validate(d.Name, d.When); err != nil {
@@ -99,7 +103,7 @@ func (d *Definition) Validate() error {
 	case (m.Job != "") == (m.Spec != nil):
 		return errors.New("task: set job, or spec with run or handler")
 	case m.Job != "":
-		return task.ValidName("job", m.Job)
+		return value.ValidName("job", m.Job)
 	}
 	// What a spec becomes is checked as a submission is.
 	if _, err := task.Birth(*m, nil, 0, time.Time{}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Calendar says when something is open and when it is closed, for all who name it.
@@ -50,6 +50,9 @@ type StoredCalendar struct {
 	Changed  time.Time `json:"changed"`
 }
 
+// SeenRevision is the revision that whoever looks at it sees.
+func (s StoredCalendar) SeenRevision() uint64 { return s.Revision }
+
 // ErrNeverOpen refuses a calendar that does not open within a year.
 var ErrNeverOpen = errors.New("rules: it does not open within a year")
 
@@ -78,15 +81,15 @@ func ReadCalendar(name string, text []byte) (c Calendar, err error) {
 }
 
 // Hours checks the calendar and makes it ready. The error begins with the name of the field that is wrong, and is
-// [task.Faults] if several are.
+// [value.Faults] if several are.
 func (c *Calendar) Hours() (*Hours, error) {
 	h := &Hours{otherwise: c.Otherwise != Closed}
-	err := task.ValidName("calendar", c.Name)
+	err := value.ValidName("calendar", c.Name)
 	var zoneErr error
 	h.zone, zoneErr = zoneOf(c.Timezone)
-	err = task.JoinFaults(err, zoneErr)
+	err = value.JoinFaults(err, zoneErr)
 	if c.Otherwise != "" && c.Otherwise != Open && c.Otherwise != Closed {
-		err = task.JoinFaults(err, fmt.Errorf("otherwise is %q, want %s or %s", c.Otherwise, Open, Closed))
+		err = value.JoinFaults(err, fmt.Errorf("otherwise is %q, want %s or %s", c.Otherwise, Open, Closed))
 	}
 	changes := false
 	for i, r := range c.Rules {
@@ -95,12 +98,12 @@ func (c *Calendar) Hours() (*Hours, error) {
 			field, text = "closed", r.Closed
 		}
 		if (r.Open == "") == (r.Closed == "") {
-			err = task.JoinFaults(err, fmt.Errorf("rules[%d]: want one of open and closed, such as {closed: 22:00-06:00}", i))
+			err = value.JoinFaults(err, fmt.Errorf("rules[%d]: want one of open and closed, such as {closed: 22:00-06:00}", i))
 			continue
 		}
 		p, wrong := parsePeriod(text)
 		if wrong != nil {
-			err = task.JoinFaults(err, fmt.Errorf("rules[%d].%s: %w", i, field, wrong))
+			err = value.JoinFaults(err, fmt.Errorf("rules[%d].%s: %w", i, field, wrong))
 		}
 		rule := hour{p, field == "open"}
 		changes = changes || rule.open != h.otherwise
@@ -108,7 +111,7 @@ func (c *Calendar) Hours() (*Hours, error) {
 	}
 	switch {
 	case len(c.Rules) > MaxRules:
-		err = task.JoinFaults(err, fmt.Errorf("rules: there are %d, want %d at most", len(c.Rules), MaxRules))
+		err = value.JoinFaults(err, fmt.Errorf("rules: there are %d, want %d at most", len(c.Rules), MaxRules))
 	case err == nil && !changes && h.otherwise:
 		err = errors.New("rules: none says closed, and otherwise it is open: it would never close")
 	case err == nil && !changes:

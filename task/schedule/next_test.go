@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 func plan(t testing.TB, s task.Schedule) *Plan {
@@ -99,15 +100,15 @@ func TestNext(t *testing.T) {
 			[]string{"2018-02-18T01:30:00Z", "2018-02-18T02:30:00Z", "2018-02-19T02:30:00Z"}},
 		{"Apia, a day that was not", task.Schedule{Cron: "0 12 * * *", Timezone: "Pacific/Apia", DST: "skip"}, "2011-12-29T00:00:00Z", []string{"2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z"}},
 
-		{"every", task.Schedule{Every: task.Duration(90 * time.Second)}, "2026-01-01T00:01:00Z", []string{"2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"}},
-		{"every, with a start", task.Schedule{Every: task.Duration(time.Hour), Start: "2026-05-01T00:20:00Z"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T00:20:00Z", "2026-05-01T01:20:00Z"}},
-		{"every, over a change of clocks", task.Schedule{Every: task.Duration(24 * time.Hour), Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z", []string{"2026-03-29T00:00:00Z", "2026-03-30T00:00:00Z"}},
+		{"every", task.Schedule{Every: value.Duration(90 * time.Second)}, "2026-01-01T00:01:00Z", []string{"2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"}},
+		{"every, with a start", task.Schedule{Every: value.Duration(time.Hour), Start: "2026-05-01T00:20:00Z"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T00:20:00Z", "2026-05-01T01:20:00Z"}},
+		{"every, over a change of clocks", task.Schedule{Every: value.Duration(24 * time.Hour), Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z", []string{"2026-03-29T00:00:00Z", "2026-03-30T00:00:00Z"}},
 		{"at", task.Schedule{At: "2026-05-01 08:00", Timezone: "Europe/Berlin"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T06:00:00Z", "never"}},
 		{"at, in a gap", task.Schedule{At: "2026-03-29 02:30", Timezone: "Europe/Berlin", DST: "shift"}, "2026-01-01T00:00:00Z", []string{"2026-03-29T01:30:00Z|dst shift"}},
 		{"start and end are in", task.Schedule{Cron: "0 * * * *", Start: "2026-05-01 08:00", End: "2026-05-01 09:00"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T08:00:00Z", "2026-05-01T09:00:00Z", "never"}},
 		{"a calendar of dates", task.Schedule{Cron: "0 0 * * *", Calendar: []string{"2026-12-24..2026-12-26", "01-01"}}, "2026-12-23T12:00:00Z", []string{"2026-12-27T00:00:00Z|left out by"}},
 		{"a calendar over the turn of the year", task.Schedule{Cron: "0 0 * * *", Calendar: []string{"12-24..01-02"}}, "2026-12-23T12:00:00Z", []string{"2027-01-03T00:00:00Z"}},
-		{"a calendar of nights", task.Schedule{Every: task.Duration(time.Hour), Calendar: []string{"mon-fri 22:00-06:00"}}, "2026-01-02T21:30:00Z",
+		{"a calendar of nights", task.Schedule{Every: value.Duration(time.Hour), Calendar: []string{"mon-fri 22:00-06:00"}}, "2026-01-02T21:30:00Z",
 			[]string{"2026-01-03T06:00:00Z", "2026-01-03T07:00:00Z"}},
 		{"a calendar in a zone", task.Schedule{Cron: "0 * * * *", Timezone: "America/New_York", Calendar: []string{"00:00-24:00 sat,sun"}}, "2026-01-02T22:00:00Z",
 			[]string{"2026-01-02T23:00:00Z", "2026-01-03T00:00:00Z", "2026-01-03T01:00:00Z", "2026-01-03T02:00:00Z", "2026-01-03T03:00:00Z", "2026-01-03T04:00:00Z", "2026-01-05T05:00:00Z"}},
@@ -150,7 +151,7 @@ func TestBadDefinitionsNameTheField(t *testing.T) {
 		`dst is "sometimes"`:                          {Cron: "@daily", DST: "sometimes"},
 		`overlap is "wait"`:                           {Cron: "@daily", Overlap: "wait"},
 		`catchup is "some"`:                           {Cron: "@daily", CatchUp: "some"},
-		"every is 1ms":                                {Every: task.Duration(time.Millisecond)},
+		"every is 1ms":                                {Every: value.Duration(time.Millisecond)},
 		"depth is -1":                                 {Cron: "@daily", Depth: -1},
 		"end is 2026-01-01":                           {Cron: "@daily", Start: "2026-02-01", End: "2026-01-01"},
 		`at is "tomorrow"`:                            {At: "tomorrow"},
@@ -254,9 +255,9 @@ func TestAYearTickByTick(t *testing.T) {
 
 func TestDelaysKeepTheOrder(t *testing.T) {
 	for _, s := range []task.Schedule{
-		{Cron: "*/5 * * * *", Jitter: task.Duration(2 * time.Minute)},
-		{Cron: "*/5 * * * *", Jitter: task.Duration(time.Hour)},
-		{Every: task.Duration(10 * time.Second), Spread: task.Duration(time.Minute), Jitter: task.Duration(3 * time.Second)},
+		{Cron: "*/5 * * * *", Jitter: value.Duration(2 * time.Minute)},
+		{Cron: "*/5 * * * *", Jitter: value.Duration(time.Hour)},
+		{Every: value.Duration(10 * time.Second), Spread: value.Duration(time.Minute), Jitter: value.Duration(3 * time.Second)},
 	} {
 		p := plan(t, s)
 		after := at(t, "2026-01-01T00:00:00Z")
@@ -365,11 +366,11 @@ func TestPassed(t *testing.T) {
 		first, last, count int
 		more               bool
 	}{
-		{"before it was stored", task.Schedule{Every: task.Duration(10 * time.Minute)}, -25, -5, 0, 10, -20, -10, 2, false},
-		{"both ends are in", task.Schedule{Every: task.Duration(10 * time.Minute)}, -20, 0, 5, 10, -20, 0, 3, false},
-		{"none of the future", task.Schedule{Every: task.Duration(10 * time.Minute)}, 5, 100, 35, 10, 10, 30, 3, false},
-		{"no more than so many", task.Schedule{Every: task.Duration(10 * time.Minute)}, 5, 100, 100, 2, 10, 20, 2, true},
-		{"not before its start", task.Schedule{Every: task.Duration(10 * time.Minute), Start: "2026-03-01 12:15"}, -60, 30, 60, 10, 15, 25, 2, false},
+		{"before it was stored", task.Schedule{Every: value.Duration(10 * time.Minute)}, -25, -5, 0, 10, -20, -10, 2, false},
+		{"both ends are in", task.Schedule{Every: value.Duration(10 * time.Minute)}, -20, 0, 5, 10, -20, 0, 3, false},
+		{"none of the future", task.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 35, 10, 10, 30, 3, false},
+		{"no more than so many", task.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 100, 2, 10, 20, 2, true},
+		{"not before its start", task.Schedule{Every: value.Duration(10 * time.Minute), Start: "2026-03-01 12:15"}, -60, 30, 60, 10, 15, 25, 2, false},
 		{"by cron", task.Schedule{Cron: "*/10 * * * *"}, -25, -5, 0, 10, -20, -10, 2, false},
 	} {
 		d := Definition{Name: "x", When: c.when, Anchor: stored}

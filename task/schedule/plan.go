@@ -11,6 +11,7 @@ import (
 	_ "time/tzdata" // so that every machine knows every zone
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Tick is one moment of a schedule.
@@ -38,16 +39,16 @@ type Plan struct {
 }
 
 // Compile checks a definition. Anchor is from when Every is counted if there is no
-// Start. The error begins with the name of the field that is wrong, and is [task.Faults] if several are.
+// Start. The error begins with the name of the field that is wrong, and is [value.Faults] if several are.
 func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
 	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
-	wrong := task.JoinFaults(p.words(), p.bounds())
+	wrong := value.JoinFaults(p.words(), p.bounds())
 	for _, text := range s.Calendar {
 		w, err := parsePeriod(text)
-		wrong = task.JoinFaults(wrong, task.Under("calendar: ", err))
+		wrong = value.JoinFaults(wrong, value.Under("calendar: ", err))
 		p.blackouts = append(p.blackouts, w)
 	}
-	if wrong = task.JoinFaults(wrong, p.when()); wrong != nil {
+	if wrong = value.JoinFaults(wrong, p.when()); wrong != nil {
 		return nil, wrong
 	}
 	return p, nil
@@ -70,7 +71,7 @@ func (p *Plan) words() error {
 	}
 	for _, d := range []struct {
 		field string
-		value task.Duration
+		value value.Duration
 	}{{"every", p.Every}, {"jitter", p.Jitter}, {"spread", p.Spread}, {"catchup_window", p.CatchUpWindow}} {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %v, want 0 or more", d.field, d.value)
@@ -163,7 +164,7 @@ func (p *Plan) when() (err error) {
 		return errors.New("cron, every and at: only one of them can be set")
 	case p.Every > 0 && p.Every.Std() < task.MinEvery:
 		return fmt.Errorf("every is %v, want at least %v", p.Every, task.MinEvery)
-	case p.Every%task.Duration(time.Millisecond) != 0:
+	case p.Every%value.Duration(time.Millisecond) != 0:
 		return fmt.Errorf("every is %v, want whole milliseconds", p.Every)
 	}
 	p.policy = cmp.Or(p.DST, task.DSTOnce)

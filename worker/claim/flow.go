@@ -20,7 +20,7 @@ func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) 
 	if q.claim.Closes = (time.Time{}); q.window == "" {
 		return a, nil
 	}
-	is, err := p.definitions.Get(ctx, p.Recorder, definition.DefOf(definition.DefCalendar, q.window))
+	is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, q.window))
 	if err != nil {
 		return a, fmt.Errorf("ask the calendar %s: %w", q.window, err)
 	}

@@ -15,7 +15,7 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 	if !q.waits() || t.Spec == nil || t.Spec.Window == "" {
 		return a, nil
 	}
-	is, err := p.definitions.Get(ctx, p.Recorder, definition.DefOf(definition.DefCalendar, t.Spec.Window))
+	is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, t.Spec.Window))
 	if err != nil {
 		return a, fmt.Errorf("ask the calendar %s: %w", t.Spec.Window, err)
 	}

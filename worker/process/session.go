@@ -14,6 +14,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -339,7 +340,7 @@ func (s *session) phases(r *child.Result) {
 	ends = ends.Add(-r.Stop)
 	setup, stop := begins.Sub(s.began).Truncate(time.Millisecond), r.Stop.Truncate(time.Millisecond)
 	if setup > 0 || stop > 0 {
-		r.Usage.Setup, r.Usage.Stop = task.Duration(setup), task.Duration(stop)
-		r.Usage.Run = task.Duration(max(ends.Sub(begins), 0).Truncate(time.Millisecond))
+		r.Usage.Setup, r.Usage.Stop = value.Duration(setup), value.Duration(stop)
+		r.Usage.Run = value.Duration(max(ends.Sub(begins), 0).Truncate(time.Millisecond))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -68,7 +69,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	if err != nil {
 		o := worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
 		if took := time.Since(began).Truncate(time.Millisecond); surrounded && took > 0 {
-			o.Usage = &task.Usage{Setup: task.Duration(took)}
+			o.Usage = &task.Usage{Setup: value.Duration(took)}
 		}
 		return o
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 func (a *Commands) taskEdit() *cobra.Command {
@@ -21,11 +22,11 @@ func (a *Commands) taskEdit() *cobra.Command {
 		Use: "edit ID...", Short: "Give tasks that wait another priority",
 		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	c.Flags().IntVar(&priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent", task.MinPriority, task.MaxPriority))
+	c.Flags().IntVar(&priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent", where.MinPriority, where.MaxPriority))
 	c.Flags().StringVar(&reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := task.ValidPriority(priority); err != nil {
+		if err := where.ValidPriority(priority); err != nil {
 			return exit.Misuse(c, "--priority: %w", err)
 		}
 		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {

@@ -15,8 +15,8 @@ import (
 
 	"millrace/api"
 	"millrace/client"
-	"millrace/jet"
-	"millrace/jet/embed"
+	"millrace/jet/jettest"
+	"millrace/jet/streams"
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/worker/process"
@@ -37,23 +37,10 @@ func TestMain(m *testing.M) {
 }
 
 // serve starts a server with a read model, and returns how to connect.
-func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
+func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error) {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir(), SyncAlways: layout.SyncAlways})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	store, err := jet.Open(t.Context(), nc, layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
+	log := jettest.Open(t, layout)
+	nc, store := log.Conn, log.Store
 	view, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +66,7 @@ func serve(t *testing.T, layout jet.Layout) func(string) (*nats.Conn, error) {
 			t.Error(err)
 		}
 	})
-	return func(string) (*nats.Conn, error) { return server.Connect() }
+	return func(string) (*nats.Conn, error) { return log.Server.Connect() }
 }
 
 // patience is how long a measurement may take; only a failure takes so long.
@@ -97,7 +84,7 @@ func TestRunMeasuresEverything(t *testing.T) {
 	defer runner.Close()
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	defer tasks.Close()
-	for name, layout := range map[string]jet.Layout{"lazy flush": {}, "flush always": {SyncAlways: true}} {
+	for name, layout := range map[string]streams.Layout{"lazy flush": {}, "flush always": {SyncAlways: true}} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -135,7 +122,7 @@ func TestRunMeasuresEverything(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	dial := serve(t, jet.Layout{})
+	dial := serve(t, streams.Layout{})
 	_, err := Run(ctx, Config{Dial: dial, Tasks: 1 << 30, Rounds: 1, Latencies: 5, Progress: func(what string) {
 		if strings.HasPrefix(what, "no-op tasks") || strings.HasPrefix(what, "the bare loop") {
 			cancel()

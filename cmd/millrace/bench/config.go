@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/worker"
 )
 
@@ -15,7 +15,7 @@ type Config struct {
 	// Dial connects to the server under test, which must have a read model.
 	Dial func(name string) (*nats.Conn, error)
 	// Layout is how that server's streams are made.
-	Layout jet.Layout
+	Layout streams.Layout
 	// Tasks is how many a round has. Default 50,000.
 	Tasks int
 	// Rounds is how often each pair is measured; the median ratio counts. Default 3.
@@ -39,6 +39,8 @@ type Config struct {
 	ServerMemory func() (int64, error)
 	// ServerTime is the processor time that its process has used. Default: not measured.
 	ServerTime func() (time.Duration, error)
+	// Pages is where that server's pages are, and what lets a program in.
+	Pages func() (at, token string, err error)
 	// Future is how many tasks that are due much later [MeasureFuture] submits.
 	Future int
 	// Commands runs processes.

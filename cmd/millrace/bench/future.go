@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Future is what tasks that are due much later cost those that run now: what is measured on a server that
@@ -83,7 +83,7 @@ func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) 
 func (b *bench) submitFuture(ctx context.Context, n int) (float64, error) {
 	b.cfg.Progress(fmt.Sprintf("%d tasks that are due much later", n))
 	s := noop
-	s.Queue, s.Delay = "bench-future", task.Duration(muchLater)
+	s.Queue, s.Delay = "bench-future", value.Duration(muchLater)
 	start := time.Now()
 	for left := n; left > 0; left -= atOnceFuture {
 		if err := b.client.SubmitMany(ctx, s, min(left, atOnceFuture), nil); err != nil {

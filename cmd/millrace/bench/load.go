@@ -16,6 +16,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 const (
@@ -163,7 +164,7 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 		}
 		if _, _, err := l.client.PutSchedule(ctx, schedule.Definition{
 			Name: ticksNamed + strconv.Itoa(a.N),
-			When: task.Schedule{Every: task.Duration(schedulesEvery), Start: l.begin.Add(a.At).UTC().Format(time.RFC3339Nano)},
+			When: task.Schedule{Every: value.Duration(schedulesEvery), Start: l.begin.Add(a.At).UTC().Format(time.RFC3339Nano)},
 			Make: task.Submission{Spec: noop.Spec, Queue: queue},
 		}); err != nil {
 			return err
@@ -185,7 +186,7 @@ func (l *loading) make(a load.Arrival) []task.Submission {
 	case load.Program:
 		first.Spec = &task.Spec{Run: &task.Run{Argv: []string{"/bin/true"}}}
 	case load.Retry:
-		first.Spec = &task.Spec{Handler: failsOnce, Retry: task.Retry{Max: 1, Min: task.Duration(100 * time.Millisecond)}}
+		first.Spec = &task.Spec{Handler: failsOnce, Retry: task.Retry{Max: 1, Min: value.Duration(100 * time.Millisecond)}}
 	case load.Limited:
 		first.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 		first.Labels = map[string]string{"key": strconv.Itoa(a.N % limitedTo)}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/cmd/millrace/load"
-	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
 )
@@ -36,7 +36,7 @@ func TestLoad(t *testing.T) {
 			}
 			plan.Wave = nil // a second of a burst is no mean one
 			memory := int64(0)
-			r, err := Load(ctx, Config{Dial: serve(t, jet.Layout{}), Slots: 32, Commands: commands, ServerMemory: func() (int64, error) { memory++; return memory, nil }}, plan)
+			r, err := Load(ctx, Config{Dial: serve(t, streams.Layout{}), Slots: 32, Commands: commands, ServerMemory: func() (int64, error) { memory++; return memory, nil }}, plan)
 			if err != nil {
 				t.Fatal(err)
 			}

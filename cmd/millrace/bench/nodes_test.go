@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/streams"
 )
 
 func TestManyNodes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	w, err := ManyNodes(ctx, Config{Dial: serve(t, jet.Layout{}), Latencies: 6}, 6, 3, time.Second)
+	w, err := ManyNodes(ctx, Config{Dial: serve(t, streams.Layout{}), Latencies: 6}, 6, 3, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"millrace/jet"
+	"millrace/jet/streams"
 	"millrace/worker/process"
 	"millrace/worker/process/child"
 )
@@ -25,7 +25,7 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	defer tasks.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cfg := Config{Dial: serve(t, jet.Layout{}), Commands: tasks}
+	cfg := Config{Dial: serve(t, streams.Layout{}), Commands: tasks}
 	logs, err := Logs(ctx, cfg, 5e6)
 	if err != nil {
 		t.Fatal(err)

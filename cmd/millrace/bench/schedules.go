@@ -12,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Schedules is how late schedules get their tasks of which many are due at the same time: from
@@ -82,7 +83,7 @@ func (b *bench) putSchedules(ctx context.Context, n int, first time.Time, spread
 		start := first.Add(spread * time.Duration(i) / time.Duration(n))
 		g.Go(func() error {
 			_, _, err := b.client.PutSchedule(ctx, schedule.Definition{
-				Name: fmt.Sprintf("bench-%d", i), When: task.Schedule{Every: task.Duration(schedulesEvery), Start: start.UTC().Format(time.RFC3339Nano)},
+				Name: fmt.Sprintf("bench-%d", i), When: task.Schedule{Every: value.Duration(schedulesEvery), Start: start.UTC().Format(time.RFC3339Nano)},
 				Make: task.Submission{Spec: noop.Spec, Queue: schedulesQueue},
 			})
 			return err

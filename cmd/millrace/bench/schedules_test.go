@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"millrace/jet"
+	"millrace/jet/streams"
 )
 
 // Each tick has one task and none is early, whatever the machine does beside.
@@ -13,7 +13,7 @@ func TestManySchedules(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const n = 40
-	r, err := ManySchedules(ctx, Config{Dial: serve(t, jet.Layout{})}, n)
+	r, err := ManySchedules(ctx, Config{Dial: serve(t, streams.Layout{})}, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,16 +22,16 @@ type Server struct {
 }
 
 // StartServer starts the program at self as a server in a temporary directory
-// and returns when it is ready. It serves metrics at an address, or not if that is "off".
-func StartServer(ctx context.Context, self, sync, metrics string) (*Server, error) {
+// and returns when it is ready. It serves metrics at an address, or not if that is "off". More are flags.
+func StartServer(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir}
 	// Not bound to ctx: it is stopped in order, and dies with its data's use.
-	s.cmd = exec.Command(self, "server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
-		"--max-connections", "65536")
+	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
+		"--max-connections", "65536"}, more...)...)
 	// Nobody else is to find it.
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -90,6 +90,16 @@ func (s *Server) Stop() {
 	defer timer.Stop()
 	_ = s.cmd.Wait() // how it ended does not matter any more
 	_ = os.RemoveAll(s.dir)
+}
+
+// Pages is where its pages are, if it serves them, and what lets a program in.
+func (s *Server) Pages() (at, token string, err error) {
+	url, err := os.ReadFile(filepath.Join(s.dir, "http.url"))
+	if err != nil {
+		return "", "", err
+	}
+	secret, err := os.ReadFile(filepath.Join(s.dir, "http.token"))
+	return strings.TrimSpace(string(url)), strings.TrimSpace(string(secret)), err
 }
 
 // Memory is the resident memory of the server, in bytes, files not counted.

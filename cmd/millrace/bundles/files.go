@@ -16,7 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/files"
 	"millrace/files/tree"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 )
 
@@ -101,7 +101,7 @@ func (a *Commands) filesList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all := append([]jet.NamedVersion{}, found...)
+		all := append([]definitions.NamedVersion{}, found...)
 		switch {
 		case o.JSON():
 			return a.WriteJSON(all)

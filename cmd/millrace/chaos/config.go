@@ -8,7 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/jet"
+	"millrace/cmd/millrace/load"
+	"millrace/jet/streams"
 	"millrace/task"
 )
 
@@ -21,7 +22,7 @@ type Config struct {
 	// Sync is how often the NATS server flushes to disk: "always" or a duration. Default "1s".
 	Sync string
 	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
-	Layout jet.Layout
+	Layout streams.Layout
 	// Rules are the bounds by which deadlines are judged, as Settings say.
 	Rules task.Settings
 	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace what a
@@ -219,6 +220,9 @@ type Report struct {
 	Disk string `json:"disk,omitempty"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`
+	// Load is what the log says of the load, nil if it was not read, and Breaks what was broken when. Both are for a page.
+	Load   *load.Result `json:"-"`
+	Breaks []load.Fault `json:"-"`
 	// Incident is the incident file in which the log is, if a promise is broken.
 	Incident string `json:"incident,omitempty"`
 	// Broken says which promises are, and where to look. Odd is what no promise

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
-func seconds(n int) task.Duration { return task.Duration(time.Duration(n) * time.Second) }
+func seconds(n int) value.Duration { return value.Duration(time.Duration(n) * time.Second) }
 
 func TestParseSteps(t *testing.T) {
 	const file = `# an outage
@@ -28,8 +28,8 @@ steps:
 	}
 	want := []Step{
 		{At: seconds(2), Fault: Kill, Target: All, For: seconds(1)},
-		{At: seconds(5), Fault: Delay, Target: "worker-2", For: seconds(3), Delay: task.Duration(200 * time.Millisecond)},
-		{At: seconds(9), Fault: Throttle, Target: Workers, For: task.Duration(500 * time.Millisecond), Rate: 1000},
+		{At: seconds(5), Fault: Delay, Target: "worker-2", For: seconds(3), Delay: value.Duration(200 * time.Millisecond)},
+		{At: seconds(9), Fault: Throttle, Target: Workers, For: value.Duration(500 * time.Millisecond), Rate: 1000},
 		{At: seconds(9), Fault: Drop, Target: "scheduler-1", For: seconds(1), Every: 2},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -61,6 +61,7 @@ func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, ru
 	if more := report.Violations - len(report.Findings); more > 0 {
 		j.Broken = append(j.Broken, fmt.Sprintf("and %d more", more))
 	}
+	j.Broken = append(j.Broken, verify.Spins(records)...)
 	if report.Poison > 0 {
 		j.Odd = append(j.Odd, fmt.Sprintf("%d messages cannot be understood: %v", report.Poison, report.PoisonSeqs))
 	}

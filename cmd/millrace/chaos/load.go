@@ -2,10 +2,14 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
+	"millrace/cmd/millrace/load"
+	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // order is one task that the load asks for.
@@ -46,15 +50,15 @@ func workload(seed uint64, duration time.Duration, rate float64, limit int, leas
 		case k < 84:
 			kind = "fails-once"
 			spec.Run = &task.Run{Shell: "sleep " + quick + `; [ "$MILLRACE_ATTEMPT" != 1 ]`}
-			spec.Retry = task.Retry{Max: 2, Min: task.Duration(200 * time.Millisecond)}
+			spec.Retry = task.Retry{Max: 2, Min: value.Duration(200 * time.Millisecond)}
 		case k < 88:
 			kind = "fails"
 			spec.Run = &task.Run{Shell: "sleep " + quick + "; exit 7"}
-			spec.Retry = task.Retry{Max: 1, Min: task.Duration(200 * time.Millisecond)}
+			spec.Retry = task.Retry{Max: 1, Min: value.Duration(200 * time.Millisecond)}
 		case k < 94:
 			kind = "later"
 			spec.Run = &task.Run{Argv: []string{"sleep", quick}}
-			o.submission.Delay = task.Duration(time.Duration(500+chance.IntN(4000)) * time.Millisecond)
+			o.submission.Delay = value.Duration(time.Duration(500+chance.IntN(4000)) * time.Millisecond)
 		default:
 			kind = "cancelled"
 			spec.Run = &task.Run{Argv: []string{"sleep", "600"}}
@@ -66,4 +70,67 @@ func workload(seed uint64, duration time.Duration, rate float64, limit int, leas
 	}
 	restrain(orders, seed, rate)
 	return orders
+}
+
+// roundOf is what the log says of the load of a run. Comes says when each task was to come and
+// might run, since the run began; length is how long they came.
+func roundOf(records []events.Record, submitted []task.ID, comes map[task.ID]time.Duration, began time.Time, length time.Duration) load.Round {
+	t := load.NewTally(load.Plan{Profile: load.Profile{For: length}})
+	ours := map[task.ID]bool{}
+	for _, id := range submitted {
+		ours[id] = true
+	}
+	tasks := map[task.ID]*task.Task{}
+	open := 0
+	for i := range records {
+		r := &records[i]
+		id, at := r.Fact.Task, r.Stored.Sub(began)
+		due, known := comes[id]
+		if !known || !ours[id] {
+			continue
+		}
+		k := tasks[id]
+		if k == nil {
+			k = &task.Task{ID: id}
+			tasks[id] = k
+		}
+		was, attempt := k.State, k.Attempt
+		k.Apply(r.Task())
+		switch {
+		case was == task.Unknown && k.State != task.Unknown:
+			open++
+			t.Sent(load.Arrival{At: due}, max(at, due)) // one that is due later is stored before
+			t.Born(max(at, due))
+		case attempt == 0 && k.Attempt == 1:
+			t.Started(at)
+			t.Begun(due, at)
+		case k.State.Terminal() && !was.Terminal():
+			open--
+			if k.Attempt == 0 {
+				t.Started(at) // it waits no more
+			}
+			t.Ended(at, k.State == task.Finished)
+			t.Done(due, at)
+		}
+	}
+	return t.Round(open, 0, 0)
+}
+
+// brokenAt is what was broken, in the time of a run that began then; end is that of what was never mended.
+func brokenAt(faults []Injected, began, end time.Time) (all []load.Fault) {
+	for _, f := range faults {
+		until := f.Ended
+		if until.IsZero() {
+			until = end
+		}
+		all = append(all, load.Fault{From: f.Began.Sub(began).Seconds(), Until: until.Sub(began).Seconds(), What: string(f.Fault) + " " + string(f.Target)})
+	}
+	return all
+}
+
+// planned says when each task was to come and might run.
+func (s *submitter) planned() map[task.ID]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.comes)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/where"
 )
 
 // observer follows the log while it is written.
@@ -85,7 +87,7 @@ func (o *observer) online() int {
 	defer o.mu.Unlock()
 	n := 0
 	for _, v := range o.nodes {
-		if v.Serves(task.DefaultQueue) {
+		if v.Serves(where.DefaultQueue) {
 			n++
 		}
 	}
@@ -124,17 +126,22 @@ func (o *observer) done(ids []task.ID) bool {
 	return true
 }
 
-// vanished lists facts that were in the log once and are not any more, or are others.
-func (o *observer) vanished(records []events.Record) []string {
+// facts are those that have been in the log so far, by sequence.
+func (o *observer) facts() map[uint64]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return maps.Clone(o.seen)
+}
+
+// vanished lists facts that were in the log before it was read, and are not any more, or are others.
+func vanished(before map[uint64]string, records []events.Record) []string {
 	there := make(map[uint64]string, len(records))
 	last := uint64(0)
 	for i := range records {
 		there[records[i].Seq], last = records[i].Fact.ID, records[i].Seq
 	}
 	var gone []string
-	for seq, id := range o.seen {
+	for seq, id := range before {
 		if now, ok := there[seq]; seq <= last && (!ok || now != id) || seq > last {
 			gone = append(gone, fmt.Sprintf("the fact %s at %d was in the log and is not any more", id, seq))
 		}

@@ -21,22 +21,26 @@ func TestVanished(t *testing.T) {
 	for i := range s.records {
 		o.add(&s.records[i])
 	}
-	if gone := o.vanished(s.records); len(gone) > 0 {
+	if gone := vanished(o.facts(), s.records); len(gone) > 0 {
 		t.Errorf("%v of a log that is as it was", gone)
 	}
-	if gone := o.vanished(s.records[:2]); len(gone) != 1 || !strings.Contains(gone[0], "the fact c at 3") {
+	if gone := vanished(o.facts(), s.records[:2]); len(gone) != 1 || !strings.Contains(gone[0], "the fact c at 3") {
 		t.Errorf("%v, want the last fact", gone)
 	}
 	changed := append([]events.Record(nil), s.records...)
 	changed[1].Fact.ID = "x"
-	if gone := o.vanished(changed); len(gone) != 1 || !strings.Contains(gone[0], "the fact b at 2") {
+	if gone := vanished(o.facts(), changed); len(gone) != 1 || !strings.Contains(gone[0], "the fact b at 2") {
 		t.Errorf("%v, want the second fact", gone)
 	}
 	if !o.done([]task.ID{"t"}) || o.done([]task.ID{"t", "u"}) {
 		t.Error("t has ended and u is not there")
 	}
+	before := o.facts()
 	s.born(4, "v")
 	o.add(&s.records[3])
+	if gone := vanished(before, s.records[:3]); len(gone) > 0 {
+		t.Errorf("%v, and it came only when the log had been read", gone)
+	}
 	if o.done([]task.ID{"t"}) {
 		t.Error("v has not ended, although nobody was told of it")
 	}

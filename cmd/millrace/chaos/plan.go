@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Scenario is a way to make faults.
@@ -134,13 +134,13 @@ func (p *planner) fits(length time.Duration) bool { return p.now+length <= p.Dur
 // add adds a fault that begins some time after now, if its target has no other
 // one; it ends with the plan at the latest.
 func (p *planner) add(after time.Duration, fault Fault, target Target, length time.Duration) bool {
-	return p.addStep(after, Step{Fault: fault, Target: target, For: task.Duration(length)})
+	return p.addStep(after, Step{Fault: fault, Target: target, For: value.Duration(length)})
 }
 
 func (p *planner) addStep(after time.Duration, s Step) bool {
-	s.At = task.Duration(p.now + after)
+	s.At = value.Duration(p.now + after)
 	rest := (p.Duration - s.At.Std()).Truncate(10 * time.Millisecond)
-	if s.For = min(s.For, task.Duration(rest)); s.For.Std() < 50*time.Millisecond {
+	if s.For = min(s.For, value.Duration(rest)); s.For.Std() < 50*time.Millisecond {
 		return false
 	}
 	if _, clashes := clash(s, p.steps, p.size); clashes {
@@ -155,7 +155,7 @@ func (p *planner) addStep(after time.Duration, s Step) bool {
 func (p *planner) worker(length time.Duration) (Target, bool) {
 	var free []Target
 	for _, w := range p.size.members(Workers) {
-		s := Step{At: task.Duration(p.now), Fault: Kill, Target: w, For: task.Duration(length)}
+		s := Step{At: value.Duration(p.now), Fault: Kill, Target: w, For: value.Duration(length)}
 		if _, clashes := clash(s, p.steps, p.size); !clashes {
 			free = append(free, w)
 		}
@@ -185,13 +185,13 @@ func (p *planner) killed(w Target) Step {
 	if p.one(2) {
 		length = p.brief()
 	}
-	return Step{Fault: Kill, Target: w, For: task.Duration(length)}
+	return Step{Fault: Kill, Target: w, For: value.Duration(length)}
 }
 
 func (p *planner) pause() { p.workers(p.paused, 2*time.Second, 5*time.Second) }
 
 func (p *planner) paused(w Target) Step {
-	return Step{Fault: Pause, Target: w, For: task.Duration(p.longer())}
+	return Step{Fault: Pause, Target: w, For: value.Duration(p.longer())}
 }
 
 func (p *planner) partition() { p.workers(p.parted, time.Second, 4*time.Second) }
@@ -202,16 +202,16 @@ func (p *planner) parted(w Target) Step {
 	if p.one(3) {
 		length = p.brief()
 	}
-	return Step{Fault: fault, Target: w, For: task.Duration(length)}
+	return Step{Fault: fault, Target: w, For: value.Duration(length)}
 }
 
 func (p *planner) slowLink() { p.workers(p.slowed, time.Second, 3*time.Second) }
 
 func (p *planner) slowed(w Target) Step {
-	s := Step{Target: w, For: task.Duration(p.between(p.Lease/2, 2*p.Lease))}
+	s := Step{Target: w, For: value.Duration(p.between(p.Lease/2, 2*p.Lease))}
 	switch p.chance.IntN(3) {
 	case 0:
-		s.Fault, s.Delay = Delay, task.Duration(p.between(20*time.Millisecond, min(p.Lease/8, 500*time.Millisecond)))
+		s.Fault, s.Delay = Delay, value.Duration(p.between(20*time.Millisecond, min(p.Lease/8, 500*time.Millisecond)))
 	case 1:
 		s.Fault, s.Rate = Throttle, 4<<10<<p.chance.IntN(4)
 	default:
@@ -343,7 +343,7 @@ func (p *planner) clockJumps() {
 
 // clockShift is a jump of somebody's clock, and back.
 func (p *planner) clockShift() Step {
-	s := Step{Fault: Clock, For: task.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
+	s := Step{Fault: Clock, For: value.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
 	if p.one(2) {
 		s.Shift = -s.Shift
 	}
@@ -362,7 +362,7 @@ func (p *planner) files() {
 			}
 		},
 		func() { // it takes its time to fetch, and is killed meanwhile
-			s := Step{Fault: Throttle, Rate: 1 << 20, For: task.Duration(p.between(time.Second, 3*time.Second))}
+			s := Step{Fault: Throttle, Rate: 1 << 20, For: value.Duration(p.between(time.Second, 3*time.Second))}
 			if w, ok := p.worker(s.For.Std() + time.Second); ok {
 				s.Target = w
 				p.addStep(0, s)

@@ -12,10 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/client"
+	"millrace/cmd/millrace/load"
+	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/jet"
 	"millrace/logclock"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Run starts an installation, breaks it as planned while it works, waits until it
@@ -119,7 +122,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}, limited: map[task.ID]limited{}}
+	r.submitter = &submitter{client: callers, delays: map[task.ID]time.Duration{}, limited: map[task.ID]limited{}, comes: map[task.ID]time.Duration{}}
 	r.ticker = &ticker{client: callers}
 	r.observer = newObserver(r.store)
 	r.beside(ctx, r.observer.run)
@@ -195,7 +198,7 @@ func (r *run) play(ctx context.Context) (Report, error) {
 	if r.cfg.clocks() {
 		for i := range orders {
 			if orders[i].submission.Labels["kind"] == "short" {
-				orders[i].submission.Pending = new(task.Duration(impatient))
+				orders[i].submission.Pending = new(value.Duration(impatient))
 			}
 		}
 		r.beside(ctx, func(ctx context.Context) { r.ticker.run(ctx, r.cfg.Duration) })
@@ -304,6 +307,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+	before := r.observer.facts() // what comes while the log is read need not be in it
 	records, err := readLog(ctx, r.store)
 	if err != nil {
 		report.Odd = append(report.Odd, fmt.Sprintf("the log cannot be read: %v", err))
@@ -321,7 +325,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 		report.States[s.String()] = n
 	}
 	report.Broken = append(report.Broken, j.Broken...)
-	report.Broken = append(report.Broken, r.observer.vanished(records)...)
+	report.Broken = append(report.Broken, vanished(before, records)...)
 	report.Broken = append(report.Broken, r.views(ctx, lastFact(records), j.States)...)
 
 	if s := r.crew.shelf; s != nil {
@@ -348,6 +352,9 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	report.Limits.count(records)
 	report.Broken = append(append(report.Broken, seen.overlapping...), seen.exceeded...)
 
+	report.Load = &load.Result{Profile: fmt.Sprintf("chaos %s, seed %d", r.cfg.Scenario, r.cfg.Seed), Rate: r.cfg.Rate, Seconds: r.cfg.Duration.Seconds(), Spacing: load.Even,
+		Version: told.ThisBuild().Version, Rounds: []load.Round{roundOf(records, r.submitter.all(), r.submitter.planned(), r.began, r.cfg.Duration)}}
+	report.Breaks = brokenAt(faults, r.began, records[len(records)-1].Stored)
 	f := Measure(records, faults, r.cfg.NodeTTL)
 	report.Detection, report.Takeover, report.Reconnect, report.Start = f.Detection, f.Takeover, f.Reconnect, f.Start
 	report.Takeovers, report.LostAttempts, report.LateResults, report.SweepRepairs = f.Takeovers, f.LostAttempts, f.Late, f.Repairs

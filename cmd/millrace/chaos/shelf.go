@@ -17,6 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // shelf holds the versions of a folder that a run pushes while it is broken, and what every task
@@ -102,7 +103,7 @@ func (s *shelf) fill(orders []order, seed uint64, duration time.Duration) {
 		}
 		o.submission.Labels["kind"] = "files"
 		o.submission.Spec.Run = &task.Run{Shell: s.check(o.version, o.submission.Spec.Run.Argv[1])}
-		o.submission.Spec.Retry = task.Retry{Max: 20, Min: task.Duration(200 * time.Millisecond), MaxDelay: task.Duration(time.Second), NotOn: []string{"exit=" + strconv.Itoa(exitBytes)}}
+		o.submission.Spec.Retry = task.Retry{Max: 20, Min: value.Duration(200 * time.Millisecond), MaxDelay: value.Duration(time.Second), NotOn: []string{"exit=" + strconv.Itoa(exitBytes)}}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/cmd/millrace/chaos/proxy"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // Fault is what is done to a target.
@@ -99,14 +99,14 @@ func (t Target) isWorker() bool { return strings.HasPrefix(string(t), "worker-")
 // Step is one fault: when, what, to whom, for how long.
 type Step struct {
 	// At is when it begins, since the load does.
-	At     task.Duration `json:"at"`
-	Fault  Fault         `json:"fault"`
-	Target Target        `json:"target"`
+	At     value.Duration `json:"at"`
+	Fault  Fault          `json:"fault"`
+	Target Target         `json:"target"`
 	// For is how long it lasts.
-	For task.Duration `json:"for"`
+	For value.Duration `json:"for"`
 	// Delay is by how much a slow link is late, each way, or how long a stalled one holds a
 	// chunk up; only where Fault is [Delay] or [Stall]. Default 200ms.
-	Delay task.Duration `json:"delay,omitempty"`
+	Delay value.Duration `json:"delay,omitempty"`
 	// Rate is how many bytes a throttled link passes on in a second; only where
 	// Fault is [Throttle]. Default 16384.
 	Rate int `json:"rate,omitempty"`
@@ -154,7 +154,7 @@ func (s Step) mode() proxy.Mode {
 func (s Step) withDefaults() Step {
 	switch s.Fault {
 	case Delay:
-		s.Delay = cmp.Or(s.Delay, task.Duration(200*time.Millisecond))
+		s.Delay = cmp.Or(s.Delay, value.Duration(200*time.Millisecond))
 	case Clock:
 		s.Shift = cmp.Or(s.Shift, Shift(5*time.Minute))
 	case Throttle:
@@ -162,7 +162,7 @@ func (s Step) withDefaults() Step {
 	case Drop:
 		s.Every = cmp.Or(s.Every, 20)
 	case Stall:
-		s.Every, s.Delay = cmp.Or(s.Every, 2), cmp.Or(s.Delay, task.Duration(200*time.Millisecond))
+		s.Every, s.Delay = cmp.Or(s.Every, 2), cmp.Or(s.Delay, value.Duration(200*time.Millisecond))
 	case Lose:
 		s.Every = cmp.Or(s.Every, 2)
 	}

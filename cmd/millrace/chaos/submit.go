@@ -32,6 +32,7 @@ type submitter struct {
 	refused      []string                  // guarded by mu
 	delays       map[task.ID]time.Duration // guarded by mu; of those that were submitted with one
 	limited      map[task.ID]limited       // guarded by mu; those that somebody has tried to submit under limits
+	comes        map[task.ID]time.Duration // guarded by mu; when each was to come and might run, since the beginning
 }
 
 // run submits each order at its time after start, and returns when all have been
@@ -52,6 +53,9 @@ func (s *submitter) run(ctx, patient context.Context, start time.Time, orders []
 
 func (s *submitter) play(ctx context.Context, o order) {
 	o.submission.ID = task.ID(events.NewID(s.client.Now()))
+	s.mu.Lock()
+	s.comes[o.submission.ID] = o.at + o.submission.Delay.Std()
+	s.mu.Unlock()
 	s.count(+1)
 	defer s.count(-1)
 	if o.version > 0 {

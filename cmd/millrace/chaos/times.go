@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Shifted is the clock of this machine, or what a file that holds a [Shift] makes of it. The file is
@@ -113,7 +114,7 @@ func (t *ticker) run(ctx context.Context, load time.Duration) {
 			return
 		case <-pause.C:
 		}
-		d := schedule.Definition{Name: fmt.Sprintf("ticks-%d", i), When: task.Schedule{Every: task.Duration(schedulePeriod)},
+		d := schedule.Definition{Name: fmt.Sprintf("ticks-%d", i), When: task.Schedule{Every: value.Duration(schedulePeriod)},
 			Make: task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"true"}}}}}
 		for ctx.Err() == nil {
 			once, cancel := context.WithTimeout(ctx, tryTime)

@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // What callers, workers and schedulers with wrong clocks would leave in a log is found there.
@@ -71,7 +72,7 @@ func TestJudgeTimes(t *testing.T) {
 func TestJudgeTicks(t *testing.T) {
 	define := func(since, changed float64) schedule.Stored {
 		return schedule.Stored{Changed: after(changed), Definition: schedule.Definition{
-			Name: "s", Since: after(since), Anchor: after(0), When: task.Schedule{Every: task.Duration(2 * time.Second)},
+			Name: "s", Since: after(since), Anchor: after(0), When: task.Schedule{Every: value.Duration(2 * time.Second)},
 		}}
 	}
 	for name, c := range map[string]struct {

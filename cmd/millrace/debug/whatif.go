@@ -19,6 +19,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
+	"millrace/task/value"
 	"millrace/view"
 	"millrace/whatif"
 )
@@ -33,6 +34,7 @@ type whatifFlags struct {
 	only        whatif.Only
 	from, until string
 	limit       int
+	simulate    bool
 }
 
 // WhatIf is millrace whatif.
@@ -50,10 +52,15 @@ a job as in its file (timeout, retry, breaker, concurrency, rate, budget, per_no
 schedule (schedule.catchup=all). Without --set all must come out as it was: so a build shows that it decides as the
 one did that has written the log.
 
+With --simulate it goes on from the first difference, or from --from, in a world of its own: what people and nodes did
+comes as it was recorded, the rules decide, and attempts run as long as they were recorded to, or as those of their job do. It says
+which tasks would have fared otherwise, and by how much it misses what was recorded if nothing is other.
+
 Ends with 2 if a decision comes out differently under its own settings. docs/whatif.md has more.`,
 		Example: `  millrace whatif
   millrace whatif --from -1h --set retry.max=5 --job crawl
   millrace whatif --set node_ttl=10s --set start_deadline=1m
+  millrace whatif --set concurrency.max=8 --job crawl --simulate
   millrace whatif examples/incidents/reconnected.mri --set timeout.pending=5s -o json`,
 		Args: typed.Takes(0, 1, "file"),
 	}
@@ -63,6 +70,7 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 	fs.StringVar(&f.only.Schedule, "schedule", "", "fields of schedules are other for this `schedule` only")
 	fs.StringVar(&f.from, "from", "", "tell of decisions from a `moment` on: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
+	fs.BoolVar(&f.simulate, "simulate", false, "play what would have become of the tasks, by a model of how long attempts run")
 	fs.IntVar(&f.limit, "limit", 50, "print at most so `many` differences, and tasks that are unknown; 0 for all")
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -80,7 +88,11 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 		defer stop()
 		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
 		cfg := whatif.Config{Other: other, From: func(r *events.Record) bool { return within(span[0], r) }}
-		report, err := a.whatif(ctx, strings.Join(args, ""), cfg, span[1])
+		j := &judged{from: span[0]}
+		if f.simulate {
+			j.player = new(whatif.Player)
+		}
+		report, err := a.whatif(ctx, strings.Join(args, ""), cfg, span[1], j)
 		if err != nil {
 			return err
 		}
@@ -97,15 +109,53 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 	return c
 }
 
+// judged is what reads a log.
+type judged struct {
+	*whatif.Judge
+	cfg    whatif.Config
+	player *whatif.Player // nil if nothing is simulated
+	from   view.Moment
+	first  uint64 // of the records from that moment on
+}
+
+func (j *judged) begin(cfg whatif.Config) { j.Judge, j.cfg = whatif.New(cfg), cfg }
+
+// Add reads the next record.
+func (j *judged) Add(r *events.Record) error {
+	if j.first == 0 && within(j.from, r) {
+		j.first = r.Seq
+	}
+	if j.player != nil {
+		if err := j.player.Add(r); err != nil {
+			return err
+		}
+	}
+	return j.Judge.Add(r)
+}
+
+// report sums up, and plays the log if that was asked for: from where it was told to, or else from the first difference.
+func (j *judged) report() *whatif.Report {
+	r := j.Report()
+	if j.player == nil {
+		return r
+	}
+	from := j.first
+	if j.from == (view.Moment{}) && len(r.Changes) > 0 {
+		from = r.Changes[0].Seq
+	}
+	r.Simulated = j.player.Simulate(from, j.cfg.Settings, j.cfg.Other)
+	return r
+}
+
 // whatif judges the log, or a file.
-func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
 	s, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}
 	cfg.Settings, cfg.Margin = s.Task(), s.Margin()
 	if file == "" {
-		return a.whatifLog(ctx, cfg, until)
+		return a.whatifLog(ctx, cfg, until, j)
 	}
 	text, shut, err := a.open(file)
 	if err != nil {
@@ -113,7 +163,7 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 	}
 	defer shut()
 	if beginning, _ := text.Peek(incident.Lead); !incident.Is(beginning) {
-		return whatifExport(text, cfg, until)
+		return whatifExport(text, cfg, until, j)
 	}
 	f, err := incident.Read(text)
 	if err != nil {
@@ -127,7 +177,10 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 		cfg.Settings.AckWait = d
 	}
 	cfg.Partial = f.Manifest.Left > 0 || !f.Manifest.Raw || len(f.Missing) > 0
-	j := whatif.New(cfg)
+	if !f.Manifest.Raw {
+		cfg.Hidden = incident.Hidden
+	}
+	j.begin(cfg)
 	for r, err := range f.Facts() {
 		if err == nil && behind(until, &r) {
 			break
@@ -139,14 +192,14 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 			return nil, err
 		}
 	}
-	return j.Report(), nil
+	return j.report(), nil
 }
 
 func behind(until view.Moment, r *events.Record) bool {
 	return until != (view.Moment{}) && until.Before(r)
 }
 
-func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -162,14 +215,14 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 		}
 		to = p.Seq
 	}
-	j := whatif.New(cfg)
+	j.begin(cfg)
 	if err := a.Span(ctx, cl, 1, to, j.Add); err != nil {
 		return nil, err
 	}
-	return j.Report(), nil
+	return j.report(), nil
 }
 
-func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment) (*whatif.Report, error) {
+func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
 	r, err := events.NewExportReader(in)
 	if err != nil {
 		return nil, err
@@ -177,12 +230,12 @@ func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment) (*whatif.R
 	if r.Header().From > 1 {
 		return nil, &exit.Fault{Code: exit.Refused, Err: errors.New("the export does not begin with the log: what its decisions were made by is not there")}
 	}
-	j := whatif.New(cfg)
+	j.begin(cfg)
 	for {
 		record, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
-			return j.Report(), nil
+			return j.report(), nil
 		case err != nil:
 			return nil, err
 		}
@@ -218,7 +271,7 @@ func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
 		if c.Kind == whatif.Never {
 			what = "no fact"
 		}
-		fmt.Fprintf(a.Out, "#%d %s %s %s: %s\n", c.Seq, c.At.UTC().Format("2006-01-02T15:04:05.000Z"), term.Printable(c.About), what, term.Printable(c.What))
+		fmt.Fprintf(a.Out, "#%d %s %s %s: %s\n", c.Seq, stamp(c.At), term.Printable(c.About), what, term.Printable(c.What))
 		for _, next := range c.Follows {
 			fmt.Fprintf(a.Out, "  %s\n", term.Printable(next))
 		}
@@ -238,6 +291,57 @@ func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
 	for _, n := range r.Notes {
 		fmt.Fprintf(a.Out, "not known: %s\n", n)
 	}
+	if r.Simulated != nil {
+		a.printSimulated(f, r.Simulated)
+	}
+}
+
+// printSimulated prints what would have become of the tasks.
+func (a *Commands) printSimulated(f *whatifFlags, s *whatif.Simulated) {
+	span := func(d value.Duration) string { return told.Span(d.Std()) }
+	fmt.Fprintf(a.Out, "\nplayed from #%d, %s: %s\n", s.From, stamp(s.At), told.Plural(s.Sum.Tasks, "task"))
+	fmt.Fprintf(a.Out, "how long attempts run: as recorded for %s, by the median of their job for %d, by that of all for %d; a start takes %s\n",
+		told.Plural(s.Attempts[whatif.Recorded], "task"), s.Attempts[whatif.Median], s.Attempts[whatif.Guessed], span(s.Handover))
+	m := s.Misses
+	fmt.Fprintf(a.Out, "without a change it misses the recorded start of %s by %s in the median, %s for 9 of 10, %s at most; %d of %d end in the same state\n",
+		told.Plural(m.Starts, "task"), span(m.Median), span(m.P90), span(m.Max), m.SameEnd, m.Ends)
+	if len(s.Tasks) > 0 {
+		fmt.Fprintf(a.Out, "%s otherwise by more than that: %d later, %d sooner, %d would have finished that did not, %d not that did, %d taken over more often, %d retried more often\n",
+			told.Plural(len(s.Tasks), "task"), s.Sum.Later, s.Sum.Sooner, s.Sum.Finished, s.Sum.Unended, s.Sum.TakenOver, s.Sum.Retried)
+	}
+	for i := range f.first(len(s.Tasks)) {
+		t := &s.Tasks[i]
+		fmt.Fprintf(a.Out, "%s %s: %s; it would have %s (%s)\n", t.Task, term.Printable(term.Cut(t.What, 60)), lot(&t.Was), lot(&t.Is), t.Sure)
+	}
+	a.more(f, len(s.Tasks), "task")
+	for i := range s.Queues {
+		q := &s.Queues[i]
+		fmt.Fprintf(a.Out, "queue %s: at most %d waited, it would have been %d; empty %s, it would have been %s\n", q.Queue, q.Was.Most, q.Is.Most, emptied(q.Was), emptied(q.Is))
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func emptied(d whatif.Depth) string {
+	if d.Emptied.IsZero() {
+		return "never"
+	}
+	return "at " + stamp(d.Emptied)
+}
+
+// lot says what became of a task.
+func lot(l *whatif.Lot) string {
+	text := "not started"
+	if !l.Started.IsZero() {
+		text = "started " + stamp(l.Started)
+	}
+	if text += ", " + l.State; l.Reason != "" {
+		text += "/" + l.Reason
+	}
+	if !l.Ended.IsZero() {
+		text += " " + stamp(l.Ended)
+	}
+	return text + ", " + told.Plural(l.Attempts, "attempt")
 }
 
 // first is how many of so many are printed.

@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
@@ -32,8 +32,8 @@ func (a *Commands) Calendars() *cobra.Command {
   millrace calendar show night > night.yaml`,
 	})
 	c.AddCommand(a.calendarApply(), a.calendarList(), a.calendarShow(),
-		a.history("calendar", jet.ErrNoCalendar, a.CompleteCalendars),
-		difference(a, definition.DefCalendar, a.CompleteCalendars, jet.CalendarIn),
+		a.history("calendar", definitions.ErrNoCalendar, a.CompleteCalendars),
+		difference(a, definition.DefCalendar, a.CompleteCalendars, definitions.CalendarIn),
 		a.removal("calendar", "Remove calendars", a.CompleteCalendars, (*client.Client).RemoveCalendar))
 	return c
 }
@@ -147,7 +147,7 @@ func (a *Commands) calendarShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		is, err := editionOf(&s, changes, args[0], jet.CalendarIn, func() (schedule.StoredCalendar, error) { return cl.CalendarAt(ctx, args[0], revision) })
+		is, err := editionOf(&s, changes, args[0], definitions.CalendarIn, func() (schedule.StoredCalendar, error) { return cl.CalendarAt(ctx, args[0], revision) })
 		if err != nil {
 			return err
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task/definition"
 	"millrace/view"
 )
@@ -28,7 +29,7 @@ type applied[D any] struct {
 	what, use string
 	read      func(c *cobra.Command, paths []string) ([]typed.FileOf[D], error)
 	name      func(*D) string
-	store     func(*client.Client, context.Context, D) (revision uint64, changed bool, err error)
+	store     func(*client.Client, context.Context, D, ...uint64) (revision uint64, changed bool, err error)
 	// before and after are done with all of them and with each; nil for nothing.
 	before func(*cobra.Command, *client.Client, []typed.FileOf[D]) error
 	after  func(context.Context, *client.Client, *D)
@@ -38,6 +39,7 @@ type applied[D any] struct {
 func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
 	var o typed.Output
 	var files []string
+	var seen typed.Seen
 	c := &cobra.Command{
 		Use: k.use, Aliases: []string{"put", "set"},
 		Short: "Store the " + k.what + "s of files, or of all files in a folder",
@@ -47,11 +49,15 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 		DisableFlagsInUseLine: true,
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`file`, folder, or - for stdin (repeat it)")
+	seen.Flag(c, k.what)
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		read, err := k.read(c, append(files, args...))
 		if err != nil {
 			return err
+		}
+		if n := countOf(read); seen.Given && n != 1 {
+			return exit.Misuse(c, "--if-revision is for one %s, and there are %d", k.what, n)
 		}
 		cl, err := a.Connect(c.Context())
 		if err != nil {
@@ -74,7 +80,7 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 			for i := range f.All {
 				is := &f.All[i]
 				asking, cancel := a.Asking(c.Context())
-				revision, changed, err := k.store(cl, asking, *is)
+				revision, changed, err := k.store(cl, asking, *is, seen.Revisions()...)
 				cancel()
 				if err != nil {
 					return err
@@ -103,9 +109,17 @@ with "-", those that come in by stdin. Nothing is stored if anything is wrong wi
 	return c
 }
 
+// countOf is how many definitions are in files.
+func countOf[D any](files []typed.FileOf[D]) (n int) {
+	for i := range files {
+		n += len(files[i].All)
+	}
+	return n
+}
+
 // definitionFacts are the changes of a definition of a kind.
 func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
-	return view.All(ctx, v, view.Definition(definition.DefOf(kind, name)))
+	return view.All(ctx, v, view.Definition(definition.Named(kind, name)))
 }
 
 // editionOf is a definition as a sight has it: of the past what its facts add up to, else what present reads.
@@ -125,7 +139,7 @@ func difference[D any](a *Commands, kind string, complete reach.Completer, read 
 moment and now. A field is named by its path in the JSON of "` + kind + ` show", and a list is one field, unless its items have names, as steps and parameters.`,
 		Example: "  millrace " + kind + " diff nightly weekly\n  millrace " + kind + " diff nightly --at -1h",
 		Read: func(ctx context.Context, s *reach.Sight, name string) (any, error) {
-			is, err := s.View.Get(ctx, view.Definition(definition.DefOf(kind, name)))
+			is, err := s.View.Get(ctx, view.Definition(definition.Named(kind, name)))
 			if err != nil {
 				return nil, err
 			}
@@ -157,7 +171,7 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 		case err != nil:
 			return err
 		case len(changes) == 0:
-			return &jet.Absent{Kind: none, Name: args[0]}
+			return &definitions.Absent{Kind: none, Name: args[0]}
 		case o.JSON():
 			return a.WriteJSON(client.ShowFacts(changes))
 		}

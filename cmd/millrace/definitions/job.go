@@ -17,9 +17,11 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
+	"millrace/task/where"
 )
 
 // Jobs is millrace job.
@@ -32,7 +34,7 @@ func (a *Commands) Jobs() *cobra.Command {
   millrace job apply -f hello.yaml
   millrace job show hello > hello.yaml`,
 	})
-	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, jet.JobIn), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
+	c.AddCommand(a.jobApply(), a.jobList(), a.jobShow(), a.jobHistory(), difference(a, definition.DefJob, a.CompleteJobs, definitions.JobIn), a.jobRemove(), a.jobValidate(), a.jobSchema(), a.jobBreaker())
 	return c
 }
 
@@ -102,7 +104,7 @@ func jobTable(rows []client.JobRow, now time.Time) term.Table {
 	}
 	for i := range rows {
 		j := &rows[i]
-		t.Add(term.Plain(j.Name), term.Plain(term.Cut(j.Title, 40)), term.Plain(cmp.Or(j.Queue, task.DefaultQueue)), term.Plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
+		t.Add(term.Plain(j.Name), term.Plain(term.Cut(j.Title, 40)), term.Plain(cmp.Or(j.Queue, where.DefaultQueue)), term.Plain(strings.Join(j.Schedules, ", ")), runCell(j.Last, now),
 			term.Plain(fmt.Sprint(j.Revision)), term.Plain(told.Age(j.Changed, now)), term.Plain(told.Pairs(j.Labels)), term.Plain(term.Cut(j.Text(), 80)))
 	}
 	return t
@@ -131,7 +133,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		j, err := editionOf(&s, changes, args[0], jet.JobIn, func() (jet.StoredJob, error) { return cl.JobAt(asking, args[0], revision) })
+		j, err := editionOf(&s, changes, args[0], definitions.JobIn, func() (definitions.StoredJob, error) { return cl.JobAt(asking, args[0], revision) })
 		if err != nil {
 			return err
 		}
@@ -141,7 +143,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		}
 		if o.JSON() {
 			return a.WriteJSON(struct {
-				jet.StoredJob
+				definitions.StoredJob
 				Changes []client.ShownFact `json:"changes"`
 				Circuit *task.Circuit      `json:"circuit,omitempty"`
 				At      *reach.ShownPoint  `json:"at,omitempty"`
@@ -158,7 +160,7 @@ func (a *Commands) jobShow() *cobra.Command {
 }
 
 func (a *Commands) jobHistory() *cobra.Command {
-	return a.history("job", jet.ErrNoJob, a.CompleteJobs)
+	return a.history("job", definitions.ErrNoJob, a.CompleteJobs)
 }
 
 func (a *Commands) jobRemove() *cobra.Command {

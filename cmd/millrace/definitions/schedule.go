@@ -23,10 +23,12 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 )
 
 // Schedules is millrace schedule.
@@ -41,7 +43,7 @@ func (a *Commands) Schedules() *cobra.Command {
   millrace schedule show nightly
   millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4`,
 	})
-	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, jet.ScheduleIn), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
+	c.AddCommand(a.scheduleAdd(), a.scheduleList(), a.scheduleShow(), difference(a, definition.DefSchedule, a.CompleteSchedules, definitions.ScheduleIn), a.schedulePause(), a.scheduleResume(), a.scheduleRun(),
 		a.scheduleNext(), a.scheduleBackfill(), a.scheduleRemove())
 	return c
 }
@@ -79,7 +81,7 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 // when is what the flags say. A zero interval is kept, so that it is refused.
 func (f *whenFlags) when() task.Schedule {
 	s := f.Schedule
-	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = task.Duration(f.every.D), task.Duration(f.jitter.D), task.Duration(f.spread.D), task.Duration(f.window.D)
+	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = value.Duration(f.every.D), value.Duration(f.jitter.D), value.Duration(f.spread.D), value.Duration(f.window.D)
 	return s
 }
 
@@ -88,6 +90,7 @@ func (a *Commands) scheduleAdd() *cobra.Command {
 	var w whenFlags
 	var run submit.RunFlags
 	var delay typed.Span
+	var seen typed.Seen
 	var file string
 	var dry bool
 	c := &cobra.Command{
@@ -111,6 +114,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 	run.TaskFlags(c, "spread-over")
 	fs.StringVarP(&file, "file", "f", "", "definition `file`, or - for stdin")
 	fs.BoolVar(&dry, "dry-run", false, "check it and print its next ticks; store nothing")
+	seen.Flag(c, "schedule")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := a.definition(c, &w, &run, &delay, file, args)
@@ -143,7 +147,7 @@ With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {j
 				return err
 			}
 		}
-		revision, changed, err := cl.PutSchedule(asking, *d)
+		revision, changed, err := cl.PutSchedule(asking, *d, seen.Revisions()...)
 		if err != nil {
 			return err
 		}

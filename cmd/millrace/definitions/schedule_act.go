@@ -15,7 +15,6 @@ import (
 	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/query"
 	"millrace/task"
 	"millrace/task/schedule"
 )
@@ -180,7 +179,10 @@ way, goes on when the same command is given again.`,
 		if err != nil {
 			return err
 		}
-		ticks, err := a.pastTicks(c, &stored, from, to)
+		ticks, err := client.BackfillTicks(&stored, &client.Backfill{Name: stored.Name, From: from, To: to}, a.Now(), client.MaxBackfill)
+		if errors.Is(err, client.ErrInvalid) {
+			return exit.Misuse(c, "%w", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -205,53 +207,13 @@ way, goes on when the same command is given again.`,
 	return c
 }
 
-// maxBackfill bounds the ticks of one call.
-const maxBackfill = 100_000
-
-// pastTicks are the ticks of a schedule between two times, as far as they have passed.
-func (a *Commands) pastTicks(c *cobra.Command, stored *schedule.Stored, from, to string) ([]schedule.Tick, error) {
-	plan, err := stored.Plan()
-	if err != nil {
-		return nil, err
-	}
-	now := a.Now().In(plan.Zone())
-	first, err := query.Absolute(from, now)
-	if err != nil {
-		return nil, exit.Misuse(c, "--from: %w", err)
-	}
-	last := now
-	if to != "" {
-		if last, err = query.Absolute(to, now); err != nil {
-			return nil, exit.Misuse(c, "--to: %w", err)
-		}
-	}
-	if last.Before(first) || now.Before(first) {
-		return nil, exit.Misuse(c, "--to is before --from")
-	}
-	ticks, more, err := stored.Passed(first, last, now, maxBackfill)
-	if err != nil {
-		return nil, err
-	}
-	if more {
-		return nil, exit.Misuse(c, "there are more than %d ticks; choose a shorter time", maxBackfill)
-	}
-	return ticks, nil
-}
-
-// backfilled is what became of one tick.
-type backfilled struct {
-	Tick time.Time `json:"tick"`
-	Task task.ID   `json:"task"`
-	Made bool      `json:"made"`
-}
-
 // backfill makes the tasks of ticks, at most so many at once. Those that are there already and have not
 // ended, perhaps of a call that was interrupted, count.
 func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
 		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", told.Plural(len(ticks), "tick"), parallel)
 	}
-	all := []backfilled{}
+	all := []client.BackfilledTick{}
 	var open []task.ID
 	made := 0
 	defer func() {
@@ -298,14 +260,14 @@ func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string,
 }
 
 // backfillOne makes the task of a tick, unless it has one, and tells whether it has not ended.
-func (a *Commands) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one backfilled, open bool, err error) {
+func (a *Commands) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one client.BackfilledTick, open bool, err error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	receipt, made, err := cl.RunTick(asking, name, tick)
 	if err != nil {
 		return one, false, err
 	}
-	one = backfilled{tick, receipt.ID, made}
+	one = client.BackfilledTick{Tick: tick, Task: receipt.ID, Made: made}
 	if made {
 		return one, true, nil
 	}

@@ -14,7 +14,8 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 )
 
 // Tokens is millrace token.
@@ -26,7 +27,7 @@ func (a *Commands) Tokens() *cobra.Command {
   millrace token ls
   millrace token rm shop`,
 	})
-	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", jet.ErrNoToken, a.completeTokens()),
+	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
 		a.removal("token", "Remove tokens: they are refused from then on, and who follows by them is sent nothing more", a.completeTokens(), (*client.Client).RemoveToken))
 	return c
 }
@@ -53,7 +54,7 @@ func (a *Commands) tokenAdd() *cobra.Command {
 	var expires typed.Span
 	var replace bool
 	role := typed.Choice{}
-	for _, r := range jet.AskingRoles() {
+	for _, r := range roles.Asking() {
 		role.Of = append(role.Of, string(r))
 	}
 	c := &cobra.Command{
@@ -85,7 +86,7 @@ HTTP. All facts that come of what they ask for name NAME as their actor.
 			if expires.Given {
 				until = a.Now().Add(expires.D).UTC().Truncate(time.Second)
 			}
-			secret, err := cl.AddToken(ctx, args[0], jet.Role(role.Value), until, replace)
+			secret, err := cl.AddToken(ctx, args[0], roles.Role(role.Value), until, replace)
 			if err != nil {
 				return err
 			}
@@ -119,7 +120,7 @@ func (a *Commands) tokenList() *cobra.Command {
 		var err error
 		switch {
 		case o.JSON():
-			err = a.WriteJSON(append([]jet.StoredToken{}, all...))
+			err = a.WriteJSON(append([]definitions.StoredToken{}, all...))
 		case names:
 			for i := range all {
 				fmt.Fprintln(a.Out, all[i].Name)

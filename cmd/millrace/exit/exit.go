@@ -13,12 +13,14 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/jet/embed"
 	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -141,23 +143,25 @@ func Of(err error) *Fault {
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace task ls` lists the tasks there are")}
 	case errors.Is(err, client.ErrInvalid), errors.Is(err, view.ErrQuery), errors.Is(err, client.ErrOptions):
 		return &Fault{Code: Usage, Err: err}
-	case errors.Is(err, jet.ErrNoJob):
+	case errors.Is(err, definitions.ErrNoJob):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace job ls` lists the jobs there are, `millrace job apply -f FILE` adds one")}
-	case errors.Is(err, jet.ErrNoBundle), errors.Is(err, tree.ErrNoVersion):
+	case errors.Is(err, definitions.ErrNoBundle), errors.Is(err, tree.ErrNoVersion):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace files ls` lists the names there are, `millrace files push DIR --name NAME` adds one")}
-	case errors.Is(err, jet.ErrChanged):
+	case errors.Is(err, value.ErrOvertaken):
+		return &Fault{Code: Refused, Err: err, Hint: Hint("look at what it is now, put your change into that, and give its revision to --if-revision")}
+	case errors.Is(err, definitions.ErrChanged):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace job history NAME` or `millrace schedule show NAME` shows the changes; apply yours again if it is still wanted")}
-	case errors.Is(err, jet.ErrNoCalendar):
+	case errors.Is(err, definitions.ErrNoCalendar):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace calendar ls` lists the calendars there are, `millrace calendar apply FILE` adds one")}
-	case errors.Is(err, jet.ErrNoToken):
+	case errors.Is(err, definitions.ErrNoToken):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace token ls` lists the tokens there are")}
-	case errors.Is(err, jet.ErrTokenExists):
+	case errors.Is(err, definitions.ErrTokenExists):
 		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
-	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, jet.ErrBadToken):
+	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken):
 		return &Fault{Code: Usage, Err: err}
 	case errors.Is(err, jet.ErrSweeping):
 		return &Fault{Code: Refused, Err: err}
-	case errors.Is(err, jet.ErrNoSchedule):
+	case errors.Is(err, definitions.ErrNoSchedule):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
 	case errors.Is(err, node.ErrUnknown):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace node ls` lists the nodes there are")}
@@ -215,7 +219,7 @@ func serviceCode(code string) int {
 		return Usage
 	case "404":
 		return NotFound
-	case "409", "429":
+	case "409", "412", "429":
 		return Refused
 	case "507":
 		return Mute

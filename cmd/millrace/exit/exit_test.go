@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
 )
 
 func TestFaultOf(t *testing.T) {
@@ -22,8 +24,9 @@ func TestFaultOf(t *testing.T) {
 	}{
 		"any":             {errors.New("odd"), Error},
 		"no task":         {fmt.Errorf("task x: %w", task.ErrUnknown), NotFound},
-		"no job":          {fmt.Errorf("submit: %w", jet.ErrNoJob), NotFound},
-		"changed":         {fmt.Errorf("store job x: %w", jet.ErrChanged), Refused},
+		"no job":          {fmt.Errorf("submit: %w", definitions.ErrNoJob), NotFound},
+		"changed":         {fmt.Errorf("store job x: %w", definitions.ErrChanged), Refused},
+		"overtaken":       {fmt.Errorf("store job x: %w", &value.Overtaken{Seen: 1, Is: 2}), Refused},
 		"long":            {fmt.Errorf("store job x: %w", definition.ErrLongDefinition), Usage},
 		"ended":           {fmt.Errorf("cancel: %w", task.ErrEnded), Refused},
 		"not ended":       {fmt.Errorf("retry: %w", task.ErrRunning), Refused},
@@ -32,6 +35,7 @@ func TestFaultOf(t *testing.T) {
 		"no service":      {fmt.Errorf("%w (x)", jet.ErrNoService), NoServer},
 		"no answer":       {fmt.Errorf("ask: %w", context.DeadlineExceeded), NoServer},
 		"interrupted":     {fmt.Errorf("wait: %w", context.Canceled), Interrupted},
+		"service: seen":   {&jet.ServiceError{Code: "412", Message: "changed"}, Refused},
 		"service: wrong":  {&jet.ServiceError{Code: "400", Message: "cursor"}, Usage},
 		"service: none":   {&jet.ServiceError{Code: "404"}, NotFound},
 		"service: no":     {&jet.ServiceError{Code: "409"}, Refused},

@@ -28,7 +28,6 @@ type logFlags struct {
 	follow bool
 	times  bool
 	tail   int
-	sight  func(context.Context, *client.Client) (reach.Sight, error)
 	in     view.View // what it shows
 }
 
@@ -42,10 +41,10 @@ func (a *Commands) Logs() *cobra.Command {
 		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
 will print until it has ended. Of a task with steps or other children it is what all of them have printed, each
 line behind the name of its step. With --job or --schedule it is the latest task of that; finding
-it takes a millrace server. A line parts each attempt from the one before. -o json prints a line of JSON for
+it takes a millrace server, but with --at. A line parts each attempt from the one before. -o json prints a line of JSON for
 each line. On a terminal what did not come from stdout has a colour. Where lines are missing, because a
 worker was lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.
-With --at it is what was printed until then, by the clock of the node.`,
+With --at it is what was printed until then, by the clock of the node, and the latest task is that of then.`,
 		Example: `  millrace task logs -f ID
   millrace task logs --job backup
   millrace task logs ID --tail 20 --timestamps
@@ -60,16 +59,14 @@ With --at it is what was printed until then, by the clock of the node.`,
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	f.logFilter.flags(fs)
 	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
-	f.sight = a.AtFlag(c, reach.Then{})
+	sight := a.AtFlag(c, reach.Then{Asks: true})
 	c.MarkFlagsMutuallyExclusive("at", "follow")
-	c.MarkFlagsMutuallyExclusive("at", "job")
-	c.MarkFlagsMutuallyExclusive("at", "schedule")
 	f.Output.Flags(c, "text", "json")
-	print := latest.Task(a.App, func(ctx context.Context, cl *client.Client, id task.ID) error {
+	print := latest.Task(a.App, sight, func(ctx context.Context, cl *client.Client, s *reach.Sight, id task.ID) error {
 		if err := f.parse(a.Now()); err != nil { // once more, by the log's time
 			return exit.Misuse(c, "%w", err)
 		}
-		return a.logs(ctx, cl, id, &f)
+		return a.logs(ctx, cl, s, id, &f)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.parse(a.Now()); err != nil {
@@ -80,14 +77,10 @@ With --at it is what was printed until then, by the clock of the node.`,
 	return c
 }
 
-func (a *Commands) logs(ctx context.Context, c *client.Client, id task.ID, f *logFlags) error {
-	s, err := f.sight(ctx, c)
-	if err != nil {
-		return err
-	}
+func (a *Commands) logs(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID, f *logFlags) error {
 	if f.in = s.View; s.Past != nil {
 		f.until = s.Past.Stored
-		a.NoteMoment(&s)
+		a.NoteMoment(s)
 	}
 	asking, cancel := a.Asking(ctx)
 	members, err := client.MembersOf(asking, s.View, id) // else a task that is not there would look like a quiet one

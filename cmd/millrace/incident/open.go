@@ -19,10 +19,11 @@ import (
 	"millrace/cmd/millrace/serve"
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/term"
+	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/incident"
-	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/reading"
 	"millrace/view"
 )
 
@@ -73,7 +74,7 @@ Without a command it reads commands from stdin, line by line, until q or the end
 // sayMissing says what is missing in a file, and of what nothing is told for that reason.
 func (a *Commands) sayMissing(f *incident.File) {
 	for _, m := range f.Missing {
-		a.Note("damaged: %s", missingText(m))
+		a.Note("damaged: %s", told.Missing(m))
 	}
 	if n := len(f.Incomplete); n > 0 {
 		a.Note("nothing is said of what facts are missing of: %s", term.Cut(strings.Join(f.Incomplete, ", "), 400))
@@ -118,7 +119,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 			if err == nil {
 				to = view.Point{Seq: r.Seq, At: r.Stored}
 			}
-			if !yield(embed.Message{Seq: r.Seq, At: r.Stored, Subject: jet.SubjectOf(&r), Header: jet.HeaderOf(&r), Body: r.Raw}, err) {
+			if !yield(embed.Message{Seq: r.Seq, At: r.Stored, Subject: reading.SubjectOf(&r), Header: reading.HeaderOf(&r), Body: r.Raw}, err) {
 				return
 			}
 		}

@@ -99,7 +99,7 @@ func table(f *incident.File) term.Table {
 		t.Add(term.Dim("note "+n.Name), term.Plain(strings.TrimSpace(fmt.Sprintf("#%d %s", n.Seq, n.Text))))
 	}
 	for _, missing := range f.Missing {
-		t.Add(term.Dim("missing"), term.Tinted(missingText(missing), term.Red))
+		t.Add(term.Dim("missing"), term.Tinted(told.Missing(missing), term.Red))
 	}
 	if len(f.Incomplete) > 0 {
 		t.Field("incomplete", strings.Join(f.Incomplete, ", "))
@@ -112,21 +112,4 @@ func pointText(p incident.Point) string {
 		return ""
 	}
 	return fmt.Sprintf("#%d %s", p.Seq, p.Stored.Local().Format("2006-01-02 15:04:05.000"))
-}
-
-// missingText says in words what is missing.
-func missingText(m incident.Missing) string {
-	text := m.Section
-	if m.Lines > 0 {
-		text = told.Plural(m.Lines, "line") + " of " + text
-	}
-	switch {
-	case m.After > 0 && m.Before > 0:
-		text += fmt.Sprintf(" between #%d and #%d", m.After, m.Before)
-	case m.Before > 0:
-		text += fmt.Sprintf(" before #%d", m.Before)
-	case m.After > 0:
-		text += fmt.Sprintf(" after #%d", m.After)
-	}
-	return text + ": " + m.Why
 }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,12 +68,23 @@ func (r *Result) Rows() []Row {
 		ms("max", func(l Latency) float64 { return l.Max })
 	}
 	add("waiting, max", func(r *Round) string { return strconv.Itoa(r.Depth) })
-	add("server memory, max, MiB", func(r *Round) string { return Figure(float64(r.Memory) / (1 << 20)) })
-	add("processor time of a task, server, µs", func(r *Round) string { return Figure(r.Server) })
-	add("worker and load, µs", func(r *Round) string { return Figure(r.Worker) })
+	if slices.ContainsFunc(r.Rounds, Round.looked) {
+		add("server memory, max, MiB", func(r *Round) string { return Figure(float64(r.Memory) / (1 << 20)) })
+		add("processor time of a task, server, µs", func(r *Round) string { return Figure(r.Server) })
+		add("worker and load, µs", func(r *Round) string { return Figure(r.Worker) })
+	}
 	add("failed, lost, duplicated", func(r *Round) string { return fmt.Sprintf("%d, %d, %d", r.Failed, r.Lost, r.Duplicated) })
 	return rows
 }
+
+// Fault is something that was broken on purpose, from one time of a round to another, in seconds.
+type Fault struct {
+	From, Until float64
+	What        string
+}
+
+// looked tells whether somebody has looked at the server meanwhile.
+func (r Round) looked() bool { return r.Memory > 0 }
 
 // Interval is the finding's, in words.
 func (f Finding) Interval() string {
@@ -103,7 +115,11 @@ type chart struct {
 	Width, Height int
 	Series        []series
 	X, Y          []mark
+	Faults        []band
 }
+
+// band is a time in which something was broken.
+type band struct{ X, Width, What string }
 
 type series struct {
 	Name, Line string
@@ -121,11 +137,12 @@ type line struct {
 	of   func(*Point) float64
 }
 
-// WriteReport writes one page that needs nothing else: no script, no font, no server.
-func WriteReport(w io.Writer, r *Result, findings []Finding) error {
+// WriteReport writes one page that needs nothing else: no script, no font, no server. Faults are what was broken in the rounds.
+func WriteReport(w io.Writer, r *Result, findings []Finding, faults []Fault) error {
 	type drawn struct {
 		Charts []chart
 		Points []Point
+		Faults []Fault
 	}
 	data := struct {
 		Result                   *Result
@@ -133,15 +150,16 @@ func WriteReport(w io.Writer, r *Result, findings []Finding) error {
 		Findings                 []Finding
 		Rounds                   []drawn
 		Left, Right, Label, Foot int
-	}{Result: r, Rows: r.Rows(), Findings: findings, Left: chartLeft, Right: chartRight, Label: chartLabel, Foot: chartXLabels}
+		Top, Tall                int
+	}{Result: r, Rows: r.Rows(), Findings: findings, Left: chartLeft, Right: chartRight, Label: chartLabel, Foot: chartXLabels, Top: chartTop, Tall: chartBottom - chartTop}
 	for i := range r.Rounds {
-		data.Rounds = append(data.Rounds, drawn{charts(&r.Rounds[i]), r.Rounds[i].Points})
+		data.Rounds = append(data.Rounds, drawn{charts(&r.Rounds[i], faults), r.Rounds[i].Points, faults})
 	}
 	return reportTemplate.Execute(w, data)
 }
 
 // charts are those of a round, all on the same axis of time.
-func charts(r *Round) []chart {
+func charts(r *Round, faults []Fault) []chart {
 	every := max(r.Every, 1e-9)
 	rate := func(of func(*Point) int) func(*Point) float64 {
 		return func(p *Point) float64 { return float64(of(p)) / every }
@@ -155,19 +173,23 @@ func charts(r *Round) []chart {
 			return of(&p.Start)
 		}
 	}
-	return []chart{
-		draw(r, "Throughput, a second", false, []line{{"arrivals to come", rate(func(p *Point) int { return p.Arrived })},
+	all := []chart{
+		draw(r, faults, "Throughput, a second", false, []line{{"arrivals to come", rate(func(p *Point) int { return p.Arrived })},
 			{"tasks started", rate(func(p *Point) int { return p.Started })}, {"tasks ended", rate(func(p *Point) int { return p.Ended })}}),
-		draw(r, "Latency until the start, ms (logarithmic)", true, []line{{"p50", ms(func(l *Latency) float64 { return l.P50 })}, {"p90", ms(func(l *Latency) float64 { return l.P90 })},
+		draw(r, faults, "Latency until the start, ms (logarithmic)", true, []line{{"p50", ms(func(l *Latency) float64 { return l.P50 })}, {"p90", ms(func(l *Latency) float64 { return l.P90 })},
 			{"p99", ms(func(l *Latency) float64 { return l.P99 })}, {"max", ms(func(l *Latency) float64 { return l.Max })}}),
-		draw(r, "Tasks that wait for their start", false, []line{{"waiting", func(p *Point) float64 { return float64(p.Depth) }}}),
-		draw(r, "Memory of the server, MiB", false, []line{{"resident", func(p *Point) float64 { return float64(p.Memory) / (1 << 20) }}}),
-		draw(r, "Processors that the server uses", false, []line{{"busy", func(p *Point) float64 { return p.Busy }}}),
+		draw(r, faults, "Tasks that wait for their start", false, []line{{"waiting", func(p *Point) float64 { return float64(p.Depth) }}}),
 	}
+	if !r.looked() {
+		return all
+	}
+	return append(all,
+		draw(r, faults, "Memory of the server, MiB", false, []line{{"resident", func(p *Point) float64 { return float64(p.Memory) / (1 << 20) }}}),
+		draw(r, faults, "Processors that the server uses", false, []line{{"busy", func(p *Point) float64 { return p.Busy }}}))
 }
 
 // draw draws lines over the time of a round.
-func draw(r *Round, title string, logarithmic bool, lines []line) chart {
+func draw(r *Round, faults []Fault, title string, logarithmic bool, lines []line) chart {
 	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {
@@ -207,6 +229,10 @@ func draw(r *Round, title string, logarithmic bool, lines []line) chart {
 	times := steps(end)
 	x := func(at float64) string {
 		return place(chartLeft + at/times[len(times)-1]*(chartRight-chartLeft))
+	}
+	for _, f := range faults {
+		from, until := min(max(f.From, 0), times[len(times)-1]), min(max(f.Until, 0), times[len(times)-1])
+		c.Faults = append(c.Faults, band{x(from), place(max((until-from)/times[len(times)-1]*(chartRight-chartLeft), 1)), f.What})
 	}
 	for _, v := range times {
 		c.X = append(c.X, mark{x(v), strconv.FormatFloat(v, 'g', -1, 64) + " s"})

@@ -11,10 +11,10 @@ import (
 )
 
 // page writes a report and reads it: every element, strictly closed.
-func page(t *testing.T, r *Result, findings []Finding) (text string, elements []xml.StartElement, said string) {
+func page(t *testing.T, r *Result, findings []Finding, faults ...Fault) (text string, elements []xml.StartElement, said string) {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteReport(&b, r, findings); err != nil {
+	if err := WriteReport(&b, r, findings, faults); err != nil {
 		t.Fatal(err)
 	}
 	var words strings.Builder
@@ -94,6 +94,28 @@ func TestReport(t *testing.T) {
 	}
 	if strings.Count(text, `class="worse"`) != 1 {
 		t.Error("not just the finding that is worse is marked as such")
+	}
+}
+
+// What was broken stands on the axis of each drawing, at its time, and in a table; what nobody has measured has no drawing.
+func TestReportOfFaults(t *testing.T) {
+	round := sampleRound() // of 4 s
+	round.Memory = 0
+	faults := []Fault{{From: 1, Until: 2, What: "kill worker-1"}, {From: 3, Until: 900, What: "cut server"}}
+	_, elements, said := page(t, &Result{Rounds: []Round{round}}, nil, faults...)
+	if !strings.Contains(said, "kill worker-1") || strings.Contains(said, "Memory of the server") {
+		t.Errorf("the page says %s", said)
+	}
+	var bands []string
+	for _, e := range elements {
+		if e.Name.Local == "rect" {
+			bands = append(bands, attribute(e, "x")+" "+attribute(e, "width"))
+		}
+	}
+	part := (chartRight - chartLeft) / 4.0
+	first, second := place(chartLeft+part)+" "+place(part), place(chartLeft+3*part)+" "+place(part)
+	if !slices.Equal(bands, []string{first, second, first, second, first, second}) {
+		t.Errorf("the faults are at %v, want %q and %q in each of three drawings", bands, first, second)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -159,7 +160,7 @@ func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 		return err
 	}
 	for _, p := range r.Priorities {
-		if err := task.ValidPriority(p); err != nil {
+		if err := where.ValidPriority(p); err != nil {
 			return fmt.Errorf("--priority: %w", err)
 		}
 	}

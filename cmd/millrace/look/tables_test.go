@@ -14,6 +14,8 @@ import (
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/task/quota"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -25,11 +27,11 @@ const (
 // recorded is a task that failed once, was lost once and runs now.
 func recorded() []events.Record {
 	work := task.Work{
-		Job: "backup", Revision: 3, Route: task.QueueRoute("bulk", 5), Labels: map[string]string{"team": "a", "customer": "acme"},
+		Job: "backup", Revision: 3, Route: where.QueueRoute("bulk", 5), Labels: map[string]string{"team": "a", "customer": "acme"},
 		Params: json.RawMessage(`{"depth":2}`),
 		Spec: &task.Spec{
 			Run:     &task.Run{Argv: []string{"backup", "--all"}, Env: map[string]string{"TMP": "/x"}},
-			Timeout: task.Timeout{Run: task.Duration(time.Minute)}, Retry: task.Retry{Max: 2},
+			Timeout: task.Timeout{Run: value.Duration(time.Minute)}, Retry: task.Retry{Max: 2},
 		},
 	}
 	code := 3
@@ -45,7 +47,7 @@ func recorded() []events.Record {
 	add(2*time.Millisecond, events.KindChain, "", task.AttemptStarted{Attempt: 1, Node: "node-a", Session: "s1", Offer: 10})
 	add(3*time.Second, events.KindChain, "", task.AttemptFailed{
 		Attempt: 1, Epoch: 11, Class: task.ReasonExit, Exit: &code, Message: "backup exited with code 3", Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(4 * time.Second)},
-		Usage: &task.Usage{UserTime: task.Duration(20 * time.Millisecond), MaxMemory: 5 << 20},
+		Usage: &task.Usage{UserTime: value.Duration(20 * time.Millisecond), MaxMemory: 5 << 20},
 	})
 	add(3*time.Second, events.KindOffer, "node-a", task.Queued{Work: work, Attempt: 2, After: 12, Reason: "exit", Due: noon.Add(4 * time.Second)})
 	add(4*time.Second, events.KindChain, "", task.AttemptStarted{Attempt: 2, Node: "node-a", Session: "s1", Offer: 13})
@@ -88,9 +90,9 @@ func steps(now time.Time) *client.ListPage {
 		return task.Task{ID: task.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &task.Spec{}}}
 	}
 	extract, transform, load := child("extract"), child("transform"), child("load")
-	extract.State, extract.Ran, extract.Node, extract.Attempt = task.Finished, task.Duration(1500*time.Millisecond), "node-a", 1
+	extract.State, extract.Ran, extract.Node, extract.Attempt = task.Finished, value.Duration(1500*time.Millisecond), "node-a", 1
 	transform.State, transform.StartedAt, transform.Node, transform.Attempt = task.Running, now.Add(-20*time.Second), "node-b", 2
-	load.State, load.Reason, load.Route = task.Held, task.HoldNeeds, task.NodeRoute("node-c", 5)
+	load.State, load.Reason, load.Route = task.Held, task.HoldNeeds, where.NodeRoute("node-c", 5)
 	half := 0.4
 	return &client.ListPage{
 		Tasks: []task.Task{load, whole, transform, extract}, Seq: 30,
@@ -114,7 +116,7 @@ func (v presumed) List(ctx context.Context, q view.Query) (view.Page, error) {
 
 func (presumed) Beats(context.Context) (map[node.ID]node.Heartbeat, error)       { return nil, nil }
 func (presumed) Ran(context.Context, string) (string, error)                     { return "", nil }
-func (presumed) Paused(context.Context, task.Lane) (*task.Pause, error)          { return nil, nil }
+func (presumed) Paused(context.Context, where.Lane) (*task.Pause, error)         { return nil, nil }
 func (presumed) Standing(context.Context, task.ID, int) (*quota.Standing, error) { return nil, nil }
 
 func TestWhyTables(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -28,10 +29,10 @@ type leaf struct {
 	State  task.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
 	// Message says why it failed; "" if it did not.
-	Message string        `json:"message,omitempty"`
-	Times   int           `json:"attempt,omitempty"`
-	Took    task.Duration `json:"took,omitempty"`
-	Node    string        `json:"node,omitempty"`
+	Message string         `json:"message,omitempty"`
+	Times   int            `json:"attempt,omitempty"`
+	Took    value.Duration `json:"took,omitempty"`
+	Node    string         `json:"node,omitempty"`
 	// Needs are those that it waits for; their names are those of steps beside it.
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
@@ -127,7 +128,7 @@ func leafOf(b *view.Branch, now time.Time) leaf {
 	t := &b.Task
 	l := leaf{Name: b.Name, Task: t.ID, State: t.State, Reason: t.Reason, Message: task.EndOf(t).Message, Times: t.Attempt, Node: t.Node, Needs: t.Needs}
 	if l.Took = t.Ran; t.Live() && !t.StartedAt.IsZero() {
-		l.Took = task.Duration(max(now.Sub(t.StartedAt), 0))
+		l.Took = value.Duration(max(now.Sub(t.StartedAt), 0))
 	}
 	for i := range b.Branches {
 		l.Children = append(l.Children, leafOf(&b.Branches[i], now))

@@ -11,7 +11,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // A list never calls a node ready of which nothing was heard for longer than a heartbeat lasts.
@@ -37,12 +37,12 @@ func TestNodeTables(t *testing.T) {
 	a := client.NodeView{
 		Node: node.Node{
 			ID: "node-a", State: node.Ready, Reason: "its probe came through", Session: "s1", Head: 9, Since: noon, Started: noon,
-			Link: node.Ready, OnlineSince: noon.Add(-time.Second), ReadySince: noon, Took: task.Duration(3 * time.Millisecond), Kept: 2,
+			Link: node.Ready, OnlineSince: noon.Add(-time.Second), ReadySince: noon, Took: value.Duration(3 * time.Millisecond), Kept: 2,
 			Standing:  node.Standing{Order: node.OrderCordon, Reason: "disk", By: "ada@desk", Since: noon.Add(time.Second)},
-			Stability: node.Stability{Sessions: 3, Ended: 2, Lived: task.Duration(time.Hour), Short: 1},
+			Stability: node.Stability{Sessions: 3, Ended: 2, Lived: value.Duration(time.Hour), Short: 1},
 			Profile:   node.Profile{Host: "desk", PID: 42, Version: "v1.2.3", Labels: map[string]string{"gpu": "yes"}, Slots: 4, Queues: []string{"default", "bulk"}, Probes: true},
 		},
-		MeanSession: task.Duration(30 * time.Minute), Score: 0.7, Running: 3, LastBeat: noon.Add(58 * time.Second),
+		MeanSession: value.Duration(30 * time.Minute), Score: 0.7, Running: 3, LastBeat: noon.Add(58 * time.Second),
 	}
 	b := client.NodeView{Node: node.Node{ID: "node-b", State: node.Offline, Reason: "its heartbeat stopped", Since: noon.Add(-time.Hour)}}
 	now := noon.Add(time.Minute)

@@ -14,7 +14,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/value"
 )
 
 // pingsAtOnce is how many nodes are asked side by side.
@@ -25,8 +25,8 @@ type pinged struct {
 	Node node.ID `json:"node"`
 	*node.Pong
 	// Took is how long that has taken; Error is why nothing came.
-	Took  task.Duration `json:"took,omitempty"`
-	Error string        `json:"error,omitempty"`
+	Took  value.Duration `json:"took,omitempty"`
+	Error string         `json:"error,omitempty"`
 }
 
 func (a *Commands) nodePing() *cobra.Command {
@@ -101,7 +101,7 @@ func pingAll(ctx context.Context, cl *client.Client, ids []node.ID, patience tim
 				all[i].Error = err.Error()
 				return nil
 			}
-			all[i].Pong, all[i].Took = &pong, task.Duration(time.Since(began).Round(time.Microsecond))
+			all[i].Pong, all[i].Took = &pong, value.Duration(time.Since(began).Round(time.Microsecond))
 			return nil
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // seenWithin is how long an action waits for lists to show what it has done.
@@ -21,8 +21,8 @@ const seenWithin = 2 * time.Second
 // act has a verb of the service done, as a button asks for it: the fields of its form are those of the request. Then it leads back to the
 // page of the button, or to the task that was made.
 func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
-	verb := jet.Verb(r.PathValue("verb"))
-	if verb.Access() == "" || verb.Access() == jet.Reading {
+	verb := roles.Verb(r.PathValue("verb"))
+	if verb.Access() == "" || verb.Access() == roles.Reading {
 		s.refuse(w, r, c, api.ErrNothing)
 		return
 	}
@@ -48,7 +48,7 @@ func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		return
 	}
 	s.settle(r.Context())
-	if verb.Access() == jet.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
+	if verb.Access() == roles.Submitting && json.Unmarshal(answer, &made) == nil && made.ID != "" {
 		back = "/tasks/" + made.ID
 	}
 	seeOther(w, r, back)

@@ -8,12 +8,12 @@ import (
 
 	"millrace/cmd/millrace/picture"
 	"millrace/cmd/millrace/told"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/view"
 )
 
-var graphPage = page{name: "graph", path: "/tasks/{id}/graph", verb: jet.TaskTree, show: showGraph}
+var graphPage = page{name: "graph", path: "/tasks/{id}/graph", verb: roles.TaskTree, show: showGraph, inFiles: true}
 
 // Bounds of what a graph shows.
 const (
@@ -53,7 +53,7 @@ type graphRow struct {
 }
 
 func showGraph(ctx context.Context, l *look) (any, error) {
-	id, err := l.taskOf()
+	id, err := taskIn(l.r)
 	if err != nil {
 		return nil, err
 	}

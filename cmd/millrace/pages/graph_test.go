@@ -14,8 +14,9 @@ import (
 	"millrace/cmd/millrace/picture"
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -81,7 +82,7 @@ func whole(start time.Time) view.Branch {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	b := view.Branch{Task: task.Task{ID: id(0), State: task.Running, Work: task.Work{Job: "etl"}, SubmittedAt: start, Children: &task.Children{}}}
 	for i, name := range hostile {
-		child := task.Task{ID: id(i + 1), State: task.States()[i%len(task.States())], SubmittedAt: at(i), StartedAt: at(i + 1), Since: at(i + 3), Ran: task.Duration(2 * time.Second), Reason: name, Message: name}
+		child := task.Task{ID: id(i + 1), State: task.States()[i%len(task.States())], SubmittedAt: at(i), StartedAt: at(i + 1), Since: at(i + 3), Ran: value.Duration(2 * time.Second), Reason: name, Message: name}
 		if i > 0 {
 			child.Needs = &task.Needs{Of: []task.Need{{Task: id(i), When: name}}}
 		}
@@ -98,7 +99,7 @@ func TestGraphEscapes(t *testing.T) {
 	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	tree := whole(start)
 	for _, as := range []string{"graph", "gantt", "list"} {
-		l := s.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x/graph?as="+as, nil), httpapi.Caller{Name: "ada", Role: jet.RoleOperator}, &graphPage, url.Values{})
+		l := s.newLook(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x/graph?as="+as, nil), httpapi.Caller{Name: "ada", Role: roles.Operator}, &graphPage, url.Values{})
 		l.Sight = &api.Sight{Now: start.Add(time.Minute)}
 		node := nodeOf(&tree, l.Now)
 		d := &graphData{ID: tree.Task.ID, As: as}

@@ -6,24 +6,27 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"millrace/client"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
 var (
-	jobsPage   = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: jet.JobList, show: showJobs}
-	jobPage    = page{name: "job", path: "/jobs/{name}", verb: jet.JobGet, show: showJob}
-	editorPage = page{name: "editor", path: "/edit/job", verb: jet.JobGet, show: showEditor, takesForm: true}
+	jobsPage   = page{name: "jobs", path: "/jobs", entry: "Jobs", verb: roles.JobList, show: showJobs, inFiles: true}
+	jobPage    = page{name: "job", path: "/jobs/{name}", verb: roles.JobGet, show: showJob, inFiles: true}
+	editorPage = page{name: "editor", path: "/edit/job", verb: roles.JobGet, show: showEditor, takesForm: true}
 )
 
 // Bounds of what the pages of jobs show.
@@ -114,7 +117,7 @@ func rank(sorted []time.Duration, percent int) time.Duration {
 }
 
 type jobData struct {
-	jet.StoredJob
+	definitions.StoredJob
 	// Text is its file.
 	Text      string
 	Schedules []string
@@ -140,12 +143,12 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts, err := view.All(ctx, l.View, view.Definition(definition.DefOf(definition.DefJob, name)))
+	facts, err := view.All(ctx, l.View, view.Definition(definition.Named(definition.DefJob, name)))
 	if err != nil {
 		return nil, err
 	}
 	d := &jobData{}
-	if d.StoredJob, err = jet.JobIn(name, events.FoldDefinition(facts)); err != nil {
+	if d.StoredJob, err = definitions.JobIn(name, events.FoldDefinition(facts)); err != nil {
 		return nil, err
 	}
 	l.Title = "Job " + name
@@ -190,7 +193,7 @@ func revisionsOf(name string, facts []events.Record) (all []revision, older int,
 		is = definition.EvolveDefinition(is, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		rev := revision{Seq: r.Seq, Revision: is.Revision, At: told.FactTime(r), Type: told.FactType(r), Actor: told.Actor(r)}
 		var now any = struct{}{}
-		if job, err := jet.JobIn(name, is); err == nil {
+		if job, err := definitions.JobIn(name, is); err == nil {
 			now = job.Job
 		}
 		if rev.Changes, err = view.DiffValues(was, now); err != nil {
@@ -206,6 +209,10 @@ func revisionsOf(name string, facts []events.Record) (all []revision, older int,
 type editorData struct {
 	// Name is that of the job that is edited, "" for a new one.
 	Name, Text string
+	// Seen is the revision of which the text was made, 0 for none.
+	Seen string
+	// Stale tells that somebody else has changed the job since.
+	Stale bool
 	// Problems are what is wrong with the text; if nothing is, the rest says what it would do.
 	Problems []jobfile.Problem
 	Checked  bool
@@ -227,19 +234,20 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 	d := &editorData{Name: l.Asked("name"), Text: strings.ReplaceAll(l.typed.Get("text"), "\r\n", "\n"), Checked: l.typed.Has("text")}
 	l.Title = "New job"
 	if d.Name != "" {
-		if err := task.ValidName("job", d.Name); err != nil {
+		if err := value.ValidName("job", d.Name); err != nil {
 			return nil, errors.Join(client.ErrInvalid, err)
 		}
 		l.Title = "Edit job " + d.Name
 	}
+	d.Seen = l.typed.Get("seen")
 	if !d.Checked {
-		d.Text = newJob
+		d.Text, d.Seen = newJob, "0"
 		if d.Name != "" {
 			stored, err := l.job(ctx, d.Name)
 			if err != nil {
 				return nil, err
 			}
-			d.Text = fileOf(&stored.Job)
+			d.Text, d.Seen = fileOf(&stored.Job), strconv.FormatUint(stored.Revision, 10)
 		}
 		return d, nil
 	}
@@ -264,12 +272,21 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 }
 
 // job is a job at the moment that is looked at.
-func (l *look) job(ctx context.Context, name string) (jet.StoredJob, error) {
-	is, err := l.Get(ctx, view.Definition(definition.DefOf(definition.DefJob, name)))
+func (l *look) job(ctx context.Context, name string) (definitions.StoredJob, error) {
+	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefJob, name)))
 	if err != nil {
-		return jet.StoredJob{}, err
+		return definitions.StoredJob{}, err
 	}
-	return jet.JobIn(name, *is.Definition)
+	return definitions.JobIn(name, *is.Definition)
+}
+
+// see notes the present revision of the job. Who begins with a new one sees what there is when the text is checked.
+func (d *editorData) see(revision uint64) {
+	is := strconv.FormatUint(revision, 10)
+	if d.Name == "" {
+		d.Seen = is
+	}
+	d.Stale = d.Seen != "" && d.Seen != is
 }
 
 // foresee says what comes of the job if it is stored.
@@ -283,8 +300,10 @@ func (d *editorData) foresee(ctx context.Context, l *look) error {
 	switch stored, err := l.job(ctx, d.Job.Name); {
 	case err == nil:
 		was = stored.Job
-	case errors.Is(err, jet.ErrNoJob):
+		d.see(stored.Revision)
+	case errors.Is(err, definitions.ErrNoJob):
 		d.New = true
+		d.see(0)
 	default:
 		return err
 	}

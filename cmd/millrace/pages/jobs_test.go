@@ -1,13 +1,15 @@
 package pages
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // job stores one where pages find it.
@@ -41,7 +43,7 @@ func TestJobs(t *testing.T) {
 	page, _ = p.get(200, "/jobs")
 	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id))
 	page, _ = p.get(200, "/jobs/backup")
-	has(page, "pg_dump", "--all", "revision", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "do/task.submit", "Of the latest 1: 0 failed", fmt.Sprintf("at=%d", first))
+	has(page, "pg_dump", "--all", "revision", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Of the latest 1: 0 failed", fmt.Sprintf("at=%d", first))
 	page, _ = p.get(200, fmt.Sprintf("/jobs/backup?at=%d", first))
 	has(page, "as of then", "shop")
 	if strings.Contains(page, "--all") || strings.Contains(page, `method="post"`) || strings.Contains(page, "edit/job") {
@@ -104,18 +106,26 @@ func TestEditor(t *testing.T) {
 			fields[e.attr["name"]] = e.attr["value"]
 		}
 	}
-	_, h := p.press(303, "/do/job.apply", "name", fields["name"], "definition", fields["definition"], "back", fields["back"])
+	_, h := p.press(303, "/do/job.apply", "name", fields["name"], "definition", fields["definition"], "if_revision", fields["if_revision"], "back", fields["back"])
 	if is, err := p.client.Job(t.Context(), "backup"); err != nil || is.Run.Argv[1] != "--all" || is.Schedule == nil || h.Get("Location") != "../jobs/backup" {
 		t.Errorf("it is %+v, %v, at %s", is.Run, err, h.Get("Location"))
 	}
 	if page, _ = p.press(200, of, "text", good); !strings.Contains(page, "Nothing changes") || strings.Contains(page, "do/job.apply") {
 		t.Error("what is there already can be stored again")
 	}
-	p.as(jet.RoleViewer)
+	const mine, seen = "name: backup\nrun: [pg_dump, --mine]\n", "1"
+	if page, _ = p.press(200, of, "text", mine, "seen", seen); !strings.Contains(page, "Somebody has changed the job since you began") || strings.Contains(page, "do/job.apply") {
+		t.Error("what somebody else has stored meanwhile can be overwritten")
+	}
+	if page, _ = p.press(200, "/edit/job", "text", mine, "seen", "0"); !strings.Contains(page, `name="if_revision" value="2"`) {
+		t.Error("of what is stored as new it is not said what was there")
+	}
+	p.press(412, "/do/job.apply", "name", "backup", "definition", `{"run":{"argv":["x"]}}`, "if_revision", seen, "back", fields["back"])
+	p.as(roles.Viewer)
 	if page, _ = p.press(200, of, "text", "name: backup\nrun: x\n"); strings.Contains(page, "do/job.apply") {
 		t.Error("a viewer may store")
 	}
-	p.as(jet.RoleSubmitter)
+	p.as(roles.Submitter)
 	p.press(403, of, "text", good)
 	p.as("")
 	p.press(401, of, "text", good)
@@ -128,13 +138,82 @@ func TestFigures(t *testing.T) {
 	}
 	var tasks []task.Task
 	for i := range 100 {
-		tasks = append(tasks, task.Task{State: task.Finished, Ran: task.Duration((100 - i)) * task.Duration(time.Second)})
+		tasks = append(tasks, task.Task{State: task.Finished, Ran: value.Duration((100 - i)) * value.Duration(time.Second)})
 	}
-	tasks = append(tasks, task.Task{State: task.Error, Ran: task.Duration(time.Hour)}, task.Task{State: task.Abnormal}, task.Task{State: task.Running})
+	tasks = append(tasks, task.Task{State: task.Error, Ran: value.Duration(time.Hour)}, task.Task{State: task.Abnormal}, task.Task{State: task.Running})
 	if got, want := figuresOf(tasks), (figures{103, 2, 50 * time.Second, 95 * time.Second}); got != want {
 		t.Errorf("they are %+v, want %+v", got, want)
 	}
 	if got := figuresOf(tasks[:1]); got.P50 != 100*time.Second || got.P95 != 100*time.Second {
 		t.Errorf("of one they are %+v", got)
 	}
+}
+
+// A job is run by a form of its parameters, which says beside each what is wrong with it; a task is copied in the same way, with what it had.
+func TestRunForm(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	var job task.Job
+	if err := json.Unmarshal([]byte(`{"name":"deploy","run":{"argv":["deploy"]},"params":[{"name":"env","enum":["staging","production"],"default":"staging"},
+		{"name":"replicas","type":"integer","min":1,"max":20,"default":2},{"name":"version","type":"string","pattern":"^v"},{"name":"token","secret":true,"default":{"file":"/run/a"}}]}`), &job); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.client.Apply(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	of := "/run/job/deploy"
+	page, _ := p.get(200, of)
+	for _, want := range []string{`<option selected>staging</option>`, `type="number" id="p-replicas" name="param.replicas" value="2" min="1" max="20"`, `type="password" id="p-token"`, `name="param.version" value="" required`, "text that matches ^v"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the form has no %s: %s", want, page)
+		}
+	}
+	page, _ = p.press(200, of, "param.env", "staging", "param.replicas", "21", "param.version", "1", "param.token", "hunter2", "queue", "low")
+	if strings.Count(page, `<strong class="wrong">`) != 3 || !strings.Contains(page, `value="21"`) || !strings.Contains(page, `name="queue" value="low"`) {
+		t.Errorf("what is wrong is not said: %s", page)
+	}
+	page, _ = p.press(200, of, "param.version", "v1", "queue", "a b")
+	if !strings.Contains(page, `class="wrong" role="alert"`) || !strings.Contains(page, `value="v1"`) {
+		t.Errorf("what is wrong beside parameters is not said: %s", page)
+	}
+	made := func(path string, fields ...string) task.Task {
+		t.Helper()
+		_, h := p.press(303, path, fields...)
+		to := h.Get("Location")
+		is, err := p.client.Task(t.Context(), task.ID(to[strings.LastIndexByte(to, '/')+1:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	first := made(of, "param.env", "staging", "param.replicas", "2", "param.version", "v1", "param.token", "file:/run/b", "priority", "8", "delay", "1h")
+	if string(first.Params) != `{"env":"staging","replicas":2,"token":{"file":"/run/b"},"version":"v1"}` || first.Route.Priority() != 8 || first.State != task.Scheduled {
+		t.Errorf("it is %s, %+v", first.Params, first.Work)
+	}
+	again := "/run/task/" + string(first.ID)
+	page, _ = p.get(200, again)
+	if !strings.Contains(page, `value="v1"`) || !strings.Contains(page, `value="file:/run/b"`) {
+		t.Errorf("a copy does not begin with what the task had: %s", page)
+	}
+	second := made(again, "param.env", "production", "param.replicas", "2", "param.version", "v1", "param.token", "file:/run/b")
+	if second.RetryOf != first.ID || string(second.Params) != `{"env":"production","replicas":2,"token":{"file":"/run/b"},"version":"v1"}` {
+		t.Errorf("the copy is %s of %s", second.Params, second.RetryOf)
+	}
+	free := "/run/task/" + string(p.submit(command("date")))
+	if third := made(free, "more", `{"a":[1]}`); string(third.Params) != `{"a":[1]}` {
+		t.Errorf("another copy has %s", third.Params)
+	}
+	if page, _ = p.press(200, free, "more", `[`); !strings.Contains(page, "want a JSON object") {
+		t.Error("what is no JSON is not said to be none")
+	}
+	for path, status := range map[string]int{"/run/job/none": 404, "/run/job/%3C": 400, "/run/task/x": 400, "/run/x/y": 404, again + "?at=1": 404, of + "?at=1": 200} {
+		p.get(status, path)
+	}
+	if page, _ := p.get(200, of+"?at=1"); strings.Contains(page, `class="params"`) {
+		t.Error("a job of the past is run")
+	}
+	p.as(roles.Viewer)
+	p.get(403, of)
+	p.press(403, of, "param.version", "v1")
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,11 +15,13 @@ import (
 	"time"
 
 	"millrace/api"
+	"millrace/cmd/millrace/opened"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // look is one look at a page: who looks, at what, as of when. Templates have it as their $.
@@ -33,6 +36,8 @@ type look struct {
 	// Live tells that parts are drawn for who follows: what ages is then left to the browser.
 	Live bool
 
+	moving bool         // the page changes though the log does not
+	file   *opened.File // whose world it is; nil for that of the server
 	site   *Site
 	caller httpapi.Caller
 	page   *page
@@ -43,7 +48,7 @@ type look struct {
 }
 
 func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Values) *look {
-	return &look{Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r}
+	return &look{Sight: &api.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
 // base leads from a path to where the pages begin. Links begin with it and never with a slash: whatever a proxy puts before the
@@ -69,7 +74,21 @@ func link(from string, parts []string, query url.Values) string {
 }
 
 // Link leads to a page, at the same moment.
-func (l *look) Link(parts ...string) string { return link(l.path, parts, l.moment()) }
+func (l *look) Link(parts ...string) string { return link(l.path, l.within(parts), l.moment()) }
+
+// within is a path among the pages of the same world.
+func (l *look) within(parts []string) []string {
+	if l.file == nil {
+		return parts
+	}
+	if len(parts) == 0 {
+		parts = []string{""} // its overview ends with a slash, so that what is relative stays in it
+	}
+	return append([]string{"incidents", l.file.Name}, parts...)
+}
+
+// Opened is the incident file at which somebody looks; nil if it is the server's own log.
+func (l *look) Opened() *opened.File { return l.file }
 
 func (l *look) moment() url.Values {
 	if l.At == "" {
@@ -80,7 +99,15 @@ func (l *look) moment() url.Values {
 
 // LinkAt leads to a page as it was at a sequence.
 func (l *look) LinkAt(seq uint64, parts ...string) string {
-	return link(l.path, parts, url.Values{"at": {strconv.FormatUint(seq, 10)}})
+	return link(l.path, l.within(parts), url.Values{"at": {strconv.FormatUint(seq, 10)}})
+}
+
+// To leads to a page whose path is a list of parts, as it was at a sequence; 0 for the same moment.
+func (l *look) To(seq uint64, parts []string) string {
+	if seq == 0 {
+		return l.Link(parts...)
+	}
+	return l.LinkAt(seq, parts...)
 }
 
 // LinkWith leads to a page at the same moment, with more in the query: pairs of names and values.
@@ -96,7 +123,7 @@ func (l *look) LinkWith(part string, pairs ...string) string {
 	if part != "" {
 		parts = strings.Split(part, "/")
 	}
-	return link(l.path, parts, query)
+	return link(l.path, l.within(parts), query)
 }
 
 // Here leads to this page with some of its query changed: pairs of names and values, "" for none.
@@ -154,6 +181,9 @@ func (l *look) Page() string { return l.page.name }
 // Caller is who looks, "" for who is not known.
 func (l *look) Caller() string { return l.caller.Name }
 
+// Leaves tells whether the browser can forget who the caller is.
+func (l *look) Leaves() bool { return l.caller.Browser() }
+
 // entry is a page in the navigation.
 type entry struct {
 	Name, Link string
@@ -163,7 +193,7 @@ type entry struct {
 // Entries are the pages in the navigation that the caller may see.
 func (l *look) Entries() (all []entry) {
 	for _, p := range pages {
-		if p.entry == "" || !l.caller.Role.May(p.verb) {
+		if p.entry == "" || !l.caller.Role.May(p.verb) || l.file != nil && !p.inFiles || l.file == nil && p.onlyInFiles {
 			continue
 		}
 		var parts []string
@@ -176,14 +206,16 @@ func (l *look) Entries() (all []entry) {
 }
 
 // Acts tells whether the caller may have something done, and so whether there is a button for it. In the past there is none.
-func (l *look) Acts(verb string) bool { return !l.Past && l.caller.Role.May(jet.Verb(verb)) }
+func (l *look) Acts(verb string) bool { return !l.Past && l.caller.Role.May(roles.Verb(verb)) }
 
-// May tells whether the caller may ask for something.
-func (l *look) May(verb string) bool { return l.caller.Role.May(jet.Verb(verb)) }
+// May tells whether the caller may ask for something. What takes more than a view is not asked of a file.
+func (l *look) May(verb string) bool {
+	return l.caller.Role.May(roles.Verb(verb)) && (l.file == nil || verb != string(roles.TaskDiff))
+}
 
 // ask has a verb done that only reads.
-func (l *look) ask(ctx context.Context, verb jet.Verb, request, into any) error {
-	if !l.caller.Role.May(verb) {
+func (l *look) ask(ctx context.Context, verb roles.Verb, request, into any) error {
+	if !l.caller.Role.May(verb) || l.file != nil {
 		return api.ErrRole
 	}
 	return l.site.server.Desk.Ask(ctx, l.caller.Name, verb, request, into)
@@ -250,27 +282,27 @@ const shownName = 60
 
 // functions are what templates call beside the methods of a look.
 var functions = template.FuncMap{
-	"span":   func(d any) string { return told.Span(durationOf(d)) },
-	"took":   func(from, to time.Time) string { return told.Span(max(to.Sub(from), 0)) },
-	"json":   pretty,
-	"pairs":  told.Pairs,
-	"short":  func(id task.ID) string { return id.Short() },
-	"icon":   func(state any) string { return icons[fmt.Sprint(state)] },
-	"cut":    func(text string) string { return term.Cut(text, shownName) },
-	"count":  count,
-	"text":   func(v any) string { return fmt.Sprint(v) },
-	"dict":   dict,
-	"fields": fields,
-	"clock":  func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
-	"copyOf": copyOf,
-	"rateOf": rateOf,
-	"jsonOf": jsonOf,
-	"join":   func(list []string) string { return strings.Join(list, ", ") },
+	"span":    func(d any) string { return told.Span(durationOf(d)) },
+	"took":    func(from, to time.Time) string { return told.Span(max(to.Sub(from), 0)) },
+	"json":    pretty,
+	"pairs":   told.Pairs,
+	"short":   func(id task.ID) string { return id.Short() },
+	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
+	"cut":     func(text string) string { return term.Cut(text, shownName) },
+	"count":   count,
+	"text":    func(v any) string { return fmt.Sprint(v) },
+	"dict":    dict,
+	"fields":  fields,
+	"clock":   func(at int64) string { return time.Unix(at, 0).UTC().Format(time.TimeOnly) },
+	"copyOf":  copyOf,
+	"rateOf":  rateOf,
+	"missing": told.Missing,
+	"join":    func(list []string) string { return strings.Join(list, ", ") },
 }
 
 func durationOf(d any) time.Duration {
 	switch d := d.(type) {
-	case task.Duration:
+	case value.Duration:
 		return d.Std()
 	case time.Duration:
 		return d
@@ -306,6 +338,15 @@ func pretty(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(text)
+}
+
+// rawText is a message of the log as it was written, laid out if it is JSON.
+func rawText(raw []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
 }
 
 // icons tell states apart for who does not see colours.

@@ -24,7 +24,9 @@ import (
 	"millrace/httpapi"
 	"millrace/internal/testkit"
 	"millrace/jet"
-	"millrace/jet/embed"
+	"millrace/jet/jettest"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
@@ -71,21 +73,8 @@ func (p *place) project() {
 // still makes a site whose lists show nothing yet.
 func still(t *testing.T) *place {
 	t.Helper()
-	server, err := embed.Start(embed.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	store, err := jet.Open(t.Context(), nc, jet.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
+	log := jettest.Open(t, streams.Layout{})
+	nc, store := log.Conn, log.Store
 	model, err := projections.Open(filepath.Join(t.TempDir(), "view.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -103,11 +92,11 @@ func still(t *testing.T) *place {
 	c := client.New(store, "")
 	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: task.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
 	s.Log = slog.New(slog.DiscardHandler)
-	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: jet.RoleOperator}}
+	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: roles.Operator}}
 }
 
 // as lets requests come of somebody with a role; "" is one whom the server does not know.
-func (p *place) as(role jet.Role) {
+func (p *place) as(role roles.Role) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.caller = nil; role != "" {

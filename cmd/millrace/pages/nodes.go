@@ -7,15 +7,15 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/view"
 )
 
 var (
-	nodesPage = page{name: "nodes", path: "/nodes", entry: "Nodes", verb: jet.NodeList, show: showNodes}
-	nodePage  = page{name: "node", path: "/nodes/{id}", verb: jet.NodeGet, show: showNode}
+	nodesPage = page{name: "nodes", path: "/nodes", entry: "Nodes", verb: roles.NodeList, show: showNodes, inFiles: true}
+	nodePage  = page{name: "node", path: "/nodes/{id}", verb: roles.NodeGet, show: showNode, inFiles: true}
 )
 
 // Bounds of what the page of a node shows.
@@ -68,7 +68,7 @@ func showNode(ctx context.Context, l *look) (any, error) {
 	d := &nodeData{NodeView: client.ViewNode(n, l.Now, l.Rules.Node), From: l.Now.Add(-shownHours * time.Hour)}
 	d.Order = n.Standing.Order.String()
 	if !l.Past {
-		if err := l.ask(ctx, jet.NodeGet, map[string]node.ID{"id": id}, &d.NodeView); err != nil {
+		if err := l.ask(ctx, roles.NodeGet, map[string]node.ID{"id": id}, &d.NodeView); err != nil {
 			return nil, err
 		}
 	}

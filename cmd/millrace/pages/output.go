@@ -2,7 +2,9 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -12,94 +14,300 @@ import (
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/cmd/millrace/pages/ansi"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
 )
 
-// outputPanel is the end of what a task has printed.
+// outputPanel is a part of what a task has printed. Which one stands in the query: line is the number of the line that is meant, and from that of the first one;
+// find and level choose lines, go=next and go=previous look for one, and only=1 shows no others.
 type outputPanel struct {
 	panel
+	output.Match
 	Lines []line
+	Total int
+	// Line is the number of the line that is meant, 0 for none.
+	Line int
+	Only bool
+	// Missed says what was looked for and not found; More is from which line on nobody has looked yet, 0 for none.
+	Missed string
+	More   int
+	// Earlier and Later are where the pages before and after begin; 0 for none.
+	Earlier, Later int
 	// Last is the sequence of the last batch: who follows goes on behind it.
 	Last uint64
-	More bool
 	// Follow is whether more may come.
 	Follow bool
 }
 
 // line is a line of output as it is shown.
 type line struct {
-	output.Line
-	Attempt int
-	Epoch   uint64
-	HTML    template.HTML
+	client.NumberedLine
+	HTML template.HTML
+	Mark bool
 }
 
-func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) {
-	if !l.caller.Role.May(jet.TaskOutput) {
+// To is the number of the last line that is shown.
+func (p *outputPanel) To() int { return p.Lines[len(p.Lines)-1].Number }
+
+// Levels are those that lines may be chosen by.
+func (p *outputPanel) Levels() []string { return output.Levels() }
+
+func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
+	if !l.caller.Role.May(roles.TaskOutput) {
 		p.fail(api.ErrRole)
-		return
+		return nil
 	}
-	batches, last, more, err := l.Tail(ctx, t.ID, shownLines)
+	p.Match, p.Only, p.Line = matchOf(l.query), l.Asked("only") != "", numberIn(l.query, "line")
+	if p.Validate() != nil {
+		p.Level = ""
+	}
+	printout, err := l.Printout(ctx, t.ID)
+	if err != nil {
+		p.fail(err)
+		return nil
+	}
+	p.Total, p.Last, p.Follow = printout.Lines, printout.Last, !l.Past && !t.State.Terminal()
+	if at := l.Asked("go"); at != "" && p.Match != (output.Match{}) && !p.Only {
+		hit, err := p.seek(ctx, l, &printout, at)
+		if err != nil || hit > 0 {
+			return hitAt(l, hit, err)
+		}
+	}
+	from := numberIn(l.query, "from")
+	if p.Only && p.Match != (output.Match{}) {
+		p.fail(p.choose(ctx, l, &printout, max(from, 1)))
+		return nil
+	}
+	p.Only = false
+	switch {
+	case from > 0:
+	case p.Line > 0:
+		from = min(p.Line-shownLines/4, p.Total-shownLines+1)
+	default:
+		from = p.Total - shownLines + 1
+	}
+	from = max(min(from, p.Total), 1)
+	lead, lines, err := printout.Window(ctx, from, shownLines)
 	p.fail(err)
-	p.Last, p.More, p.Follow = last, more, !l.Past && !t.State.Terminal()
-	for i := range batches {
-		p.Lines = append(p.Lines, linesOf(&batches[i])...)
+	p.Lines = p.drawn(lead, lines)
+	if from > 1 {
+		p.Earlier = max(from-shownLines, 1)
 	}
-	if cut := len(p.Lines) - shownLines; cut > 0 {
-		p.Lines, p.More = p.Lines[cut:], true
+	if n := len(lines); n > 0 && lines[n-1].Number < p.Total {
+		p.Later = lines[n-1].Number + 1
+	}
+	return nil
+}
+
+func matchOf(query url.Values) output.Match {
+	return output.Match{Text: query.Get("find"), Level: query.Get("level")}
+}
+
+// numberIn is a number from 1 on in a query; 0 for none.
+func numberIn(query url.Values, name string) int {
+	n, err := strconv.Atoi(query.Get(name))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// seek finds the next line that is chosen behind the one that is meant, or the one before; 0 if there is none.
+func (p *outputPanel) seek(ctx context.Context, l *look, printout *api.Printout, which string) (int, error) {
+	back := which == "previous"
+	from := p.Line + 1
+	if back {
+		from = cmp.Or(p.Line, p.Total+1) - 1
+	}
+	hits, reached, err := printout.Search(ctx, from, 1, back, p.Match)
+	if err != nil || len(hits) > 0 {
+		return first(hits), err
+	}
+	p.Missed = fmt.Sprintf("No line from %s on has that.", count(from))
+	if back {
+		p.Missed = fmt.Sprintf("No line up to %s has that.", count(from))
+	} else if reached < p.Total {
+		p.Missed, p.More = fmt.Sprintf("None of the lines %s to %s has that.", count(from), count(reached)), reached
+	}
+	return 0, nil
+}
+
+func first(hits []client.NumberedLine) int {
+	if len(hits) == 0 {
+		return 0
+	}
+	return hits[0].Number
+}
+
+// hitAt leads to a line of the page.
+func hitAt(l *look, number int, err error) error {
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	for name, values := range l.query {
+		if name != "go" && name != "from" {
+			query[name] = values
+		}
+	}
+	query.Set("line", strconv.Itoa(number))
+	path := l.path
+	if l.file != nil {
+		path = strings.TrimPrefix(path, "/incidents/"+url.PathEscape(l.file.Name))
+	}
+	return elsewhere(path + "?" + query.Encode())
+}
+
+// choose shows the lines that are chosen, and no others.
+func (p *outputPanel) choose(ctx context.Context, l *look, printout *api.Printout, from int) error {
+	hits, reached, err := printout.Search(ctx, from, shownLines, false, p.Match)
+	p.Lines = p.drawn(nil, hits)
+	p.Follow = false
+	if from > 1 {
+		p.Earlier = 1
+	}
+	if reached < p.Total {
+		p.Later = reached + 1
+	}
+	p.Missed = fmt.Sprintf("%s of the lines %s to %s.", count(len(hits)), count(from), count(max(reached, from)))
+	return err
+}
+
+// drawn are lines as they are shown. What those before them have begun goes on.
+func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
+	var pen ansi.Pen
+	for i := range lead {
+		pen.Draw(lead[i].Text)
+	}
+	all := make([]line, len(lines))
+	for i := range lines {
+		all[i] = line{lines[i], pen.Draw(lines[i].Text), lines[i].Number == p.Line}
+	}
+	return all
+}
+
+// printed is what a request asks of the output of a task, for who may read that.
+func (s *Site) printed(w http.ResponseWriter, r *http.Request, c httpapi.Caller, of func(ctx context.Context, p *api.Printout) error) {
+	id, err := taskIn(r)
+	if err == nil && !c.Role.May(roles.TaskOutput) {
+		err = api.ErrRole
+	}
+	if err == nil {
+		err = s.sight(r, c, func(ctx context.Context, sight *api.Sight) error {
+			p, err := sight.Printout(ctx, id)
+			if err != nil {
+				return err
+			}
+			return of(ctx, &p)
+		})
+	}
+	if err != nil {
+		s.refuse(w, r, c, err)
 	}
 }
 
-// linesOf are the lines of a batch as they are shown.
-func linesOf(b *output.Lines) (lines []line) {
-	b.OneByOne()
-	var pen pen
-	for _, l := range b.Lines {
-		lines = append(lines, line{l, b.Attempt, b.Epoch, pen.draw(l.Text)})
+// sight has somebody look at what a request is about: the server's log or, where its path says so, an incident file.
+func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Context, *api.Sight) error) error {
+	at := r.URL.Query().Get("at")
+	if r.PathValue("file") == "" {
+		return s.server.Desk.See(r.Context(), c.Name, at, look)
 	}
-	return lines
+	f, err := s.fileIn(r, c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookWithin)
+	defer cancel()
+	sight, err := s.intoFile(ctx, f, at)
+	if err != nil {
+		return err
+	}
+	return look(ctx, sight)
 }
 
-// output sends what a task has printed: to who follows, batch by batch, as the page has lines; else all of it as a text.
-func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+// taskIn reads the id in the path of a request: a whole one.
+func taskIn(r *http.Request) (task.ID, error) {
 	id, err := task.ParseID(strings.ToUpper(r.PathValue("id")))
 	if err != nil {
-		s.refuse(w, r, c, fmt.Errorf("%w: %w", client.ErrInvalid, err))
-		return
+		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
 	}
-	if !c.Role.May(jet.TaskOutput) {
-		s.refuse(w, r, c, api.ErrRole)
-		return
-	}
-	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64) // what is no number is the beginning
-		s.server.FollowOutput(w, r, c, id, after, s.drawLines)
-		return
-	}
-	s.download(w, r, c, id)
+	return id, nil
 }
 
-// drawLines are lines as the page of a task has them, as a string of JSON.
-func (s *Site) drawLines(b *output.Lines) ([]byte, error) {
-	var text bytes.Buffer
-	if err := s.shapes["task"].set.ExecuteTemplate(&text, "lines", linesOf(b)); err != nil {
-		return nil, err
+// lines sends lines of what a task has printed, for a page that shows them: from a number on, or, without one, the last.
+func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	s.printed(w, r, c, func(ctx context.Context, printout *api.Printout) error {
+		p := outputPanel{Total: printout.Lines}
+		from := cmp.Or(numberIn(r.URL.Query(), "from"), max(p.Total-shownLines+1, 1))
+		lead, lines, err := printout.Window(ctx, from, shownLines)
+		if err != nil {
+			return err
+		}
+		p.Lines = p.drawn(lead, lines)
+		var text bytes.Buffer
+		if err := s.shapes["task"].set.ExecuteTemplate(&text, "fragment", &p); err != nil {
+			return err
+		}
+		s.server.Send(w, r, "text/html; charset=utf-8", visible(text.Bytes()))
+		return nil
+	})
+}
+
+// hitAnswer is where a search has led.
+type hitAnswer struct {
+	// Line is the number of the line that was found, 0 for none, and Reached that of the last one that was looked at.
+	Line    int `json:"line"`
+	Reached int `json:"reached"`
+	Total   int `json:"total"`
+}
+
+// hit looks for a line, for a page that shows them.
+func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	query := r.URL.Query()
+	s.printed(w, r, c, func(ctx context.Context, printout *api.Printout) error {
+		m := matchOf(query)
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		}
+		hits, reached, err := printout.Search(ctx, numberIn(query, "from"), 1, query.Get("back") != "", m)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(hitAnswer{first(hits), reached, printout.Lines})
+		s.server.Send(w, r, "application/json", text)
+		return err
+	})
+}
+
+// output sends what a task has printed: to who follows, batch by batch, how many lines have come; else all of it as a text.
+func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	id, err := taskIn(r)
+	if err == nil && !c.Role.May(roles.TaskOutput) {
+		err = api.ErrRole
 	}
-	return jsonString(visible(text.Bytes()))
+	switch {
+	case err != nil:
+		s.refuse(w, r, c, err)
+	case follows(r):
+		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64) // what is no number is the beginning
+		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return json.Marshal(len(b.Lines)) })
+	default:
+		s.download(w, r, c, id)
+	}
 }
 
 // download sends all that a task has printed.
 func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller, id task.ID) {
-	begun := false
+	begun, to := false, httpapi.Long(w)
 	for after := uint64(0); ; {
 		var page struct {
 			Batches []struct{ Of output.Lines }
 			Next    uint64
 		}
-		err := s.server.Desk.Ask(r.Context(), c.Name, jet.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page)
+		err := s.server.Desk.Ask(r.Context(), c.Name, roles.TaskOutput, map[string]any{"id": id, "after": after, "limit": 1000}, &page)
 		if err != nil && !begun {
 			s.refuse(w, r, c, err)
 			return
@@ -115,7 +323,7 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 				text.WriteString(l.Text + "\n")
 			}
 		}
-		if _, bad := w.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {
+		if _, bad := to.Write([]byte(text.String())); bad != nil || err != nil || page.Next == 0 {
 			return
 		}
 		after = page.Next

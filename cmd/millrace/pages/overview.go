@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
@@ -16,13 +16,15 @@ import (
 	"millrace/view"
 )
 
-var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb: jet.TaskList, show: showOverview}
+var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb: roles.TaskList, show: showOverview, inFiles: true}
 
 // Bounds of what the overview shows of each.
 const (
 	shownRunning = 20
 	shownFailed  = 8
 	shownNext    = 8
+	shownChanges = 8
+	shownFields  = 8 // of a change
 )
 
 type overviewData struct {
@@ -32,6 +34,20 @@ type overviewData struct {
 	Nodes   nodesPanel
 	Next    nextPanel
 	Plots   plotsPanel
+	Changes changesPanel
+}
+
+// changesPanel has what people have changed last.
+type changesPanel struct {
+	panel
+	Rows []changeRow
+}
+
+// changeRow is a change, and how many of its fields are not shown.
+type changeRow struct {
+	factRow
+	Changes []view.Change
+	More    int
 }
 
 // plotsPanel has what came of late; nothing in the past, of which it was not counted.
@@ -111,6 +127,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d.Failed.fail(err)
 	d.Nodes.fail(d.Nodes.find(ctx, l))
 	d.Next.fail(d.Next.find(ctx, l))
+	d.Changes.fail(d.Changes.find(ctx, l))
 	if !l.Past {
 		d.Plots.Points = l.site.late.points(l.Now)
 		oldest, err := l.Sums.Oldest(ctx)
@@ -220,7 +237,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 		return page, err
 	}
 	if !l.Past {
-		return page, l.ask(ctx, jet.TaskList, r, &page)
+		return page, l.ask(ctx, roles.TaskList, r, &page)
 	}
 	return client.PageOf(ctx, l.View, client.FilterOf(&r), r.Counts)
 }
@@ -251,3 +268,55 @@ func (p *nextPanel) find(ctx context.Context, l *look) error {
 
 // fireTime is when something comes of a tick.
 func fireTime(t *schedule.Tick) time.Time { return t.Due }
+
+// changes knows what people have changed on things, as of their latest changes: that does not become another.
+type changes struct {
+	mu sync.Mutex
+	of map[view.Thing][]view.Alteration // guarded by mu
+}
+
+// maxChanged is on how many things it is known.
+const maxChanged = 200
+
+// find finds what was changed on a thing.
+func (c *changes) find(ctx context.Context, l *look, thing view.Thing) ([]view.Alteration, error) {
+	c.mu.Lock()
+	all, there := c.of[thing]
+	c.mu.Unlock()
+	if there && !l.Past {
+		return all, nil
+	}
+	all, err := view.Alterations(ctx, l.View, thing.Ref, shownChanges)
+	if err != nil || l.Past {
+		return all, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil || len(c.of) >= maxChanged {
+		c.of = map[view.Thing][]view.Alteration{}
+	}
+	c.of[thing] = all
+	return all, nil
+}
+
+func (p *changesPanel) find(ctx context.Context, l *look) error {
+	things, err := view.Changeable(ctx, l.View, shownChanges)
+	if err != nil {
+		return err
+	}
+	var all []view.Alteration
+	for _, thing := range things {
+		of, err := l.site.changed.find(ctx, l, thing)
+		if err != nil {
+			return err
+		}
+		all = append(all, of...)
+	}
+	slices.SortFunc(all, func(a, b view.Alteration) int { return cmp.Compare(b.Seq, a.Seq) })
+	for i := range all[:min(len(all), shownChanges)] {
+		a := &all[i]
+		shown := min(len(a.Changes), shownFields)
+		p.Rows = append(p.Rows, changeRow{factRowOf(&a.Record), a.Changes[:shown], len(a.Changes) - shown})
+	}
+	return nil
+}

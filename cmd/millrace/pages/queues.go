@@ -5,12 +5,12 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/told"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/quota"
 )
 
-var queuesPage = page{name: "queues", path: "/queues", entry: "Queues", verb: jet.QueueList, show: showQueues}
+var queuesPage = page{name: "queues", path: "/queues", entry: "Queues", verb: roles.QueueList, show: showQueues, inFiles: true}
 
 // Bounds of what the page of queues shows.
 const (
@@ -60,7 +60,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	if l.Past {
 		page, err = client.QueuesOf(ctx, l.View, l.Sums, "", l.Now, func(string) *quota.CounterState { return nil })
 	} else {
-		err = l.ask(ctx, jet.QueueList, client.QueueListRequest{}, &page)
+		err = l.ask(ctx, roles.QueueList, client.QueueListRequest{}, &page)
 	}
 	for i := range page.Queues {
 		q := &page.Queues[i]
@@ -81,7 +81,7 @@ func (p *limitsPanel) find(ctx context.Context, l *look) (err error) {
 	if l.Past {
 		page, err = client.LimitsOf(ctx, l.View, l.Sums, request, l.Now)
 	} else {
-		err = l.ask(ctx, jet.LimitList, request, &page)
+		err = l.ask(ctx, roles.LimitList, request, &page)
 	}
 	for i := range page.Counters {
 		row := limitRow{CounterState: page.Counters[i]}

@@ -10,17 +10,19 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/told"
-	"millrace/jet"
+	"millrace/jet/definitions"
+	"millrace/jet/roles"
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
 var (
-	schedulesPage = page{name: "schedules", path: "/schedules", entry: "Schedules", verb: jet.ScheduleList, show: showSchedules}
-	schedulePage  = page{name: "schedule", path: "/schedules/{name}", verb: jet.ScheduleGet, show: showSchedule}
+	schedulesPage = page{name: "schedules", path: "/schedules", entry: "Schedules", verb: roles.ScheduleList, show: showSchedules, inFiles: true}
+	schedulePage  = page{name: "schedule", path: "/schedules/{name}", verb: roles.ScheduleGet, show: showSchedule, inFiles: true}
 )
 
 // Bounds of what the page of a schedule shows.
@@ -80,6 +82,8 @@ type backfill struct {
 	// Missing is how many of them have no task.
 	Missing int
 	More    bool
+	// Done is how far all of them have come, as it is now; nil of the past.
+	Done *client.Backfilled
 }
 
 // week is seven days on the clock of the schedule's zone.
@@ -125,7 +129,7 @@ type tickRow struct {
 // nameOf reads the name of a definition in the path of a request.
 func (l *look) nameOf(kind string) (string, error) {
 	name := l.r.PathValue("name")
-	if err := task.ValidName(kind, name); err != nil {
+	if err := value.ValidName(kind, name); err != nil {
 		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
 	}
 	return name, nil
@@ -136,12 +140,12 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := l.Get(ctx, view.Definition(definition.DefOf(definition.DefSchedule, name)))
+	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
 	if err != nil {
 		return nil, err
 	}
 	d := &scheduleData{}
-	if d.Stored, err = jet.ScheduleIn(name, *is.Definition); err != nil {
+	if d.Stored, err = definitions.ScheduleIn(name, *is.Definition); err != nil {
 		return nil, err
 	}
 	plan, err := d.Plan()
@@ -178,6 +182,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	d.Backfill = backfill{From: l.Asked("from"), To: l.Asked("to")}
 	if d.Backfill.From != "" {
 		d.Backfill.fail(d.Backfill.find(ctx, l, &d.Stored, plan))
+		d.Backfill.progress(ctx, l, d.Name)
 	}
 	return d, nil
 }
@@ -214,6 +219,18 @@ func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan 
 		}
 	}
 	return nil
+}
+
+// progress finds out how far the ticks have come, of which more may lie in that time than are shown.
+func (b *backfill) progress(ctx context.Context, l *look, name string) {
+	if b.Wrong != nil || l.Past {
+		return
+	}
+	done := &client.Backfilled{}
+	err := l.ask(ctx, roles.ScheduleProgress, client.Backfill{Name: name, From: b.From, To: b.To}, done)
+	if b.fail(err); err == nil {
+		b.Done = done
+	}
 }
 
 // toCome is what becomes of ticks that have not passed.

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -61,13 +62,20 @@ func TestSchedules(t *testing.T) {
 	has("/schedules", "nightly", "30 2 * * *", "Europe/Vienna", "pg_dump shop", "./schedules/nightly", made.ID.Short())
 	has(of, "to come", "02:30:00 &#43;0", "do/schedule.pause", "do/schedule.run", "Europe/Vienna", "No tick of this week has passed")
 	has(of+"?week=2026-03-06", "Week of 2026-03-02", "week=2026-02-23", "week=2026-03-09", "Wed 4 Mar", "made", made.ID.Short(), task.TriggerBackfill)
-	has(of+"?from=2026-03-03&to=2026-03-06", "Of 3 ticks 2 have no task", "--from '2026-03-03' --to '2026-03-06'", "no task", made.ID.Short())
+	has(fmt.Sprintf("%s?from=2026-03-03&to=2026-03-06&at=%d", of, stored), "Of 3 ticks 2 have no task", "no task", made.ID.Short())
+	has(of+"?from=2026-03-03&to=2026-03-06", "--from '2026-03-03' --to '2026-03-06'", "no task", made.ID.Short())
+	span := of + "?from=2026-03-03&to=2026-03-06"
+	has(span, "3 ticks: 2 without a task", "make the 2 tasks")
+	if _, h := p.press(303, "/do/schedule.backfill", "name", "nightly", "from", "2026-03-03", "to", "2026-03-06", "max_parallel", "2", "back", span); !strings.HasSuffix(h.Get("Location"), "schedules/nightly?from=2026-03-03&to=2026-03-06") {
+		t.Errorf("a backfill leads to %s", h.Get("Location"))
+	}
+	has(span, "3 ticks: 1 without a task", "make the task")
 	has(of+"?from=%3Cb%3E", `role="alert"`, "&lt;b&gt;")
-	p.as(jet.RoleViewer)
+	p.as(roles.Viewer)
 	if page, _ := p.get(200, of); strings.Contains(page, `method="post"`) {
 		t.Error("a viewer has buttons")
 	}
-	p.as(jet.RoleOperator)
+	p.as(roles.Operator)
 	for path, status := range map[string]int{"/schedules/none": 404, of + "?week=x": 400, of + "?week=0001-01-01": 400, "/schedules/%3Cscript%3E": 400, of + "?at=1": 200} {
 		page, _ := p.get(status, path)
 		p.harmless(path, page)
@@ -101,13 +109,13 @@ func TestSchedules(t *testing.T) {
 func TestTicksOfSomeTime(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	stored := p.schedule("hourly", task.Schedule{Every: task.Duration(time.Hour)}, "date")
+	stored := p.schedule("hourly", task.Schedule{Every: value.Duration(time.Hour)}, "date")
 	first := stored.Anchor.Truncate(time.Second).Add(time.Hour)
 	if _, _, err := p.client.RunTick(t.Context(), "hourly", first.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	at := view.Point{At: first.Add(5 * time.Hour)}
-	reports, err := p.client.TicksOf(t.Context(), p.client.View(), at, &stored, first, first.Add(2*time.Hour), 10)
+	reports, err := client.TicksOf(t.Context(), p.store.Decisions, p.client.View(), at, &stored, first, first.Add(2*time.Hour), 10)
 	if err != nil || len(reports) != 2 || reports[0].Outcome != client.TickTask || reports[0].Made.IsZero() || reports[1].Outcome != client.TickHole {
 		t.Errorf("%+v, %v", reports, err)
 	}

@@ -57,7 +57,7 @@ func (s *shape) parts(l *look) ([]httpapi.Part, error) {
 		if text, err = jsonString(text); err != nil {
 			return nil, err
 		}
-		parts[i] = httpapi.Part{Name: name, Text: text}
+		parts[i] = httpapi.Part{Name: name, Text: text, Moving: l.moving}
 	}
 	return parts, nil
 }

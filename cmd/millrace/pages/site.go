@@ -8,23 +8,29 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/cmd/millrace/audit"
+	"millrace/cmd/millrace/opened"
 	"millrace/events"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
 )
 
 // Site answers browsers. Create it with [New].
 type Site struct {
-	server *httpapi.Server
-	mux    *http.ServeMux
-	shapes map[string]*shape // by the names of pages
-	assets *assets
-	late   series
-	ran    usual
+	server  *httpapi.Server
+	mux     *http.ServeMux
+	shapes  map[string]*shape // by the names of pages
+	assets  *assets
+	late    series
+	ran     usual
+	changed changes
+	audits  *audit.Auditor
+	shelf   opened.Shelf // incident files that somebody looks at
 	// patience is how long an action waits for lists to show what it has done.
 	patience time.Duration
 }
@@ -38,38 +44,79 @@ type page struct {
 	// entry is what it is called in the navigation; "" if it is not there.
 	entry string
 	// verb is what who wants to see it must be allowed to ask for.
-	verb jet.Verb
-	// takesForm tells that what is typed into it comes as a form to its own path; that changes nothing.
+	verb roles.Verb
+	// takesForm tells that what is typed into it comes as a form to its own path; that changes nothing, but at a path that ends in /do.
 	takesForm bool
+	// inFiles tells that incident files have it as well, and onlyInFiles that the server has not.
+	inFiles, onlyInFiles bool
 	// show finds out what is on it. It is the Data of its templates.
 	show func(ctx context.Context, l *look) (any, error)
 }
 
 // pages are all of them, in the order of the navigation.
 var pages = []page{
-	overviewPage, tasksPage, taskPage, comparePage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
-	incidentsPage,
+	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
+	deadPage, buryPage, eventsPage, eventPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
 // New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
-	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets(), patience: seenWithin}
+	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets(), audits: audit.New(), patience: seenWithin}
 	s.shapes = shapes(pages)
+	server.Largest = largest
 	for i := range pages {
 		p := &pages[i]
+		if p.inFiles {
+			s.mux.HandleFunc("GET /incidents/{file}"+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.showFile(w, r, c, p) }))
+		}
+		if p.onlyInFiles {
+			continue
+		}
 		s.mux.HandleFunc("GET "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
 		if p.takesForm {
 			s.mux.HandleFunc("POST "+p.path, s.known(func(w http.ResponseWriter, r *http.Request, c httpapi.Caller) { s.show(w, r, c, p) }))
 		}
 	}
 	s.mux.HandleFunc("POST /do/{verb}", s.known(s.act))
+	s.mux.HandleFunc("POST /run/{of}/{name}", s.known(s.run))
+	s.mux.HandleFunc("POST /bulk/{do}", s.known(s.bulk))
+	s.mux.HandleFunc("GET /tasks/export", s.known(s.export))
+	s.mux.HandleFunc("GET /tasks/complete", s.known(s.complete))
+	s.mux.HandleFunc("POST /incidents/do", s.known(s.openFile))
+	s.mux.HandleFunc("POST /incidents/{file}/close", s.known(s.closeFile))
 	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
+	s.mux.HandleFunc("GET /tasks/{id}/lines", s.known(s.lines))
+	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
+	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
+	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/hit", s.known(s.hit))
 	s.mux.HandleFunc("GET /assets/{digest}/{name}", s.assets.serve)
 	return s
 }
 
 // Observe is told by the projector what the log has become.
 func (s *Site) Observe(steps []events.Step) { s.late.Observe(steps) }
+
+// dropEvery is how often incident files go at which nobody looks any more.
+const dropEvery = time.Minute
+
+// Run does what pages have asked for and nobody waits for, until ctx ends; then it returns nil.
+func (s *Site) Run(ctx context.Context) error {
+	var dropping sync.WaitGroup
+	defer dropping.Wait()
+	dropping.Go(func() {
+		tick := time.NewTicker(dropEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.shelf.Drop(s.server.Desk.Now())
+			}
+		}
+	})
+	return s.audits.Serve(ctx, s.server.Desk.Verify, s.server.Desk.Now)
+}
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
@@ -118,11 +165,10 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 		s.refuse(w, r, c, api.ErrRole)
 	case r.Method == http.MethodPost && r.ParseForm() != nil:
 		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read", client.ErrInvalid))
-	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+	case r.Method != http.MethodPost && follows(r):
 		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
 		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {
 			err = s.look(ctx, r, c, p, query, func(l *look) error {
-				l.Live = true
 				parts, err = s.shapes[p.name].parts(l)
 				return err
 			})
@@ -145,6 +191,11 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 		}
 		s.server.Send(w, r, "text/html; charset=utf-8", body)
 	}
+}
+
+// follows tells whether who asks wants to hear what comes.
+func follows(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
 // elsewhere is the path of the page that is meant.
@@ -172,7 +223,13 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	}
 	query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
 	l := s.newLook(r, c, &page{name: "error"}, query)
-	l.Title, l.Data, l.Sight = problem.Title, wrongData{&problem, problem.Status == http.StatusUnauthorized}, &api.Sight{}
+	l.Title, l.Data, l.Sight = problem.Title, wrongData{&problem, problem.Status == http.StatusUnauthorized, l.Back(), false}, &api.Sight{}
+	switch {
+	case r.URL.Path == "/login" && r.ParseForm() == nil: // a token was tried, or is to be
+		l.Data = wrongData{&problem, true, r.PostForm.Get("to"), r.Method == http.MethodPost}
+	case r.Method == http.MethodPost:
+		l.Data = wrongData{&problem, problem.Status == http.StatusUnauthorized, "", false}
+	}
 	body, err := s.shapes["error"].whole(l)
 	if err != nil {
 		body = []byte(problem.Title)
@@ -188,8 +245,10 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 // wrongData is what is on the page of a refused request.
 type wrongData struct {
 	*api.Problem
-	// Stranger is whether the server does not know who asks.
+	// Stranger is whether the server does not know who asks, To where he was going, and Tried whether he has entered a token.
 	Stranger bool
+	To       string
+	Tried    bool
 }
 
 // jsonString is a text as JSON.

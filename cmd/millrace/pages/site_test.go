@@ -17,7 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
@@ -32,7 +32,8 @@ func command(argv ...string) task.Submission {
 // paths are pages of all kinds, with a task.
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
-	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/nothing",
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?id=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/run/task/" + string(id), "/nothing",
+		"/verify", "/verify?at=1", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
 		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/edit/job", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
 
@@ -161,7 +162,7 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s leads to %s, out of the pages (%v)", path, to, err)
 				continue
 			}
-			if seen[at.RequestURI()] || strings.Contains(at.Path, "/do/") {
+			if seen[at.RequestURI()] || strings.Contains(at.Path+"/", "/do/") {
 				continue
 			}
 			seen[at.RequestURI()] = true
@@ -246,31 +247,62 @@ func TestThen(t *testing.T) {
 	}
 }
 
+// The overview says who has changed what, and how.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nobody has changed a definition") {
+		t.Error("it is not said that nothing was changed")
+	}
+	p.job("backup", "pg_dump", "shop")
+	first := p.server.Desk.Reached()
+	p.job("backup", "pg_dump", "--all")
+	if _, err := p.client.PauseQueue(t.Context(), "low", 0, hostile[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	for range 2 { // the second time it is known
+		page, _ := p.get(200, "/")
+		for _, want := range []string{"Changed last", "jobs/backup", "queue low", "<code>run.argv</code>", "&#34;--all&#34;", "queue.paused", fmt.Sprintf("events/%d", first)} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the overview does not say %q", want)
+			}
+		}
+		p.harmless("the overview", page)
+	}
+	if page, _ := p.get(200, fmt.Sprintf("/?at=%d", first)); strings.Contains(page, "--all") || !strings.Contains(page, "jobs/backup") {
+		t.Error("the past is not as it was")
+	}
+}
+
 // Buttons are verbs, under the rights of who presses them.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	id := p.submit(command("date"))
 	of := "/tasks/" + string(id)
-	p.as(jet.RoleViewer)
+	p.as(roles.Viewer)
 	if page, _ := p.get(200, of); strings.Contains(page, `method="post"`) {
 		t.Error("a viewer has buttons")
 	}
 	p.press(403, "/do/task.cancel", "id", string(id))
-	p.as(jet.RoleSubmitter)
+	p.as(roles.Submitter)
 	p.get(403, "/tasks")
 	page, _ := p.get(200, of)
-	if strings.Contains(page, "do/task.cancel") || !strings.Contains(page, "do/task.copy") {
+	if strings.Contains(page, "do/task.cancel") || !strings.Contains(page, "run/task/"+string(id)) {
 		t.Error("a submitter has buttons of others, or not his own")
 	}
 	p.press(403, "/do/task.cancel", "id", string(id))
 	p.as("")
-	if page, _ := p.get(401, of); strings.Contains(page, "<nav") || !strings.Contains(page, "millrace dev") {
+	if page, _ := p.get(401, of); strings.Contains(page, "<nav") || !strings.Contains(page, "millrace dev") || !strings.Contains(page, `action="../login"`) || !strings.Contains(page, `name="to" value="`+of+`"`) || strings.Contains(page, "logout") {
 		t.Error("who is not known is shown where what is, or not how to get in")
+	}
+	if page, _ := p.press(401, "/login", "token", "wrong", "to", "/tasks?q=a"); !strings.Contains(page, "not one that is known") || !strings.Contains(page, `value="/tasks?q=a"`) {
+		t.Errorf("who has entered another token is not told: %s", page)
 	}
 	p.get(401, "/nothing")
 	p.press(401, "/do/task.cancel", "id", string(id))
-	p.as(jet.RoleOperator)
+	p.as(roles.Operator)
 	p.press(404, "/do/task.get", "id", string(id))
 	p.press(404, "/do/none", "id", string(id))
 	p.press(400, "/do/task.cancel", "id", string(id), "more", "x")
@@ -484,7 +516,7 @@ func TestLive(t *testing.T) {
 	part("rows", "s-cancelled")
 }
 
-// The end of what was printed is on the page, and all of it is to be had.
+// Any part of what was printed is shown, found and fetched, and all of it is to be had.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -492,26 +524,63 @@ func TestOutput(t *testing.T) {
 	for i := range 3 {
 		b := output.Lines{Task: id, Attempt: 1, Epoch: 5}
 		for n := range 300 {
-			b.Lines = append(b.Lines, output.Line{N: i*300 + n + 1, Stream: output.Stdout, At: time.Now(), Text: fmt.Sprintf("line %d <b>", i*300+n+1)})
+			l := output.Line{N: i*300 + n + 1, Stream: output.Stdout, At: time.Now(), Text: fmt.Sprintf("line %d <b>", i*300+n+1)}
+			if l.N%333 == 0 {
+				l.Level = "error"
+			}
+			if l.N == 550 {
+				l.Text = "\x1b[31m" + l.Text // and so on
+			}
+			b.Lines = append(b.Lines, l)
 		}
 		if err := p.store.Print(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	page, _ := p.get(200, "/tasks/"+string(id))
-	if !strings.Contains(page, "line 900 &lt;b&gt;") || strings.Contains(page, "line 500 ") || !strings.Contains(page, "The end of it is shown") {
-		t.Error("the page has not the end of the output")
+	of := "/tasks/" + string(id)
+	has := func(path string, from, upto, all int, more ...string) {
+		t.Helper()
+		page, _ := p.get(200, path)
+		if n := strings.Count(page, `class="line`); n != all {
+			t.Errorf("%s has %d lines, want %d", path, n, all)
+		}
+		for _, want := range append(more, fmt.Sprintf("line %d &lt;b&gt;", from), fmt.Sprintf("line %d &lt;b&gt;", upto)) {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s has no %s", path, want)
+			}
+		}
 	}
-	if n := strings.Count(page, `class="line`); n != shownLines {
-		t.Errorf("the page has %d lines, want %d", n, shownLines)
+	has(of, 701, 900, shownLines, `href="./`+string(id)+`?from=501#printed" rel="prev"`, "lines 701 to 900 of 900")
+	has(of+"?from=1", 1, 200, shownLines, `from=201#printed" rel="next"`)
+	has(of+"?line=450", 400, 599, shownLines, `found" data-n="450"`)
+	has(of+"?find=line+7&only=1", 7, 799, 111, "111 of the lines 1 to 900")
+	has(of+"?level=warn&only=1", 333, 666, 2)
+	has(of+"?find=line+77&line=779&go=next", 701, 900, shownLines, "No line from 780 on has that")
+	for query, want := range map[string]string{"go=next&level=error&at=": "at=&level=error&line=333", "go=next&find=LINE+77&line=80": "find=LINE+77&line=770", "go=previous&find=line+77&line=770": "find=line+77&line=77", "go=previous&find=line": "find=line&line=900"} {
+		_, h := p.get(303, of+"?"+query)
+		if to := h.Get("Location"); to != "../tasks/"+string(id)+"?"+want && to != "./tasks/"+string(id)+"?"+want {
+			t.Errorf("%s leads to %s", query, to)
+		}
 	}
-	all, h := p.get(200, "/tasks/"+string(id)+"/output")
+	has(of+"/lines?from=560", 560, 759, shownLines, `data-total="900"`, `<span class="sgr-1">line 560 &lt;b&gt;</span>`)
+	has(of+"/lines", 701, 900, shownLines)
+	if answer, _ := p.get(200, of+"/hit?find=line+33&from=40"); answer != `{"line":330,"reached":330,"total":900}` {
+		t.Errorf("it is found at %s", answer)
+	}
+	if answer, _ := p.get(200, of+"/hit?level=error&from=332&back=1"); answer != `{"line":0,"reached":1,"total":900}` {
+		t.Errorf("it is found at %s", answer)
+	}
+	p.get(400, of+"/hit?level=warm")
+	p.get(400, "/tasks/none/lines")
+	all, h := p.get(200, of+"/output")
 	if lines := strings.Split(all, "\n"); len(lines) != 901 || lines[899] != "line 900 <b>" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
 		t.Errorf("all of it has %d lines", len(lines))
 	}
-	p.as(jet.RoleSubmitter)
-	p.get(403, "/tasks/"+string(id)+"/output")
-	if page, _ := p.get(200, "/tasks/"+string(id)); strings.Contains(page, "line 900") {
+	p.as(roles.Submitter)
+	for _, path := range []string{"/output", "/lines", "/hit"} {
+		p.get(403, of+path)
+	}
+	if page, _ := p.get(200, of); strings.Contains(page, "line 900") {
 		t.Error("a submitter reads what was printed")
 	}
 }

@@ -3,27 +3,25 @@ package pages
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
-	"millrace/client"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/output"
 	"millrace/view"
 )
 
 var (
-	taskPage    = page{name: "task", path: "/tasks/{id}", verb: jet.TaskGet, show: showTask}
-	comparePage = page{name: "compare", path: "/tasks/{id}/compare", verb: jet.TaskDiff, show: showComparison}
+	taskPage    = page{name: "task", path: "/tasks/{id}", verb: roles.TaskGet, show: showTask, inFiles: true}
+	comparePage = page{name: "compare", path: "/tasks/{id}/compare", verb: roles.TaskDiff, show: showComparison}
 )
 
 // Bounds of what the page of a task shows.
 const (
-	shownLines   = 400
+	shownLines   = 200
 	shownRecords = 50
 	shownFacts   = 200
 )
@@ -80,17 +78,8 @@ type recordsPanel struct {
 	More    bool
 }
 
-// taskOf reads the id in the path of a request: a whole one.
-func (l *look) taskOf() (task.ID, error) {
-	id, err := task.ParseID(strings.ToUpper(l.r.PathValue("id")))
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
-	}
-	return id, nil
-}
-
 func showTask(ctx context.Context, l *look) (any, error) {
-	id, err := l.taskOf()
+	id, err := taskIn(l.r)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +92,7 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	if d.Job != "" {
 		l.Title += " of " + d.Job
 	}
-	if l.May(string(jet.TaskWhy)) {
+	if l.May(string(roles.TaskWhy)) {
 		if d.Why, err = view.Why(ctx, l.View, id, l.Rules); err == nil {
 			d.Duty = dutyOf(d.Why, l)
 		}
@@ -113,11 +102,16 @@ func showTask(ctx context.Context, l *look) (any, error) {
 		d.Live = &live
 	}
 	d.timeline(view.Phases(records, l.Now))
-	if l.May(string(jet.TaskEvents)) {
+	if l.May(string(roles.TaskEvents)) {
 		d.Facts, d.Older = factsOf(records)
 	}
 	d.Signals = d.State == task.Held && len(d.Holds) > 0
-	d.Output.find(ctx, l, &d.Task)
+	if l.Live {
+		return d, nil // what follows has its own stream, or stays as it is
+	}
+	if err := d.Output.find(ctx, l, &d.Task); err != nil {
+		return nil, err
+	}
 	d.Records.find(ctx, l, id)
 	return d, nil
 }
@@ -181,7 +175,7 @@ func factOf(r *events.Record) fact {
 }
 
 func (p *recordsPanel) find(ctx context.Context, l *look, id task.ID) {
-	if l.Past || !l.May(string(jet.TaskRecords)) {
+	if l.Past || !l.May(string(roles.TaskRecords)) {
 		return // when each was produced is not recorded
 	}
 	items, more, err := l.Kept(ctx, id, shownRecords)
@@ -256,7 +250,7 @@ type comparison struct {
 
 // showComparison says how a task differs from another one, or from what it was.
 func showComparison(ctx context.Context, l *look) (any, error) {
-	id, err := l.taskOf()
+	id, err := taskIn(l.r)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +271,7 @@ func showComparison(ctx context.Context, l *look) (any, error) {
 		return d, nil
 	}
 	var answer struct{ Changes []view.Change }
-	if err := l.ask(ctx, jet.TaskDiff, request, &answer); err != nil {
+	if err := l.ask(ctx, roles.TaskDiff, request, &answer); err != nil {
 		d.Wrong = err.Error()
 	}
 	d.Changes = answer.Changes

@@ -2,19 +2,25 @@ package pages
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
+	"millrace/api"
 	"millrace/client"
 	"millrace/cmd/millrace/told"
-	"millrace/jet"
+	"millrace/httpapi"
+	"millrace/jet/roles"
 	"millrace/query"
 	"millrace/task"
 	"millrace/view"
 )
 
-var tasksPage = page{name: "tasks", path: "/tasks", entry: "Tasks", verb: jet.TaskList, show: showTasks}
+var tasksPage = page{name: "tasks", path: "/tasks", entry: "Tasks", verb: roles.TaskList, show: showTasks, inFiles: true}
 
 // taskTabs are the states by which tasks are shown, and what stands in a query for each.
 var taskTabs = []struct {
@@ -43,8 +49,20 @@ type tasksData struct {
 	Rows       []taskRow
 	Next       string
 	First      bool
+	Columns    []column
+	All        []column
+	// Acts are what may be done to many of them.
+	Acts []bulkAct
 	// Nothing is whether there are no tasks at all.
 	Nothing bool
+}
+
+// bulkAct is something that can be done to many tasks.
+type bulkAct struct{ Do, Label string }
+
+// Shows tells whether a column is shown.
+func (d *tasksData) Shows(name string) bool {
+	return slices.ContainsFunc(d.Columns, func(c column) bool { return c.Name == name })
 }
 
 // tab leads to the tasks of a state. Its number is that of all tasks, whatever else the query asks for.
@@ -63,7 +81,12 @@ type taskRow struct {
 }
 
 func showTasks(ctx context.Context, l *look) (any, error) {
-	d := &tasksData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == ""}
+	d := &tasksData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == "", Columns: shownColumns(l.query["col"]), All: columns}
+	for _, do := range slices.Sorted(maps.Keys(bulkActs)) {
+		if l.Acts(string(bulkActs[do].verb)) {
+			d.Acts = append(d.Acts, bulkAct{do, bulkActs[do].Label})
+		}
+	}
 	if id, ok := jump(d.Query); ok {
 		return nil, elsewhere("/tasks/" + id)
 	}
@@ -89,6 +112,12 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		d.Tabs = append(d.Tabs, tab{t.Name, l.Here("q", q, "cursor", ""), n, here && d.WrongQuery == ""})
 	}
 	d.Nothing, d.Next = counts.All() == 0, page.Next
+	d.Rows = taskRows(&page)
+	return d, nil
+}
+
+// taskRows are tasks with what there is to say of them.
+func taskRows(page *client.ListPage) (rows []taskRow) {
 	for i := range page.Tasks {
 		t := page.Tasks[i]
 		row := taskRow{Task: t, Says: t.Message}
@@ -102,13 +131,82 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 		case !t.State.Terminal() && t.Message == "" && !t.Live():
 			row.Says = told.Brief(&t)
 		}
-		d.Rows = append(d.Rows, row)
+		rows = append(rows, row)
 	}
-	return d, nil
+	return rows
 }
 
 // jump is the task that a query names by its whole id alone.
 func jump(text string) (id string, ok bool) {
 	is, err := task.ParseID(strings.ToUpper(strings.TrimSpace(text)))
 	return string(is), err == nil
+}
+
+// known are the names that there are, for who types a query: those of jobs and schedules, and of queues, nodes and labels of the latest tasks. What cannot be
+// had is not known.
+func (l *look) known(ctx context.Context) query.Known {
+	all := map[string]map[string]bool{}
+	add := func(key, name string) {
+		if name == "" {
+			return
+		}
+		if all[key] == nil {
+			all[key] = map[string]bool{}
+		}
+		all[key][name] = true
+	}
+	jobs, _ := client.JobsOf(ctx, l.View)
+	for i := range jobs {
+		add("job", jobs[i].Name)
+	}
+	schedules, _ := client.SchedulesOf(ctx, l.View)
+	for i := range schedules {
+		add("schedule", schedules[i].Name)
+	}
+	nodes, _ := l.List(ctx, view.Query{Kind: view.Nodes})
+	for i := range nodes.Nodes {
+		add("node", string(nodes.Nodes[i].ID))
+	}
+	latest, _ := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+	for i := range latest.Tasks {
+		t := &latest.Tasks[i]
+		add("job", t.Job)
+		add("queue", t.QueueName())
+		add("node", t.Node)
+		add("batch", t.Batch)
+		for name, value := range t.Labels {
+			add("label", name+"="+value)
+		}
+	}
+	known := query.Known{Values: map[string][]string{}}
+	for key, names := range all {
+		known.Values[key] = slices.Sorted(maps.Keys(names))
+	}
+	return known
+}
+
+// complete says what the word at the cursor of the query bar may become.
+func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	l := s.newLook(r, c, &tasksPage, r.URL.Query())
+	if !c.Role.May(roles.TaskList) {
+		s.refuse(w, r, c, api.ErrRole)
+		return
+	}
+	text := l.Asked("q")
+	cursor, err := strconv.Atoi(l.Asked("cursor"))
+	if err != nil {
+		cursor = len(text)
+	}
+	var all []query.Suggestion
+	err = s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *api.Sight) error {
+		l.Sight = sight
+		all = query.Complete(text, cursor, l.known(ctx))
+		return nil
+	})
+	body, bad := json.Marshal(append([]query.Suggestion{}, all...))
+	if err = errors.Join(err, bad); err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	s.server.Send(w, r, "application/json", body)
 }

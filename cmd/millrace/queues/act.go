@@ -63,6 +63,7 @@ func (a *Commands) queueResume() *cobra.Command {
 func (a *Commands) queueLimit() *cobra.Command {
 	var o typed.Output
 	var reason, most, rate, window string
+	var seen typed.Seen
 	var burst int
 	c := &cobra.Command{
 		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait, or start in a time, and when",
@@ -89,6 +90,7 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
 	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time: `number/time` such as 100/1m, or none")
 	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
+	seen.Flag(c, "queue")
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -119,6 +121,7 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
 		if err := to.Validate(); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
+		to.Seen = seen.Revisions()
 		return a.onQueue(func(ctx context.Context, cl *client.Client, name string) error {
 			asking, cancel := a.Asking(ctx)
 			defer cancel()

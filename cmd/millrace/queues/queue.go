@@ -17,6 +17,8 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Command is millrace queue.
@@ -156,10 +158,10 @@ func waitingText(q *client.QueueView) string {
 func prioritiesText(waiting map[int]int) string {
 	var parts []string
 	special := false
-	for p := task.MaxPriority; p >= task.MinPriority; p-- {
+	for p := where.MaxPriority; p >= where.MinPriority; p-- {
 		if n := waiting[p]; n > 0 {
 			parts = append(parts, fmt.Sprintf("p%d: %d", p, n))
-			special = special || p != task.DefaultPriority
+			special = special || p != where.DefaultPriority
 		}
 	}
 	if !special {
@@ -249,7 +251,7 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 			out.Field(s.String(), strconv.Itoa(n))
 		}
 	}
-	for p := task.MaxPriority; p >= task.MinPriority; p-- {
+	for p := where.MaxPriority; p >= where.MinPriority; p-- {
 		if n := q.Waiting[p]; n > 0 {
 			out.Field(fmt.Sprintf("offers, priority %d", p), strconv.Itoa(n))
 		}
@@ -279,7 +281,7 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 // onQueue makes what runs a command that is given one queue's name.
 func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		if err := task.ValidName("queue", args[0]); err != nil {
+		if err := value.ValidName("queue", args[0]); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
 		cl, err := a.Connect(c.Context())

@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/query"
 	"millrace/task"
@@ -162,7 +162,7 @@ func Look[A any](ctx context.Context, a *App, s *Sight, ask func(ctx context.Con
 
 // Unknown says of a thing that is not there at which moment it is not.
 func (s *Sight) Unknown(err error) error {
-	if s.Past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, client.ErrNoQueue) || errors.As(err, new(*jet.Absent))) {
+	if s.Past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, client.ErrNoQueue) || errors.As(err, new(*definitions.Absent))) {
 		return fmt.Errorf("as of sequence %d: %w", s.Past.Seq, err)
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
-	"millrace/jet"
 	"millrace/jet/link"
 	"millrace/jet/natscontext"
 )
@@ -114,7 +113,7 @@ func (a *App) Connect(ctx context.Context) (*client.Client, error) {
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, jet.ErrElecting):
+	case errors.Is(err, link.ErrElecting):
 		return nil, Electing(t.Name, err)
 	case client.Denied(err):
 		return nil, &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s refuses these credentials: %w", t.Name, err),
@@ -176,8 +175,8 @@ const (
 )
 
 // patience is how a command waits for a cluster: if --timeout was given, no longer.
-func (a *App) patience(t client.Target) jet.Patience {
-	p := jet.Patience{For: electionPatience}
+func (a *App) patience(t client.Target) link.Patience {
+	p := link.Patience{For: electionPatience}
 	if a.Conn.bounded {
 		p.For = a.Conn.Timeout
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/view"
 )
 
 // Latest name a task by what it is of, in place of its id.
@@ -25,8 +26,8 @@ func (l *Latest) Flags(a *App, c *cobra.Command) {
 // Given tells whether one of the flags is set.
 func (l *Latest) Given() bool { return l.Job != "" || l.Schedule != "" }
 
-// Task makes the RunE of a command about one task, by its id or by what it is the latest of.
-func (l *Latest) Task(a *App, do func(ctx context.Context, c *client.Client, id task.ID) error) func(*cobra.Command, []string) error {
+// Task makes the RunE of a command about one task, by its id or by what it is the latest of, in what sight looks at.
+func (l *Latest) Task(a *App, sight func(context.Context, *client.Client) (Sight, error), do func(ctx context.Context, c *client.Client, s *Sight, id task.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case l.Given() && len(args) > 0:
@@ -34,27 +35,46 @@ func (l *Latest) Task(a *App, do func(ctx context.Context, c *client.Client, id 
 		case !l.Given() && len(args) == 0:
 			return exit.Misuse(c, "the task id is missing; or say --job NAME or --schedule NAME")
 		case !l.Given():
-			return a.WithTask(do)(c, args)
+			return a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
+				s, err := sight(ctx, cl)
+				if err != nil {
+					return err
+				}
+				return do(ctx, cl, &s, id)
+			})(c, args)
 		}
 		return a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
-			id, err := a.latest(ctx, cl, l)
+			s, err := sight(ctx, cl)
 			if err != nil {
 				return err
 			}
-			return do(ctx, cl, id)
+			id, err := a.latest(ctx, cl, &s, l)
+			if err != nil {
+				return err
+			}
+			return do(ctx, cl, &s, id)
 		})(c, args)
 	}
 }
 
 // latest finds the task that was submitted last.
-func (a *App) latest(ctx context.Context, c *client.Client, l *Latest) (task.ID, error) {
+func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest) (task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	last, err := c.Last(asking)
-	if err != nil {
-		return "", err
-	}
-	page, err := c.List(asking, client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, AtLeast: last})
+	look := Look(ctx, a, s, func(ctx context.Context, at string) (client.ListPage, error) {
+		r := client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, At: at}
+		if at == "" {
+			last, err := c.Last(ctx)
+			if err != nil {
+				return client.ListPage{}, err
+			}
+			r.AtLeast = last
+		}
+		return c.List(ctx, r)
+	}, func(ctx context.Context) (client.ListPage, error) {
+		return client.PageOf(ctx, s.Then, view.Filter{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1}, false)
+	})
+	page, err := look(asking)
 	if errors.Is(err, jet.ErrNoService) {
 		return "", &exit.Fault{Code: exit.NoServer, Err: errors.New("it takes a millrace server to find the latest task, and none answers"), Hint: exit.Hint("give the task's id, or start `millrace server`")}
 	}
@@ -65,6 +85,9 @@ func (a *App) latest(ctx context.Context, c *client.Client, l *Latest) (task.ID,
 		what := "job " + l.Job
 		if l.Schedule != "" {
 			what = "schedule " + l.Schedule
+		}
+		if s.Past != nil {
+			what += fmt.Sprintf(" as of sequence %d", s.Past.Seq)
 		}
 		return "", &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no task of %s", what), Hint: exit.Hint("`millrace job ls` and `millrace schedule ls` list what there is")}
 	}

@@ -9,7 +9,7 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/near"
 )
 
@@ -19,7 +19,7 @@ const suggestTime = 2 * time.Second
 // Suggest adds to the news that nothing has a name which name may be meant. Any other error is
 // returned as it is.
 func (a *App) Suggest(ctx context.Context, err error) error {
-	absent, ok := errors.AsType[*jet.Absent](err)
+	absent, ok := errors.AsType[*definitions.Absent](err)
 	if !ok || a.reached == nil || ctx.Err() != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *App) Suggest(ctx context.Context, err error) error {
 // OrMeant is an error about a name that nothing has, with the one of names that may be meant.
 func OrMeant(err error, name string, names []string) error {
 	meant := near.Word(name, names)
-	if meant == "" {
+	if meant == "" || meant == name { // it may be there now, and not then
 		return err
 	}
 	f := *exit.Of(err)
@@ -47,27 +47,27 @@ func OrMeant(err error, name string, names []string) error {
 // namesOf are the names that there are of a kind, as far as they can be read.
 func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
 	switch {
-	case errors.Is(kind, jet.ErrNoJob):
+	case errors.Is(kind, definitions.ErrNoJob):
 		jobs, _ := c.Jobs(ctx)
 		for i := range jobs {
 			names = append(names, jobs[i].Name)
 		}
-	case errors.Is(kind, jet.ErrNoSchedule):
+	case errors.Is(kind, definitions.ErrNoSchedule):
 		schedules, _ := c.Schedules(ctx)
 		for i := range schedules {
 			names = append(names, schedules[i].Name)
 		}
-	case errors.Is(kind, jet.ErrNoCalendar):
+	case errors.Is(kind, definitions.ErrNoCalendar):
 		calendars, _ := c.Calendars(ctx)
 		for i := range calendars {
 			names = append(names, calendars[i].Name)
 		}
-	case errors.Is(kind, jet.ErrNoToken):
+	case errors.Is(kind, definitions.ErrNoToken):
 		tokens, _ := c.Tokens(ctx)
 		for i := range tokens {
 			names = append(names, tokens[i].Name)
 		}
-	case errors.Is(kind, jet.ErrNoBundle):
+	case errors.Is(kind, definitions.ErrNoBundle):
 		names, _ = c.Store().BundleNames(ctx)
 	}
 	return names

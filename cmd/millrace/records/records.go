@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/value"
 )
 
 // Command is `millrace data`: the commands that also lie below `task data`.
@@ -189,7 +190,7 @@ func sumTable(sums []dataSum) term.Table {
 		if !s.Counts {
 			counts = term.Dim("no: of an attempt that failed or lost the task")
 		}
-		row := []term.Cell{term.Plain(s.Step), term.Plain(strconv.Itoa(s.Attempt)), term.Plain(strconv.FormatUint(s.Epoch, 10)), term.Plain(strconv.Itoa(s.Records)), term.Plain(task.Size(s.Bytes).String()), counts}
+		row := []term.Cell{term.Plain(s.Step), term.Plain(strconv.Itoa(s.Attempt)), term.Plain(strconv.FormatUint(s.Epoch, 10)), term.Plain(strconv.Itoa(s.Records)), term.Plain(value.Size(s.Bytes).String()), counts}
 		if !several {
 			row = row[1:]
 		}

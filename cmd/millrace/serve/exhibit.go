@@ -10,8 +10,8 @@ import (
 	"millrace/client"
 	"millrace/cmd/millrace/garbage"
 	"millrace/cmd/millrace/settings"
-	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/projections"
@@ -80,7 +80,7 @@ func (p *parts) exhibit(dir string) error {
 }
 
 // Lay lays a log into a data directory that has none, with what its tasks have printed.
-func Lay(dir string, layout jet.Layout, log, output embed.Stream) (err error) {
+func Lay(dir string, layout streams.Layout, log, output embed.Stream) (err error) {
 	if log.Config, err = layout.Config(wire.LogStream); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
 	"millrace/jet"
+	"millrace/jet/link"
 )
 
 // given is resolve for a process that brings a server of its own: it tells
@@ -23,7 +24,7 @@ func (a *Commands) unusable(t client.Target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):
 		return &exit.Fault{Code: exit.Refused, Err: err}
-	case errors.Is(err, jet.ErrElecting):
+	case errors.Is(err, link.ErrElecting):
 		return reach.Electing(t.Name, err)
 	case client.Denied(err):
 		return &exit.Fault{Code: exit.NoServer, Err: err, Hint: exit.Hint(exit.WhoYouAre)}

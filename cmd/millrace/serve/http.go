@@ -13,6 +13,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/httpapi"
 	"millrace/jet"
+	"millrace/jet/roles"
 	"millrace/local"
 )
 
@@ -42,7 +43,7 @@ func (p *parts) listenHTTP(data string) error {
 	if err != nil {
 		return fmt.Errorf("the credential for HTTP: %w", err)
 	}
-	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: jet.LocalCaller(), Role: jet.RoleOperator}}
+	s.Machine = &httpapi.Machine{Secret: secret, Caller: httpapi.Caller{Name: roles.LocalCaller(), Role: roles.Operator}}
 	s.Version, s.Log = told.ThisBuild().Version, p.log
 	p.http, p.pages = s, pages.New(s)
 	s.Pages = p.pages.Serve
@@ -60,6 +61,7 @@ func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 	}
 	p.http.Desk, p.http.Tokens, p.http.Now = service.Desk, store, p.clock.Now
 	p.start(p.http.Run)
+	p.start(p.pages.Run)
 }
 
 // sayHTTP says where the service over HTTP is, and writes that to DIR/http.url until remove is called. With a link it lets a browser

@@ -118,7 +118,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	patience := missedRounds*config.Sweep + slowRound
 	f.server = &monitor.Server{
 		Model: projector.Store, Settings: config.Settings, Patience: patience, Repairs: func() map[string]int64 { return nil },
-		Names: names, Now: p.clock.Now, Failed: f.monitor.Failed,
+		Definition: store.Definition, Names: names, Now: p.clock.Now, Failed: f.monitor.Failed,
 	}
 	p.watchStore(store)
 	lag, limits := &metrics.Lag{}, metrics.NewLimits()

@@ -29,6 +29,7 @@ import (
 	"millrace/httpapi"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 	"millrace/logclock"
 	"millrace/monitor"
 	"millrace/node"
@@ -94,8 +95,8 @@ func (p *parts) store(name string) (*jet.Store, *nats.Conn, error) {
 }
 
 // patience is how a process waits for a cluster when it starts.
-func (p *parts) patience() jet.Patience {
-	return jet.Patience{For: reach.FormingPatience, Say: func(waiting error) {
+func (p *parts) patience() link.Patience {
+	return link.Patience{For: reach.FormingPatience, Say: func(waiting error) {
 		p.log.Warn("waiting for the NATS cluster; the work begins when it has a leader", "error", waiting, "for", reach.FormingPatience.String())
 	}}
 }

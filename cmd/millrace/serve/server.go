@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/jet/embed"
+	"millrace/jet/link"
 )
 
 // Server is millrace server.
@@ -76,7 +77,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 		return err
 	}
 	view, err := p.serve(e.Data)
-	if client.Unreachable(err) && !errors.Is(err, jet.ErrElecting) {
+	if client.Unreachable(err) && !errors.Is(err, link.ErrElecting) {
 		return &exit.Fault{Code: exit.NoServer, Err: reach.NothingAt(t.Name, err),
 			Hint: exit.Hint("--server, --context, $NATS_URL or $NATS_CONTEXT says that it is there; without them `millrace server` starts one of its own")}
 	}

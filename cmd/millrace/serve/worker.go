@@ -16,6 +16,8 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/worker/process/child"
 )
 
@@ -28,10 +30,10 @@ func (w *WorkerConfig) flags(fs *pflag.FlagSet) {
 
 func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
-	fs.StringSliceVarP(&w.queues, "queue", "q", []string{task.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
-	fs.StringSliceVar(&w.queues, "queues", []string{task.DefaultQueue}, "the same as --queue")
+	fs.StringSliceVarP(&w.queues, "queue", "q", []string{where.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
+	fs.StringSliceVar(&w.queues, "queues", []string{where.DefaultQueue}, "the same as --queue")
 	fs.Lookup("queues").Hidden = true
-	fs.Lookup("queue").DefValue = task.DefaultQueue
+	fs.Lookup("queue").DefValue = where.DefaultQueue
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
 	fs.Lookup("label").DefValue = ""
@@ -51,7 +53,7 @@ func (w *WorkerConfig) check(c *cobra.Command) error {
 	queues, _, err := typed.Weights(w.queues)
 	for _, q := range queues {
 		if err == nil {
-			err = task.ValidName("queue", q)
+			err = value.ValidName("queue", q)
 		}
 	}
 	switch {

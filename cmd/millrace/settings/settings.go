@@ -20,7 +20,8 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
 	"millrace/httpapi"
-	"millrace/jet"
+	"millrace/jet/roles"
+	"millrace/jet/streams"
 	"millrace/node"
 	"millrace/retention"
 	"millrace/scheduler"
@@ -80,9 +81,9 @@ type Values struct {
 	// of records it may produce; worker.NoBound for no bound. See worker.Config.
 	TaskOutput, TaskRecords int64
 	// Store is how many bytes the streams may hold together, 0 for what the server has room for; Sizes
-	// is how many of these each has beside the log. See jet.Sizes.
+	// is how many of these each has beside the log. See streams.Sizes.
 	Store int64
-	Sizes jet.Sizes
+	Sizes streams.Sizes
 	// Memory is how many bytes a process that stays may take before it collects garbage whatever that
 	// costs, 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
 	// for each task that has ended, and 600 for each that is due later.
@@ -114,8 +115,8 @@ func (s *Values) Task() task.Settings {
 func (s *Values) Margin() time.Duration { return 2*s.Sweep + Slack + 3*time.Second }
 
 // Layout returns the part of the settings by which streams are made.
-func (s *Values) Layout() jet.Layout {
-	return jet.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
+func (s *Values) Layout() streams.Layout {
+	return streams.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
 }
 
 // Take takes over the texts of some settings, such as those of another process; names that are none are left aside.
@@ -204,7 +205,7 @@ var All = []Setting{
 		read: readProxies, Text: func(s *Values) string { return listText(s.HTTP.ProxyFrom, netip.Prefix.String) },
 	},
 	word("http_user_header", "header by which those proxies say who asks", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
-	word("http_user_role", "what users of those proxies may: viewer, submitter or operator", string(jet.RoleViewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
+	word("http_user_role", "what users of those proxies may: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
 	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
 	{
 		processes: Working, Name: "spool", Usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
@@ -408,7 +409,7 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 			case text == autoSize:
 				*field(s) = 0
 			case text == noSize:
-				*field(s) = jet.NoBound
+				*field(s) = streams.NoBound
 			}
 			return nil
 		},
@@ -416,7 +417,7 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 			switch n := *field(s); n {
 			case 0:
 				return autoSize
-			case jet.NoBound:
+			case streams.NoBound:
 				return noSize
 			default:
 				return bytesText(n)

@@ -21,6 +21,7 @@ import (
 	"millrace/node"
 	"millrace/replay"
 	"millrace/task"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -82,7 +83,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 		Retry: &task.RetryPlan{Attempt: 2, Due: now.Add(2 * time.Second)}})
 	submit(stuck, "bulk") // 10
 	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueuePaused{Reason: "too loud \x1b[2J 音"}})
-	add(events.KindOffer, events.Fact{Task: failed, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: task.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
+	add(events.KindOffer, events.Fact{Task: failed, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = on(failed, nil, task.AttemptStarted{Attempt: 2, Node: "b", Session: "s-b", Offer: 12})
 	exit := 0
 	on(failed, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14

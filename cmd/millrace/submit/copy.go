@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Copy makes a new task of one, with changes.
@@ -67,7 +68,7 @@ func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s task.Submission, er
 	if c.Flags().Changed("retries") {
 		s.Retries = &f.retries
 	}
-	s.Queue, s.Nodes, s.NoNode, s.Delay = f.Queue, f.nodes, f.noNode, task.Duration(f.delay.D)
+	s.Queue, s.Nodes, s.NoNode, s.Delay = f.Queue, f.nodes, f.noNode, value.Duration(f.delay.D)
 	s.Run, s.Pending, s.Total = f.timeout.Wanted(), f.pending.Wanted(), f.total.Wanted()
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // parseNeeds reads what --needs and --needs-rule say; resolve finds the task that an id, or a part of one, means.
@@ -39,7 +40,7 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 func (f *RunFlags) wantedSignal() (*task.Signal, error) {
 	switch {
 	case f.signal != "":
-		return &task.Signal{Name: f.signal, Timeout: task.Duration(f.signalBy.D)}, nil
+		return &task.Signal{Name: f.signal, Timeout: value.Duration(f.signalBy.D)}, nil
 	case f.signalBy.Given:
 		return nil, errors.New("--signal-timeout says how long to wait for --signal, and there is none")
 	}

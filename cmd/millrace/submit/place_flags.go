@@ -9,6 +9,8 @@ import (
 
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // placeFlags say where a task may run, besides the nodes that are named.
@@ -42,12 +44,12 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 
 // put writes what was given into a submission.
 func (p *placeFlags) put(s *task.Submission) error {
-	labels, err := task.ParseSelector(p.labels)
+	labels, err := where.ParseSelector(p.labels)
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)
 	}
 	place := task.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
-	place.Sticky, place.PreferWait = p.sticky, task.Duration(p.wait.D)
+	place.Sticky, place.PreferWait = p.sticky, value.Duration(p.wait.D)
 	for _, text := range p.prefer {
 		f, err := parsePreference(text)
 		if err != nil {
@@ -85,6 +87,6 @@ func parsePreference(text string) (task.Preference, error) {
 		f.Weight, text = n, rest
 	}
 	var err error
-	f.Labels, err = task.ParseSelector(text)
+	f.Labels, err = where.ParseSelector(text)
 	return f, err
 }

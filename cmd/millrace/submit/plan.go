@@ -14,7 +14,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
@@ -109,11 +109,11 @@ func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client
 		plans[0], err = view.PlanTask(asking, in.View, id, in.Now())
 	} else {
 		if len(jobs) == 0 {
-			is, err := in.View.Get(asking, view.Definition(definition.DefOf(definition.DefJob, name)))
+			is, err := in.View.Get(asking, view.Definition(definition.Named(definition.DefJob, name)))
 			if err != nil {
 				return err
 			}
-			stored, err := jet.JobIn(name, *is.Definition)
+			stored, err := definitions.JobIn(name, *is.Definition)
 			if err != nil {
 				return in.Unknown(err)
 			}

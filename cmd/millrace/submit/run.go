@@ -21,6 +21,8 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // RunFlags are what `millrace run` was told.
@@ -133,7 +135,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	})
 	typed.InGroup(fs, typed.GroupWhere, func() {
 		fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
-		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", task.MinPriority, task.MaxPriority, task.DefaultPriority))
+		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", where.MinPriority, where.MaxPriority, where.DefaultPriority))
 		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
 		fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
 		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
@@ -174,7 +176,7 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (tas
 	if s.Needs, err = parseNeeds(f.needs, f.rule, reach.LaterID); err != nil {
 		return refuse(err)
 	}
-	s.Delay = task.Duration(f.delay.D)
+	s.Delay = value.Duration(f.delay.D)
 	switch {
 	case f.delay.Given && f.at != "":
 		return s, exit.Misuse(c, "--delay and --at are both given; choose one")
@@ -216,7 +218,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	}
 	s.Nodes, s.NoNode = f.nodes, f.noNode
 	if c.Flags().Changed("priority") {
-		if err := task.ValidPriority(f.priority); err != nil {
+		if err := where.ValidPriority(f.priority); err != nil {
 			return s, fmt.Errorf("--priority: %w", err)
 		}
 	}
@@ -233,7 +235,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 		return s, fmt.Errorf("--retries is %d, want 0 or more", f.retries)
 	}
 	if s.Queue != "" {
-		if err := task.ValidName("queue", s.Queue); err != nil {
+		if err := value.ValidName("queue", s.Queue); err != nil {
 			return s, fmt.Errorf("--queue: %w", err)
 		}
 	}
@@ -270,7 +272,7 @@ func (f *RunFlags) what(job string, argv []string) (string, *task.Spec, error) {
 			return "", nil, fmt.Errorf("--dir, --env, --stdin and --memory are for commands and --shell; a job or handler is given --param")
 		}
 		if job != "" {
-			return job, nil, task.ValidName("job", job)
+			return job, nil, value.ValidName("job", job)
 		}
 		return "", &task.Spec{Handler: f.handler}, nil
 	}
@@ -280,7 +282,7 @@ func (f *RunFlags) what(job string, argv []string) (string, *task.Spec, error) {
 	}
 	spec := &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value}}
 	if f.memory != "" {
-		if spec.Resources.Memory, err = task.ParseSize(f.memory); err != nil {
+		if spec.Resources.Memory, err = value.ParseSize(f.memory); err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)
 		}
 	}

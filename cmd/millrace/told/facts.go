@@ -10,10 +10,12 @@ import (
 
 	"millrace/cmd/millrace/term"
 	"millrace/events"
-	"millrace/jet"
+	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/value"
+	"millrace/task/where"
 	"millrace/view"
 )
 
@@ -128,7 +130,11 @@ func FactDetails(r *events.Record) string {
 	case task.Reopened:
 		return e.Reason
 	case task.Expanded:
-		return term.Cut(fmt.Sprintf("into %d at sequence %d: %s", len(e.Names), e.AtSeq, strings.Join(e.Names, ", ")), 200)
+		at := ""
+		if e.AtSeq > 0 {
+			at = fmt.Sprintf(" by the nodes at sequence %d", e.AtSeq)
+		}
+		return term.Cut(fmt.Sprintf("into %d%s: %s", len(e.Names), at, strings.Join(e.Names, ", ")), 200)
 	case task.Concluded:
 		return Words(e.State.String(), e.Message)
 	case node.Labelled:
@@ -204,14 +210,14 @@ var orderWords = map[node.Order]string{
 }
 
 // Took says how long something has taken; "" for no time.
-func Took(d task.Duration) string {
+func Took(d value.Duration) string {
 	if d == 0 {
 		return ""
 	}
 	return "took " + Span(d.Std())
 }
 
-func graceText(d task.Duration) string {
+func graceText(d value.Duration) string {
 	if d == 0 {
 		return ""
 	}
@@ -251,23 +257,23 @@ func WorkRoute(w *task.Work) string {
 }
 
 // askedText says what a route of a selector asks of nodes; one of nodes that are named asks for no queue.
-func askedText(queue string, needs task.Selector, priority int) string {
+func askedText(queue string, needs where.Selector, priority int) string {
 	text := "nodes with " + needs.String()
 	if queue == "" {
 		return text
 	}
-	return routeText(task.QueueRoute(queue, priority)) + ", " + text
+	return routeText(where.QueueRoute(queue, priority)) + ", " + text
 }
 
 // routeText is a route in words.
-func routeText(r task.Route) string {
+func routeText(r where.Route) string {
 	if _, own := r.Node(); own {
 		return "for " + placeText(r)
 	}
 	return placeText(r)
 }
 
-func placeText(r task.Route) string {
+func placeText(r where.Route) string {
 	if on, own := r.Node(); own {
 		return "node " + on
 	}
@@ -275,7 +281,7 @@ func placeText(r task.Route) string {
 	if r.Selected() { // the route does not say which
 		text = "nodes with certain labels"
 	}
-	if p := r.Priority(); p != task.DefaultPriority {
+	if p := r.Priority(); p != where.DefaultPriority {
 		text += fmt.Sprintf(" (priority %d)", p)
 	}
 	return text
@@ -367,7 +373,7 @@ func Restored(e definition.CopiesRestored) string {
 
 // bundleDigest is the version to which a name points.
 func bundleDigest(text json.RawMessage) string {
-	var n jet.NamedVersion
+	var n definitions.NamedVersion
 	if json.Unmarshal(text, &n) != nil {
 		return "which cannot be read"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/quota"
+	"millrace/task/value"
 )
 
 // Bounds says in words what bounds a queue has.
@@ -60,7 +61,7 @@ func RateWords(r task.Rate) string {
 	}
 	per := r.Per
 	if per == 0 {
-		per = task.Duration(time.Second)
+		per = value.Duration(time.Second)
 	}
 	text := fmt.Sprintf("%d in %v", r.Limit, per)
 	if r.Burst > 1 {

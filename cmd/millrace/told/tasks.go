@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -111,7 +112,7 @@ func Keep(k task.Keep) string {
 	var parts []string
 	for _, f := range []struct {
 		name string
-		d    task.Duration
+		d    value.Duration
 	}{{"done", k.Done}, {"failed", k.Failed}, {"logs", k.Logs}} {
 		if f.d > 0 {
 			parts = append(parts, f.name+" "+f.d.String())

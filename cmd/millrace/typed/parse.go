@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/joho/godotenv"
+	"github.com/spf13/cobra"
 
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
 )
 
 // Span is a flag that [query.Span] reads; set tells whether it was given.
@@ -38,12 +41,52 @@ func (f *Span) Set(s string) (err error) {
 }
 
 // Wanted is the duration as a submission takes it, nil if it was not given.
-func (f *Span) Wanted() *task.Duration {
+func (f *Span) Wanted() *value.Duration {
 	if !f.Given {
 		return nil
 	}
-	d := task.Duration(f.D)
+	d := value.Duration(f.D)
 	return &d
+}
+
+// Seen is --if-revision: what somebody changes only if it is what he has seen.
+type Seen struct {
+	R     uint64
+	Given bool
+}
+
+// Flag adds the flag, for what there is of a kind.
+func (f *Seen) Flag(c *cobra.Command, kind string) {
+	of := "the `revision`"
+	if kind == "queue" {
+		of = "the `head`"
+	}
+	c.Flags().Var(f, "if-revision", "change it only if this is "+of+" that it has now; 0 is none")
+}
+
+func (f *Seen) String() string {
+	if !f.Given {
+		return ""
+	}
+	return strconv.FormatUint(f.R, 10)
+}
+
+func (f *Seen) Type() string { return "revision" }
+
+func (f *Seen) Set(s string) (err error) {
+	if f.R, err = strconv.ParseUint(s, 10, 64); err != nil {
+		return fmt.Errorf("%q is no revision: want a number from 0 on", s)
+	}
+	f.Given = true
+	return nil
+}
+
+// Revisions are what was seen: one, or any if the list is empty.
+func (f *Seen) Revisions() []uint64 {
+	if !f.Given {
+		return nil
+	}
+	return []uint64{f.R}
 }
 
 // Pairs reads k=v, of which a later one wins.
@@ -120,8 +163,8 @@ func Weights(list []string) (queues []string, weights map[string]int, err error)
 			continue
 		}
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > task.MaxWeight {
-			return nil, nil, fmt.Errorf("queue %q: the weight is %q, want 1 to %d", queue, text, task.MaxWeight)
+		if err != nil || n < 1 || n > where.MaxWeight {
+			return nil, nil, fmt.Errorf("queue %q: the weight is %q, want 1 to %d", queue, text, where.MaxWeight)
 		}
 		weights[queue] = n
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/task"
+	"millrace/task/value"
 )
 
 // Result says how a process ended.
@@ -53,8 +54,8 @@ func NotStarted(ctx context.Context) Result {
 
 func ended(ctx context.Context, program string, status syscall.WaitStatus, usage syscall.Rusage, stopped bool) Result {
 	r := Result{Stopped: stopped, Usage: task.Usage{
-		UserTime:   task.Duration(usage.Utime.Nano()),
-		SystemTime: task.Duration(usage.Stime.Nano()),
+		UserTime:   value.Duration(usage.Utime.Nano()),
+		SystemTime: value.Duration(usage.Stime.Nano()),
 		MaxMemory:  maxMemory(&usage),
 		Read:       usage.Inblock * blockSize,
 		Written:    usage.Oublock * blockSize,

@@ -16,6 +16,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/value"
 )
 
 func TestRunEnds(t *testing.T) {
@@ -272,7 +273,7 @@ func TestRunHundredAtOnce(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	res, _ := run(t, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 300000000 /dev/zero | tail -c 250000000 >/dev/null`)
-	if cpu := res.Usage.UserTime + res.Usage.SystemTime; cpu <= 0 || cpu > task.Duration(time.Minute) {
+	if cpu := res.Usage.UserTime + res.Usage.SystemTime; cpu <= 0 || cpu > value.Duration(time.Minute) {
 		t.Errorf("processor time %v", cpu)
 	}
 	if m := res.Usage.MaxMemory; m < 240_000_000 || m > 1_000_000_000 {

@@ -79,11 +79,10 @@
     if (!fresh && (target.querySelector("[data-rows]:hover") || target.querySelector("details.act[open]") || selecting(target))) { waiting.set(id, html); return; }
     waiting.delete(id);
     const text = draft.innerHTML;
-    Promise.resolve(htmx.swap({ text, target, swap: "innerMorph" })).then(reach);
+    Promise.resolve(htmx.swap({ text, target, swap: "innerMorph" })).then(reach).then(choose);
     tick(target);
-    if (more > 0) {
-      let p = target.querySelector(".more");
-      if (!p) { p = document.createElement("p"); p.className = "more"; target.prepend(p); }
+    const p = $(id + "-more"); // it has its place all the time, so that nothing moves when it is filled
+    if (p && more > 0) {
       const a = document.createElement("a");
       a.href = location.href; a.textContent = more + " new \u2191";
       p.replaceChildren(a);
@@ -97,6 +96,70 @@
   document.addEventListener("pointerout", () => setTimeout(flush));
   document.addEventListener("toggle", () => setTimeout(flush), true);
   document.addEventListener("selectionchange", () => { if (getSelection().isCollapsed) flush(); });
+
+  // What is chosen stays so, whatever is drawn anew.
+  const chosen = new Set();
+  function choose() {
+    for (const box of document.querySelectorAll("#rows input[name='id']")) box.checked = chosen.has(box.value);
+    const said = $("chosen");
+    if (said) said.textContent = chosen.size ? chosen.size + " chosen" : "";
+  }
+  document.addEventListener("change", (e) => {
+    if (!e.target.matches("#rows input[name='id']")) return;
+    if (e.target.checked) chosen.add(e.target.value); else chosen.delete(e.target.value);
+    choose();
+  });
+  addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='id']:checked")) chosen.add(box.value); choose(); });
+
+  // The query bar offers what the word at the cursor may become.
+  const bar = $("search"), offers = $("suggestions");
+  if (bar && offers) {
+    let soon = 0, round = 0, at = -1, all = [];
+    bar.removeAttribute("list");
+    for (const [name, value] of [["role", "combobox"], ["aria-controls", "suggestions"], ["aria-expanded", "false"], ["aria-autocomplete", "list"]]) bar.setAttribute(name, value);
+    const bytes = (text) => new TextEncoder().encode(text).length;
+    const close = () => { round++; clearTimeout(soon); all = []; at = -1; offers.hidden = true; offers.replaceChildren(); bar.setAttribute("aria-expanded", "false"); bar.removeAttribute("aria-activedescendant"); };
+    const mark = (n) => {
+      at = n;
+      [...offers.children].forEach((li, i) => li.setAttribute("aria-selected", i === n));
+      if (n < 0) bar.removeAttribute("aria-activedescendant"); else { bar.setAttribute("aria-activedescendant", "offer-" + n); offers.children[n].scrollIntoView({ block: "nearest" }); }
+    };
+    const take = (n) => {
+      const is = all[n];
+      bar.value = is.text;
+      const place = new TextDecoder().decode(new TextEncoder().encode(is.text).slice(0, is.cursor)).length;
+      bar.setSelectionRange(place, place);
+      close();
+      if (is.shown.endsWith(":")) ask();
+    };
+    async function ask() {
+      const mine = ++round, u = new URL(bar.form.dataset.complete, location.href);
+      u.searchParams.set("q", bar.value);
+      u.searchParams.set("cursor", bytes(bar.value.slice(0, bar.selectionStart)));
+      let got;
+      try { got = await (await fetch(u)).json(); } catch { return; }
+      if (mine !== round || document.activeElement !== bar || !Array.isArray(got)) return;
+      all = got;
+      offers.replaceChildren(...all.map((s, i) => {
+        const li = document.createElement("li");
+        li.id = "offer-" + i; li.textContent = s.shown; li.setAttribute("role", "option");
+        li.addEventListener("pointerdown", (e) => { e.preventDefault(); take(i); });
+        return li;
+      }));
+      offers.hidden = !all.length;
+      bar.setAttribute("aria-expanded", !!all.length);
+      mark(-1);
+    }
+    bar.addEventListener("input", () => { clearTimeout(soon); soon = setTimeout(ask, 120); });
+    bar.addEventListener("blur", close);
+    bar.addEventListener("keydown", (e) => {
+      if (e.key === "ArrowDown" && !all.length) { e.preventDefault(); ask(); return; }
+      if (!all.length) return;
+      if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); mark((at + (e.key === "ArrowDown" ? 1 : at < 0 ? 0 : -1) + all.length) % all.length); }
+      else if ((e.key === "Enter" || e.key === "Tab") && at >= 0) { e.preventDefault(); take(at); }
+      else if (e.key === "Escape") { e.preventDefault(); e.stopPropagation(); close(); }
+    });
+  }
 
   // Plots of the table of points, which share one cursor. Colours are those of the style sheet, so they are drawn again with it.
   const plots = [...document.querySelectorAll(".plot")].map((el) => ({ el, name: el.dataset.plot, is: null }));
@@ -171,47 +234,21 @@
     if (at) u.searchParams.set("at", at); else u.searchParams.delete("at");
     location.href = u;
   }
+  // A time of day is of the zone that is shown, and of today: in the address it stands whole.
+  const when = document.querySelector("form.when");
+  if (when) when.addEventListener("submit", () => {
+    const typed = /^(?:(\d{4})-(\d\d)-(\d\d)[ T])?(\d\d?):(\d\d)(?::(\d\d))?$/.exec($("at").value.trim());
+    if (!typed) return;
+    const today = parts(new Date()), of = [1, 2, 3, 4, 5, 6].map((i) => Number(typed[i] ?? (i < 4 ? today[i - 1] : 0)));
+    of[1]--;
+    $("at").value = (zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of)).toISOString().replace(".000", "");
+  });
   const slider = $("slider");
   if (slider) {
     slider.oninput = () => { $("at").value = slider.value; };
     slider.onchange = () => goAt(slider.value === slider.max ? "" : slider.value);
   }
   const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (slider && to >= 1) goAt(to < Number(slider.max) ? String(to) : ""); };
-
-  // Output that is followed.
-  const out = $("output");
-  if (out) {
-    const most = 5000, follow = $("follow");
-    let chasing = true;
-    out.addEventListener("scroll", () => { chasing = out.scrollTop + out.clientHeight >= out.scrollHeight - 8; if (follow && follow.checked !== chasing && out.dataset.follow) follow.checked = chasing; });
-    const down = () => { if (chasing) out.scrollTop = out.scrollHeight; };
-    if (follow) follow.onchange = () => { chasing = follow.checked; down(); };
-    down();
-    $("wrap").onchange = () => out.classList.toggle("wrapped", $("wrap").checked);
-    const find = (match, from) => { for (let el = from; el; el = el.nextElementSibling) if (match(el)) { out.querySelectorAll(".found").forEach((f) => f.classList.remove("found")); el.classList.add("found"); chasing = false; if (follow) follow.checked = false; el.scrollIntoView({ block: "center" }); return true; } return false; };
-    $("find").onkeydown = (e) => {
-      if (e.key !== "Enter") return;
-      e.preventDefault();
-      const text = $("find").value.toLowerCase(), at = out.querySelector(".found"), match = (el) => el.textContent.toLowerCase().includes(text);
-      if (text && !find(match, at ? at.nextElementSibling : out.firstElementChild) && !find(match, out.firstElementChild)) say("No line that is shown has " + text + ".");
-    };
-    $("firsterror").onclick = () => { if (!find((el) => el.classList.contains("l-error") || el.classList.contains("o-stderr"), out.firstElementChild)) say("No line that is shown is an error."); };
-    if (out.dataset.follow) {
-      const lines = new EventSource(out.dataset.follow);
-      lines.addEventListener("batch", (e) => {
-        const draft = document.createElement("template");
-        draft.innerHTML = JSON.parse(e.data);
-        out.append(draft.content);
-        while (out.childElementCount > most) out.firstElementChild.remove();
-        const none = $("nooutput");
-        if (none) none.remove();
-        down();
-      });
-      lines.addEventListener("end", () => { lines.close(); delete out.dataset.follow; });
-      lines.addEventListener("problem", () => lines.close());
-      addEventListener("pagehide", () => lines.close());
-    }
-  }
 
   // What is typed into the editor is checked while it is typed: the page of the form has the preview.
   const editor = $("editor");

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"millrace/client"
+	"millrace/files"
+)
+
+// LargestArchive is how many bytes an archive may have that is pushed, before and after it was unpacked.
+const LargestArchive = largestVersion
+
+// Contents are a file of a version, or all of them as an archive.
+type Contents struct {
+	// Digest is that of the version, and Path that of the file; "" for all.
+	Digest files.Digest
+	Path   string
+	// Size is that of the file; of an archive it is not known.
+	Size int64
+	// Write writes them.
+	Write func(context.Context, io.Writer) error
+}
+
+// errNoFile means that a version has no such file.
+var errNoFile = errors.New("no such file")
+
+// Contents finds what is in a version, of which path names a file; "" for all. Nothing is read of the contents before Write is called.
+func (d *Desk) Contents(ctx context.Context, caller, version, path string) (is Contents, err error) {
+	s, err := d.sit(caller, 0)
+	if err != nil {
+		return is, err
+	}
+	defer d.leave(s)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	service := d.service.as(caller)
+	v, m, err := service.version(ctx, version)
+	if err != nil {
+		return is, d.blame(err)
+	}
+	is = Contents{Digest: v.Digest, Path: path}
+	if path == "" {
+		is.Write = func(ctx context.Context, w io.Writer) error { return service.Client.WriteArchive(ctx, m, w) }
+		return is, nil
+	}
+	e := m.Find(path)
+	if e == nil || !e.Regular() {
+		return is, fmt.Errorf("%w in %s: %.200q", errNoFile, v.Digest.Short(), path)
+	}
+	is.Size = e.Size
+	is.Write = func(ctx context.Context, w io.Writer) error { return service.Client.FilesContent(ctx, e, w) }
+	return is, nil
+}
+
+// Push stores an archive as a version of a bundle, on behalf of a caller.
+func (d *Desk) Push(ctx context.Context, caller, name string, archive io.Reader) (client.FilesPushed, error) {
+	done, err := d.service.as(caller).Client.PushArchive(ctx, name, archive, LargestArchive)
+	if errors.Is(err, client.ErrArchive) {
+		err = tooLarge{err}
+	}
+	return done, d.blame(err)
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"millrace/client"
+	"millrace/task/definition"
+	"millrace/task/value"
+	"millrace/view"
+)
+
+// changesOf is what an endpoint does that lists the changes of a definition of a kind, the oldest first. None is that there is no such thing.
+func changesOf(kind string, none error) func(*Service, context.Context, nameRequest) (factPage, error) {
+	return func(s *Service, ctx context.Context, r nameRequest) (factPage, error) {
+		records, err := view.All(ctx, s.view(), view.Definition(definition.Named(kind, r.Name)))
+		if err == nil && len(records) == 0 {
+			err = none
+		}
+		return factPage{Facts: client.ShowFacts(records)}, err
+	}
+}
+
+// twoRequest names two definitions, or one at two moments.
+type twoRequest struct {
+	Name string `json:"name"`
+	// With is another one; default: the same.
+	With string `json:"with,omitempty"`
+	// At is the moment of the first and Until that of the second: a sequence of the log, or a time. Default: now.
+	At    string `json:"at,omitempty"`
+	Until string `json:"until,omitempty"`
+}
+
+func (r *twoRequest) check() error {
+	if r.With == "" {
+		if r.With = r.Name; r.At == "" && r.Until == "" {
+			return errors.New("compare it with another one (with), or with what it was (at)")
+		}
+	}
+	return errors.Join(value.ValidName("definition", r.Name), value.ValidName("definition", r.With))
+}
+
+// differing is what an endpoint does that compares two definitions of a kind.
+func differing[D any](kind string, read func(string, definition.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
+	return func(s *Service, ctx context.Context, r twoRequest) (diffAnswer, error) {
+		var sides [2]D
+		for i, side := range []struct{ name, at string }{{r.Name, r.At}, {r.With, r.Until}} {
+			v := view.View(s.view())
+			if side.at != "" {
+				var err error
+				if v, _, err = s.then(ctx, side.at); err != nil {
+					return diffAnswer{}, err
+				}
+			}
+			is, err := v.Get(ctx, view.Definition(definition.Named(kind, side.name)))
+			if err == nil {
+				sides[i], err = read(side.name, *is.Definition)
+			}
+			if err != nil {
+				return diffAnswer{}, err
+			}
+		}
+		changes, err := view.DiffValues(sides[0], sides[1])
+		return diffAnswer{append([]view.Change{}, changes...)}, err
+	}
+}

@@ -1,0 +1,188 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/jet/definitions"
+	"millrace/query"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+	"millrace/view"
+)
+
+// Backfill says which ticks of a schedule are meant: those that have passed, from one time to another.
+type Backfill struct {
+	Name string `json:"name"`
+	// From and To are the first and the last time, as people type times, of the schedule's zone if they name none. To is now if nobody says.
+	From string `json:"from"`
+	To   string `json:"to,omitempty"`
+}
+
+// MaxBackfill bounds the ticks of one backfill.
+const MaxBackfill = 100_000
+
+// BackfillTicks are the ticks of a backfill, at most so many. An error about what was asked for wraps [ErrInvalid].
+func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([]schedule.Tick, error) {
+	plan, err := of.Plan()
+	if err != nil {
+		return nil, err
+	}
+	now = now.In(plan.Zone())
+	first, err := query.Absolute(b.From, now)
+	if err != nil {
+		return nil, fmt.Errorf("%w: from: %w", ErrInvalid, err)
+	}
+	last := now
+	if b.To != "" {
+		if last, err = query.Absolute(b.To, now); err != nil {
+			return nil, fmt.Errorf("%w: to: %w", ErrInvalid, err)
+		}
+	}
+	if last.Before(first) || now.Before(first) {
+		return nil, fmt.Errorf("%w: to is before from", ErrInvalid)
+	}
+	ticks, more, err := of.Passed(first, last, now, most)
+	if err == nil && more {
+		err = fmt.Errorf("%w: there are more than %d ticks; choose a shorter time", ErrInvalid, most)
+	}
+	return ticks, err
+}
+
+// BackfilledTick is the task of a tick.
+type BackfilledTick struct {
+	Tick time.Time `json:"tick"`
+	Task task.ID   `json:"task"`
+	// Made is whether it was made just now.
+	Made bool `json:"made"`
+}
+
+// Backfilled is how far a backfill has come.
+type Backfilled struct {
+	// Ticks is how many there are, from First to Last, and Missing how many of them have no task.
+	Ticks   int       `json:"ticks"`
+	First   time.Time `json:"first,omitzero"`
+	Last    time.Time `json:"last,omitzero"`
+	Missing int       `json:"missing"`
+	// Open is how many tasks have not ended; States counts all, by their states.
+	Open   int            `json:"open"`
+	States map[string]int `json:"states,omitzero"`
+	// Made is how many tasks were made just now, and Tasks are these; of a dry run, the first that would be.
+	Made  int              `json:"made"`
+	Tasks []BackfilledTick `json:"tasks"`
+	// DryRun says that nothing was to be made, and Interrupted that there was no time for all.
+	DryRun      bool `json:"dry_run,omitempty"`
+	Interrupted bool `json:"interrupted,omitempty"`
+	// Broken says why the tick behind the last of Tasks got none.
+	Broken string `json:"broken,omitempty"`
+}
+
+// Filled says how far the ticks have come whose tasks stand like that.
+func Filled(name string, ticks []schedule.Tick, ends map[task.ID]task.End) Backfilled {
+	b := Backfilled{Ticks: len(ticks), States: map[string]int{}, Tasks: []BackfilledTick{}}
+	if len(ticks) > 0 {
+		b.First, b.Last = ticks[0].At, ticks[len(ticks)-1].At
+	}
+	for i := range ticks {
+		end, ok := ends[schedule.TaskID(name, ticks[i].At)]
+		if !ok {
+			b.Missing++
+			continue
+		}
+		b.States[end.State.String()]++
+		if !end.State.Terminal() {
+			b.Open++
+		}
+	}
+	return b
+}
+
+// Lacking are the ticks that get a task now, the oldest first and at most so many: those that have none, as long as fewer than parallel
+// of all tasks are under way; 0 is no bound.
+func Lacking(name string, ticks []schedule.Tick, ends map[task.ID]task.End, parallel, most int) []schedule.Tick {
+	if parallel > 0 {
+		is := Filled(name, ticks, ends)
+		most = min(most, max(0, parallel-is.Open))
+	}
+	var all []schedule.Tick
+	for i := range ticks {
+		if len(all) >= most {
+			break
+		}
+		if _, ok := ends[schedule.TaskID(name, ticks[i].At)]; !ok {
+			all = append(all, ticks[i])
+		}
+	}
+	return all
+}
+
+// RunTicks makes the tasks of ticks, in their order, until ctx ends, and hands on each. Whoever asks for the same again goes on: a tick
+// that has a task gets no second one.
+func (c *Client) RunTicks(ctx context.Context, name string, ticks []schedule.Tick, each func(BackfilledTick, uint64)) (interrupted bool, err error) {
+	for i := range ticks {
+		receipt, made, err := c.RunTick(ctx, name, ticks[i].At)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("tick %s: %w", ticks[i].At.Format(time.RFC3339), err)
+		}
+		each(BackfilledTick{ticks[i].At, receipt.ID, made}, receipt.Seq)
+	}
+	return false, nil
+}
+
+// ScheduleView is a schedule with what became of its ticks, and those that come.
+type ScheduleView struct {
+	schedule.Stored
+	Next  []schedule.Tick `json:"next"`
+	Ticks []TickReport    `json:"ticks"`
+	// Holes counts the ticks that passed without a task, and of which nothing tells why.
+	Holes int `json:"holes"`
+}
+
+// nextShown is how many ticks to come a view has.
+const nextShown = 3
+
+// ViewSchedule returns a schedule with its ticks since a time, at most so many, the latest. The error
+// wraps [definitions.ErrNoSchedule] if there is none.
+func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time, most int) (ScheduleView, error) {
+	return c.ScheduleOf(ctx, c.View(), view.Point{At: c.Now()}, name, since, most)
+}
+
+// ScheduleOf is [Client.ViewSchedule] in a view of a place in the log: what was decided after its sequence, if that is set, does not count.
+func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, name string, since time.Time, most int) (ScheduleView, error) {
+	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
+	is, err := in.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))
+	if err != nil {
+		return v, err
+	}
+	if v.Stored, err = definitions.ScheduleIn(name, *is.Definition); err != nil {
+		return v, err
+	}
+	ticks, err := TicksOf(ctx, c.store.Decisions, in, at, &v.Stored, since, time.Time{}, most)
+	if err != nil {
+		return v, err
+	}
+	v.Ticks = append(v.Ticks, ticks...)
+	for _, t := range v.Ticks {
+		if t.Outcome == TickHole {
+			v.Holes++
+		}
+	}
+	plan, err := v.Plan()
+	if err != nil {
+		return v, err
+	}
+	for after := at.At; len(v.Next) < nextShown; {
+		tick, ok := plan.Next(after)
+		if !ok {
+			break
+		}
+		v.Next, after = append(v.Next, tick), tick.At
+	}
+	return v, nil
+}

@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+
+	"millrace/jet/streams"
+)
+
+// All pages to which links lead are measured, of each kind a few, as they are and as they were if they were there then.
+func TestManyPages(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") != "Bearer secret":
+			t.Errorf("%s is asked for without the token", r.URL)
+		case r.URL.Path == "/":
+			fmt.Fprint(w, `<a href="./?">here</a><a href="tasks">tasks</a><a href="jobs#h">jobs</a><a href="http://elsewhere.example/">other</a>`)
+		case r.URL.Path == "/tasks":
+			fmt.Fprint(w, `<a href="tasks/a">a</a><a href="tasks/b">b</a><a href="tasks/c">c</a><a href="tasks/a/output" download>all</a><a href="?q=x&at=5">then</a>`)
+		case r.URL.Path == "/jobs" && r.URL.Query().Has("at"):
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer site.Close()
+	cfg := Config{Dial: serve(t, streams.Layout{}), Pages: func() (string, string, error) { return site.URL, "secret", nil }}
+	pages, err := ManyPages(ctx, cfg, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range pages {
+		if p.P50 <= 0 || p.P95 < p.P50 {
+			t.Errorf("measured %+v", p)
+		}
+		if at, err := url.Parse(p.Path); err == nil && !at.Query().Has("q") {
+			got = append(got, p.Path)
+		}
+	}
+	if want := []string{"/", "/?at=*", "/jobs", "/tasks", "/tasks/*", "/tasks/*?at=*", "/tasks?at=*"}; !slices.Equal(got, want) {
+		t.Errorf("measured are %q, want %q", got, want)
+	}
+	if len(pages) != len(got)+2*len(pagesAsked) {
+		t.Errorf("%d pages, of which %d are queries", len(pages), len(pages)-len(got))
+	}
+}

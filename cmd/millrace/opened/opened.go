@@ -1,0 +1,335 @@
+// Package opened keeps incident files that browsers have opened, in memory and for a while: each is a world of its own that can be looked
+// at as of any moment, and stepped through.
+package opened
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/events"
+	"millrace/incident"
+	"millrace/task"
+	"millrace/task/output"
+	"millrace/view"
+)
+
+// Bounds of what is kept.
+const (
+	// MaxUpload is how large a file may be, and maxUnpacked how much it may hold.
+	MaxUpload   = 32 << 20
+	maxUnpacked = 256 << 20
+	// Most is how many files are open at once, and mostOfOne how many of one caller. Of his own the one goes that nobody has looked at for
+	// longest.
+	Most      = 8
+	mostOfOne = 3
+	// Keep is how long a file stays at which nobody looks.
+	Keep = time.Hour
+	// maxFolded is how many moments of a file stay folded.
+	maxFolded = 4
+)
+
+// Errors of the shelf.
+var (
+	// ErrFull refuses a file: others have taken all places.
+	ErrFull = fmt.Errorf("%d incident files are open, which is all there is room for: close one, or wait", Most)
+	// ErrGone: there is no such file, or not any more.
+	ErrGone = errors.New("there is no such incident file, or nobody has looked at it for so long that it was closed")
+)
+
+// Shelf has the files.
+type Shelf struct {
+	opening sync.Mutex // one is unpacked at a time
+
+	mu    sync.Mutex
+	files []*File // guarded by mu; the one that was looked at last stands last
+}
+
+// File is an open one.
+type File struct {
+	// Name is what paths have, and Title what the file was called.
+	Name, Title string
+	By          string
+	Opened      time.Time
+	// Size is how many bytes it has.
+	Size int
+	*incident.File
+	// From and To are the first and the last moment of which it tells.
+	From, To view.Point
+
+	looked  time.Time // guarded by the mu of the shelf
+	records []events.Record
+	ticks   view.Slice
+	about   map[view.Ref][]int32 // places of records
+	printed map[task.ID][]incident.Lines
+
+	mu     sync.Mutex
+	folded []*view.Folding // guarded by mu; the one that was asked last stands last
+	steps  *stepping       // guarded by mu
+}
+
+// Open opens a file. The error says what is wrong with it, or is [ErrFull].
+func (s *Shelf) Open(title, by string, data []byte, now time.Time) (*File, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if !s.makeRoom(by, now) {
+		return nil, ErrFull
+	}
+	f, err := read(data)
+	if err != nil {
+		return nil, err
+	}
+	f.Name, f.Title, f.By, f.Opened, f.Size, f.looked = strings.ToLower(rand.Text()[:12]), title, by, now, len(data), now
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = append(s.files, f)
+	return f, nil
+}
+
+// makeRoom drops what nobody looks at any more, and the oldest of a caller who has his share; false if there is no room.
+func (s *Shelf) makeRoom(by string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(now)
+	mine := 0
+	for _, f := range s.files {
+		if f.By == by {
+			mine++
+		}
+	}
+	if mine >= mostOfOne {
+		i := slices.IndexFunc(s.files, func(f *File) bool { return f.By == by })
+		s.files = slices.Delete(s.files, i, i+1)
+	}
+	return len(s.files) < Most
+}
+
+// drop must be called with mu held.
+func (s *Shelf) drop(now time.Time) {
+	s.files = slices.DeleteFunc(s.files, func(f *File) bool { return now.Sub(f.looked) > Keep })
+}
+
+// Find finds a file at which somebody looks. The error is [ErrGone].
+func (s *Shelf) Find(name string, now time.Time) (*File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(now)
+	i := slices.IndexFunc(s.files, func(f *File) bool { return f.Name == name })
+	if i < 0 {
+		return nil, ErrGone
+	}
+	f := s.files[i]
+	f.looked = now
+	s.files = append(slices.Delete(s.files, i, i+1), f)
+	return f, nil
+}
+
+// Close closes a file.
+func (s *Shelf) Close(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = slices.DeleteFunc(s.files, func(f *File) bool { return f.Name == name })
+}
+
+// Drop closes what nobody has looked at for long.
+func (s *Shelf) Drop(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(now)
+}
+
+// Files are those that are open, in the order in which they were opened.
+func (s *Shelf) Files(now time.Time) []*File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(now)
+	return slices.SortedFunc(slices.Values(s.files), func(a, b *File) int { return a.Opened.Compare(b.Opened) })
+}
+
+// read unpacks a file. What is damaged in it is left out.
+func read(data []byte) (*File, error) {
+	is, err := incident.OpenUpTo(data, maxUnpacked)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{File: is, about: map[view.Ref][]int32{}, printed: map[task.ID][]incident.Lines{}}
+	for r, err := range is.Whole() {
+		if err != nil {
+			return nil, fmt.Errorf("a fact cannot be read: %w", err)
+		}
+		if ref := view.RefOf(&r); ref.Kind != 0 {
+			f.about[ref] = append(f.about[ref], int32(len(f.records))) //nolint:gosec // a file of more does not go into memory
+		}
+		if r.Kind == events.KindTick {
+			f.ticks = append(f.ticks, r)
+		}
+		f.records = append(f.records, r)
+	}
+	if len(f.records) == 0 {
+		return nil, errors.New("none of its facts is whole")
+	}
+	last := &f.records[len(f.records)-1]
+	f.To = view.Point{Seq: last.Seq, At: last.Stored}
+	f.From = view.Point{Seq: max(is.Manifest.From.Seq, 1), At: is.Manifest.From.Stored}
+	for l, err := range is.Output() {
+		if err == nil { // a batch that cannot be read is one that is missing
+			id := task.ID(l.Subject[strings.LastIndexByte(l.Subject, '.')+1:])
+			f.printed[id] = append(f.printed[id], l)
+		}
+	}
+	for _, all := range f.printed {
+		slices.SortFunc(all, func(a, b incident.Lines) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
+	return f, nil
+}
+
+// At is the world as it was at a moment; the zero one is the end. The error wraps [view.ErrQuery] if the file does not tell of that.
+func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, error) {
+	p, found, err := f.PointAt(ctx, m)
+	if err == nil && (!found || p.Seq < f.From.Seq || m.Seq > f.To.Seq) {
+		err = fmt.Errorf("%w: the file tells of #%d to #%d, from %s to %s", view.ErrQuery, f.From.Seq, f.To.Seq, f.From.At.UTC().Format(time.RFC3339), f.To.At.UTC().Format(time.RFC3339))
+	}
+	if err != nil {
+		return view.Folded{}, p, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.folded, func(is *view.Folding) bool { at, _ := is.Point(ctx); return at.Seq == p.Seq })
+	var is *view.Folding
+	if i >= 0 {
+		is = f.folded[i]
+		f.folded = slices.Delete(f.folded, i, i+1)
+	} else {
+		is = view.NewFolding(p, func(_ context.Context, _ view.Kind, each func(*events.Record) error) error {
+			return f.until(p.Seq, each)
+		}, nil)
+		if err := is.Fold(ctx, view.Tasks); err != nil { // that has everything, and is done once
+			return view.Folded{}, p, err
+		}
+	}
+	f.folded = append(f.folded, is)
+	f.folded = f.folded[max(len(f.folded)-maxFolded, 0):]
+	return is.Past(facts{f}), p, nil
+}
+
+// until hands on all records up to a sequence.
+func (f *File) until(seq uint64, each func(*events.Record) error) error {
+	for i := range f.records {
+		if f.records[i].Seq > seq {
+			break
+		}
+		if err := each(&f.records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts are those about single things.
+type facts struct{ *File }
+
+// About implements [view.Facts].
+func (f facts) About(ctx context.Context, ref view.Ref) (about []events.Record, err error) {
+	if ref.Kind == view.Decisions {
+		return f.ticks.About(ctx, ref)
+	}
+	for _, i := range f.about[ref] {
+		about = append(about, f.records[i])
+	}
+	return about, nil
+}
+
+// place is where the first record lies whose sequence is at least this one.
+func (f *File) place(seq uint64) int {
+	i, _ := slices.BinarySearchFunc(f.records, seq, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+	return i
+}
+
+// Page returns the next records from a sequence on, at most so many.
+func (f *File) Page(_ context.Context, from uint64, most int) ([]events.Record, error) {
+	i := f.place(from)
+	return f.records[i:min(i+most, len(f.records))], nil
+}
+
+// PointAt is the place that a moment chooses; false if the file begins later.
+func (f *File) PointAt(_ context.Context, m view.Moment) (view.Point, bool, error) {
+	n := len(f.records)
+	if m != (view.Moment{}) {
+		if n = slices.IndexFunc(f.records, func(r events.Record) bool { return m.Before(&r) }); n < 0 {
+			n = len(f.records)
+		}
+	}
+	if n == 0 {
+		return view.Point{}, false, nil
+	}
+	return view.Point{Seq: f.records[n-1].Seq, At: f.records[n-1].Stored}, true, nil
+}
+
+// Printout is what a task has printed until a time, as far as the file has it; the zero time is its end.
+func (f *File) Printout(_ context.Context, id task.ID, until time.Time) (api.Printout, error) {
+	var all printout
+	for i := range f.printed[id] {
+		b, err := lines(&f.printed[id][i])
+		if err != nil {
+			continue // what is none of ours has no lines
+		}
+		for _, l := range b.Lines {
+			if until.IsZero() || !l.At.After(until) {
+				all = append(all, client.NumberedLine{Line: l, Attempt: b.Attempt, Epoch: b.Epoch})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b client.NumberedLine) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.N, b.N))
+	})
+	all = slices.CompactFunc(all, func(a, b client.NumberedLine) bool { return a.Epoch == b.Epoch && a.N == b.N }) // stored twice
+	for i := range all {
+		all[i].Number = i + 1
+	}
+	return api.Printout{Lines: len(all), Printed: all}, nil
+}
+
+// printout are lines in order, all of them.
+type printout []client.NumberedLine
+
+// Window implements [api.Printed].
+func (p printout) Window(_ context.Context, from, most int) (lead, lines []client.NumberedLine, err error) {
+	from = min(max(from, 1), len(p)+1)
+	return nil, p[from-1 : min(from-1+most, len(p))], nil
+}
+
+// Search implements [api.Printed].
+func (p printout) Search(_ context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error) {
+	if back {
+		for n := min(from, len(p)); n > 0; n-- {
+			if m.Line(&p[n-1].Line) {
+				return p[n-1 : n], n, nil
+			}
+		}
+		return nil, 1, nil
+	}
+	for n := max(from, 1); n <= len(p) && len(hits) < most; n++ {
+		if reached = n; m.Line(&p[n-1].Line) {
+			hits = append(hits, p[n-1])
+		}
+	}
+	return hits, max(reached, from-1), nil
+}
+
+// Decisions are those on the ticks of a schedule from a time on.
+func (f *File) Decisions(_ context.Context, name string, from time.Time) (all []events.Record, err error) {
+	for i := range f.ticks {
+		if r := &f.ticks[i]; r.Fact.Schedule == name && !r.Stored.Before(from) {
+			all = append(all, *r)
+		}
+	}
+	return all, nil
+}

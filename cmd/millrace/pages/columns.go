@@ -1,0 +1,223 @@
+package pages
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/cmd/millrace/told"
+	"millrace/httpapi"
+	"millrace/jet/roles"
+)
+
+// column is one of the list of tasks. The URL names those that are shown; a file has all of them.
+type column struct {
+	Name, Title, Class string
+	// Usual is whether it is shown unless somebody says otherwise.
+	Usual bool
+	text  func(r *taskRow) string
+}
+
+// columns are all of them. Those that the templates draw in a way of their own have texts for files.
+var columns = []column{
+	{"state", "state", "c-state", true, func(r *taskRow) string { return r.State.String() }},
+	{"id", "id", "c-id", true, func(r *taskRow) string { return string(r.ID) }},
+	{"what", "what", "c-what", true, func(r *taskRow) string {
+		if r.Spec != nil {
+			return r.Spec.Text()
+		}
+		return r.Job
+	}},
+	{"job", "job", "c-node", false, func(r *taskRow) string { return r.Job }},
+	{"step", "step", "c-node", false, func(r *taskRow) string { return r.Step }},
+	{"why", "why", "wide", true, func(r *taskRow) string { return strings.TrimSpace(r.Reason + " " + r.Says) }},
+	{"attempt", "att.", "c-num", true, func(r *taskRow) string { return number(r.Attempt) }},
+	{"node", "node", "c-node", true, func(r *taskRow) string { return r.Node }},
+	{"queue", "queue", "c-node", false, func(r *taskRow) string { return r.QueueName() }},
+	{"priority", "prio.", "c-num", false, func(r *taskRow) string { return strconv.Itoa(r.Route.Priority()) }},
+	{"labels", "labels", "c-what", false, func(r *taskRow) string { return told.Pairs(r.Labels) }},
+	{"params", "parameters", "c-what", false, func(r *taskRow) string { return string(r.Params) }},
+	{"schedule", "schedule", "c-node", false, func(r *taskRow) string { return r.Schedule }},
+	{"parent", "parent", "c-what", false, func(r *taskRow) string { return string(r.Parent) }},
+	{"batch", "batch", "c-what", false, func(r *taskRow) string { return r.Batch }},
+	{"submitted", "submitted", "c-time", false, func(r *taskRow) string { return stamp(r.SubmittedAt) }},
+	{"started", "started", "c-time", false, func(r *taskRow) string { return stamp(r.StartedAt) }},
+	{"ended", "ended", "c-time", false, func(r *taskRow) string { return stamp(r.EndedAt) }},
+	{"ran", "ran, s", "c-num", false, func(r *taskRow) string {
+		if r.Ran == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(r.Ran.Std().Seconds(), 'f', 3, 64)
+	}},
+	{"exit", "exit", "c-num", false, func(r *taskRow) string {
+		if r.Exit == nil {
+			return ""
+		}
+		return strconv.Itoa(*r.Exit)
+	}},
+	{"result", "result", "c-what", false, func(r *taskRow) string { return string(r.Result) }},
+	{"since", "since", "c-time", true, func(r *taskRow) string { return stamp(r.Since) }},
+}
+
+// Text is what a task has in a column.
+func (c column) Text(r taskRow) string { return c.text(&r) }
+
+// At is when it was, of a column that has a time.
+func (c column) At(r taskRow) time.Time {
+	switch c.Name {
+	case "submitted":
+		return r.SubmittedAt
+	case "started":
+		return r.StartedAt
+	case "ended":
+		return r.EndedAt
+	case "since":
+		return r.Since
+	}
+	return time.Time{}
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// shownColumns are those that a query names, or the usual ones, in the order of the table.
+func shownColumns(names []string) (shown []column) {
+	for _, c := range columns {
+		if slices.Contains(names, c.Name) {
+			shown = append(shown, c)
+		}
+	}
+	if shown != nil {
+		return shown
+	}
+	for _, c := range columns {
+		if c.Usual {
+			shown = append(shown, c)
+		}
+	}
+	return shown
+}
+
+// mostExported bounds a file of tasks.
+const mostExported = 100_000
+
+// export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of JSON.
+func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	l := s.newLook(r, c, &tasksPage, r.URL.Query())
+	kind := l.Asked("as")
+	switch {
+	case !c.Role.May(roles.TaskList):
+		s.refuse(w, r, c, api.ErrRole)
+		return
+	case kind != "csv" && kind != "jsonl":
+		s.refuse(w, r, c, fmt.Errorf("%w: as is %q, want csv or jsonl", client.ErrInvalid, kind))
+		return
+	}
+	to := httpapi.Long(w)
+	write := linesTo(to)
+	if kind == "csv" {
+		write = tableTo(to)
+	}
+	begun, n := false, 0
+	for cursor := ""; ; {
+		var rows []taskRow
+		err := s.server.Desk.See(r.Context(), c.Name, l.At, func(ctx context.Context, sight *api.Sight) (err error) {
+			l.Sight = sight
+			page, err := l.tasks(ctx, client.ListRequest{Query: l.Asked("q"), Cursor: cursor, Limit: 1000})
+			rows, cursor = taskRows(&page), page.Next
+			return err
+		})
+		if err != nil && !begun {
+			s.refuse(w, r, c, err)
+			return
+		}
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}[kind])
+			w.Header().Set("Content-Disposition", `attachment; filename="tasks.`+kind+`"`)
+			w.Header().Set("Trailer", exportEnd)
+		}
+		rows = rows[:min(len(rows), mostExported-n)]
+		n += len(rows)
+		if err == nil {
+			err = write(rows)
+		}
+		if err != nil {
+			w.Header().Set(exportEnd, "failed")
+			panic(http.ErrAbortHandler) // who reads it must not take it for whole
+		}
+		if cursor == "" || n == mostExported {
+			end := "whole"
+			if cursor != "" {
+				end = "cut"
+			}
+			w.Header().Set(exportEnd, end)
+			return
+		}
+	}
+}
+
+// exportEnd is a trailer that says whether a file has all that was asked for.
+const exportEnd = "Millrace-Export"
+
+// linesTo writes tasks as lines of JSON.
+func linesTo(w io.Writer) func([]taskRow) error {
+	return func(rows []taskRow) error {
+		var text []byte
+		for i := range rows {
+			line, err := json.Marshal(&rows[i].Task)
+			if err != nil {
+				return err
+			}
+			text = append(append(text, line...), '\n')
+		}
+		_, err := w.Write(text)
+		return err
+	}
+}
+
+// tableTo writes tasks as CSV. What a table's program would take for a formula has an apostrophe before it.
+func tableTo(w io.Writer) func([]taskRow) error {
+	table, begun := csv.NewWriter(w), false
+	return func(rows []taskRow) error {
+		cells := make([]string, len(columns))
+		if !begun {
+			begun = true
+			for i := range columns {
+				cells[i] = columns[i].Name
+			}
+			_ = table.Write(cells) // Flush tells
+		}
+		for i := range rows {
+			for j := range columns {
+				cells[j] = columns[j].text(&rows[i])
+				if strings.IndexAny(cells[j], "=+-@\t\r") == 0 {
+					cells[j] = "'" + cells[j]
+				}
+			}
+			_ = table.Write(cells) // likewise
+		}
+		table.Flush()
+		return table.Error()
+	}
+}

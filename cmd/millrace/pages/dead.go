@@ -1,0 +1,236 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/jet/roles"
+	"millrace/query"
+	"millrace/task"
+	"millrace/view"
+)
+
+var (
+	deadPage = page{name: "dead", path: "/dead", entry: "Dead letters", verb: roles.DeadList, show: showDead, takesForm: true, inFiles: true}
+	// buryPage does what has been looked at before, and says what came of it.
+	buryPage = page{name: "buried", path: "/dead/do", verb: roles.DeadDismiss, show: showBuried, takesForm: true}
+)
+
+// Bounds of what the page of dead letters shows, and does at once.
+const (
+	shownMessages = 50
+	buriedAtOnce  = 500
+	shownChosen   = 20
+)
+
+// What can be done with dead letters.
+const (
+	doRetry = "retry"
+	doDrop  = "drop"
+)
+
+type deadData struct {
+	panel
+	Query, WrongQuery string
+	Keys              []struct{ Name, Example string }
+	Rows              []deadRow
+	Next              string
+	First             bool
+	Messages          messagesPanel
+	// Chosen is what would be done; nil if nobody has asked.
+	Chosen *chosenLetters
+}
+
+// deadRow is a task in the list of dead letters.
+type deadRow struct {
+	task.Task
+	// Who must act, and what he can do.
+	Who string
+}
+
+type messagesPanel struct {
+	panel
+	Rows []view.Message
+	// Next is what the next page comes before; 0 if this is the last.
+	Next uint64
+}
+
+// chosenLetters are those to which something is to be done, and how many they are.
+type chosenLetters struct {
+	panel
+	Do      string
+	Whole   bool // all that match the query
+	N       int
+	More    bool // only the first of them at once
+	Reasons []reasonCount
+	Tasks   []task.Task
+	IDs     []task.ID
+}
+
+type reasonCount struct {
+	Reason string
+	N      int
+}
+
+func showDead(ctx context.Context, l *look) (any, error) {
+	d := &deadData{Query: l.Asked("q"), Keys: query.Keys, First: l.Asked("cursor") == ""}
+	page, err := l.tasks(ctx, client.ListRequest{Query: d.Query, Dead: true, Cursor: l.Asked("cursor")})
+	var wrong *query.Wrong
+	if errors.As(err, &wrong) {
+		d.WrongQuery, err = wrong.Error(), nil
+	}
+	d.fail(err)
+	d.Next = page.Next
+	for i := range page.Tasks {
+		t := page.Tasks[i]
+		d.Rows = append(d.Rows, deadRow{t, actsOnDead(&t)})
+	}
+	d.Messages.find(ctx, l)
+	if l.r.Method == http.MethodPost && !l.Past {
+		d.Chosen = &chosenLetters{}
+		d.Chosen.fail(d.Chosen.find(ctx, l, d.Query))
+	}
+	return d, nil
+}
+
+// actsOnDead says who must act on a dead letter, by why it is one. Nobody does so by himself: that is what makes it one.
+func actsOnDead(t *task.Task) string {
+	switch t.Reason {
+	case task.ReasonUnplaced:
+		return "an operator: start a node that may run it, and retry it; or drop it"
+	case task.ReasonExpired:
+		return "an operator: see why nothing took it in time, and retry it; or drop it"
+	case task.ReasonPoison:
+		return "who wrote it: find out how it takes nodes down; an operator retries it then, or drops it"
+	}
+	return "an operator: retry it, or drop it"
+}
+
+func (p *messagesPanel) find(ctx context.Context, l *look) {
+	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // what is no number is the latest
+	found, err := l.List(ctx, view.Query{Kind: view.Messages, Before: before, Filter: view.Filter{Limit: shownMessages}})
+	p.fail(err)
+	p.Rows = found.Messages
+	if n := len(p.Rows); n == shownMessages {
+		p.Next = p.Rows[n-1].Seq
+	}
+}
+
+// verbOf is what is asked for each letter.
+func verbOf(do string) (roles.Verb, error) {
+	switch do {
+	case doRetry:
+		return roles.TaskRetry, nil
+	case doDrop:
+		return roles.DeadDismiss, nil
+	}
+	return "", fmt.Errorf("%w: do is %q, want %s or %s", client.ErrInvalid, do, doRetry, doDrop)
+}
+
+// find finds out which letters a form means: those that are named, or all that match the query.
+func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
+	if text = cmp.Or(text, l.typed.Get("q")); l.typed.Get("all") != "" {
+		c.Whole = true
+	}
+	c.Do = l.typed.Get("do")
+	verb, err := verbOf(c.Do)
+	switch {
+	case err != nil:
+		return err
+	case !l.May(string(verb)):
+		return api.ErrRole
+	}
+	if c.Whole {
+		page, err := l.tasks(ctx, client.ListRequest{Query: text, Dead: true, Limit: buriedAtOnce})
+		if err != nil {
+			return err
+		}
+		c.Tasks, c.More = page.Tasks, page.Next != ""
+	} else if err := c.named(ctx, l); err != nil {
+		return err
+	}
+	reasons := map[string]int{}
+	for i := range c.Tasks {
+		reasons[c.Tasks[i].Reason]++
+		c.IDs = append(c.IDs, c.Tasks[i].ID)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		c.Reasons = append(c.Reasons, reasonCount{reason, reasons[reason]})
+	}
+	c.N = len(c.Tasks)
+	c.Tasks = c.Tasks[:min(c.N, shownChosen)]
+	return nil
+}
+
+// named has the letters whose ids the form has. Those that are no dead letters any more are left out.
+func (c *chosenLetters) named(ctx context.Context, l *look) error {
+	names := l.typed["id"]
+	if len(names) > buriedAtOnce {
+		return fmt.Errorf("%w: %d are chosen, and at once it is done to %d", client.ErrInvalid, len(names), buriedAtOnce)
+	}
+	for _, name := range names {
+		id, err := task.ParseID(strings.ToUpper(name))
+		if err != nil {
+			return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		}
+		t, err := view.GetTask(ctx, l.View, id)
+		if err != nil {
+			return err
+		}
+		if t.Dead() {
+			c.Tasks = append(c.Tasks, t)
+		}
+	}
+	return nil
+}
+
+// buriedData is what became of letters.
+type buriedData struct {
+	Do      string
+	Done    []task.ID
+	Refused []client.Refusal
+	// Left is how many were not tried: there was no time.
+	Left int
+}
+
+// showBuried does to letters what somebody has been shown before, and says what came of it. Who only asks for it is led to the list.
+func showBuried(ctx context.Context, l *look) (any, error) {
+	if l.r.Method != http.MethodPost {
+		return nil, elsewhere("/dead")
+	}
+	l.Title = "Dead letters"
+	d := &buriedData{Do: l.typed.Get("do")}
+	verb, err := verbOf(d.Do)
+	if err != nil {
+		return nil, err
+	}
+	ids := l.typed["id"]
+	if len(ids) == 0 || len(ids) > buriedAtOnce {
+		return nil, fmt.Errorf("%w: %d are chosen, want 1 to %d", client.ErrInvalid, len(ids), buriedAtOnce)
+	}
+	for i, id := range ids {
+		if ctx.Err() != nil {
+			d.Left = len(ids) - i
+			break
+		}
+		request := map[string]string{"id": strings.ToUpper(id), "reason": l.typed.Get("reason")}
+		if err := l.ask(ctx, verb, request, nil); errors.Is(err, api.ErrRole) {
+			return nil, err
+		} else if err != nil {
+			d.Refused = append(d.Refused, client.Refusal{Task: task.ID(id), Error: err.Error()})
+			continue
+		}
+		d.Done = append(d.Done, task.ID(strings.ToUpper(id)))
+	}
+	l.site.settle(ctx)
+	return d, nil
+}

@@ -1,0 +1,352 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/events"
+	"millrace/jet/roles"
+	"millrace/node"
+	"millrace/query"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/view"
+)
+
+var (
+	eventsPage = page{name: "events", path: "/events", entry: "Events", verb: roles.EventList, show: showEvents, inFiles: true}
+	eventPage  = page{name: "event", path: "/events/{seq}", verb: roles.EventList, show: showEvent, inFiles: true}
+)
+
+// Bounds of what is read of the log for a page.
+const (
+	shownEvents = 100
+	readEvents  = 10_000 // records, of which a filter may choose few
+	readAtOnce  = 500
+	askedTasks  = 300 // of which it is asked to which job, queue or schedule they belong
+	shownCauses = 50
+)
+
+type eventsData struct {
+	panel
+	factsAsked
+	Types []string
+	Rows  []factRow
+	// Next is what the page of older facts comes before; 0 if there are none. Read is how far this one has read.
+	Next, Read uint64
+	// First is whether the newest are here.
+	First  bool
+	Chosen bool
+}
+
+// factRow is a fact in the list of all.
+type factRow struct {
+	fact
+	Thing string   // what it is about
+	Link  []string // the parts of the path to the page of that; nil for none
+}
+
+// factsAsked are the fields of the form above the list.
+type factsAsked struct{ Type, Task, Node, Queue, Job, Schedule, Actor, Since, Until string }
+
+func (l *look) factsAsked() factsAsked {
+	get := func(name string) string { return strings.TrimSpace(l.Asked(name)) }
+	return factsAsked{get("type"), strings.ToUpper(get("task")), get("node"), get("queue"), get("job"), get("schedule"), get("actor"), get("since"), get("until")}
+}
+
+// factChoice chooses facts of the log.
+type factChoice struct {
+	view.FactFilter
+	job, schedule, actor string
+	since, until         time.Time
+}
+
+// choice reads what was typed. The error says which of it is wrong.
+func (a *factsAsked) choice(now time.Time) (c factChoice, err error) {
+	c.FactFilter = view.FactFilter{Task: task.ID(a.Task), Node: a.Node}
+	for name := range strings.SplitSeq(a.Type, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			c.Types = append(c.Types, name)
+		}
+	}
+	c.Queue, c.job, c.schedule, c.actor = a.Queue, a.Job, a.Schedule, a.Actor
+	for _, t := range []struct {
+		name, text string
+		into       *time.Time
+	}{{"since", a.Since, &c.since}, {"until", a.Until, &c.until}} {
+		if t.text == "" {
+			continue
+		}
+		if *t.into, err = query.Past(t.text, now); err != nil {
+			return c, fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return c, c.Validate()
+}
+
+// belongs is what has to be known of the task of a fact.
+type belongs struct{ queue, job, schedule string }
+
+// asksTask tells whether the choice depends on what the task of a fact belongs to.
+func (c *factChoice) asksTask() bool { return c.Queue != "" || c.job != "" || c.schedule != "" }
+
+// wants tells whether a record is chosen; of says what its task belongs to.
+func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
+	if !r.IsFact() && r.Err == nil {
+		return false // a message by which somebody has seen that the log takes them
+	}
+	f := &r.Fact
+	if c.actor != "" && f.Actor != c.actor || !c.since.IsZero() && r.Stored.Before(c.since) || !c.until.IsZero() && r.Stored.After(c.until) {
+		return false
+	}
+	own := belongs{f.Queue, f.Job, f.Schedule}
+	switch f.Def.Kind() {
+	case definition.DefJob:
+		own.job = f.Def.Name()
+	case definition.DefSchedule:
+		own.schedule = f.Def.Name()
+	}
+	plain := c.FactFilter
+	plain.Queue = ""
+	if traits := view.TraitsOf(r, ""); !plain.Wants(&traits) {
+		return false
+	}
+	if f.Task != "" && c.asksTask() {
+		own = of(f.Task)
+	}
+	return (c.Queue == "" || own.queue == c.Queue) && (c.job == "" || own.job == c.job) && (c.schedule == "" || own.schedule == c.schedule)
+}
+
+// Chooses tells whether anything is left out.
+func (c *factChoice) Chooses() bool {
+	return c.FactFilter.Chooses() || c.asksTask() || c.actor != "" || !c.since.IsZero() || !c.until.IsZero()
+}
+
+func showEvents(ctx context.Context, l *look) (any, error) {
+	d := &eventsData{factsAsked: l.factsAsked(), Types: view.TypeNames()}
+	c, err := d.choice(l.Now)
+	if err != nil {
+		d.fail(fmt.Errorf("%w: %w", client.ErrInvalid, err))
+		return d, nil
+	}
+	d.Chosen = c.Chooses()
+	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // what is no number is the end
+	end := l.Point.Seq
+	if before > 0 && before <= end {
+		end = before - 1
+	}
+	d.First = before == 0
+	if !c.until.IsZero() {
+		p, found, err := l.Log.PointAt(ctx, view.Moment{At: c.until})
+		if err != nil || !found {
+			d.fail(err)
+			return d, nil
+		}
+		end = min(end, p.Seq)
+	}
+	d.fail(d.find(ctx, l, &c, end))
+	return d, nil
+}
+
+// find reads the log backwards from a sequence, until the page is full or enough was read.
+func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint64) error {
+	known := map[task.ID]belongs{}
+	of := func(id task.ID) belongs {
+		is, there := known[id]
+		if !there {
+			if t, err := view.GetTask(ctx, l.View, id); err == nil {
+				is = belongs{t.QueueName(), t.Job, t.Schedule}
+			}
+			known[id] = is
+		}
+		return is
+	}
+	if c.Task != "" { // its facts lie together
+		records, err := view.All(ctx, l.View, view.Task(c.Task))
+		if errors.Is(err, task.ErrUnknown) {
+			err = nil
+		}
+		for i := range slices.Backward(records) {
+			r := &records[i]
+			if r.Seq > end || !c.wants(r, of) {
+				continue
+			}
+			if len(d.Rows) == shownEvents {
+				d.Next = d.Rows[shownEvents-1].Seq
+				break
+			}
+			d.Rows = append(d.Rows, factRowOf(r))
+		}
+		return err
+	}
+	read := 0
+	for end > 0 {
+		from := end - min(end, readAtOnce) + 1
+		records, err := recordsBetween(ctx, l.Log, from, end)
+		if err != nil {
+			return err
+		}
+		for i := range slices.Backward(records) {
+			r := &records[i]
+			switch {
+			case !c.since.IsZero() && r.Stored.Before(c.since):
+				return nil
+			case len(d.Rows) == shownEvents:
+				d.Next = r.Seq + 1
+				return nil
+			case c.wants(r, of):
+				d.Rows = append(d.Rows, factRowOf(r))
+			}
+			if read++; read >= readEvents || len(known) >= askedTasks {
+				if r.Seq > 1 {
+					d.Next, d.Read = r.Seq, r.Seq
+				}
+				return nil
+			}
+		}
+		end = from - 1
+	}
+	return nil
+}
+
+// recordsBetween are the records from one sequence to another.
+func recordsBetween(ctx context.Context, log api.Log, from, to uint64) (all []events.Record, err error) {
+	for from <= to {
+		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
+		if err != nil || len(records) == 0 {
+			return all, err
+		}
+		for i := range records {
+			if records[i].Seq > to {
+				return append(all, records[:i]...), nil
+			}
+		}
+		all = append(all, records...)
+		from = records[len(records)-1].Seq + 1
+	}
+	return all, nil
+}
+
+func factRowOf(r *events.Record) factRow {
+	row := factRow{fact: factOf(r)}
+	row.Thing, row.Link = aboutOf(r)
+	return row
+}
+
+// aboutOf says what a record is about, and where the page of that is.
+func aboutOf(r *events.Record) (thing string, link []string) {
+	f := &r.Fact
+	switch {
+	case r.Err != nil || !r.IsFact():
+		return r.Place, nil
+	case f.Task != "":
+		return "task " + f.Task.Short(), []string{"tasks", string(f.Task)}
+	case f.Node != "":
+		return "node " + string(f.Node), []string{"nodes", string(f.Node)}
+	case f.Def.Kind() == definition.DefJob:
+		return "job " + f.Def.Name(), []string{"jobs", f.Def.Name()}
+	case f.Def.Kind() == definition.DefSchedule:
+		return "schedule " + f.Def.Name(), []string{"schedules", f.Def.Name()}
+	case f.Def != "":
+		return f.Def.Kind() + " " + f.Def.Name(), nil
+	case f.Job != "":
+		return "breaker of job " + f.Job, []string{"jobs", f.Job}
+	case f.Queue != "":
+		return "queue " + f.Queue, []string{"queues"}
+	case f.Schedule != "":
+		return "ticks of schedule " + f.Schedule, []string{"schedules", f.Schedule}
+	case f.Scope != "":
+		return "limits of " + string(f.Scope), []string{"queues"}
+	case f.Key != "":
+		return "key " + f.Key, nil
+	}
+	return cmp.Or(f.About(), r.Place), nil
+}
+
+type eventData struct {
+	factRow
+	Stored  time.Time
+	Subject string
+	Corr    string
+	Task    task.ID
+	// Text is the message as it was written, and Error why nobody can read it.
+	Text, Error string
+	Causes      []causeRow
+	CausesWrong panel
+	Missing     []task.ID
+	// Before and After are the facts next to it about the same thing.
+	Before, After *factRow
+}
+
+// causeRow is a fact that led to another one.
+type causeRow struct {
+	Why string
+	factRow
+}
+
+func showEvent(ctx context.Context, l *look) (any, error) {
+	seq, err := strconv.ParseUint(l.r.PathValue("seq"), 10, 64)
+	if err != nil || seq == 0 {
+		return nil, fmt.Errorf("%w: %q is no sequence of the log", client.ErrInvalid, l.r.PathValue("seq"))
+	}
+	records, err := l.Log.Page(ctx, seq, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 || records[0].Seq != seq || seq > l.Point.Seq && l.Past {
+		return nil, fmt.Errorf("message %d: %w", seq, client.ErrNoMessage)
+	}
+	r := &records[0]
+	l.Title = fmt.Sprintf("Fact #%d", seq)
+	d := &eventData{factRow: factRowOf(r), Stored: r.Stored, Subject: r.Place, Corr: r.Fact.Corr, Task: r.Fact.Task, Text: rawText(r.Raw), Error: r.Unreadable()}
+	d.CausesWrong.fail(d.findCauses(ctx, l, r))
+	return d, nil
+}
+
+// findCauses finds what led to a fact: on the chain of its thing, and of a task what led to where that was.
+func (d *eventData) findCauses(ctx context.Context, l *look, r *events.Record) error {
+	ref := view.RefOf(r)
+	if ref.Kind == 0 || ref.Kind == view.Nodes && node.ID(ref.ID).Validate() != nil {
+		return nil
+	}
+	chain, err := view.All(ctx, l.View, ref)
+	if err != nil {
+		return err
+	}
+	for i := range chain {
+		switch row := factRowOf(&chain[i]); {
+		case chain[i].Seq < r.Seq:
+			d.Before = &row
+		case chain[i].Seq > r.Seq && d.After == nil:
+			d.After = &row
+		}
+		if r.Fact.Cause != "" && chain[i].Fact.ID == r.Fact.Cause {
+			d.Causes = append(d.Causes, causeRow{"the fact that it names as its cause", factRowOf(&chain[i])})
+		}
+	}
+	if ref.Kind != view.Tasks {
+		return nil
+	}
+	led, err := view.Chain(ctx, l.View, task.ID(ref.ID))
+	if err != nil {
+		return err
+	}
+	d.Missing = led.Missing
+	for i := range led.Of {
+		c := &led.Of[i]
+		if c.Seq < r.Seq && !slices.ContainsFunc(d.Causes, func(had causeRow) bool { return had.Seq == c.Seq }) {
+			d.Causes = append(d.Causes, causeRow{c.Why, factRowOf(&c.Record)})
+		}
+	}
+	slices.SortStableFunc(d.Causes, func(a, b causeRow) int { return cmp.Compare(a.Seq, b.Seq) })
+	d.Causes = d.Causes[max(len(d.Causes)-shownCauses, 0):]
+	return nil
+}

@@ -1,0 +1,85 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/api"
+	"millrace/client"
+	"millrace/cmd/millrace/audit"
+	"millrace/jet/roles"
+	"millrace/verify"
+)
+
+var (
+	verifyPage = page{name: "verify", path: "/verify", entry: "Verify", verb: roles.LogVerify, show: showVerify}
+	// auditPage begins a run.
+	auditPage = page{name: "verify", path: "/verify/do", verb: roles.LogVerify, show: beginVerify, takesForm: true}
+)
+
+type verifyData struct {
+	// Run is the one that goes on, or was the last; nil if there was none since the server has started.
+	Run  *audit.Run
+	Goes bool
+	// Took is how long it took, or has gone on.
+	Took time.Duration
+	// Wrong is why nothing came of it.
+	Wrong    panel
+	Findings []verify.Finding
+	More     int
+	// Most is how many messages a run reads, and Next where another one would go on, 0 if this one has come to the end.
+	Most int
+	Next uint64
+}
+
+// shownFindings is how many are on the page.
+const shownFindings = 200
+
+func showVerify(_ context.Context, l *look) (any, error) {
+	d := &verifyData{Most: api.VerifyMost}
+	is, any := l.site.audits.Last()
+	if !any {
+		return d, nil
+	}
+	d.Run, d.Goes, d.Took = &is, is.Goes(), is.Ended.Sub(is.Began)
+	if d.Goes {
+		d.Took, l.moving = l.Now.Sub(is.Began), true
+	}
+	d.Wrong.fail(is.Err)
+	if r := is.Report; r != nil {
+		d.Findings = r.Findings[:min(len(r.Findings), shownFindings)]
+		d.More = max(r.Violations-len(d.Findings), 0)
+		if is.Interrupted {
+			d.Next = r.Last + 1
+		}
+	}
+	return d, nil
+}
+
+// beginVerify has a range verified, and leads to the page on which that is watched.
+func beginVerify(_ context.Context, l *look) (any, error) {
+	if l.r.Method != http.MethodPost {
+		return nil, elsewhere("/verify")
+	}
+	var bounds [2]uint64
+	for i, name := range []string{"from", "to"} {
+		text := strings.TrimPrefix(strings.TrimSpace(l.typed.Get(name)), "#")
+		if text == "" {
+			continue
+		}
+		var err error
+		if bounds[i], err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: %s is %q, want a sequence of the log", client.ErrInvalid, name, text)
+		}
+	}
+	if bounds[1] > 0 && bounds[1] < bounds[0] {
+		return nil, fmt.Errorf("%w: to is %d, before from, which is %d", client.ErrInvalid, bounds[1], bounds[0])
+	}
+	// Who asks while a run goes on is led to that one: there it is said.
+	_ = l.site.audits.Ask(l.caller.Name, bounds[0], bounds[1], l.site.server.Desk.Now())
+	return nil, elsewhere("/verify")
+}

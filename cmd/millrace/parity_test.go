@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"millrace/httpapi"
+)
+
+// overHTTP says of each command by which requests the service over HTTP does the same, or why it does not.
+var overHTTP = map[string]string{
+	"run": "POST /tasks, GET /tasks/{id}/wait, POST /bulk", "plan": "POST /plan", "verify": "GET /verify",
+
+	"task ls": "GET /tasks", "task show": "GET /tasks/{id}", "task why": "GET /tasks/{id}/why", "task tree": "GET /tasks/{id}/tree", "task diff": "GET /tasks/{id}/diff",
+	"task events": "GET /tasks/{id}/events", "task attempts": "GET /tasks/{id}/events", "task logs": "GET /tasks/{id}/output", "task artifacts": "GET /tasks/{id}/artifacts, GET /files/{version}/content",
+	"task wait": "GET /tasks/{id}/wait", "task cancel": "POST /tasks/{id}/cancel, POST /tasks/cancel", "task retry": "POST /tasks/{id}/retry, POST /tasks/retry",
+	"task release": "POST /tasks/{id}/release", "task signal": "POST /tasks/{id}/signal", "task edit": "POST /tasks/{id}/edit", "task copy": "POST /tasks/{id}/copy",
+	"task data ls": "GET /tasks/{id}/records", "task data tail": "GET /tasks/{id}/records", "task data export": "GET /tasks/{id}/records",
+	"data ls": "GET /tasks/{id}/records", "data tail": "GET /tasks/{id}/records", "data export": "GET /tasks/{id}/records",
+	"task trace": "no: servers and workers send spans themselves, to where the variables of OpenTelemetry say",
+
+	"dlq ls": "GET /tasks, GET /messages", "dlq show": "GET /tasks/{id}, GET /events", "dlq requeue": "POST /tasks/{id}/retry, POST /tasks/retry",
+	"dlq rm":      "POST /tasks/{id}/dismiss, POST /messages/{seq}/dismiss",
+	"events tail": "GET /events", "events show": "GET /events", "events export": "GET /events",
+
+	"job ls": "GET /jobs", "job show": "GET /jobs/{name}", "job apply": "PUT /jobs/{name}", "job rm": "DELETE /jobs/{name}", "job history": "GET /jobs/{name}/history", "job diff": "GET /jobs/{name}/diff",
+	"job breaker show": "GET /jobs/{name}/breaker", "job breaker reset": "POST /jobs/{name}/breaker/reset",
+	"job validate": "no: it reads files; PUT stores nothing that is wrong", "job schema": "no: it is of files, for editors; /openapi.json has what PUT takes",
+	"calendar ls": "GET /calendars", "calendar show": "GET /calendars/{name}", "calendar apply": "PUT /calendars/{name}", "calendar rm": "DELETE /calendars/{name}",
+	"calendar history": "GET /calendars/{name}/history", "calendar diff": "GET /calendars/{name}/diff",
+	"schedule ls": "GET /schedules", "schedule show": "GET /schedules/{name}", "schedule add": "PUT /schedules/{name}", "schedule rm": "DELETE /schedules/{name}",
+	"schedule pause": "POST /schedules/{name}/pause", "schedule resume": "POST /schedules/{name}/resume", "schedule run": "POST /schedules/{name}/run",
+	"schedule backfill": "POST /schedules/{name}/backfill, GET /schedules/{name}/backfill", "schedule next": "GET /ticks, GET /schedules/{name}/next", "schedule diff": "GET /schedules/{name}/diff",
+
+	"queue ls": "GET /queues", "queue show": "GET /queues/{queue}", "queue pause": "POST /queues/{queue}/pause", "queue resume": "POST /queues/{queue}/resume",
+	"queue limit": "POST /queues/{queue}/limit", "queue purge": "POST /queues/{queue}/purge", "limit ls": "GET /limits", "limit show": "GET /limits",
+
+	"node ls": "GET /nodes", "node show": "GET /nodes/{id}", "node events": "GET /events", "node wait": "GET /nodes/{id}/wait", "node drain": "POST /nodes/{id}/drain", "node undrain": "POST /nodes/{id}/undrain",
+	"node cordon": "POST /nodes/{id}/cordon", "node uncordon": "POST /nodes/{id}/uncordon", "node release": "POST /nodes/{id}/release", "node label": "POST /nodes/{id}/label", "node retire": "POST /nodes/{id}/retire",
+	"node ping": "no: it measures the way from where it is typed",
+
+	"files ls": "GET /files", "files show": "GET /files/{version}", "files diff": "GET /files/{version}/diff", "files verify": "GET /files/{version}/verify", "files rm": "DELETE /files/{name}",
+	"files pull": "GET /files/{version}/content", "files push": "PUT /files/{name}", "files gc": "no: it reads all tasks and jobs, for as long as that takes",
+
+	"diff": "no: it reads the log up to two moments, for as long as that takes; lists and things of then have at=", "replay": "no: it reads the log on the machine of who steps through it", "whatif": "no: it reads the log on the machine of who asks",
+	"incident export": "no: it makes a file", "incident open": "no: it reads a file", "incident import": "no: it reads a file", "incident show": "no: it reads a file",
+	"ipc": "no: it is for programs of tasks, on their node", "token": "no: that takes the command line, docs/access.md says why", "nats permissions": "no: it is of the NATS server",
+	"api openapi": "no: /openapi.json, beside what the document has", "config": "no: it is of the machine where it is typed", "version": "no: it is of the program; /openapi.json has that of the server",
+	"bench": "no: a process", "chaos": "no: a process", "demo": "no: a process", "dev": "no: a process", "server": "no: a process", "worker": "no: a process",
+	"exit-codes": "no: of the command line", "connection": "no: of the command line",
+}
+
+// Each verb of the command line has its requests over HTTP, or a reason to have none.
+func TestCommandsOverHTTP(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(httpapi.Document("0.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	eachCommand(testRoot(), func(c *cobra.Command) {
+		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && overHTTP[path] == "" || path == "" {
+			return
+		}
+		for at := path; ; at = at[:max(0, strings.LastIndexByte(at, ' '))] { // what holds for a noun holds for its verbs
+			if at == "" {
+				t.Errorf("millrace %s: nothing says by which requests the service over HTTP does this, or why not", path)
+				return
+			}
+			if overHTTP[at] != "" {
+				said[at] = true
+				return
+			}
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(overHTTP)) {
+		if !said[path] {
+			t.Errorf("there is no command millrace %s", path)
+		}
+		if strings.HasPrefix(overHTTP[path], "no: ") {
+			continue
+		}
+		for request := range strings.SplitSeq(overHTTP[path], ", ") {
+			method, at, _ := strings.Cut(request, " ")
+			if doc.Paths["/api/v1"+at][strings.ToLower(method)] == nil {
+				t.Errorf("millrace %s: the document has no %s", path, request)
+			}
+		}
+	}
+}

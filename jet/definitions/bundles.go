@@ -1,0 +1,131 @@
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/events"
+	"millrace/files"
+	"millrace/task"
+	"millrace/task/definition"
+)
+
+// ErrNoBundle means that nothing was pushed under a name.
+var ErrNoBundle = task.NoTask(errors.New("no bundle has this name"))
+
+// ErrBadBundle means that what the log has under a bundle's name points nowhere; somebody has published it by other means.
+var ErrBadBundle = errors.New("the stored name is not valid: push the bundle anew")
+
+// nameHistory is how many versions a name keeps: older ones count as needed by nothing.
+const nameHistory = 64
+
+// bundleOf reads to what a name points.
+func bundleOf(name string, text []byte) (n NamedVersion, err error) {
+	if err = json.Unmarshal(text, &n); err == nil && n.Name != name {
+		err = fmt.Errorf("it calls itself %q", n.Name)
+	}
+	if err == nil {
+		err = files.ValidBundleName(name)
+	}
+	return n, err
+}
+
+// NamedVersion is what a name pointed to from a time on.
+type NamedVersion struct {
+	Name   string       `json:"name"`
+	Digest files.Digest `json:"digest"`
+	Files  int          `json:"files"`
+	Bytes  int64        `json:"bytes"`
+	At     time.Time    `json:"at"`
+	By     string       `json:"by,omitempty"`
+}
+
+// NameVersion points a name to a version. It tells whether it pointed elsewhere before.
+func (s *Book) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
+	if err := files.ValidBundleName(n.Name); err != nil {
+		return false, err
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		return false, err
+	}
+	_, changed, err = s.amend(ctx, definition.Named(definition.DefBundle, n.Name), n.By, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+		if now, err := namedVersion(was, nil); err == nil && now.Digest == n.Digest {
+			return nil, nil
+		}
+		next, err := was.Next(text)
+		return definition.DefinitionApplied{Edition: next}, err
+	})
+	if err != nil {
+		return false, fmt.Errorf("name version %s: %w", n.Digest.Short(), err)
+	}
+	return changed, nil
+}
+
+// Named returns the latest version of a name. The error wraps [ErrNoBundle] if there is none.
+func (s *Book) Named(ctx context.Context, name string) (NamedVersion, error) {
+	d, _, err := s.latest(ctx, definition.Named(definition.DefBundle, name))
+	return namedVersion(&d, err)
+}
+
+func namedVersion(d *defined, err error) (NamedVersion, error) {
+	if err != nil {
+		return NamedVersion{}, fmt.Errorf("read bundle %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return NamedVersion{}, err
+	}
+	return bundleOf(d.Name(), d.Text)
+}
+
+// NameHistory lists what a name pointed to since it was last removed, the latest first, at most 64 versions. The error
+// wraps [ErrNoBundle] if there is none.
+func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
+	def := definition.Named(definition.DefBundle, name)
+	records, err := s.DefinitionFacts(ctx, def)
+	if err != nil {
+		return nil, fmt.Errorf("read bundle %s: %w", name, err)
+	}
+	var all []NamedVersion
+	for i := range slices.Backward(records) {
+		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
+		if d.Head == 0 {
+			continue // it cannot be read
+		}
+		if !d.Exists() || len(all) == nameHistory {
+			break
+		}
+		if n, err := namedVersion(&d, nil); err == nil { // else it is somebody else's
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return nil, absent(def)
+	}
+	return all, nil
+}
+
+// BundleNames lists all names.
+func (s *Book) BundleNames(ctx context.Context) ([]string, error) {
+	found, err := s.definitions(ctx, definition.DefBundle)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for i := range found {
+		if found[i].Exists() {
+			all = append(all, found[i].Name())
+		}
+	}
+	return all, nil
+}
+
+// RemoveBundle removes a name on behalf of actor; its versions stay until gc finds that nothing needs them. The error wraps
+// [ErrNoBundle] if there is none.
+func (s *Book) RemoveBundle(ctx context.Context, name, actor string) error {
+	return s.remove(ctx, definition.Named(definition.DefBundle, name), actor)
+}

@@ -1,0 +1,73 @@
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task/definition"
+	"millrace/task/schedule"
+)
+
+// ErrNoCalendar means that no calendar has this name.
+var ErrNoCalendar = errors.New("no such calendar")
+
+// ErrBadCalendar means that what the log has under a calendar's name is no calendar; somebody has published it
+// by other means.
+var ErrBadCalendar = errors.New("the stored calendar is not valid: apply it anew")
+
+// PutCalendar stores a calendar under its name, on behalf of actor, and returns its revision. An equal one is left as it
+// is. One that does not open within a year is refused. The error wraps [ErrChanged] if somebody else has stored another one at
+// the same moment. Seen is as in [Store.PutJob].
+func (s *Book) PutCalendar(ctx context.Context, c schedule.Calendar, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+	hours, err := c.Hours()
+	if err != nil {
+		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return 0, false, fmt.Errorf("calendar %s: %w", c.Name, err)
+	}
+	return s.put(ctx, definition.Named(definition.DefCalendar, c.Name), text, actor, seen, func(now time.Time) error {
+		if _, ever := hours.Opens(now); !ever {
+			return schedule.ErrNeverOpen
+		}
+		return nil
+	})
+}
+
+// Calendar returns a calendar. Any replica answers, so it may be out of date. The error wraps [ErrNoCalendar] if there is none.
+func (s *Book) Calendar(ctx context.Context, name string) (schedule.StoredCalendar, error) {
+	d, err := s.nearest(ctx, definition.Named(definition.DefCalendar, name))
+	return storedCalendar(&d, err)
+}
+
+// CalendarAt returns a revision of a calendar, the present one for 0. The error wraps [ErrNoCalendar] if there was none.
+func (s *Book) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
+	d, err := s.definitionAt(ctx, definition.Named(definition.DefCalendar, name), revision)
+	return storedCalendar(&d, err)
+}
+
+func storedCalendar(d *defined, err error) (schedule.StoredCalendar, error) {
+	c := schedule.StoredCalendar{Revision: d.Revision, Changed: d.Changed}
+	if err != nil {
+		return c, fmt.Errorf("read calendar %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return c, err
+	}
+	c.Calendar, err = schedule.ReadCalendar(d.Name(), d.Text)
+	return c, err
+}
+
+// Calendars returns all calendars by name, and the errors of those that cannot be read.
+func (s *Book) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
+	return present(ctx, s, definition.DefCalendar, storedCalendar)
+}
+
+// RemoveCalendar removes a calendar on behalf of actor. The error wraps [ErrNoCalendar] if there is none.
+func (s *Book) RemoveCalendar(ctx context.Context, name, actor string) error {
+	return s.remove(ctx, definition.Named(definition.DefCalendar, name), actor)
+}

@@ -1,0 +1,130 @@
+package definitions_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"millrace/jet/definitions"
+	"millrace/jet/streams"
+	"millrace/jet/wire"
+	"millrace/task"
+	"millrace/task/schedule"
+)
+
+func testSchedule(name string) schedule.Definition {
+	return schedule.Definition{Name: name, When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+}
+
+// Who follows the changes has what the leader has, however many there were.
+func TestScheduleChanges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	if changed, all, reached, err := s.ScheduleChanges(ctx, 0); len(changed) > 0 || all || reached != 0 || err != nil {
+		t.Fatalf("changes of an empty store: %v, all %t, up to %d, %v", changed, all, reached, err)
+	}
+	if _, _, err := s.PutSchedule(ctx, testSchedule("first"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, all, at, err := s.ScheduleChanges(ctx, 0)
+	if !all || err != nil {
+		t.Fatalf("changes since the beginning: all %t, %v; want all, to be listed", all, err)
+	}
+	const some = definitions.ManyChanges - 2
+	for i := range some {
+		if _, _, err := s.PutSchedule(ctx, testSchedule(fmt.Sprint("s", i)), "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.PauseSchedule(ctx, "s1", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveSchedule(ctx, "s2", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	changed, all, reached, err := s.ScheduleChanges(ctx, at)
+	if all || err != nil || len(changed) != some+2 {
+		t.Fatalf("%d changes, all %t, up to %d, %v; want all %d told", len(changed), all, reached, err, some+2)
+	}
+	now := map[string]*schedule.Stored{}
+	for _, c := range changed {
+		now[c.Name] = c.Now
+	}
+	if len(now) != some || now["s0"] == nil || now["s0"].Paused != nil || now["s1"] == nil || now["s1"].Paused == nil || now["s2"] != nil {
+		t.Errorf("%d schedules were changed, s0 to s2 are %v, %v, %v; want %d, the second paused and the third gone", len(now), now["s0"], now["s1"], now["s2"], some)
+	}
+	if changed, all, again, err := s.ScheduleChanges(ctx, reached); len(changed) > 0 || all || again != reached || err != nil {
+		t.Errorf("changes of which there are none: %v, all %t, up to %d, %v", changed, all, again, err)
+	}
+	if _, err := s.ResumeSchedule(ctx, "s1", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
+		t.Errorf("more changes than are worth reading: all %t, %v; want all to be listed", all, err)
+	}
+	if _, err := s.JS.Publish(ctx, wire.DefPrefix+"schedule.s3", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	changed, all, _, err = s.ScheduleChanges(ctx, reached)
+	if all || err != nil || len(changed) != 2 || changed[1].Name != "s3" || changed[1].Now == nil || changed[1].Now.Revision != 1 {
+		t.Errorf("after nonsense on the chain of s3: %+v, all %t, %v; want the resumed one, and s3 as it was", changed, all, err)
+	}
+	if _, all, _, _ := s.ScheduleChanges(ctx, reached+100); !all {
+		t.Error("a log that was made anew must be read anew")
+	}
+}
+
+// A log that was made again begins behind all that anybody has read of the one before.
+func TestChangesOfAnotherLog(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	if _, _, err := s.PutSchedule(ctx, testSchedule("s"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, at, err := s.ScheduleChanges(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := streams.NewKeeper(s.JS, timersOf(t, s), func(string) {})
+	if err := k.Look(ctx, streams.Layout{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.JS.DeleteStream(ctx, wire.LogStream); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Look(ctx, streams.Layout{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
+		t.Errorf("changes after the log was made again: all %t, %v; want all to be listed", all, err)
+	}
+}
+
+func TestJobChanges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	if _, _, err := s.PutJob(ctx, testJob("thumbnail"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, at, err := s.JobChanges(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, revision, err := s.JobToRun(ctx, "thumbnail"); err != nil || revision != 1 || j.Name != "thumbnail" {
+		t.Errorf("the job is %+v, %v", j, err)
+	}
+	if err := s.RemoveJob(ctx, "thumbnail", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if names, all, _, err := s.JobChanges(ctx, at); len(names) != 1 || names[0] != "thumbnail" || all || err != nil {
+		t.Errorf("changed are %v, all %t, %v; want thumbnail", names, all, err)
+	}
+	for _, name := range []string{"thumbnail", "never"} {
+		if _, _, err := s.JobToRun(ctx, name); !errors.Is(err, definitions.ErrNoJob) || !errors.Is(err, task.ErrNoTask) {
+			t.Errorf("job %s: %v, want ErrNoJob", name, err)
+		}
+	}
+}

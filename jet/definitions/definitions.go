@@ -1,0 +1,386 @@
+package definitions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/reading"
+	"millrace/jet/wire"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+)
+
+// Definitions lie on a chain each, mr.def.<kind>.<name>, one edition a fact. Whoever changes one appends by compare-and-set; whoever reads one needs the latest fact and no other.
+
+// ErrChanged means that somebody else has changed a definition while this change was on its way. Nothing
+// was stored: look at what is there now, and store again what is still wanted.
+var ErrChanged = errors.New("somebody else has changed it meanwhile")
+
+// genre is what is particular about a kind of definitions where they are stored.
+type genre struct {
+	none  error                                // there is no such definition
+	bad   error                                // what the log has under its name is none; somebody has published it by other means
+	check func(name string, text []byte) error // whether a text is a definition of that name
+}
+
+// genres are all kinds there are.
+var genres = map[string]genre{
+	definition.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
+	definition.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
+	definition.DefCalendar: {ErrNoCalendar, ErrBadCalendar, func(name string, text []byte) error { _, err := schedule.ReadCalendar(name, text); return err }},
+	definition.DefBundle:   {ErrNoBundle, ErrBadBundle, func(name string, text []byte) error { _, err := bundleOf(name, text); return err }},
+	definition.DefToken:    {ErrNoToken, ErrBadToken, func(name string, text []byte) error { _, err := ReadToken(name, text); return err }},
+}
+
+// defined is a definition with its name.
+type defined struct {
+	definition.Def
+	definition.Definition
+}
+
+// Absent is the error of a name that nothing has. It wraps its kind: [ErrNoJob], [ErrNoSchedule], [ErrNoCalendar], [ErrNoBundle] or [ErrNoToken].
+type Absent struct {
+	Kind error
+	Name string
+}
+
+// Error implements error.
+func (e *Absent) Error() string { return fmt.Sprintf("%v: %q", e.Kind, e.Name) }
+
+// Unwrap returns the kind.
+func (e *Absent) Unwrap() error { return e.Kind }
+
+// absent is the error of a definition that is not there.
+func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
+
+// readable returns the error of a definition that is not there, or is not valid; somebody has published it
+// by other means.
+func (d *defined) readable() error {
+	if !d.Exists() {
+		return absent(d.Def)
+	}
+	g := genres[d.Kind()]
+	if err := g.check(d.Name(), d.Text); err != nil {
+		return fmt.Errorf("%s %s, revision %d, cannot be read: %w: %w", d.Kind(), d.Name(), d.Revision, g.bad, err)
+	}
+	return nil
+}
+
+// latest reads a definition from the leader, which has all that was acknowledged, and the id of its latest fact.
+func (s *Book) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
+	d.Def = def
+	if err := def.Validate(); err != nil {
+		return d, "", err
+	}
+	last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.DefSubject(def)})
+	if err != nil || !found {
+		return d, "", link.ReadError(wire.DefSubject(def), err)
+	}
+	d, err = s.definitionIn(ctx, def, &last)
+	return d, last.Fact.ID, err
+}
+
+// Definition implements [events.Reader].
+func (s *Book) Definition(ctx context.Context, def definition.Def) (definition.Definition, error) {
+	d, _, err := s.latest(ctx, def)
+	return d.Definition, err
+}
+
+// nearest reads a definition from any replica, which may lag behind.
+func (s *Book) nearest(ctx context.Context, def definition.Def) (defined, error) {
+	d := defined{Def: def}
+	if err := def.Validate(); err != nil {
+		return d, err
+	}
+	m, err := s.stream.GetLastMsgForSubject(ctx, wire.DefSubject(def))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return d, nil
+	}
+	if err != nil {
+		return d, link.ReadError(wire.DefSubject(def), err)
+	}
+	last := reading.Record(m.Subject, m.Sequence, m.Time, m.Header, 1, m.Data)
+	return s.definitionIn(ctx, def, &last)
+}
+
+// definitionIn is the definition as the last record of its chain has it. One that cannot be read, which somebody has
+// published by other means, hides what was there before from nobody.
+func (s *Book) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
+	d := defined{Def: def}
+	if e, ok := last.Fact.Event.(definition.DefinitionEvent); ok && last.Err == nil {
+		d.Definition = evolved(d.Definition, last, e)
+		return d, nil
+	}
+	records, err := s.ReadSubject(ctx, wire.DefSubject(def), 0)
+	d.Definition = events.FoldDefinition(records)
+	d.Head = max(d.Head, last.Seq)
+	return d, err
+}
+
+func evolved(d definition.Definition, r *events.Record, e definition.DefinitionEvent) definition.Definition {
+	return definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
+}
+
+// definitionAt reads a revision of a definition, the present one for 0. What it returns does not exist if there is none.
+func (s *Book) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
+	d, err := s.nearest(ctx, def)
+	if err != nil || revision == 0 || d.Revision == revision {
+		return d, err
+	}
+	d = defined{Def: def}
+	for from := uint64(1); ; {
+		batch, err := s.ReadBatch(ctx, wire.DefSubject(def), from)
+		if err != nil {
+			return d, link.ReadError(wire.DefSubject(def), err)
+		}
+		for i := range batch {
+			if e, ok := batch[i].Fact.Event.(definition.DefinitionEvent); ok {
+				if d.Definition = evolved(d.Definition, &batch[i], e); d.Revision == revision {
+					return d, nil
+				}
+			}
+		}
+		if len(batch) == 0 {
+			return defined{Def: def}, nil
+		}
+		from = batch[len(batch)-1].Seq + 1
+	}
+}
+
+// amend replaces a definition by what change makes of it: an event made of the edition that next returns for a
+// text, or nil to leave it as it is. Where somebody else was faster, again tells whether the change is
+// decided upon anew; else the error wraps [ErrChanged].
+func (s *Book) amend(ctx context.Context, def definition.Def, actor string, again bool,
+	change func(was *defined, now time.Time) (definition.DefinitionEvent, error)) (is defined, changed bool, err error) {
+	chain := events.Chain[defined, *events.Fact]{
+		Read: func(ctx context.Context, wrote *events.Fact) (defined, uint64, bool, error) {
+			was, fact, err := s.latest(ctx, def)
+			return was, was.Head, wrote != nil && fact == wrote.ID, err
+		},
+		Write: s.writer.Append, Once: !again,
+	}
+	var event definition.DefinitionEvent
+	d, err := chain.Decide(ctx, func(was defined) (*events.Fact, bool, error) {
+		now := s.Now().UTC()
+		var err error
+		if event, err = change(&was, now); err != nil || event == nil {
+			return nil, false, err
+		}
+		return &events.Fact{ID: events.NewID(now), At: now, Actor: actor, Type: events.TypeOf(event), Def: def, Event: event}, true, nil
+	})
+	is = d.Is
+	switch {
+	case err != nil:
+		return is, false, err
+	case d.Outcome == events.Recorded:
+		is.Definition = definition.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
+	case d.Outcome == events.Lost: // to another change, or to the same one
+		if event, err := change(&is, s.Now().UTC()); err != nil || event == nil {
+			return is, false, err
+		}
+		return is, false, fmt.Errorf("%s %s: %w: %s, at %s, to revision %d", def.Kind(), def.Name(), ErrChanged, is.Actor, is.Changed.Format(time.RFC3339), is.Revision)
+	}
+	return is, d.Done(), nil
+}
+
+// DefinitionAt returns a revision of a definition, the present one for 0. What it returns does not exist if there is none.
+func (s *Book) DefinitionAt(ctx context.Context, def definition.Def, revision uint64) (definition.Definition, error) {
+	d, err := s.definitionAt(ctx, def, revision)
+	return d.Definition, err
+}
+
+// put stores a definition on behalf of actor and returns its revision. An equal one is left as it is; if refuse is not nil it
+// may refuse another. Seen is the revision that it follows, 0 for none; any if it is left out. The error wraps [ErrChanged] if somebody else has
+// stored another one at the same moment, and [value.ErrOvertaken] if it follows another one than was seen.
+func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor string, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
+		if was.Says(text) {
+			return nil, nil
+		}
+		if err := was.Unseen(seen); err != nil {
+			return nil, err
+		}
+		if refuse != nil {
+			if err := refuse(now); err != nil {
+				return nil, err
+			}
+		}
+		next, err := was.Next(text)
+		return definition.DefinitionApplied{Edition: next}, err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store %s %s: %w", def.Kind(), def.Name(), err)
+	}
+	return is.Revision, changed, nil
+}
+
+// remove removes a definition on behalf of actor.
+func (s *Book) remove(ctx context.Context, def definition.Def, actor string) error {
+	_, _, err := s.amend(ctx, def, actor, true, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+		if !was.Exists() {
+			return nil, absent(def)
+		}
+		next, err := was.Next(nil)
+		return definition.DefinitionRemoved{Revision: next.Revision}, err
+	})
+	return err
+}
+
+// anyKind stands for all kinds of definitions.
+const anyKind = "*"
+
+// definitions reads the latest edition of every definition of a kind, by name; also of those that were removed.
+func (s *Book) definitions(ctx context.Context, kind string) ([]defined, error) {
+	var all []defined
+	err := link.LastOfAll(ctx, s.stream, wire.DefSubject(definition.Named(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
+		def := definition.Def(strings.TrimPrefix(m.Subject(), wire.DefPrefix))
+		if _, known := genres[def.Kind()]; !known || def.Validate() != nil {
+			return nil
+		}
+		last := reading.Record(m.Subject(), meta.Sequence.Stream, meta.Timestamp, m.Headers(), 0, m.Data())
+		d, err := s.definitionIn(ctx, def, &last)
+		all = append(all, d)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list definitions (%s): %w", kind, err)
+	}
+	slices.SortFunc(all, func(a, b defined) int { return strings.Compare(string(a.Def), string(b.Def)) })
+	return all, nil
+}
+
+// present reads all definitions of a kind that there are, and returns the errors of those that cannot be read.
+func present[D any](ctx context.Context, s *Book, kind string, read func(*defined, error) (D, error)) ([]D, error) {
+	found, err := s.definitions(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return presentIn(found, kind, read)
+}
+
+// presentIn reads those of a kind that there are among some, and returns the errors of those that cannot be read.
+func presentIn[D any](found []defined, kind string, read func(*defined, error) (D, error)) ([]D, error) {
+	var all []D
+	var errs []error
+	for i := range found {
+		if found[i].Kind() != kind {
+			continue
+		}
+		d, err := read(&found[i], nil)
+		switch {
+		case errors.Is(err, genres[kind].none):
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			all = append(all, d)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// manyChanges is how many changes are worth reading one by one.
+const manyChanges = 64
+
+// changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
+// they are many, or the log is another one, all is true, and any may have changed.
+func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
+	stream, err := s.JS.Stream(ctx, wire.LogStream)
+	if err != nil {
+		return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+	}
+	state := stream.CachedInfo().State
+	switch {
+	case state.LastSeq == after:
+		return nil, false, after, nil
+	case after == 0, state.LastSeq < after, after+1 < state.FirstSeq:
+		return nil, true, state.LastSeq, nil
+	}
+	for from := after + 1; from <= state.LastSeq; {
+		// Any replica may lag behind without a sign of it.
+		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": wire.DefSubject(definition.Named(kind, "*"))})
+		if err != nil {
+			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+		}
+		if !found {
+			break
+		}
+		if len(changed) == manyChanges {
+			return nil, true, state.LastSeq, nil
+		}
+		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, wire.DefPrefix)), &r)
+		if err != nil {
+			return nil, false, 0, err
+		}
+		changed, from = append(changed, d), r.Seq+1
+		state.LastSeq = max(state.LastSeq, r.Seq)
+	}
+	return changed, false, state.LastSeq, nil
+}
+
+// Definitions returns what is defined of a kind, or of all for "", and what was before it was removed.
+func (s *Book) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
+	found, err := s.definitions(ctx, cmp.Or(kind, anyKind))
+	all := make(map[definition.Def]definition.Definition, len(found))
+	for i := range found {
+		all[found[i].Def] = found[i].Definition
+	}
+	return all, err
+}
+
+// JobsIn reads the jobs among definitions, by name, SchedulesIn the schedules and CalendarsIn the calendars. The error says which
+// cannot be read.
+func JobsIn(all map[definition.Def]definition.Definition) ([]StoredJob, error) {
+	return presentIn(sorted(all), definition.DefJob, storedJob)
+}
+
+// SchedulesIn is explained at [JobsIn].
+func SchedulesIn(all map[definition.Def]definition.Definition) ([]schedule.Stored, error) {
+	return presentIn(sorted(all), definition.DefSchedule, storedSchedule)
+}
+
+// CalendarsIn is explained at [JobsIn].
+func CalendarsIn(all map[definition.Def]definition.Definition) ([]schedule.StoredCalendar, error) {
+	return presentIn(sorted(all), definition.DefCalendar, storedCalendar)
+}
+
+// sorted are definitions in the order of their names.
+func sorted(all map[definition.Def]definition.Definition) []defined {
+	found := make([]defined, 0, len(all))
+	for _, def := range slices.Sorted(maps.Keys(all)) {
+		found = append(found, defined{def, all[def]})
+	}
+	return found
+}
+
+// JobIn reads the job that a definition of this name holds. The error wraps [ErrNoJob] if it holds none.
+func JobIn(name string, d definition.Definition) (StoredJob, error) {
+	return storedJob(&defined{definition.Named(definition.DefJob, name), d}, nil)
+}
+
+// ScheduleIn is [JobIn] for schedules.
+func ScheduleIn(name string, d definition.Definition) (schedule.Stored, error) {
+	return storedSchedule(&defined{definition.Named(definition.DefSchedule, name), d}, nil)
+}
+
+// CalendarIn is [JobIn] for calendars.
+func CalendarIn(name string, d definition.Definition) (schedule.StoredCalendar, error) {
+	return storedCalendar(&defined{definition.Named(definition.DefCalendar, name), d}, nil)
+}
+
+// DefinitionFacts returns what the log tells of changes of a definition, in order.
+func (s *Book) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
+	if err := def.Validate(); err != nil {
+		return nil, err
+	}
+	return s.ReadSubject(ctx, wire.DefSubject(def), 0)
+}

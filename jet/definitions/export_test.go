@@ -1,0 +1,34 @@
+package definitions
+
+import (
+	"context"
+
+	"millrace/task/definition"
+)
+
+// What the tests of the book see of its inside; they open stores, which import it.
+
+const (
+	ManyChanges = manyChanges
+	CopyStream  = copyStream
+)
+
+// CopyKeeper looks when it is told to.
+type CopyKeeper struct{ k *copyKeeper }
+
+func NewCopyKeeper(b *Book, told func(definition.CopiesRestored)) *CopyKeeper {
+	return &CopyKeeper{&copyKeeper{s: b, told: told}}
+}
+
+func (c *CopyKeeper) Look(ctx context.Context) error { return c.k.look(ctx) }
+
+func (c *CopyKeeper) State(ctx context.Context) (bucketState, error) { return c.k.state(ctx) }
+
+func (c *CopyKeeper) Untold() definition.CopiesRestored { return c.k.untold }
+
+// TokensAnew are the tokens that a keeper knows after its first look.
+func TokensAnew(ctx context.Context, b *Book) (map[string]Token, error) {
+	k := &tokenKeeper{s: b}
+	_, err := k.look(ctx)
+	return k.tokens, err
+}

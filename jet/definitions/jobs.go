@@ -1,0 +1,119 @@
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task"
+	"millrace/task/definition"
+)
+
+// ErrNoJob means that no job has this name.
+var ErrNoJob = task.NoTask(errors.New("no such job"))
+
+// ErrBadJob means that what the log has under a job's name is no job; somebody has published it
+// by other means.
+var ErrBadJob = task.NoTask(errors.New("the stored job is not valid: apply it anew"))
+
+// jobOf reads the text of a job.
+func jobOf(name string, text []byte) (j task.Job, err error) {
+	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
+		err = fmt.Errorf("it calls itself %q", j.Name)
+	}
+	if err == nil {
+		err = j.Validate()
+	}
+	return j, err
+}
+
+// StoredJob is a definition as it lies in the log.
+type StoredJob struct {
+	task.Job
+	// Revision counts the changes of the job.
+	Revision uint64    `json:"revision"`
+	Changed  time.Time `json:"changed"`
+}
+
+// SeenRevision is the revision that whoever looks at it sees.
+func (s StoredJob) SeenRevision() uint64 { return s.Revision }
+
+// PutJob stores a definition under its name, on behalf of actor, and returns its
+// revision. An equal one is left as it is. The error wraps [definition.ErrLongDefinition] if it is too long, and
+// [ErrChanged] if somebody else has stored another one at the same moment. Seen is the revision that it follows, 0 for none; any if it is left
+// out. If it follows another one, the error wraps [value.ErrOvertaken].
+func (s *Book) PutJob(ctx context.Context, j task.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+	if err := j.Validate(); err != nil {
+		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	text, err := json.Marshal(j)
+	if err != nil {
+		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
+	}
+	return s.put(ctx, definition.Named(definition.DefJob, j.Name), text, actor, seen, nil)
+}
+
+// Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.
+func (s *Book) Job(ctx context.Context, name string) (StoredJob, error) {
+	d, err := s.nearest(ctx, definition.Named(definition.DefJob, name))
+	return storedJob(&d, err)
+}
+
+// JobToRun is [Book.JobAt] of the present one as the leader has it, which has all that was acknowledged. The error wraps
+// [task.ErrNoTask] if there is none that can be run.
+func (s *Book) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
+	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
+	j, err := storedJob(&d, err)
+	return j.Job, j.Revision, err
+}
+
+// StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,
+// or there was none then.
+func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
+	d, err := s.definitionAt(ctx, definition.Named(definition.DefJob, name), revision)
+	j, err := storedJob(&d, err)
+	if revision > 0 && errors.Is(err, ErrNoJob) {
+		err = fmt.Errorf("%w at revision %d", err, revision)
+	}
+	return j, err
+}
+
+// JobAt is [Book.StoredJobAt] for who needs the job and its number alone.
+func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
+	j, err := s.StoredJobAt(ctx, name, revision)
+	return j.Job, j.Revision, err
+}
+
+func storedJob(d *defined, err error) (StoredJob, error) {
+	j := StoredJob{Revision: d.Revision, Changed: d.Changed}
+	if err != nil {
+		return j, fmt.Errorf("read job %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return j, err
+	}
+	j.Job, err = jobOf(d.Name(), d.Text)
+	return j, err
+}
+
+// Jobs returns all definitions by name, and the errors of those that cannot be read.
+func (s *Book) Jobs(ctx context.Context) ([]StoredJob, error) {
+	return present(ctx, s, definition.DefJob, storedJob)
+}
+
+// RemoveJob removes a definition on behalf of actor; tasks that were made from it go on. The error
+// wraps [ErrNoJob] if there is none.
+func (s *Book) RemoveJob(ctx context.Context, name, actor string) error {
+	return s.remove(ctx, definition.Named(definition.DefJob, name), actor)
+}
+
+// JobChanges are the names of the jobs that were changed, as [Book.ScheduleChanges] has it.
+func (s *Book) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, definition.DefJob, after)
+	for i := range found {
+		names = append(names, found[i].Name())
+	}
+	return names, all, reached, err
+}

@@ -1,0 +1,185 @@
+package definitions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task/definition"
+	"millrace/task/schedule"
+)
+
+// ErrNoSchedule means that no schedule has this name.
+var ErrNoSchedule = errors.New("no such schedule")
+
+// ErrBadSchedule means that what the log has under a schedule's name is no schedule;
+// somebody has published it by other means.
+var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew")
+
+// PutSchedule stores a definition under its name, on behalf of actor, and returns its
+// revision. An equal one is left as it is, and a paused one stays paused. The timer is set then; if that
+// fails, the scheduler's sweep does it. The error wraps [definition.ErrLongDefinition] if the definition is too long, and
+// [ErrChanged] if somebody else has changed it at the same moment. Seen is as in [Store.PutJob].
+func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+	if err := d.Validate(); err != nil {
+		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
+	}
+	return s.amendSchedule(ctx, d.Name, actor, false, seen, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
+		next := d
+		next.Anchor, next.Since, next.Paused = now, now, nil
+		if was != nil {
+			next.Anchor, next.Paused = was.Anchor, was.Paused
+			same := next
+			if same.Since = was.Since; equal(&same, was) {
+				return was, nil, nil
+			}
+		}
+		return &next, func(e definition.Edition) definition.DefinitionEvent { return definition.DefinitionApplied{Edition: e} }, nil
+	})
+}
+
+// PauseSchedule keeps a schedule from firing. The error wraps [ErrNoSchedule] if there is none.
+func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
+	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
+		if was == nil || was.Paused != nil {
+			return was, nil, noSchedule(was, name)
+		}
+		d := *was
+		d.Paused = &schedule.Pause{At: now, Actor: actor, Reason: reason}
+		return &d, func(e definition.Edition) definition.DefinitionEvent {
+			return definition.SchedulePaused{Edition: e, Reason: reason}
+		}, nil
+	})
+	return changed, err
+}
+
+// ResumeSchedule lets a schedule fire again, from now on. The error wraps [ErrNoSchedule] if there is none.
+func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
+	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
+		if was == nil || was.Paused == nil {
+			return was, nil, noSchedule(was, name)
+		}
+		d := *was
+		d.Paused, d.Since = nil, now
+		return &d, func(e definition.Edition) definition.DefinitionEvent {
+			return definition.ScheduleResumed{Edition: e, Reason: reason}
+		}, nil
+	})
+	return changed, err
+}
+
+// RemoveSchedule removes a definition; its tasks stay. The error wraps [ErrNoSchedule] if there is none.
+func (s *Book) RemoveSchedule(ctx context.Context, name, actor string) error {
+	if err := s.remove(ctx, definition.Named(definition.DefSchedule, name), actor); err != nil {
+		return err
+	}
+	return s.writer.DisarmSchedule(ctx, name)
+}
+
+func noSchedule(was *schedule.Definition, name string) error {
+	if was == nil {
+		return absent(definition.Named(definition.DefSchedule, name))
+	}
+	return nil
+}
+
+func equal(a, b *schedule.Definition) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// eventOf makes the event of an edition.
+type eventOf func(definition.Edition) definition.DefinitionEvent
+
+// amendSchedule replaces a definition by what change makes of it, and sets its timer. A definition that cannot be read
+// counts as none. The timer comes last: whoever dies before it leaves a schedule without one, or with that of an earlier
+// revision, and the scheduler's sweep finds both.
+func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool, seen []uint64,
+	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
+	is, changed, err := s.amend(ctx, definition.Named(definition.DefSchedule, name), actor, again, func(d *defined, now time.Time) (definition.DefinitionEvent, error) {
+		var was *schedule.Definition
+		if stored, err := storedSchedule(d, nil); err == nil {
+			was = &stored.Definition
+		}
+		becomes, event, err := change(was, now)
+		if err != nil || event == nil {
+			return nil, err
+		}
+		if err := d.Unseen(seen); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(becomes)
+		if err != nil {
+			return nil, err
+		}
+		next, err := d.Next(text)
+		return event(next), err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store schedule %s: %w", name, err)
+	}
+	if changed {
+		if err := s.timeSchedule(ctx, &is); err != nil {
+			return is.Revision, true, fmt.Errorf("schedule %s is stored, and a server will set its timer: %w", name, err)
+		}
+	}
+	return is.Revision, changed, nil
+}
+
+// timeSchedule sets the timer of a definition that was just stored, or removes it if nothing is to fire.
+func (s *Book) timeSchedule(ctx context.Context, is *defined) error {
+	stored, err := storedSchedule(is, nil)
+	if err != nil || stored.Paused != nil {
+		return errors.Join(err, s.writer.DisarmSchedule(ctx, is.Name()))
+	}
+	plan, err := stored.Plan()
+	if err != nil {
+		return err
+	}
+	if tick, ok := plan.Next(stored.Since); ok {
+		return s.writer.ArmSchedule(ctx, is.Name(), is.Revision, tick, true)
+	}
+	return s.writer.DisarmSchedule(ctx, is.Name())
+}
+
+func storedSchedule(d *defined, err error) (schedule.Stored, error) {
+	stored := schedule.Stored{Revision: d.Revision, Changed: d.Changed}
+	if err != nil {
+		return stored, fmt.Errorf("read schedule %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return stored, err
+	}
+	stored.Definition, err = schedule.Read(d.Name(), d.Text)
+	return stored, err
+}
+
+// Schedule returns a definition. The error wraps [ErrNoSchedule] if there is none.
+func (s *Book) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
+	d, _, err := s.latest(ctx, definition.Named(definition.DefSchedule, name))
+	return storedSchedule(&d, err)
+}
+
+// Schedules returns all definitions by name, and the errors of those that cannot be read.
+func (s *Book) Schedules(ctx context.Context) ([]schedule.Stored, error) {
+	return present(ctx, s, definition.DefSchedule, storedSchedule)
+}
+
+// ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
+// this reaches: all that was acknowledged before the call is among them. If it cannot be told
+// which there are, all is true, and any may have changed.
+func (s *Book) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
+	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after)
+	for i := range found {
+		c := schedule.Change{Name: found[i].Name()}
+		if stored, err := storedSchedule(&found[i], nil); err == nil {
+			c.Now = &stored
+		}
+		changed = append(changed, c)
+	}
+	return changed, all, reached, err
+}

@@ -1,0 +1,217 @@
+package definitions
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/jet/roles"
+	"millrace/jet/wire"
+	"millrace/task/definition"
+)
+
+// Tokens let programs and people ask the service over HTTP. They are definitions in the log, as jobs are: so all servers of an
+// installation know the same, the log tells who has made and removed them, and nobody has to copy a file. The log has
+// a hash of each, by which nobody finds the token: that has 130 random bits.
+
+// ErrNoToken means that no token has this name, ErrTokenExists that one has it already.
+var (
+	ErrNoToken     = errors.New("no such token")
+	ErrTokenExists = errors.New("a token has this name already")
+)
+
+// ErrBadToken means that what the log has under a token's name is no token, or that one is not valid.
+var ErrBadToken = errors.New("the token is not valid")
+
+// Token is who may ask the service over HTTP, and as what. Its name is the actor of the facts that come of it.
+type Token struct {
+	Name string     `json:"name"`
+	Role roles.Role `json:"role"`
+	// Hash is [TokenHash] of its cookie.
+	Hash string `json:"hash"`
+	// Expires is when it is refused from; zero is never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Validate says what is wrong with a token, if anything. The error wraps [ErrBadToken].
+func (t *Token) Validate() error {
+	switch {
+	case !slices.Contains(roles.Asking(), t.Role):
+		return fmt.Errorf("%w: a token has no role %q; want %s", ErrBadToken, t.Role, roles.Listed(roles.Asking()))
+	case len(t.Hash) != 2*sha256.Size:
+		return fmt.Errorf("%w: its hash is %q", ErrBadToken, t.Hash)
+	}
+	if err := roles.ValidCaller(t.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadToken, err)
+	}
+	return nil
+}
+
+// ReadToken reads the token of a name. The error wraps [ErrBadToken].
+func ReadToken(name string, text []byte) (t Token, err error) {
+	if err := json.Unmarshal(text, &t); err != nil {
+		return t, fmt.Errorf("%w: %w", ErrBadToken, err)
+	}
+	if t.Name != name {
+		return t, fmt.Errorf("%w: it says that its name is %q", ErrBadToken, t.Name)
+	}
+	return t, t.Validate()
+}
+
+// NewToken makes a token, and what whoever has it sends: that is kept nowhere.
+func NewToken(name string, role roles.Role, expires time.Time) (t Token, secret string, err error) {
+	secret = "mr_" + rand.Text()
+	t = Token{name, role, TokenHash(TokenCookie(secret)), expires}
+	return t, secret, t.Validate()
+}
+
+// TokenCookie is what a browser shows instead of a token. It follows from the token, so that it ends with it, and does not tell it.
+func TokenCookie(secret string) string {
+	sum := hmac.New(sha256.New, []byte(secret))
+	sum.Write([]byte("millrace cookie 1"))
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// TokenHash is what the log has of a token, made of its cookie.
+func TokenHash(cookie string) string {
+	sum := sha256.Sum256([]byte(cookie))
+	return hex.EncodeToString(sum[:])
+}
+
+// StoredToken is a token with when and by whom it was made.
+type StoredToken struct {
+	Token
+	Made time.Time `json:"made"`
+	By   string    `json:"by"`
+}
+
+func storedToken(d *defined, err error) (StoredToken, error) {
+	t := StoredToken{Made: d.Changed, By: d.Actor}
+	if err != nil {
+		return t, fmt.Errorf("read token %s: %w", d.Name(), err)
+	}
+	if err := d.readable(); err != nil {
+		return t, err
+	}
+	t.Token, err = ReadToken(d.Name(), d.Text)
+	return t, err
+}
+
+// PutToken stores a token on behalf of actor. The error wraps [ErrTokenExists] if one has its name, unless that is to be replaced.
+func (s *Book) PutToken(ctx context.Context, t Token, actor string, replace bool) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.amend(ctx, definition.Named(definition.DefToken, t.Name), actor, false, func(was *defined, _ time.Time) (definition.DefinitionEvent, error) {
+		if was.Exists() && !replace {
+			return nil, ErrTokenExists
+		}
+		next, err := was.Next(text)
+		return definition.DefinitionApplied{Edition: next}, err
+	})
+	if err != nil {
+		return fmt.Errorf("store token %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// RemoveToken removes a token on behalf of actor. The error wraps [ErrNoToken] if there is none.
+func (s *Book) RemoveToken(ctx context.Context, name, actor string) error {
+	return s.remove(ctx, definition.Named(definition.DefToken, name), actor)
+}
+
+// Tokens returns all tokens by name, and the errors of those that cannot be read.
+func (s *Book) Tokens(ctx context.Context) ([]StoredToken, error) {
+	return present(ctx, s, definition.DefToken, storedToken)
+}
+
+// KeepTokens calls each with all tokens, by name, once and whenever they are others, until ctx ends: it looks when it is woken,
+// and every so often. Failed is told when it could not look; what was known holds until it can. Who was told
+// that a token is gone is not let in by it any more, so the leader is asked: any replica may lag behind without a sign of it.
+func (s *Book) KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]Token), failed func(error)) {
+	k := &tokenKeeper{s: s}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		switch changed, err := k.look(ctx); {
+		case err != nil && ctx.Err() == nil:
+			failed(err)
+		case changed:
+			each(slices.SortedFunc(maps.Values(k.tokens), func(a, b Token) int { return strings.Compare(a.Name, b.Name) }))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-wake:
+		}
+	}
+}
+
+// tokenKeeper knows all tokens. It is for one goroutine.
+type tokenKeeper struct {
+	s      *Book
+	tokens map[string]Token // nil before the first look
+	after  uint64           // changes up to it are known
+}
+
+// look brings the tokens up to date, and tells whether they are others.
+func (k *tokenKeeper) look(ctx context.Context) (bool, error) {
+	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after)
+	if err != nil {
+		return false, err
+	}
+	tokens := map[string]Token{}
+	if all || k.tokens == nil {
+		if changed, err = k.s.chains(ctx, definition.DefToken, reached); err != nil {
+			return false, err
+		}
+	} else {
+		if len(changed) == 0 {
+			k.after = reached
+			return false, nil
+		}
+		maps.Copy(tokens, k.tokens)
+	}
+	for i := range changed {
+		delete(tokens, changed[i].Name())
+		if t, err := storedToken(&changed[i], nil); err == nil { // one that nobody can read lets nobody in
+			tokens[t.Name] = t.Token
+		}
+	}
+	k.tokens, k.after = tokens, reached
+	return true, nil
+}
+
+// chains are all editions of the definitions of a kind up to a sequence, in the order of the log, as the leader has them. It is for
+// kinds of which there are few.
+func (s *Book) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
+	for from := uint64(1); from <= last; {
+		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": wire.DefSubject(definition.Named(kind, "*"))})
+		if err != nil {
+			return nil, fmt.Errorf("read definitions (%s): %w", kind, err)
+		}
+		if !found || r.Seq > last {
+			return all, nil
+		}
+		d, err := s.definitionIn(ctx, definition.Def(strings.TrimPrefix(r.Place, wire.DefPrefix)), &r)
+		if err != nil {
+			return nil, err
+		}
+		all, from = append(all, d), r.Seq+1
+	}
+	return all, nil
+}

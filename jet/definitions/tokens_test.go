@@ -1,0 +1,128 @@
+package definitions_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/jet/definitions"
+	"millrace/jet/rig"
+	"millrace/jet/roles"
+	"millrace/jet/wire"
+	"millrace/task/definition"
+)
+
+func TestReadToken(t *testing.T) {
+	t.Parallel()
+	hash := definitions.TokenHash("c")
+	for _, c := range []struct {
+		text string
+		ok   bool
+	}{
+		{`{"name":"shop","role":"submitter","hash":"` + hash + `"}`, true},
+		{`{"name":"shop","role":"viewer","hash":"` + hash + `","expires":"2026-03-01T00:00:00Z","later":1}`, true},
+		{`{"name":"shop","role":"worker","hash":"` + hash + `"}`, false},
+		{`{"name":"shop","role":"server","hash":"` + hash + `"}`, false},
+		{`{"name":"shop","role":"","hash":"` + hash + `"}`, false},
+		{`{"name":"shop","role":"viewer","hash":""}`, false},
+		{`{"name":"other","role":"viewer","hash":"` + hash + `"}`, false},
+		{`{}`, false},
+		{`[]`, false},
+	} {
+		if _, err := definitions.ReadToken("shop", []byte(c.text)); (err == nil) != c.ok || err != nil && !errors.Is(err, definitions.ErrBadToken) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+	for _, name := range []string{"", "scheduler", "a b", "a.b", "*"} {
+		if _, _, err := definitions.NewToken(name, roles.Viewer, time.Time{}); !errors.Is(err, definitions.ErrBadToken) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if asking := roles.Asking(); !slices.Equal(asking, []roles.Role{roles.Submitter, roles.Viewer, roles.Operator}) {
+		t.Errorf("%v may ask", asking)
+	}
+}
+
+// Tokens are in the log by their hashes, and who keeps them hears of each change.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx, stop := context.WithCancel(within(t))
+	wake, heard, ended := make(chan struct{}, 1), make(chan []definitions.Token), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.KeepTokens(ctx, time.Hour, wake, func(all []definitions.Token) {
+			select {
+			case heard <- all:
+			case <-ctx.Done():
+			}
+		}, func(err error) { t.Error(err) })
+	}()
+	defer func() { stop(); <-ended }()
+	known := func() (names []string) {
+		t.Helper()
+		select {
+		case all := <-heard:
+			for i := range all {
+				names = append(names, all[i].Name)
+			}
+		case <-ctx.Done():
+			t.Fatal("nobody is told")
+		}
+		return names
+	}
+	if names := known(); len(names) != 0 {
+		t.Errorf("there are %v", names)
+	}
+	token, secret, err := definitions.NewToken("shop", roles.Submitter, time.Time{})
+	if err != nil || !strings.HasPrefix(secret, "mr_") || token.Hash != definitions.TokenHash(definitions.TokenCookie(secret)) {
+		t.Fatalf("%+v, %q, %v", token, secret, err)
+	}
+	put := func(name string, replace bool) error {
+		is := token
+		is.Name = name
+		err := s.PutToken(ctx, is, "ada", replace)
+		wake <- struct{}{}
+		return err
+	}
+	for _, name := range []string{"shop", "admin"} {
+		if err := put(name, false); err != nil {
+			t.Fatal(err)
+		}
+		known()
+	}
+	if err := s.PutToken(ctx, token, "ada", false); !errors.Is(err, definitions.ErrTokenExists) {
+		t.Errorf("twice: %v", err)
+	}
+	if err := put("shop", true); err != nil {
+		t.Error(err)
+	}
+	if names := known(); !slices.Equal(names, []string{"admin", "shop"}) {
+		t.Errorf("known are %v", names)
+	}
+	if err := s.RemoveToken(ctx, "admin", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	rig.Raw(t, s.JS, wire.DefSubject(definition.Named(definition.DefToken, "evil")), nil, []byte(`{}`)) // lets nobody in
+	wake <- struct{}{}
+	if names := known(); !slices.Equal(names, []string{"shop"}) {
+		t.Errorf("known are %v", names)
+	}
+	if err := s.RemoveToken(ctx, "admin", "bob"); !errors.Is(err, definitions.ErrNoToken) {
+		t.Errorf("removed twice: %v", err)
+	}
+	all, err := s.Tokens(ctx)
+	if len(all) != 1 || all[0].By != "ada" || all[0].Role != roles.Submitter {
+		t.Errorf("there are %+v, %v", all, err)
+	}
+	facts, err := s.DefinitionFacts(ctx, definition.Named(definition.DefToken, "admin"))
+	if err != nil || len(facts) != 2 || facts[1].Fact.Actor != "bob" || strings.Contains(string(facts[0].Raw), secret) {
+		t.Errorf("the log has %+v, %v", facts, err)
+	}
+	if fresh, err := definitions.TokensAnew(ctx, s.Book); err != nil || len(fresh) != 1 {
+		t.Errorf("who comes anew knows %v, %v", fresh, err)
+	}
+}

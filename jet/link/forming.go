@@ -1,0 +1,116 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// How long opening a store waits for a cluster that is electing its leaders, or was just started.
+const (
+	// formTime is the bound of who gives none.
+	formTime = 10 * time.Second
+	// formTry bounds one request, after which it is made again: the one that was to answer it may
+	// be gone, and the next leader knows nothing of it. It is well above what making a stream takes.
+	formTry = 4 * time.Second
+	// formLook is the pause between two requests, and formSay how often it is said what is awaited.
+	formLook = 100 * time.Millisecond
+	formSay  = 10 * time.Second
+)
+
+// Patience is how opening a store waits for a cluster that has no leader.
+type Patience struct {
+	// For is how long, at most. Default 10s.
+	For time.Duration
+	// Say is told what is awaited, when it first is and then every 10 s. Default: nobody is told.
+	Say func(waiting error)
+}
+
+// ErrElecting means that the NATS server was reached, and that nobody answered for JetStream within
+// the time there was: the servers of the cluster are electing a leader, or too few are up.
+var ErrElecting = errors.New("the NATS cluster has no leader: it elects one, or too few of its servers are up")
+
+// Majority tells whether most of the servers that hold a stream are up; else the error wraps
+// [ErrElecting]. A leader that has lost the others goes on answering for some seconds, though it can
+// store nothing any more.
+func Majority(c *jetstream.ClusterInfo) error {
+	if c == nil {
+		return nil
+	}
+	up, all := 1, 1+len(c.Replicas)
+	if c.Leader == "" { // then all servers are named as replicas
+		up, all = 0, len(c.Replicas)
+	}
+	for _, r := range c.Replicas {
+		if !r.Offline {
+			up++
+		}
+	}
+	if c.Leader == "" || 2*up <= all {
+		return fmt.Errorf("%w (of %d servers that hold the log %d are up)", ErrElecting, all, up)
+	}
+	return nil
+}
+
+// Former does the steps of opening a store.
+type Former struct {
+	mute  func() bool // whether an answer that does not come may still come
+	until time.Time   // a reading of [time.Now]
+	say   func(error)
+	said  time.Time // likewise
+}
+
+func NewFormer(nc *nats.Conn, p Patience) *Former {
+	if p.For == 0 {
+		p.For = formTime
+	}
+	if p.Say == nil {
+		p.Say = func(error) {}
+	}
+	return &Former{until: time.Now().Add(p.For), say: p.Say, mute: func() bool { return nc.IsConnected() }}
+}
+
+// Do does one step, again and again while the cluster is not whole enough to say how it ends.
+func (f *Former) Do(ctx context.Context, step func(context.Context) error) error {
+	tick := time.NewTicker(formLook)
+	defer tick.Stop()
+	for {
+		try, cancel := context.WithTimeout(ctx, formTry)
+		err := step(try)
+		cancel()
+		if err == nil || !f.awaits(err) || errors.Is(ctx.Err(), context.Canceled) { // that is how a request is denied
+			return err
+		}
+		if !errors.Is(err, ErrElecting) {
+			err = fmt.Errorf("%w (%w)", ErrElecting, err)
+		}
+		now := time.Now()
+		if !now.Before(f.until) {
+			return err
+		}
+		if f.said.IsZero() || now.Sub(f.said) >= formSay {
+			f.said = now
+			f.say(err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// awaits tells whether an error of a step may be over when a leader is elected.
+func (f *Former) awaits(err error) bool {
+	switch {
+	case IsForming(err), Says(err, CodeNoLeader), errors.Is(err, ErrElecting):
+		return true
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return f.mute()
+	}
+	return false
+}

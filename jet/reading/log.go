@@ -1,0 +1,454 @@
+package reading
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/events"
+	"millrace/jet/link"
+	"millrace/jet/wire"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/value"
+	"millrace/task/where"
+)
+
+// Log reads the log by a connection.
+type Log struct{ *link.Link }
+
+// Task implements [events.Reader]. It returns every birth and offer there is, also several births
+// of one id: which of them counts follows from the whole history alone.
+func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
+	records, err := s.ReadSubject(ctx, wire.ChainPrefix+string(id), 0)
+	if err != nil {
+		return nil, err
+	}
+	var g errgroup.Group
+	var offers, fired, held []events.Record
+	g.Go(func() (err error) { offers, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+string(id)); return err })
+	g.Go(func() (err error) {
+		fired, err = s.readFew(ctx, wire.QueuePrefix+"*.*."+wire.FiredToken+"."+string(id))
+		return err
+	})
+	g.Go(func() (err error) { held, err = s.readFew(ctx, wire.HoldPrefix+string(id)); return err })
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	records = slices.Concat(records, offers, fired, held)
+	slices.SortFunc(records, func(a, b events.Record) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return records, nil
+}
+
+// readFew is ReadSubject where there is seldom more than one message: that costs two small requests,
+// for the last one and the first, and no batch.
+func (s *Log) readFew(ctx context.Context, subject string) ([]events.Record, error) {
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil || !found {
+		return nil, link.ReadError(subject, err)
+	}
+	first, found, err := s.LeaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": subject})
+	switch {
+	case err != nil || !found:
+		return nil, link.ReadError(subject, err)
+	case first.Seq >= end.Seq:
+		return []events.Record{first}, nil
+	}
+	return s.readTo(ctx, subject, first.Seq-1, end)
+}
+
+// Node implements [events.Reader].
+func (s *Log) Node(ctx context.Context, id node.ID, after uint64) ([]events.Record, error) {
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.NodePrefix + string(id)})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", id, err)
+	case !found && after > 0:
+		return nil, fmt.Errorf("node %s has no fact, not even that at %d: %w", id, after, node.ErrUnknown)
+	case !found || end.Seq <= after:
+		return nil, nil
+	}
+	return s.readTo(ctx, wire.NodePrefix+string(id), after, end)
+}
+
+// Queue implements [events.Reader].
+func (s *Log) Queue(ctx context.Context, name string) ([]events.Record, error) {
+	return s.ReadSubject(ctx, wire.StatePrefix+name, 0)
+}
+
+// AllOf reads what the log has about all nodes, all queues or all definitions, in its order.
+func (s *Log) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
+	switch kind {
+	case events.KindNode:
+		return s.ReadSubject(ctx, wire.NodePrefix+">", 0)
+	case events.KindQueue:
+		return s.ReadSubject(ctx, wire.StatePrefix+">", 0)
+	case events.KindDefinition:
+		return s.ReadSubject(ctx, wire.DefPrefix+">", 0)
+	}
+	return nil, fmt.Errorf("read all of one kind: kind %v is not read by itself", kind)
+}
+
+// Latest implements [events.Reader].
+func (s *Log) Latest(ctx context.Context, about events.Fact) (events.Record, bool, error) {
+	last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.ChainSubject(&about)})
+	if err != nil {
+		return events.Record{}, false, fmt.Errorf("last fact about %s: %w", about.About(), err)
+	}
+	return last, found, nil
+}
+
+// BreakerFacts reads what happened to the breaker of a job, in the order of the log.
+func (s *Log) BreakerFacts(ctx context.Context, job string) ([]events.Record, error) {
+	if err := value.ValidName("job", job); err != nil {
+		return nil, err
+	}
+	return s.ReadSubject(ctx, wire.BreakPrefix+job, 0)
+}
+
+// Last implements [events.Follower]. A message that was removed since, such as a
+// timer, does not count: nobody will ever see it.
+func (s *Log) Last(ctx context.Context) (uint64, error) {
+	last, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": ">"})
+	if err != nil {
+		return 0, fmt.Errorf("end of the log: %w", err)
+	}
+	return last.Seq, nil
+}
+
+// LastAt is the last message before the first one that the log took after a time; false if the log begins later.
+func (s *Log) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
+	// Any replica may answer. What one that is behind takes for the end is not, so the leader says where that is.
+	later, err := s.BatchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
+	if err != nil {
+		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
+	}
+	if len(later) > 0 {
+		seq, err := link.SequenceOf(later[0])
+		if err != nil {
+			return events.Record{}, false, err
+		}
+		return s.LastUpTo(ctx, seq-1)
+	}
+	last, err := s.Last(ctx)
+	for err == nil && last > 0 {
+		r, found, failed := s.LastUpTo(ctx, last)
+		if !found || failed != nil || !r.Stored.After(at) {
+			return r, found, failed
+		}
+		last = r.Seq - 1
+	}
+	return events.Record{}, false, err
+}
+
+// LastUpTo is the last message of the log up to a sequence; false if the log begins later.
+func (s *Log) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	if seq == 0 {
+		return events.Record{}, false, nil
+	}
+	r, found, err := s.Message(ctx, seq)
+	if found || err != nil {
+		return r, found, err
+	}
+	begin, found, err := s.LeaderGet(ctx, map[string]any{"seq": 1, "next_by_subj": ">"})
+	for seq--; found && err == nil && seq >= begin.Seq; seq-- { // few are removed
+		if r, there, err := s.Message(ctx, seq); there || err != nil {
+			return r, there, err
+		}
+	}
+	return events.Record{}, false, err
+}
+
+// End is the sequence of the last message that the log took, also of one that was removed since.
+func (s *Log) End(ctx context.Context) (uint64, error) {
+	log, err := s.JS.Stream(ctx, wire.LogStream)
+	if err != nil {
+		return 0, fmt.Errorf("end of the log: %w", err)
+	}
+	return log.CachedInfo().State.LastSeq, nil
+}
+
+// ReadSubject reads the records of a subject, which may have wildcards, after a
+// sequence. All that was acknowledged before the call is among them: the leader says where
+// the subject ends, and only then is a batch read, which a follower may answer.
+func (s *Log) ReadSubject(ctx context.Context, subject string, after uint64) ([]events.Record, error) {
+	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	if !found || end.Seq <= after {
+		return nil, nil
+	}
+	return s.readTo(ctx, subject, after, end)
+}
+
+// readTo reads the records of a subject after a sequence, up to its last one.
+func (s *Log) readTo(ctx context.Context, subject string, after uint64, end events.Record) ([]events.Record, error) {
+	var records []events.Record
+	for from := after + 1; ; {
+		batch, err := s.ReadBatch(ctx, subject, from)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", subject, err)
+		}
+		records = append(records, batch...)
+		n := len(records)
+		switch {
+		case n > 0 && records[n-1].Seq >= end.Seq:
+			return records, nil
+		case len(batch) < link.MaxBatch:
+			// A follower that has not caught up: the leader has the rest.
+			return s.readRest(ctx, subject, records, from, end)
+		}
+		from = records[n-1].Seq + 1
+	}
+}
+
+// readRest reads one by one from the leader what a follower did not have.
+func (s *Log) readRest(ctx context.Context, subject string, records []events.Record, from uint64, end events.Record) ([]events.Record, error) {
+	if n := len(records); n > 0 {
+		from = records[n-1].Seq + 1
+	}
+	for from < end.Seq {
+		next, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
+		if err != nil {
+			return nil, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		}
+		if !found || next.Seq >= end.Seq {
+			break
+		}
+		records = append(records, next)
+		from = next.Seq + 1
+	}
+	return append(records, end), nil
+}
+
+// LeaderGet reads one message of the log.
+func (s *Log) LeaderGet(ctx context.Context, request map[string]any) (events.Record, bool, error) {
+	m, found, err := s.LeaderGetFrom(ctx, wire.LogStream, request)
+	if err != nil || !found {
+		return events.Record{}, false, err
+	}
+	var r events.Record
+	readRecord(&r, m.Subject, m.Seq, m.Time, cameStored(m.Header), m.Data)
+	return r, true, nil
+}
+
+// ReadBatch reads messages of a subject by one request with many answers.
+func (s *Log) ReadBatch(ctx context.Context, subject string, from uint64) ([]events.Record, error) {
+	return s.readSome(ctx, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": subject})
+}
+
+// maxPage is how many bytes the records of a page have, about.
+const maxPage = 4 << 20
+
+// Page reads records from a sequence on, at most so many and as many as go into some megabytes: fewer are there, or the
+// rest follows them. There are none if the log has none. It makes nothing on the server that has to be kept.
+func (s *Log) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
+	most, from = min(most, link.MaxBatch), max(from, 1)
+	records, err := s.readSome(ctx, most, map[string]any{"batch": most, "seq": from, "next_by_subj": ">", "max_bytes": maxPage})
+	if err != nil || len(records) > 0 {
+		return records, err
+	}
+	// A follower that has not caught up: the leader knows.
+	next, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": ">"})
+	if err != nil || !found {
+		return nil, err
+	}
+	return []events.Record{next}, nil
+}
+
+func (s *Log) readSome(ctx context.Context, most int, request map[string]any) ([]events.Record, error) {
+	found, err := s.BatchGet(ctx, wire.LogStream, most, request)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]events.Record, len(found))
+	for i, m := range found {
+		seq, err := link.SequenceOf(m)
+		if err != nil {
+			return nil, err
+		}
+		stored, _ := time.Parse(time.RFC3339Nano, link.Added(m, jetstream.TimeStampHeaer)) // only shown
+		readRecord(&records[i], link.Added(m, jetstream.SubjectHeader), seq, stored, cameWith(m.Header, 1), m.Data)
+	}
+	return records, nil
+}
+
+// sourcedLine is [wire.FiredHeader] in a message as it is stored.
+var sourcedLine = []byte("\r\n" + wire.FiredHeader + ":")
+
+// copiedLine is the same of the header in each message that was got directly from a stream.
+var copiedLine = []byte("\r\n" + jetstream.StreamHeader + ":")
+
+// came is how a message has got into the log.
+type came int
+
+const (
+	byPublisher came = iota
+	byTimer          // a timer has brought it
+	// byCopy is what nobody has published: who gets a message directly from a stream names a subject for the
+	// answer, and the NATS server asks nobody whether he may publish there.
+	byCopy
+)
+
+// cameWith reads it from a message's headers, as [Record] has them.
+func cameWith(h nats.Header, added int) came {
+	switch {
+	case len(h[jetstream.StreamHeader]) > added:
+		return byCopy
+	case len(h[wire.FiredHeader]) > 0:
+		return byTimer
+	}
+	return byPublisher
+}
+
+// cameStored reads it from headers as they are stored.
+func cameStored(header []byte) came {
+	switch {
+	case bytes.Contains(header, copiedLine):
+		return byCopy
+	case bytes.Contains(header, sourcedLine):
+		return byTimer
+	}
+	return byPublisher
+}
+
+// Record reads a message of the log, to whose headers the way by which it was read has added so many that say where
+// it lay. It never fails: what cannot be understood becomes a record that says so.
+func Record(subject string, seq uint64, stored time.Time, header nats.Header, added int, data []byte) (r events.Record) {
+	readRecord(&r, subject, seq, stored, cameWith(header, added), data)
+	return r
+}
+
+// readRecord reads a message of the log in place. r must be zero.
+func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, how came, data []byte) {
+	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
+	kind, about := wire.Place(subject)
+	r.Kind = kind
+	if r.Kind == events.KindOther || r.Kind == events.KindProbe {
+		return
+	}
+	f := &r.Fact
+	switch err := events.DecodeInto(f, data); {
+	case err != nil:
+		r.Err = err
+	case how == byCopy:
+		r.Err = fmt.Errorf("it is a copy of a message that lay elsewhere, which nobody has published on %s", subject)
+	case f.Task != about.Task || f.Node != about.Node || f.Def != about.Def || f.Job != about.Job || f.Queue != about.Queue || f.Schedule != about.Schedule || f.Scope != about.Scope || f.Message != about.Message,
+		r.Kind == events.KindKey && wire.UniqueSubject(f.Key) != subject, r.Kind != events.KindKey && f.Key != "":
+		r.Err = fmt.Errorf("the fact is about %s, its subject is %s", f.About(), subject)
+	case !belongs(r.Kind, f.Type):
+		r.Err = fmt.Errorf("a fact of type %s does not belong on %s", f.Type, subject)
+	case how == byTimer && f.Type != events.TaskDue && f.Type != events.ScheduleFired:
+		r.Err = fmt.Errorf("a timer has brought a fact of type %s to %s, and what fires only refers to what is due", f.Type, subject)
+	case f.Type == events.TaskDue:
+		if e := f.Event.(task.Due); !liesAt(e.Route, subject) {
+			r.Err = fmt.Errorf("the fact offers its task on %s, its subject is %s", e.Route, subject)
+		}
+	}
+	if r.Err != nil {
+		r.Fact = about
+	}
+}
+
+// liesAt tells whether an offer on a route can lie at a subject.
+func liesAt(route where.Route, subject string) bool {
+	at, _, ok := wire.RouteAt(subject)
+	return ok && at == route
+}
+
+// belongs tells whether facts of a type may lie in this part of the log. A type
+// that is not known may lie anywhere; nobody acts on it.
+func belongs(kind events.Kind, t events.Type) bool {
+	switch t {
+	case events.TaskSubmitted:
+		return kind == events.KindOffer || kind == events.KindHold || kind == events.KindChain
+	case events.TaskQueued, events.TaskDue:
+		return kind == events.KindOffer
+	case events.NodeRegistered, events.NodeOnline, events.NodeReady, events.NodeDraining, events.NodeOffline, events.NodeChanged,
+		events.NodeQuarantined, events.NodeReleased, events.NodeRetired, events.NodeLabelled:
+		return kind == events.KindNode
+	case events.DefinitionApplied, events.DefinitionRemoved, events.SchedulePaused, events.ScheduleResumed:
+		return kind == events.KindDefinition
+	case events.QueuePaused, events.QueueResumed, events.QueueLimited, events.QueuePurged:
+		return kind == events.KindQueue
+	case events.ScheduleFired:
+		return kind == events.KindFire
+	case events.ScheduleAdmitted, events.ScheduleSkipped, events.ScheduleQueued:
+		return kind == events.KindTick
+	case events.LimitGranted:
+		return kind == events.KindLimit
+	case events.CopiesRestored:
+		return kind == events.KindCopies
+	case events.UniqueClaimed:
+		return kind == events.KindKey
+	case events.MessageDismissed:
+		return kind == events.KindDead
+	case events.BreakerOpened, events.BreakerHalfOpened, events.BreakerTried, events.BreakerClosed:
+		return kind == events.KindBreaker
+	}
+	return kind == events.KindChain || !slices.Contains(events.Types, t)
+}
+
+// SubjectOf is where the log keeps a record: where it says so itself, or, if it comes from a log of another kind, where a fact of its kind lies.
+func SubjectOf(r *events.Record) string {
+	if kind, _ := wire.Place(r.Place); kind != events.KindOther {
+		return r.Place
+	}
+	f := &r.Fact
+	switch r.Kind {
+	case events.KindOther, events.KindProbe:
+		return wire.LogProbe
+	case events.KindHold:
+		return wire.HoldPrefix + string(f.Task)
+	case events.KindFire:
+		return wire.FirePrefix + f.Schedule
+	case events.KindOffer:
+		switch e := f.Event.(type) {
+		case task.Submitted:
+			return wire.OfferSubject(&e.Work, f.Task)
+		case task.Queued:
+			return wire.OfferSubject(&e.Work, f.Task)
+		case task.Due:
+			return wire.QueuePrefix + string(e.Route) + "." + wire.FiredToken + "." + string(f.Task)
+		}
+	}
+	return wire.ChainSubject(f)
+}
+
+// HeaderOf is the header of the message in the log that was read as a record.
+func HeaderOf(r *events.Record) nats.Header {
+	h := nats.Header{}
+	if r.Fact.Type != "" {
+		h.Set(events.TypeHeader, string(r.Fact.Type))
+	}
+	if r.Fact.Type == events.TaskDue || r.Fact.Type == events.ScheduleFired {
+		h[wire.FiredHeader] = []string{"loaded 1 > > " + SubjectOf(r)} // from no stream on which the log goes on
+	}
+	return h
+}
+
+// Message reads one message of the log; the second result is false if it is not there.
+func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	r, found, err := s.LeaderGet(ctx, map[string]any{"seq": seq})
+	if err != nil {
+		return r, false, fmt.Errorf("read message %d: %w", seq, err)
+	}
+	return r, found, nil
+}
+
+// Dismissal reads the fact that dismissed a message; false if nobody has.
+func (s *Log) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
+	r, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.DeadPrefix + strconv.FormatUint(seq, 10)})
+	if err != nil {
+		return r, false, fmt.Errorf("read what became of message %d: %w", seq, err)
+	}
+	return r, found && r.Err == nil, nil
+}

@@ -1,0 +1,248 @@
+package roles
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/jet/wire"
+	"millrace/node"
+	"millrace/task/value"
+)
+
+// Role is what a user of the NATS server is there for. It decides what the user may
+// publish and what it may subscribe to.
+type Role string
+
+// The roles. See docs/operations.md for what each is trusted with.
+const (
+	// Server is a process `millrace server`. It makes the streams, so one has to
+	// start before anybody else can work.
+	Server Role = "server"
+	// Worker is one worker: a user of its own for each node.
+	Worker Role = "worker"
+	// Submitter has tasks made, by the service: it writes nothing itself, so that the service knows
+	// who it was, and touches no task that is there.
+	Submitter Role = "submitter"
+	// Viewer sees everything and changes nothing.
+	Viewer Role = "viewer"
+	// Operator is the command line, and programs that use millrace/client. It writes most facts
+	// itself, and may ask the service for everything.
+	Operator Role = "operator"
+)
+
+// All are all roles, in the order in which they are shown.
+func All() []Role {
+	return []Role{Server, Worker, Submitter, Viewer, Operator}
+}
+
+// Asking are the roles that may ask the service for something.
+func Asking() []Role {
+	return slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 })
+}
+
+// about says in a line who has the role.
+func (r Role) about() string {
+	switch r {
+	case Server:
+		return "A `millrace server`: it makes the streams, reads the log and keeps the deadlines."
+	case Worker:
+		return "The worker of one node."
+	case Submitter:
+		return "A program that has tasks made, and asks what became of those whose ids it has."
+	case Viewer:
+		return "Whoever looks at everything and changes nothing."
+	case Operator:
+		return "Whoever uses the command line, or a program with millrace/client."
+	}
+	return ""
+}
+
+// User is a user of the NATS server.
+type User struct {
+	Name string
+	Role Role
+	// Node is the node of a worker, and of nobody else.
+	Node node.ID
+	// Inbox is what the subjects of the user's answers begin with. Default: [DefaultInbox] of
+	// the name, which nobody else may listen to. With "_INBOX" all users share theirs, and
+	// each can read what any other is answered.
+	Inbox string
+}
+
+// DefaultInbox is the prefix of the inboxes of a user, as --inbox-prefix takes it.
+func DefaultInbox(user string) string { return "_INBOX_" + user }
+
+// Right is a group of subjects, and why a role needs them.
+type Right struct {
+	Subjects []string `json:"subjects"`
+	Why      string   `json:"why"`
+}
+
+// Rights are what a user may do.
+type Rights struct {
+	Publish   []Right `json:"publish"`
+	Subscribe []Right `json:"subscribe"`
+	// Responds is whether the user may answer what it is asked, wherever the answer goes.
+	Responds bool `json:"allow_responses,omitempty"`
+}
+
+// grant is a line of the table of rights.
+type grant struct {
+	roles     []Role
+	why       string
+	publish   []string
+	subscribe []string
+}
+
+// What stands for a user's own in the table of rights: the worker's node, the user's prefix of
+// inboxes, and its name.
+const (
+	ownNode  = "{node}"
+	ownInbox = "{inbox}"
+	ownName  = "{user}"
+)
+
+var (
+	servers    = []Role{Server}
+	workers    = []Role{Worker}
+	submitters = []Role{Submitter}
+	viewers    = []Role{Viewer}
+	operators  = []Role{Operator}
+	writers    = []Role{Worker, Operator} // of facts, beside the server
+
+)
+
+// everything is all that Millrace publishes beside what is JetStream's.
+const everything = "mr.>"
+
+// reads are the requests by which a stream is read through a consumer of one's own.
+func reads(stream string) []string {
+	return []string{wire.APIMake + stream + ".>", wire.APIConsumer + stream + ".*", wire.APINext + stream + ".*", wire.APIDrop + stream + ".*"}
+}
+
+// asks are the subjects by which a user asks the service for these, under its own name.
+func asks(verbs ...Verb) (subjects []string) {
+	for _, v := range verbs {
+		subjects = append(subjects, v.For(ownName))
+	}
+	return subjects
+}
+
+// rights is the table of rights: each subject that a role uses, with the reason. Whoever publishes
+// or subscribes to a new one adds it here; TestScriptsByRole in integration runs every script
+// under these rights and fails on each that is missing.
+var rights = []grant{
+	{servers, "it makes and keeps the streams, and writes every kind of fact",
+		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>",
+			wire.BucketSubject + wire.NodesBucket + ".*", "$JS.API.>", "$JS.ACK.>"},
+		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>"}},
+	{servers, "it answers requests to the service, and whoever looks for services", nil, []string{"$SRV.>"}},
+	{servers, "it hears of offers that were handed out too often, and of consumers that another server takes over",
+		nil, []string{wire.DeadAdvisory, wire.ElectedAdvisory + wire.LogStream + ".*"}},
+
+	{servers, "what is decided in one place: admissions by limits, ticks of schedules, copies that were set back",
+		[]string{wire.AdmitPrefix + ">", wire.TickPrefix + "*", wire.CopiesSubject}, nil},
+	{servers, "that a scheduler is here", []string{wire.SchedulersWord}, nil},
+	{servers, "what timers have brought, which the NATS server writes", []string{wire.FirePrefix + "*", wire.DuePrefix + ">", wire.FiredSubject}, nil},
+
+	{writers, "what becomes of tasks", []string{wire.ChainPrefix + "*"}, nil},
+	{workers, "to see that the log takes messages", []string{wire.LogProbe}, nil},
+	{writers, "births and offers, of any queue: a task may make others",
+		[]string{wire.QueuePrefix + "*.*.*", wire.HoldPrefix + "*"}, nil},
+	{writers, "to see that the log takes over what fires", []string{wire.APIConsumer + wire.TimerStream + "." + wire.FiredConsumer}, nil},
+	{writers, "timers, which only say when something is due, and the removal of those of tasks that have ended: of any task, and of all",
+		[]string{wire.TimerPrefix + "*", wire.APIPurge + wire.TimerStream}, nil},
+	{writers, "unique keys, and breakers", []string{wire.KeyPrefix + "*", wire.BreakPrefix + "*"}, nil},
+	{writers, "what a selector stands for, and new lanes of queues",
+		[]string{wire.SelectorPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.LanesPrefix + "*"}, nil},
+	{writers, "words to nodes that something has happened to them or to a task", []string{wire.HintPrefix + "*"}, nil},
+
+	{workers, "the facts and the heartbeat of its node",
+		[]string{wire.NodePrefix + ownNode, wire.BucketSubject + wire.NodesBucket + "." + ownNode}, nil},
+	{workers, "what tasks print and produce, how they stand, and where they ran",
+		[]string{wire.OutputPrefix + "*", wire.DataPrefix + "*", wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*"}, nil},
+	{workers, "what is said to its node, to queues and of selectors", nil,
+		[]string{wire.HintPrefix + ownNode, wire.PingPrefix + ownNode, wire.LanesPrefix + "*", wire.SelectorPrefix + "*"}},
+	{workers, "artifacts", []string{wire.LeftPrefix + "*.*"}, nil},
+
+	{operators, "orders to nodes, and what is left of those that are retired",
+		[]string{wire.NodePrefix + "*", wire.PingPrefix + "*", wire.BucketSubject + wire.NodesBucket + ".*"}, nil},
+	{operators, "definitions, with the timers of schedules", []string{wire.DefPrefix + "*.*", wire.CronPrefix + "*"}, nil},
+	{operators, "words about queues, and dead letters that are dismissed", []string{wire.StatePrefix + "*", wire.DeadPrefix + "*"}, nil},
+	{operators, "to wait for tasks and nodes", nil, []string{wire.ChainPrefix + "*", wire.NodePrefix + "*", wire.LivePrefix + "*"}},
+	{operators, "the removal of files that nothing needs", []string{wire.SweepSubject, wire.APIErase + wire.FilesStream}, nil},
+
+	{writers, "contents of files", []string{wire.ChunkPrefix + "*", wire.VersionPrefix + "*", wire.ProtectPrefix + "*", wire.DamagedPrefix + "*"}, nil},
+	{submitters, "to have the service make tasks", asks(granted(Submitter, Submitting)...), nil},
+	{submitters, "what became of a task whose id it has, and whether the log takes any", asks(granted(Submitter, Reading)...), nil},
+	{viewers, "requests to the service that change nothing", asks(granted(Viewer, Reading)...), nil},
+	{operators, "all requests to the service", asks(">"), nil},
+
+	{writers, "to read what is stored", []string{wire.APIInfo + "*", wire.APIGet + "*", wire.APIDirect + ">"}, nil},
+	{writers, "to have the lanes of queues paused and limited as operators say", []string{wire.APIPause + wire.LogStream + ".*"}, nil},
+	{workers, "consumers of queues, of their lanes, of selectors and of the node itself",
+		[]string{wire.APIMake + wire.LogStream + ".*." + wire.QueuePrefix + ">", wire.APIConsumer + wire.LogStream + ".*", wire.APIDrop + wire.LogStream + ".*"}, nil},
+	{workers, "offers, their acknowledgements, and that another server takes over a consumer",
+		[]string{wire.APINext + wire.LogStream + ".*", "$JS.ACK." + wire.LogStream + ".>", "$JS.ACK.*.*." + wire.LogStream + ".>"}, []string{wire.ElectedAdvisory + wire.LogStream + ".*"}},
+	{writers, "to read output and records", slices.Concat(reads(wire.OutputStream), reads(wire.DataStream)), nil},
+	{operators, "to read the log, to make lanes of queues, and to list files and copies of definitions",
+		slices.Concat(reads(wire.LogStream), reads(wire.FilesStream), reads(wire.BucketStream+wire.DefsBucket)), nil},
+
+	{All(), "answers to its own requests", nil, []string{ownInbox + ".>"}},
+}
+
+// Validate says what is wrong with a user, if anything.
+func (u User) Validate() error {
+	if !slices.Contains(All(), u.Role) {
+		return fmt.Errorf("there is no role %q; want %s", u.Role, Listed(All()))
+	}
+	valid := ValidCaller
+	if u.Role == Server || u.Role == Worker { // they ask for nothing
+		valid = func(name string) error { return value.ValidName("user", name) }
+	}
+	if err := valid(u.Name); err != nil {
+		return err
+	}
+	if (u.Role == Worker) != (u.Node != "") {
+		return fmt.Errorf("user %s: a worker has a node, and nobody else does", u.Name)
+	}
+	if u.Node != "" {
+		return u.Node.Validate()
+	}
+	return nil
+}
+
+// inbox is the prefix of the user's inboxes.
+func (u User) inbox() string {
+	if u.Inbox != "" {
+		return u.Inbox
+	}
+	return DefaultInbox(u.Name)
+}
+
+// Rights returns what the table of rights grants a user.
+func (u User) Rights() (Rights, error) {
+	if err := u.Validate(); err != nil {
+		return Rights{}, err
+	}
+	own := strings.NewReplacer(ownNode, string(u.Node), ownInbox, u.inbox(), ownName, u.Name)
+	granted := Rights{Publish: []Right{}, Subscribe: []Right{}, Responds: u.Role == Server || u.Role == Worker}
+	add := func(to *[]Right, subjects []string, why string) {
+		if len(subjects) == 0 {
+			return
+		}
+		r := Right{Why: why}
+		for _, s := range subjects {
+			r.Subjects = append(r.Subjects, own.Replace(s))
+		}
+		*to = append(*to, r)
+	}
+	for _, g := range rights {
+		if slices.Contains(g.roles, u.Role) {
+			add(&granted.Publish, g.publish, g.why)
+			add(&granted.Subscribe, g.subscribe, g.why)
+		}
+	}
+	return granted, nil
+}

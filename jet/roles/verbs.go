@@ -1,0 +1,309 @@
+package roles
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"millrace/events"
+	"millrace/task/value"
+)
+
+// Verb is what the service can be asked for: a noun, a dot and a verb.
+type Verb string
+
+// What the service can be asked for.
+const (
+	TaskSubmit  Verb = "task.submit"
+	TaskGet     Verb = "task.get"
+	TaskList    Verb = "task.list"
+	TaskPlan    Verb = "task.plan"
+	TaskCopy    Verb = "task.copy"
+	TaskCancel  Verb = "task.cancel"
+	TaskRelease Verb = "task.release"
+	TaskSignal  Verb = "task.signal"
+	TaskRetry   Verb = "task.retry"
+	TaskBulk    Verb = "task.bulk" // several submissions
+	TaskEdit    Verb = "task.edit"
+	TaskWait    Verb = "task.wait"
+	TaskWhy     Verb = "task.why"
+	TaskTree    Verb = "task.tree"
+	TaskDiff    Verb = "task.diff"
+	TaskEvents  Verb = "task.events"
+	TaskOutput  Verb = "task.output"
+	TaskRecords Verb = "task.records"
+	TaskFiles   Verb = "task.artifacts"
+
+	TasksCancel Verb = "tasks.cancel" // that a filter chooses
+	TasksRetry  Verb = "tasks.retry"
+
+	EventList Verb = "event.list"
+	LogVerify Verb = "log.verify"
+
+	DeadList    Verb = "dead.list"
+	DeadDismiss Verb = "dead.dismiss" // of a task by its id, or of a message by its sequence
+
+	QueueList   Verb = "queue.list"
+	QueuePause  Verb = "queue.pause"
+	QueueResume Verb = "queue.resume"
+	QueueLimit  Verb = "queue.limit"
+	QueuePurge  Verb = "queue.purge"
+	LimitList   Verb = "limit.list"
+
+	NodeList     Verb = "node.list"
+	NodeGet      Verb = "node.get"
+	NodeWait     Verb = "node.wait"
+	NodeDrain    Verb = "node.drain"
+	NodeUndrain  Verb = "node.undrain"
+	NodeCordon   Verb = "node.cordon"
+	NodeUncordon Verb = "node.uncordon"
+	NodeRelease  Verb = "node.release"
+	NodeLabel    Verb = "node.label"
+	NodeRetire   Verb = "node.retire"
+
+	JobList        Verb = "job.list"
+	JobGet         Verb = "job.get"
+	JobApply       Verb = "job.apply"
+	JobRemove      Verb = "job.remove"
+	CalendarList   Verb = "calendar.list"
+	CalendarGet    Verb = "calendar.get"
+	CalendarApply  Verb = "calendar.apply"
+	CalendarRemove Verb = "calendar.remove"
+	ScheduleApply  Verb = "schedule.apply"
+	ScheduleRemove Verb = "schedule.remove"
+	ScheduleList   Verb = "schedule.list"
+	ScheduleGet    Verb = "schedule.get"
+	ScheduleRun    Verb = "schedule.run"
+	SchedulePause  Verb = "schedule.pause"
+	ScheduleResume Verb = "schedule.resume"
+	ScheduleNext   Verb = "schedule.next"
+	// ScheduleBackfill makes the tasks of ticks that have passed, ScheduleProgress says how many of them have one.
+	ScheduleBackfill Verb = "schedule.backfill"
+	ScheduleProgress Verb = "schedule.progress"
+	// What has become of definitions.
+	JobHistory      Verb = "job.history"
+	JobDiff         Verb = "job.diff"
+	ScheduleHistory Verb = "schedule.history"
+	ScheduleDiff    Verb = "schedule.diff"
+	CalendarHistory Verb = "calendar.history"
+	CalendarDiff    Verb = "calendar.diff"
+
+	BreakerGet   Verb = "breaker.get"
+	BreakerReset Verb = "breaker.reset"
+
+	FilesList   Verb = "files.list"
+	FilesGet    Verb = "files.get"
+	FilesDiff   Verb = "files.diff"
+	FilesVerify Verb = "files.verify"
+	FilesRemove Verb = "files.remove"
+
+	ServerHealth Verb = "server.health"
+)
+
+// Access is what a caller does with a request. Roles are granted requests by it.
+type Access string
+
+// What requests are for.
+const (
+	// Reading changes nothing.
+	Reading Access = "reading"
+	// Submitting makes tasks, and touches none that is there.
+	Submitting Access = "submitting"
+	// Operating changes what is there, whoever made it.
+	Operating Access = "operating"
+)
+
+// verbs says of everything that the service can be asked what it is for. A verb that is missing
+// here has no endpoint, and a test fails.
+var verbs = []struct {
+	access Access
+	verbs  []Verb
+}{
+	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
+		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, ServerHealth}},
+	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
+	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
+		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},
+}
+
+// Verbs are all that are for one of these.
+func Verbs(of ...Access) (all []Verb) {
+	for _, v := range verbs {
+		if slices.Contains(of, v.access) {
+			all = append(all, v.verbs...)
+		}
+	}
+	return all
+}
+
+// Access is what the verb is for; "" for one that the service does not know.
+func (v Verb) Access() Access {
+	for _, of := range verbs {
+		if slices.Contains(of.verbs, v) {
+			return of.access
+		}
+	}
+	return ""
+}
+
+// May tells whether who has a role may ask the service for something. It is the one place that decides that: the rights of
+// users of the NATS server are made from it, and the HTTP service asks it.
+func (r Role) May(v Verb) bool {
+	switch access := v.Access(); r {
+	case Operator:
+		return access != ""
+	case Submitter:
+		return access == Submitting || v == TaskGet || v == ServerHealth
+	case Viewer:
+		return access == Reading
+	}
+	return false
+}
+
+// granted are the verbs for one of these of which a role may ask.
+func granted(r Role, of ...Access) (all []Verb) {
+	for _, v := range Verbs(of...) {
+		if r.May(v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// apiPrefix begins the subjects of requests: mr.api.<user>.<noun>.<verb>.
+const apiPrefix = "mr.api."
+
+// For is the subject by which a NATS user asks for it.
+func (v Verb) For(caller string) string { return apiPrefix + caller + "." + string(v) }
+
+// Endpoint is where the service listens for it, whoever asks.
+func (v Verb) Endpoint() string { return v.For("*") }
+
+// Misaddressed are subjects of requests that have too few words or too many, which is mostly so because the name of
+// who asks is missing, or has dots in it.
+func Misaddressed() []string {
+	return []string{apiPrefix + "*", apiPrefix + "*.*", apiPrefix + "*.*.*.*"}
+}
+
+// ValidCaller refuses names by which nobody may ask the service: those that cannot be a token of a
+// subject, and those of parts of Millrace, for facts name who asked as they name these.
+func ValidCaller(name string) error {
+	if err := value.ValidName("user", name); err != nil {
+		return err
+	}
+	if events.IsPart(name) {
+		return fmt.Errorf("user name %q: a part of Millrace writes facts under this name, so no user has it", name)
+	}
+	return nil
+}
+
+// CallerOf reads the subject of a request: who asks. The NATS server lets each user
+// publish under its own name, so this is known, and not what the caller says.
+func CallerOf(subject string) (string, error) {
+	rest, ok := strings.CutPrefix(subject, apiPrefix)
+	caller, verb, named := strings.Cut(rest, ".")
+	if !ok || !named || strings.Count(verb, ".") != 1 {
+		return "", fmt.Errorf("%s does not say who asks for what: want %s<user>.<noun>.<verb>, with the name of your NATS user, as in %s", subject, apiPrefix, TaskSubmit.For("ada"))
+	}
+	return caller, ValidCaller(caller)
+}
+
+// Answerable tells whether an answer may go to a subject. Who asks chooses that, and the answer goes out with the
+// rights of who gives it: a server that answered to $JS.API.STREAM.PURGE.MR_LOG would purge the log.
+func Answerable(reply string) bool {
+	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "mr.")
+}
+
+// nobody asks if it is not known who does.
+const nobody = "nobody"
+
+// LocalCaller is the name of this user of the machine, as one that may ask.
+func LocalCaller() string {
+	if s := callerNamed(systemName(nil)); s != "" {
+		return s
+	}
+	return nobody
+}
+
+// CallerOn is under which name a connection asks the service: that of its NATS user. The name of a JWT
+// is the one in it, and of an nkey the public key. A user of a server that knows no
+// names, or of a token, has that of the operating system. What a token of a subject cannot hold becomes '_'.
+func CallerOn(nc *nats.Conn) string {
+	for _, name := range []func(*nats.Conn) string{jwtName, urlName, passwordName, nkeyName, systemName} {
+		if s := callerNamed(name(nc)); s != "" {
+			return s
+		}
+	}
+	return nobody
+}
+
+// callerNamed makes a name one that may ask; "" if nothing is left of it.
+func callerNamed(name string) string {
+	clean := []byte(name)
+	for i, c := range clean {
+		if c == '-' && i > 0 {
+			continue
+		}
+		if value.ValidName("user", string(c)) != nil {
+			clean[i] = '_'
+		}
+	}
+	s := string(clean[:min(len(clean), 64)])
+	if ValidCaller(s) != nil {
+		return ""
+	}
+	return s
+}
+
+func jwtName(nc *nats.Conn) string {
+	if nc.Opts.UserJWT == nil {
+		return ""
+	}
+	token, err := nc.Opts.UserJWT()
+	parts := strings.Split(token, ".")
+	if err != nil || len(parts) != 3 {
+		return ""
+	}
+	var claims struct{ Name, Sub string }
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(body, &claims) != nil {
+		return ""
+	}
+	if claims.Name != "" {
+		return claims.Name
+	}
+	return claims.Sub
+}
+
+// urlName is the user in the address, unless it is a token.
+func urlName(nc *nats.Conn) string {
+	if at, err := url.Parse(nc.ConnectedUrl()); err == nil && at.User != nil {
+		if _, password := at.User.Password(); password {
+			return at.User.Username()
+		}
+	}
+	return ""
+}
+
+func passwordName(nc *nats.Conn) string {
+	if nc.Opts.UserInfo != nil {
+		name, _ := nc.Opts.UserInfo()
+		return name
+	}
+	return nc.Opts.User
+}
+
+func nkeyName(nc *nats.Conn) string { return nc.Opts.Nkey }
+
+func systemName(*nats.Conn) string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}

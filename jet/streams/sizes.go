@@ -1,0 +1,185 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millrace/jet/link"
+	"millrace/jet/wire"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Sizes are how many bytes the streams beside the log may hold, so that what tasks print and produce
+// leaves room for what is said about them: births, results, cancels and heartbeats. 0 stands for a
+// share of what there is (see [SharesOf]), and [NoBound] for as much as the server takes.
+type Sizes struct {
+	// Output is what tasks print. When it is full the oldest output of all tasks goes.
+	Output int64
+	// Records is what tasks produce. When it is full new records are refused, and the attempts fail
+	// that have them: records are results, which nobody throws away unasked.
+	Records int64
+	// Files holds bundles and artifacts. When it is full new ones are refused.
+	Files int64
+	// State is how tasks stand, and their checkpoints. When it is full new ones are refused.
+	State int64
+}
+
+// NoBound is a size without one.
+const NoBound = -1
+
+// SharesOf parts what all streams may hold together: a quarter for output, a fifth for records, three
+// twentieths for files, a twentieth for the standing of tasks. What is left, more
+// than a third, is for the log, heartbeats and definitions.
+func SharesOf(store int64) Sizes {
+	return Sizes{Output: store / 4, Records: store / 5, Files: store / 20 * 3, State: store / 20}
+}
+
+// or takes from other what s leaves open.
+func (s Sizes) or(other Sizes) Sizes {
+	for _, f := range []struct{ to, from *int64 }{
+		{&s.Output, &other.Output}, {&s.Records, &other.Records}, {&s.Files, &other.Files}, {&s.State, &other.State},
+	} {
+		if *f.to == 0 {
+			*f.to = *f.from
+		}
+	}
+	return s
+}
+
+// Set is the streams of a server that are there.
+type Set struct{ *link.Link }
+
+// sized is a stream that has a size, and what becomes of new messages when it is full.
+type sized struct {
+	stream string
+	bytes  int64
+	full   jetstream.DiscardPolicy
+}
+
+func (s Sizes) streams() []sized {
+	return []sized{
+		{wire.OutputStream, s.Output, jetstream.DiscardOld},
+		{wire.DataStream, s.Records, jetstream.DiscardNew},
+		{wire.FilesStream, s.Files, jetstream.DiscardNew},
+		{wire.StateStream, s.State, jetstream.DiscardNew},
+	}
+}
+
+// What a server may hold that does not say it is found out by trying: the most that is asked for, and
+// the least with which bounds make sense.
+const (
+	mostStore  = 64 << 30
+	leastStore = 32 << 20
+)
+
+// Size gives the streams beside the log their sizes. Store is how many bytes all streams may hold
+// together, 0 if nobody knows: then as much as the account may hold counts, or else the
+// largest of 64 GiB, 32 GiB and so on that the server would set aside.
+//
+// A bound below what is stored throws nothing away but output: for the other streams what is stored
+// is the bound then. An error says of which stream the size could not be set; those
+// before it have theirs.
+func (s *Set) Size(ctx context.Context, want Sizes, store int64) error {
+	if store == 0 && (want.Output == 0 || want.Records == 0 || want.Files == 0 || want.State == 0) {
+		var err error
+		if store, err = s.estimate(ctx); err != nil {
+			return err
+		}
+	}
+	for _, one := range want.or(SharesOf(store)).streams() {
+		if err := s.resize(ctx, one); err != nil {
+			return fmt.Errorf("size of stream %s: %w", one.stream, err)
+		}
+	}
+	return nil
+}
+
+// resize gives a stream its size, if it has another one. One that is not ours stays as it is.
+func (s *Set) resize(ctx context.Context, want sized) error {
+	stream, err := s.JS.Stream(ctx, want.stream)
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	cfg := info.Config
+	if want.full == jetstream.DiscardNew && want.bytes > 0 {
+		want.bytes = max(want.bytes, int64(info.State.Bytes)) // #nosec G115 -- no disk has as many
+	}
+	if cfg.Metadata["millrace"] == "" || cfg.MaxBytes == want.bytes && cfg.Discard == want.full {
+		return nil
+	}
+	cfg.MaxBytes, cfg.Discard = want.bytes, want.full
+	_, err = s.JS.UpdateStream(ctx, cfg)
+	return err
+}
+
+// estimate finds out how many bytes all streams may hold together.
+func (s *Set) estimate(ctx context.Context) (int64, error) {
+	account, err := s.JS.AccountInfo(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("how much the account may hold: %w", err)
+	}
+	if most := account.Limits.MaxStore; most > 0 {
+		return most, nil
+	}
+	stream, err := s.JS.Stream(ctx, wire.OutputStream)
+	if err != nil {
+		return 0, err
+	}
+	now := stream.CachedInfo().Config
+	if now.MaxBytes > 0 {
+		return now.MaxBytes * 4, nil // found out before; [SharesOf] says how
+	}
+	for store := int64(mostStore); store >= leastStore; store /= 2 {
+		try := now
+		try.MaxBytes = store
+		_, err := s.JS.UpdateStream(ctx, try)
+		switch {
+		case err == nil: // it is given back by the size that follows
+			return store, nil
+		case !refusesSize(err):
+			return 0, fmt.Errorf("how much the server may hold: %w", err)
+		}
+	}
+	return 0, errors.New("the server sets aside less than 32 MiB: give it more, or say the sizes of the streams")
+}
+
+// refusesSize tells whether the server has not as much room as a stream asks for.
+func refusesSize(err error) bool {
+	return link.Answers(err, link.CodeStorageLimit, link.CodeResources, link.CodeAccountLimit, link.CodeNoPeers)
+}
+
+// Usage is how much a stream holds, and may hold.
+type Usage struct {
+	// Stream says what it holds: log, output, records, files, state; all for the whole account.
+	Stream string
+	Bytes  int64
+	// Limit is 0 if there is none.
+	Limit int64
+}
+
+// Usages lists how much the streams hold. Store is how many bytes they may hold together; 0 if
+// nobody knows more than the account says.
+func (s *Set) Usages(ctx context.Context, store int64) ([]Usage, error) {
+	account, err := s.JS.AccountInfo(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("how much the account holds: %w", err)
+	}
+	if store == 0 {
+		store = max(account.Limits.MaxStore, 0)
+	}
+	all := []Usage{{Stream: "all", Bytes: int64(account.Store), Limit: store}} // #nosec G115 -- no disk has as many
+	for _, one := range []struct{ stream, name string }{
+		{wire.LogStream, "log"}, {wire.OutputStream, "output"}, {wire.DataStream, "records"}, {wire.FilesStream, "files"}, {wire.StateStream, "state"},
+	} {
+		stream, err := s.JS.Stream(ctx, one.stream)
+		if err != nil {
+			return nil, fmt.Errorf("how much %s holds: %w", one.stream, err)
+		}
+		info := stream.CachedInfo()
+		all = append(all, Usage{Stream: one.name, Bytes: int64(info.State.Bytes), Limit: max(info.Config.MaxBytes, 0)}) // #nosec G115 -- no disk has as many
+	}
+	return all, nil
+}

@@ -1,0 +1,266 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/jet/link"
+	"millrace/jet/wire"
+)
+
+// Layout says how the streams are to be made. It has an effect only where they
+// do not exist yet; opening changes nothing of a stream that is there, but adds
+// the subjects that one of an earlier version lacks.
+type Layout struct {
+	// Replicas is on how many servers each message lies: 1, 3 or 5. Default 1.
+	Replicas int
+	// SyncAlways says that the servers flush every write to disk before they
+	// acknowledge it (sync_interval: always). Writers then share flushes by
+	// writing in groups. Default false.
+	SyncAlways bool
+	// AckWait is how long a silent worker keeps a lease. Default 30s.
+	AckWait time.Duration
+}
+
+// Keys of the metadata by which a stream tells its writers how it was made.
+const (
+	metaSync    = "millrace.sync"
+	metaAckWait = "millrace.ack_wait"
+	syncAlways  = "always"
+)
+
+func (l Layout) withDefaults() Layout {
+	if l.Replicas == 0 {
+		l.Replicas = 1
+	}
+	if l.AckWait == 0 {
+		l.AckWait = 30 * time.Second
+	}
+	return l
+}
+
+func (l Layout) metadata() map[string]string {
+	m := map[string]string{"millrace": "1", metaAckWait: l.AckWait.String()}
+	if l.SyncAlways {
+		m[metaSync] = syncAlways
+	}
+	return m
+}
+
+// LayoutOf is what writers go by of the layout of a log that is there.
+func LayoutOf(log jetstream.StreamConfig) (l Layout) {
+	l.SyncAlways = log.Metadata[metaSync] == syncAlways
+	l.AckWait, _ = time.ParseDuration(log.Metadata[metaAckWait]) // else it was made by hand
+	return l.withDefaults()
+}
+
+// maxConsumers is how many consumers the log may have: more than there is any use for. A stream that
+// says nothing, or "any number", gets the server's own limit, which is 1000, and then no worker can start
+// that serves another queue, and nobody can read the log.
+const maxConsumers = 100_000
+
+// Streams are all there are; see [Layout] for what is left open.
+func (l Layout) Streams() []jetstream.StreamConfig {
+	l = l.withDefaults()
+	return []jetstream.StreamConfig{l.timerStream(), {
+		Name:        wire.LogStream,
+		Description: "Millrace: every fact about tasks and nodes; the only truth",
+		Subjects: []string{wire.QueuePrefix + ">", wire.HoldPrefix + ">", wire.ChainPrefix + ">", wire.NodePrefix + ">", wire.DefPrefix + ">", wire.BreakPrefix + ">",
+			wire.StatePrefix + "*", wire.FirePrefix + ">", wire.TickPrefix + ">", wire.KeyPrefix + "*", wire.AdmitPrefix + ">", wire.CopiesSubject, wire.DeadPrefix + ">", wire.LogProbe},
+		// No rollup, no TTL and no schedules: with any of them one message can remove others, or itself.
+		AllowAtomicPublish: true, AllowDirect: true,
+		Sources:      []*jetstream.StreamSource{timerSource()},
+		MaxConsumers: maxConsumers,
+		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		// Facts are told apart by their own ids, so the server's window only costs memory.
+		Duplicates: 100 * time.Millisecond,
+		MaxMsgSize: 1 << 20,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}, {
+		Name:        wire.OutputStream,
+		Description: "Millrace: lines that tasks print, in batches",
+		Subjects:    []string{wire.OutputPrefix + "*"},
+		AllowDirect: true,
+		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxAge: 30 * 24 * time.Hour, MaxMsgSize: 1 << 20, Compression: jetstream.S2Compression,
+		Duplicates: 2 * time.Minute,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}, {
+		Name:        wire.DataStream,
+		Description: "Millrace: records that tasks produce, in acknowledged batches",
+		Subjects:    []string{wire.DataPrefix + "*"},
+		AllowDirect: true,
+		Storage:     jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxMsgSize: 8 << 20, Compression: jetstream.S2Compression,
+		Duplicates: 2 * time.Minute,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}, l.filesStream(), l.stateStream()}
+}
+
+// MarkerTTL is how long the mark of a heartbeat that ran out or was removed stays.
+// Marks count among the heads that one request can read.
+const MarkerTTL = 10 * time.Minute
+
+// Config is the configuration of a stream of its own, as the API of JetStream has it, for a log that is laid into a data directory. It
+// sources nothing: opening lets the log source the timers.
+func (l Layout) Config(name string) ([]byte, error) {
+	for _, cfg := range l.withDefaults().Streams() {
+		if cfg.Name == name {
+			cfg.Sources = nil
+			return json.Marshal(cfg)
+		}
+	}
+	return nil, fmt.Errorf("there is no stream %s", name)
+}
+
+func (l Layout) buckets() []jetstream.KeyValueConfig {
+	return []jetstream.KeyValueConfig{{
+		Bucket: wire.DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
+		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}, {
+		// No bucket TTL: it would remove the markers that tell of an expiry.
+		Bucket: wire.NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
+		LimitMarkerTTL: MarkerTTL,
+		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
+	}}
+}
+
+// extend adds the subjects that a stream lacks which an earlier version has
+// made, and lets it have as many consumers as it needs. It is all that is ever changed of a stream, and only of our own.
+func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	s, err := js.Stream(ctx, cfg.Name)
+	if err != nil {
+		return err
+	}
+	now := s.CachedInfo().Config
+	if cfg.Name == wire.LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 { // a server died while it had the log source them again
+		now.Sources = cfg.Sources
+		if _, err = js.UpdateStream(ctx, now); err != nil {
+			return err
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(cfg.Subjects), func(subject string) bool { return slices.Contains(now.Subjects, subject) })
+	few := cfg.MaxConsumers > 0 && now.MaxConsumers <= 0 // what an operator has set stays
+	if len(missing) == 0 && !few || now.Metadata["millrace"] == "" {
+		return nil
+	}
+	now.Subjects = append(now.Subjects, missing...)
+	if few {
+		now.MaxConsumers = cfg.MaxConsumers
+	}
+	_, err = js.UpdateStream(ctx, now)
+	if refused := (*jetstream.APIError)(nil); few && errors.As(err, &refused) { // by a server that cannot change that
+		if now.MaxConsumers = s.CachedInfo().Config.MaxConsumers; len(missing) == 0 {
+			return nil
+		}
+		_, err = js.UpdateStream(ctx, now)
+	}
+	return err
+}
+
+// ErrOldLog means that the log has the form of a version whose log a single message could erase. No server can
+// change that of a stream that is there.
+var ErrOldLog = errors.New("the log has a form that single messages can erase, as versions before this one made it, and this version cannot go on with it: " +
+	"export it with that version, and give this one a server or an account of its own")
+
+// Current refuses a log of an old form.
+func Current(log jetstream.StreamConfig) error {
+	if log.Metadata["millrace"] != "" && (log.AllowRollup || log.AllowMsgTTL || log.AllowMsgSchedules) {
+		return ErrOldLog
+	}
+	return nil
+}
+
+// Ensure makes the streams and buckets that do not exist.
+func Ensure(ctx context.Context, f *link.Former, js jetstream.JetStream, l Layout) error {
+	l = l.withDefaults()
+	err := f.Do(ctx, func(ctx context.Context) error {
+		s, err := js.Stream(ctx, wire.LogStream)
+		if err != nil {
+			return err
+		}
+		return Current(s.CachedInfo().Config)
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("stream %s: %w", wire.LogStream, err)
+	}
+	for _, cfg := range l.Streams() {
+		if err := f.Do(ctx, func(ctx context.Context) error { return ensureStream(ctx, js, cfg) }); err != nil {
+			return fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	for _, cfg := range l.buckets() {
+		if err := f.Do(ctx, func(ctx context.Context) error { return ensureBucket(ctx, js, cfg) }); err != nil {
+			return fmt.Errorf("bucket %s: %w", cfg.Bucket, err)
+		}
+	}
+	return nil
+}
+
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	_, err := js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, cfg)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
+		}
+	}
+	if err == nil && cfg.Name == wire.TimerStream { // before the log asks for it
+		_, err = ensureFired(ctx, js)
+	}
+	if err != nil {
+		return err
+	}
+	return extend(ctx, js, cfg)
+}
+
+func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.KeyValueConfig) error {
+	_, err := js.KeyValue(ctx, cfg.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		_, err = js.CreateKeyValue(ctx, cfg)
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			_, err = js.KeyValue(ctx, cfg.Bucket)
+		}
+	}
+	return err
+}
+
+// stateStream holds the latest word of tasks: one message for each subject.
+func (l Layout) stateStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        wire.StateStream,
+		Description: "Millrace: how running tasks stand, what their next attempts go on from, which lanes are used, what selectors stand for",
+		Subjects:    []string{wire.LivePrefix + "*", wire.CheckpointPrefix + "*", wire.RanPrefix + "*", wire.LaneWordPrefix + "*.*.*", wire.SelectorPrefix + "*"},
+		AllowDirect: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxMsgSize: 256 << 10, Compression: jetstream.S2Compression,
+		Duplicates: 100 * time.Millisecond,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
+}
+
+// maxFilesMessage is more than a chunk with its headers, and less than the
+// max_payload that a server has by default.
+const maxFilesMessage = 1 << 20
+
+// filesStream holds contents of files, by their digest.
+func (l Layout) filesStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        wire.FilesStream,
+		Description: "Millrace: contents of files by their digest, and what tasks have left",
+		Subjects:    []string{wire.ChunkPrefix + "*", wire.VersionPrefix + "*", wire.ProtectPrefix + "*", wire.DamagedPrefix + "*", wire.LeftPrefix + "*.*", wire.SweepSubject},
+		AllowDirect: true, AllowMsgTTL: true,
+		// What is stored again replaces its equal. At a limit it is refused, not exchanged for something older.
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		MaxMsgSize: maxFilesMessage,
+		Duplicates: 100 * time.Millisecond,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
+}

@@ -1,0 +1,123 @@
+package query
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"millrace/task"
+)
+
+// Known are the names that there are, for who types a query.
+type Known struct {
+	// Values are by the key of a term, such as job: its names.
+	Values map[string][]string
+}
+
+// Suggestion is what the word at the cursor may become.
+type Suggestion struct {
+	// Shown is the term, and Text the whole query with it.
+	Shown string `json:"shown"`
+	Text  string `json:"text"`
+	// Cursor is where one goes on to type, counted in bytes.
+	Cursor int `json:"cursor"`
+}
+
+// mostSuggestions is how many there are at once.
+const mostSuggestions = 12
+
+// Complete says what the word of a query may become in which a cursor stands, counted in bytes: a key, or a value of its key. What begins as the
+// word does comes before what has it elsewhere.
+func Complete(text string, cursor int, known Known) []Suggestion {
+	cursor = max(min(cursor, len(text)), 0)
+	for cursor > 0 && cursor < len(text) && !utf8.RuneStart(text[cursor]) {
+		cursor--
+	}
+	from, upto := wordAt(text, cursor)
+	word := text[from:cursor]
+	if strings.HasPrefix(word, `"`) {
+		return nil // it is a text
+	}
+	var terms []string
+	key, value, isTerm := strings.Cut(word, ":")
+	if isTerm {
+		before := ""
+		if i := strings.LastIndexByte(value, ','); i >= 0 && (key == "state" || key == "priority") { // one of several
+			before, value = value[:i+1], value[i+1:]
+		}
+		for _, v := range matching(valuesOf(key, known), strings.Trim(value, `"`)) {
+			terms = append(terms, key+":"+before+quoted(v)+" ")
+		}
+	} else {
+		for _, name := range matching(keyNames(), word) {
+			terms = append(terms, name+":")
+		}
+	}
+	all := make([]Suggestion, 0, len(terms))
+	for _, term := range terms[:min(len(terms), mostSuggestions)] {
+		rest := text[upto:]
+		if strings.HasSuffix(term, " ") {
+			rest = strings.TrimPrefix(rest, " ")
+		}
+		all = append(all, Suggestion{strings.TrimSpace(term), text[:from] + term + rest, from + len(term)})
+	}
+	return all
+}
+
+// wordAt is where the word begins and ends in which a cursor stands.
+func wordAt(text string, cursor int) (from, upto int) {
+	for at := 0; at < len(text); {
+		if strings.IndexByte(" \t\n", text[at]) >= 0 {
+			at++
+			continue
+		}
+		_, _, end := next(text, at)
+		if at <= cursor && cursor <= end {
+			return at, end
+		}
+		at = end
+	}
+	return cursor, cursor
+}
+
+// valuesOf are what may stand behind the colon of a key.
+func valuesOf(key string, known Known) []string {
+	switch key {
+	case "state":
+		names := []string{"active", "ended"}
+		for _, s := range task.States() {
+			names = append(names, s.String())
+		}
+		return names
+	case "is":
+		return []string{"dead", "root", "suspect"}
+	case "since", "until":
+		return []string{"10m", "1h", "2h", "24h", "7d"}
+	case "priority":
+		return []string{"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}
+	}
+	return known.Values[key]
+}
+
+// matching are the words that have a part, those before the others that begin with it.
+func matching(words []string, part string) []string {
+	part = strings.ToLower(part)
+	var begin, within []string
+	for _, w := range words {
+		switch i := strings.Index(strings.ToLower(w), part); {
+		case i == 0:
+			begin = append(begin, w)
+		case i > 0:
+			within = append(within, w)
+		}
+	}
+	return slices.Concat(begin, within)
+}
+
+// quoted is a value as a query has it.
+func quoted(value string) string {
+	if strings.ContainsAny(value, " \t\n") {
+		return `"` + strings.ReplaceAll(value, `"`, "") + `"`
+	}
+	return strings.ReplaceAll(value, `"`, "")
+}

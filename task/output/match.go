@@ -1,0 +1,58 @@
+package output
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Match chooses lines. The zero value chooses all.
+type Match struct {
+	// Text is a part of the line, in capital letters or small ones.
+	Text string
+	// Level chooses what is at least as grave: one of [Levels]. What programs write to stderr counts as an error.
+	Level string
+}
+
+// Levels are those of entries of a log, the gravest last.
+func Levels() []string { return []string{"debug", "info", "warn", "error"} }
+
+// Validate says what is wrong with a match, if anything.
+func (m Match) Validate() error {
+	if m.Level != "" && !slices.Contains(Levels(), m.Level) {
+		return fmt.Errorf("level is %q, want %s", m.Level, strings.Join(Levels(), ", "))
+	}
+	return nil
+}
+
+// Line tells whether a line is chosen.
+func (m Match) Line(l *Line) bool {
+	if m.Level != "" && !slices.Contains(m.levels(), levelOf(l)) {
+		return false
+	}
+	return m.Text == "" || strings.Contains(strings.ToLower(l.Text), strings.ToLower(m.Text))
+}
+
+// levels are those that are grave enough.
+func (m Match) levels() []string { return Levels()[slices.Index(Levels(), m.Level):] }
+
+func levelOf(l *Line) string {
+	if l.Stream == Stderr {
+		return "error"
+	}
+	return l.Level
+}
+
+// May tells whether a batch may hold a line that is chosen, without reading it: body is the batch as [Lines.AppendJSON] has it.
+// A search reads ten times as many lines in the same time.
+func (m Match) May(body []byte) bool {
+	if m.Level != "" && !bytes.Contains(body, []byte(`"stream":"stderr"`)) &&
+		!slices.ContainsFunc(m.levels(), func(level string) bool { return bytes.Contains(body, []byte(`"level":"`+level+`"`)) }) {
+		return false
+	}
+	return strings.ContainsFunc(m.Text, escaped) || bytes.Contains(bytes.ToLower(body), []byte(strings.ToLower(m.Text)))
+}
+
+// escaped tells whether a character may stand otherwise in JSON.
+func escaped(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }

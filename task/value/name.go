@@ -1,0 +1,29 @@
+package value
+
+import (
+	"fmt"
+)
+
+// ValidName refuses a name (of a queue, a job or a node; what says which) that
+// cannot be one token of a subject: 1 to 64 letters, digits, _ or -, not
+// beginning with -.
+func ValidName(what, s string) error {
+	if !isName(s) {
+		return fmt.Errorf("%s name %q: want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", what, s)
+	}
+	return nil
+}
+
+// isName is by hand because each offer that is read or written asks.
+func isName(s string) bool {
+	if s == "" || len(s) > 64 || s[0] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,48 @@
+package value
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrOvertaken refuses a change by who has seen another revision than there is now.
+var ErrOvertaken = errors.New("somebody has changed it since it was looked at")
+
+// Overtaken is an [ErrOvertaken] with the revisions, 0 for none: the one that was seen, and the present one, which By has made.
+type Overtaken struct {
+	Seen, Is uint64
+	By       string
+	At       time.Time
+}
+
+// Unseen refuses to change what is at a revision, unless whoever does it has seen just that, or does not say what he has seen. That is a list
+// of one, or of none.
+func Unseen(seen []uint64, is Overtaken) error {
+	if len(seen) == 0 || seen[0] == is.Is {
+		return nil
+	}
+	is.Seen = seen[0]
+	return &is
+}
+
+// Error implements error.
+func (o *Overtaken) Error() string {
+	is, was := "there is none now", "you have seen none"
+	if o.Is > 0 {
+		is = fmt.Sprintf("it is at revision %d", o.Is)
+	}
+	if o.By != "" {
+		is += " by " + o.By
+	}
+	if !o.At.IsZero() {
+		is += " since " + o.At.UTC().Format(time.RFC3339)
+	}
+	if o.Seen > 0 {
+		was = fmt.Sprintf("you have seen revision %d", o.Seen)
+	}
+	return fmt.Sprintf("%v: %s, and %s", ErrOvertaken, was, is)
+}
+
+// Unwrap returns [ErrOvertaken].
+func (o *Overtaken) Unwrap() error { return ErrOvertaken }

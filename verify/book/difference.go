@@ -1,0 +1,114 @@
+package book
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+)
+
+// Difference is a field of a decision that comes out differently, as JSON; nil where it is absent.
+type Difference struct {
+	Field string          `json:"field"`
+	Was   json.RawMessage `json:"was"`
+	Is    json.RawMessage `json:"is"`
+}
+
+// Differences are those of one decision.
+type Differences []Difference
+
+// differences are the fields in which a decision differs from the same one made again, in words as well; what is hidden differs from nothing.
+func differences(was, is *events.Fact, hidden func(any) bool) (string, Differences) {
+	if is.Event == nil {
+		return "nothing follows", nil
+	}
+	a, err := events.Encode(nil, was)
+	if err != nil {
+		return err.Error(), nil // no log holds it
+	}
+	b, err := events.Encode(nil, is)
+	if err != nil {
+		return err.Error(), nil
+	}
+	if bytes.Equal(a, b) {
+		return "", nil
+	}
+	var had, has map[string]any
+	if json.Unmarshal(a, &had) != nil || json.Unmarshal(b, &has) != nil {
+		return "it cannot be read", nil
+	}
+	names := slices.Collect(maps.Keys(had))
+	for name := range has {
+		if _, both := had[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var all []string
+	var fields Differences
+	for _, name := range names {
+		if !alike(had[name], has[name], hidden) {
+			all = append(all, fmt.Sprintf("%s is %s in the log, and should be %s", name, brief(had[name]), brief(has[name])))
+			fields = append(fields, Difference{name, rawOf(had, name), rawOf(has, name)})
+		}
+	}
+	return strings.Join(all, "; "), fields
+}
+
+// rawOf is a value of an object as JSON; nil if it is absent.
+func rawOf(object map[string]any, name string) json.RawMessage {
+	v, there := object[name]
+	if !there {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil // it came from JSON
+	}
+	return text
+}
+
+// alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them. What is hidden is like anything.
+func alike(a, b any, hidden func(any) bool) bool {
+	if hidden != nil && hidden(a) {
+		return true
+	}
+	same := func(a, b any) bool { return alike(a, b, hidden) }
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, same)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, same)
+	case string:
+		text, ok := b.(string)
+		if !ok || a == text {
+			return ok
+		}
+		one, err := time.Parse(time.RFC3339Nano, a)
+		two, wrong := time.Parse(time.RFC3339Nano, text)
+		return err == nil && wrong == nil && one.Sub(two).Abs() < time.Microsecond
+	}
+	return a == b
+}
+
+// brief is a value for people.
+func brief(v any) string {
+	if v == nil {
+		return "absent"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if len(text) > 200 {
+		text = append(text[:200], "…"...)
+	}
+	return string(text)
+}

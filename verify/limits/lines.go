@@ -1,0 +1,483 @@
+package limits
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/quota"
+	"millrace/verify/book"
+	"millrace/verify/past"
+	"millrace/verify/thin"
+)
+
+// Whom limits admit, and whom cancel_old stops, follows from all tasks that a scheduler knew of. The admission names up to
+// where that was, so a [quota.Limiter] that knows just that decides again. It lags behind the log: what has been read is kept
+// until no admission is to be expected that was made without it. Schedulers know the log up to different places, so admissions
+// are judged in the order of what was known, and not of the log; on the chain of a scope both are one.
+
+// lagging is how many sequences after it an admission is judged, at the earliest. One that was made by less than what is
+// known by then is not judged.
+const lagging = 8192
+
+// Lines are what is known of tasks before their limits.
+type Lines struct {
+	book  *book.Book
+	terms *Terms
+	log   Log
+	first uint64 // the first record
+	batch batch
+	rates map[thin.Word]*bucket // by the number of the name
+
+	known *quota.Limiter
+	upTo  uint64
+	next  uint64                   // when admissions are judged again
+	taken int                      // of news, what is known
+	news  []news                   // after upTo, in order
+	open  []*admission             // not judged yet, in the order of the log
+	rated map[task.ID]bool         // tasks that the rate of a queue holds and nothing else
+	ruled bool                     // a queue has a rate or had one
+	stops map[task.ID]stop         // tasks that limits have stopped, until the admission that says so
+	shut  map[task.Scope]time.Time // scopes of which a rate may be shut because a task asked for a pause, and until when
+}
+
+// Log is what else must be known of the log.
+type Log struct {
+	// Whole tells whether the records begin with the log.
+	Whole bool
+	// Margin is by how much the clocks of who decides may differ.
+	Margin time.Duration
+	// Queues are those of the log.
+	Queues past.Queues
+	// Task tells under which limits a task stands, and since when it waits; false if there is none.
+	Task func(id task.ID) (under Bounds, turn uint64, ok bool)
+}
+
+// NewLines knows of no task yet.
+func NewLines(b *book.Book, terms *Terms, log Log) *Lines {
+	return &Lines{book: b, terms: terms, log: log, rates: map[thin.Word]*bucket{}}
+}
+
+// Next hears of each record before anybody else does.
+func (l *Lines) Next(r *events.Record) {
+	if l.first == 0 {
+		l.first = r.Seq
+	}
+	if l.known != nil && r.Seq >= l.next {
+		l.next = r.Seq + lagging/8
+		l.CatchUp(r.Seq - min(r.Seq, lagging))
+	}
+	l.batchAt(r)
+	if len(l.stops) > 0 && r.Kind != events.KindChain && r.Kind != events.KindLimit {
+		l.unborne()
+	}
+}
+
+// stop is the end of a task that a limit refuses, or the request to stop of one that has to make place: that has details.
+type stop struct {
+	seq, seen      uint64
+	limit, details string
+}
+
+// news is what one record has changed: of a task, or of a queue.
+type news struct {
+	stand quota.Stand
+	limit Bounds
+	queue *task.Queue
+	took  task.Shift // what it did to the attempts of the task
+	seq   uint64
+}
+
+// admission is what was recorded of one decision: a fact for each of its scopes, one behind the other.
+type admission struct {
+	facts []admitted
+	by    task.By
+	at    time.Time
+	shut  []task.Scope // where a rate may have been shut then because a task asked for a pause
+}
+
+// admitted is one of these facts.
+type admitted struct {
+	seq   uint64
+	at    time.Time
+	scope task.Scope
+	what  task.Granted
+	from  map[string]time.Time // how its rates stood before
+	stops map[task.ID]stop     // of those that it names as refused
+	told  bool                 // what is wrong with it
+}
+
+func (a *admission) first() uint64 { return a.facts[0].seq }
+func (a *admission) last() uint64  { return a.facts[len(a.facts)-1].seq }
+
+func (l *Lines) limiter() *quota.Limiter {
+	if l.known == nil {
+		l.known, l.rated, l.stops = quota.NewLimiter(), map[task.ID]bool{}, map[task.ID]stop{}
+		l.shut = map[task.Scope]time.Time{}
+	}
+	return l.known
+}
+
+// Follows tells whether it counts how a task stands under bounds.
+func (l *Lines) Follows(under Bounds) bool { return len(under) > 0 || l.ruled }
+
+// Stands keeps what a record has made of a task, and took of its attempts.
+func (l *Lines) Stands(k *task.Task, under Bounds, took task.Shift, seq uint64) {
+	l.limiter()
+	if len(under) == 0 {
+		if !k.Limited() && !l.rated[k.ID] {
+			return
+		}
+		if l.rated[k.ID] = true; !k.Limited() {
+			delete(l.rated, k.ID)
+		}
+	}
+	l.news = append(l.news, news{seq: seq, stand: quota.StandOf(k), limit: under, took: took})
+}
+
+// Said keeps what was said of a queue.
+func (l *Lines) Said(seq uint64, q *task.Queue) {
+	if q.RateSince > 0 {
+		l.ruled = true
+		l.news = append(l.news, news{seq: seq, queue: q})
+	}
+}
+
+// Stopped keeps that a limit refused a task, or asked it to make place and said why.
+func (l *Lines) Stopped(id task.ID, r *events.Record, details string) {
+	if by := book.By(r); by.Rule == task.RuleLimit && l.log.Whole {
+		l.limiter()
+		l.stops[id] = stop{r.Seq, by.Seen, strings.Clone(by.Limit), strings.Clone(details)}
+	}
+}
+
+// pauses keeps that a rate on the chain of a scope may be shut until a time.
+func (l *Lines) pauses(of task.Scope, until time.Time) {
+	if l.limiter(); until.After(l.shut[of]) {
+		l.shut[of] = until
+	}
+}
+
+// shutAt are the scopes of which a rate may be shut. An admission has to keep them: when it is judged, what was recorded since
+// may have used a pause up.
+func (l *Lines) shutAt(at time.Time, margin time.Duration) (all []task.Scope) {
+	for of, until := range l.shut {
+		switch {
+		case until.After(at):
+			all = append(all, of)
+		case until.Before(at.Add(-margin)):
+			delete(l.shut, of)
+		}
+	}
+	return all
+}
+
+// unborne tells of those that no admission has borne out, now that their batch is over for certain.
+func (l *Lines) unborne() {
+	for id, s := range book.Sorted(l.stops) {
+		delete(l.stops, id)
+		l.book.Find(book.Decisions, book.Finding{Task: id, Seqs: []uint64{s.seq}, Look: book.Show(s.seq),
+			What: fmt.Sprintf("the task is refused or stopped by %s, and no limit.granted on the chain of that names it", s.limit)})
+	}
+}
+
+// admits keeps an admission until it is judged.
+func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.Time, told bool) {
+	l.limiter()
+	f := admitted{seq: r.Seq, at: r.Fact.At, scope: task.Scope(strings.Clone(string(r.Fact.Scope))), what: l.mine(e), from: from, told: told}
+	for _, id := range f.what.Refused {
+		s, ok := l.stops[id]
+		if !ok || task.ScopeOf(s.limit) != f.scope {
+			l.granted(r, id, 0, "it names a task that no fact before it refuses or asks to make place")
+			continue
+		}
+		if f.stops == nil {
+			f.stops = map[task.ID]stop{}
+		}
+		f.stops[id] = s
+		delete(l.stops, id)
+	}
+	one := &admission{facts: []admitted{f}, by: task.By{Seen: book.By(r).Seen, Cut: book.By(r).Cut}, at: r.Fact.At, shut: l.shutAt(r.Fact.At, l.log.Margin)}
+	for _, of := range book.By(r).Closed {
+		one.by.Closed = append(one.by.Closed, task.Scope(strings.Clone(string(of))))
+	}
+	for n := len(l.open); n > 0 && one.joins(l.open[n-1]); n-- {
+		one.facts = append(l.open[n-1].facts, one.facts...)
+		l.open = l.open[:n-1]
+	}
+	l.open = append(l.open, one)
+}
+
+// mine is an admission that shares no memory with a record.
+func (l *Lines) mine(e *task.Granted) (own task.Granted) {
+	words := l.terms.words
+	for _, g := range e.Grants {
+		g.Task = task.ID(strings.Clone(string(g.Task)))
+		limits := g.Limits
+		g.Limits = make([]string, 0, len(limits))
+		for _, name := range limits {
+			g.Limits = append(g.Limits, words.Text(words.Number(name)))
+		}
+		own.Grants = append(own.Grants, g)
+	}
+	own.Rates = make(map[string]time.Time, len(e.Rates))
+	for name, used := range e.Rates {
+		own.Rates[words.Text(words.Number(name))] = used
+	}
+	for _, id := range e.Refused {
+		own.Refused = append(own.Refused, task.ID(strings.Clone(string(id))))
+	}
+	return own
+}
+
+// joins tells whether an admission is of one decision with that before it: they admit a task together.
+func (a *admission) joins(before *admission) bool {
+	if before.last()+1 != a.first() || before.by.Seen != a.by.Seen || !before.at.Equal(a.at) {
+		return false
+	}
+	for i := range before.facts {
+		for _, g := range before.facts[i].what.Grants {
+			for j := range a.facts {
+				if slices.ContainsFunc(a.facts[j].what.Grants, func(h task.Grant) bool { return h.Task == g.Task && h.Turn == g.Turn }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// CatchUp judges the admissions that lie so far back that none is to be expected any more which was made by less.
+func (l *Lines) CatchUp(last uint64) {
+	slices.SortStableFunc(l.open, func(a, b *admission) int { return cmp.Compare(a.by.Seen, b.by.Seen) })
+	for slices.ContainsFunc(l.open, func(a *admission) bool { return a.last() <= last }) {
+		l.judge(l.together())
+	}
+	if len(l.open) > 0 {
+		last = min(last, l.open[0].by.Seen)
+	}
+	slices.SortFunc(l.open, func(a, b *admission) int { return cmp.Compare(a.first(), b.first()) })
+	l.advance(last)
+	l.news = slices.Delete(l.news, 0, l.taken)
+	l.taken = 0
+}
+
+// advance takes over what was known up to a sequence.
+func (l *Lines) advance(to uint64) {
+	for ; l.taken < len(l.news) && l.news[l.taken].seq <= to; l.taken++ {
+		now := &l.news[l.taken]
+		if now.queue != nil {
+			l.limiter().Queue(*now.queue)
+		} else {
+			if now.took.Ended || now.took.Began {
+				l.limiter().Spend(l.terms.counters(now.limit), now.took)
+			}
+			l.limiter().Stands(now.stand, func() ([]task.Counter, error) { return l.terms.counters(now.limit), nil })
+		}
+	}
+	l.upTo = max(l.upTo, to)
+}
+
+// together takes out the admission that was made by least, and others that were decided with it, as far as can be told.
+func (l *Lines) together() (all []*admission) {
+	first := l.open[0]
+	scopes := map[task.Scope]bool{}
+	rest := l.open[:0]
+	for i, a := range l.open {
+		if a.by.Seen != first.by.Seen {
+			rest = append(rest, l.open[i:]...)
+			break
+		}
+		later := !a.at.Equal(first.at) || !slices.Equal(a.by.Closed, first.by.Closed) ||
+			slices.ContainsFunc(a.facts, func(f admitted) bool { return scopes[f.scope] })
+		if later {
+			rest = append(rest, a)
+			continue
+		}
+		for j := range a.facts {
+			scopes[a.facts[j].scope] = true
+		}
+		all = append(all, a)
+	}
+	clear(l.open[len(rest):])
+	l.open = rest
+	return all
+}
+
+// judge makes a decision again that was recorded as some admissions.
+func (l *Lines) judge(all []*admission) {
+	l.limiter()
+	defer func() {
+		for _, a := range all {
+			l.take(a)
+		}
+	}()
+	by, at := &all[0].by, all[0].at
+	if by.Seen < l.upTo {
+		l.book.Forgotten += len(all)
+		return
+	}
+	l.advance(by.Seen)
+	for _, a := range all {
+		for i := range a.facts {
+			for name, used := range a.facts[i].from {
+				l.known.Bucket(name, task.Bucket(used))
+			}
+		}
+	}
+	d, ok := l.known.Again(at, quota.GrantsAtOnce, by.Closed)
+	if !ok {
+		l.book.Forgotten += len(all)
+		return
+	}
+	for _, a := range all {
+		if a.whole() { // else I-4 says so, unless the log ends here
+			l.compare(a, &d)
+		}
+	}
+	l.known.Undo(&d)
+}
+
+// compare tells what is wrong with an admission.
+func (l *Lines) compare(a *admission, d *quota.Decision) {
+	for i := range a.facts {
+		f := &a.facts[i]
+		if f.told {
+			continue
+		}
+		id, wrong := a.differs(f.what.Grants, d.Under(f.scope))
+		switch {
+		case wrong == "":
+			l.refused(a, f)
+		case l.unsure(a):
+			l.book.Forgotten++
+			return
+		default:
+			l.admittedWrong(f, id, wrong)
+		}
+	}
+}
+
+// unsure tells whether a decision depends on other chains of which it is not certain what was known: an admission there came
+// since, which may be by whoever decided or not, or a pause was asked for.
+func (l *Lines) unsure(a *admission) bool {
+	var scopes []task.Scope
+	for i := range a.facts {
+		scopes = append(scopes, a.facts[i].scope)
+	}
+	open, _ := l.known.Around(scopes)
+	for _, of := range open {
+		if l.known.Head(of) > a.by.Seen {
+			return true
+		}
+	}
+	return slices.ContainsFunc(a.shut, func(of task.Scope) bool { return slices.Contains(open, of) })
+}
+
+// whole tells whether all scopes of those whom it admits are there.
+func (a *admission) whole() bool {
+	for i := range a.facts {
+		for _, g := range a.facts[i].what.Grants {
+			for _, name := range g.Limits {
+				of := task.ScopeOf(name)
+				if !slices.ContainsFunc(a.facts, func(f admitted) bool { return f.scope == of }) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// differs says what is wrong with whom a fact admits.
+func (a *admission) differs(have, want []task.Grant) (task.ID, string) {
+	for i, g := range have {
+		switch {
+		case i >= len(want):
+			return g.Task, fmt.Sprintf("by all that was known at %d, no more than %d are admitted", a.by.Seen, len(want))
+		case g.Task != want[i].Task:
+			return g.Task, fmt.Sprintf("by all that was known at %d, task %s goes before it", a.by.Seen, want[i].Task)
+		case g.Turn != want[i].Turn || g.Rated != want[i].Rated || !slices.Equal(g.Limits, want[i].Limits):
+			return g.Task, fmt.Sprintf("it is admitted for turn %d under %v with %d, and was waiting for turn %d under %v with %d", g.Turn, g.Limits, g.Rated, want[i].Turn, want[i].Limits, want[i].Rated)
+		}
+	}
+	if len(have) < len(want) && !a.by.Cut {
+		return want[len(have)].Task, fmt.Sprintf("by all that was known at %d, the task is admitted too", a.by.Seen)
+	}
+	return "", ""
+}
+
+// refused tells what is wrong with those whom a fact names as refused, or has make place.
+func (l *Lines) refused(a *admission, f *admitted) {
+	limits := map[string]bool{}
+	for id, s := range book.Sorted(f.stops) {
+		switch {
+		case s.seen != a.by.Seen:
+			l.admittedWrong(f, id, fmt.Sprintf("it was stopped by all that was known at %d, and not at %d", s.seen, a.by.Seen))
+		case s.details != "":
+			limits[s.limit] = true
+			continue
+		case !l.known.Full(id, s.limit):
+			l.admittedWrong(f, id, fmt.Sprintf("the task is refused by %s, which had a place by all that was known at %d, or it was not waiting for one", s.limit, s.seen))
+		}
+	}
+	for name := range book.Sorted(limits) {
+		l.replaced(a, f, name)
+	}
+}
+
+// replaced tells what is wrong with those who have to make place under a limit.
+func (l *Lines) replaced(a *admission, f *admitted, name string) {
+	oldest := map[task.ID]string{}
+	for _, r := range l.known.Oldest(name) {
+		oldest[r.Task] = r.Replace().Reason
+		if _, named := f.stops[r.Task]; !named && !a.by.Cut && !l.wentOn(r.Task, f.seq) {
+			l.admittedWrong(f, r.Task, fmt.Sprintf("by all that was known at %d, it has to make place under %s too", a.by.Seen, name))
+			return
+		}
+	}
+	for id, s := range book.Sorted(f.stops) {
+		switch want := oldest[id]; {
+		case s.limit != name || s.details == "" || s.details == want:
+		case want == "":
+			l.admittedWrong(f, id, fmt.Sprintf("by all that was known at %d, it does not have to make place under %s", a.by.Seen, name))
+		default:
+			l.admittedWrong(f, id, fmt.Sprintf("it was stopped because %q, and should be because %q", s.details, want))
+		}
+	}
+}
+
+// wentOn tells whether a task ended, or was asked to stop, after what is known and before a sequence.
+func (l *Lines) wentOn(id task.ID, before uint64) bool {
+	return slices.ContainsFunc(l.news[l.taken:], func(n news) bool {
+		return n.seq < before && n.stand.ID == id && (n.stand.State.Terminal() || n.stand.State == task.Cancelling)
+	})
+}
+
+// take takes over what was recorded.
+func (l *Lines) take(a *admission) {
+	for i := range a.facts {
+		for _, g := range a.facts[i].what.Grants {
+			l.known.Granted(g)
+		}
+		l.known.Learn(a.facts[i].scope, a.facts[i].seq)
+		for name, used := range a.facts[i].what.Rates {
+			l.known.Bucket(name, task.Bucket(used))
+		}
+		for _, id := range a.facts[i].what.Refused {
+			l.known.Stopped(id)
+		}
+	}
+}
+
+// admittedWrong tells what is wrong with an admission.
+func (l *Lines) admittedWrong(f *admitted, id task.ID, what string) {
+	l.book.Find(book.Decisions, book.Finding{Task: id, Seqs: []uint64{f.seq},
+		Type: events.LimitGranted, About: string(f.scope), At: f.at,
+		What: fmt.Sprintf("%s of %s, decided again, is another one: %s", events.LimitGranted, f.scope, what),
+		Look: book.Show(f.seq)})
+}

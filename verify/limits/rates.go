@@ -1,0 +1,178 @@
+package limits
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/verify/book"
+)
+
+// Of what limits admit is decided here what needs no other task: that each stands under the counters that its admission
+// names, and what is left of the rates. Only a pause of a rate, which a task that fails asks for, may have come before and
+// not be heeded. Who is admitted, and who is not, comes of all tasks: [Lines].
+
+// bucket is what is kept of a rate.
+type bucket struct {
+	used   time.Time
+	seq    uint64      // of the admission that has left it so
+	paused []time.Time // what it became when tasks asked for a pause, as long as that is more
+}
+
+// Pause shuts the rates of a task until a time: of the limits under which it stands, and of its queue.
+func (l *Lines) Pause(under Bounds, queue string, until time.Time) {
+	for _, b := range under {
+		if how, ok := l.terms.rate(b); ok {
+			l.pause(l.terms.words.Text(b.counter), how, until)
+		}
+	}
+	if queue != "" {
+		if q, ok := l.log.Queues.Now(queue); ok && q.Rate.Limit > 0 {
+			l.pause(task.RateOf(&q).Counter(), q.Rate, until)
+		}
+	}
+}
+
+func (l *Lines) pause(name string, how task.Rate, until time.Time) {
+	b := l.bucket(name)
+	if p := time.Time(task.Bucket{}.Pause(how, until)); p.After(b.used) && !slices.ContainsFunc(b.paused, p.Equal) {
+		b.paused = append(b.paused, p)
+		l.pauses(task.ScopeOf(name), until)
+	}
+}
+
+func (l *Lines) bucket(name string) *bucket {
+	n := l.terms.words.Number(name)
+	b := l.rates[n]
+	if b == nil {
+		b = &bucket{}
+		l.rates[n] = b
+	}
+	return b
+}
+
+// Granted decides an admission again.
+func (l *Lines) Granted(r *events.Record) {
+	e, ok := r.Fact.Event.(task.Granted)
+	if r.Err != nil || !ok || !l.book.Asked(book.Decisions) || !l.log.Whole {
+		return
+	}
+	l.book.Checked[book.Decisions]++
+	found := l.book.Broken(book.Decisions)
+	if book.By(r).Seen == 0 {
+		l.granted(r, "", 0, "it does not say up to where tasks were known")
+	}
+	takes := map[string][]task.Rate{} // by what each is taken from in turn
+	for i := range e.Grants {
+		l.grantAgain(r, &e.Grants[i], takes)
+	}
+	for _, name := range slices.Sorted(maps.Keys(takes)) {
+		if _, told := e.Rates[name]; !told {
+			l.granted(r, "", 0, "it takes from "+name+", and does not say what is left")
+		}
+	}
+	from := map[string]time.Time{}
+	for _, name := range slices.Sorted(maps.Keys(e.Rates)) {
+		from[name] = l.rateAgain(r, name, e.Rates[name], takes[name])
+	}
+	l.admits(r, &e, from, l.book.Broken(book.Decisions) > found)
+}
+
+// granted tells what is wrong with an admission.
+func (l *Lines) granted(r *events.Record, id task.ID, other uint64, what string) {
+	seqs := []uint64{r.Seq}
+	if other > 0 {
+		seqs = []uint64{other, r.Seq}
+	}
+	l.book.Find(book.Decisions, book.Finding{Task: task.ID(strings.Clone(string(id))), Seqs: seqs,
+		What: fmt.Sprintf("%s of %s, decided again, is another one: %s", r.Fact.Type, strings.Clone(string(r.Fact.Scope)), what),
+		Look: book.Show(r.Seq)})
+}
+
+// grantAgain judges one grant, and adds what it takes from the rates of the scope.
+func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]task.Rate) {
+	under, turn, ok := l.log.Task(g.Task)
+	switch {
+	case !ok:
+		l.granted(r, g.Task, 0, "there was no such task")
+		return
+	case g.Turn > turn:
+		l.granted(r, g.Task, 0, fmt.Sprintf("no turn of the task had begun at %d", g.Turn))
+		return
+	}
+	if wrong := l.counts(under, g, r, takes); wrong != "" {
+		l.granted(r, g.Task, 0, wrong)
+	}
+}
+
+// counts compares the counters of a grant with those of its task: its own, and the rate of the queue.
+func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[string][]task.Rate) (wrong string) {
+	left := g.Limits
+	for _, b := range under {
+		name := l.terms.words.Text(b.counter)
+		if len(left) == 0 || left[0] != name {
+			return fmt.Sprintf("the task stands under %s, and it is admitted under %v", name, g.Limits)
+		}
+		left = left[1:]
+		if how, ok := l.terms.rate(b); ok && task.ScopeOf(name) == r.Fact.Scope {
+			takes[name] = append(takes[name], how)
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	queue, _ := task.QueueOfLimit(left[0])
+	q, forgotten := l.log.Queues.At(queue, g.Rated)
+	switch {
+	case forgotten:
+		l.book.Forgotten++
+	case len(left) > 1 || q == nil || task.RateOf(q).Counter() != left[0]:
+		return fmt.Sprintf("it is admitted under %v, and no fact at %d has set that", left, g.Rated)
+	case task.ScopeOf(left[0]) == r.Fact.Scope:
+		takes[left[0]] = append(takes[left[0]], q.Rate)
+	}
+	return ""
+}
+
+// rateAgain judges what is left of a rate from which so much was taken, and returns how it stood before.
+func (l *Lines) rateAgain(r *events.Record, name string, left time.Time, takes []task.Rate) (from time.Time) {
+	b, at := l.bucket(name), r.Fact.At
+	from = b.used
+	before := append([]time.Time{b.used}, b.paused...)
+	wrong := ""
+	for i, used := range before {
+		is := task.Bucket(used)
+		shut := time.Time{}
+		for _, how := range takes {
+			if opens := is.Opens(how); opens.After(at) && shut.IsZero() {
+				shut = opens
+			}
+			is = is.Take(how, at)
+		}
+		switch {
+		case shut.IsZero() && time.Time(is).Equal(left):
+			wrong, from = "", used
+		case slices.ContainsFunc(b.paused, left.Equal):
+			wrong, from = "", left
+		case i > 0:
+			continue
+		case !shut.IsZero():
+			wrong = fmt.Sprintf("%d are admitted by %s at %s, and it opens at %s", len(takes), name, at.UTC().Format(time.RFC3339Nano), shut.UTC().Format(time.RFC3339Nano))
+			continue
+		default:
+			wrong = fmt.Sprintf("%s is used up until %s, and should be until %s", name, left.UTC().Format(time.RFC3339Nano), time.Time(is).UTC().Format(time.RFC3339Nano))
+			continue
+		}
+		break
+	}
+	if wrong != "" {
+		l.granted(r, "", b.seq, wrong)
+	}
+	b.used, b.seq = left, r.Seq
+	b.paused = slices.DeleteFunc(b.paused, func(p time.Time) bool { return !p.After(left) || !p.After(at) })
+	return from
+}

@@ -1,0 +1,112 @@
+package limits
+
+import (
+	"slices"
+
+	"millrace/task"
+	"millrace/verify/thin"
+)
+
+// Bounds are the limits that a task stands under: the bounds on its concurrency, then its budgets, and then its rates.
+type Bounds []bound
+
+// bound is one of them. Its counter is the number of a word; a rate and a budget have the number of what they allow, and max is 0.
+type bound struct {
+	counter  thin.Word
+	max, how uint32
+	onLimit  string
+}
+
+// Max is how many may run at once under one of them.
+func (b Bounds) Max(i int) int { return int(b[i].max) }
+
+// Terms are what bounds are written with: few words and allowances for many tasks.
+type Terms struct {
+	words      *thin.Words
+	allowances allowances
+}
+
+// NewTerms takes the names of counters from words.
+func NewTerms(words *thin.Words) *Terms {
+	return &Terms{words: words, allowances: allowances{index: map[allowed]uint32{}}}
+}
+
+// Index is the place of a counter among bounds; -1 if it is none of them.
+func (t *Terms) Index(of Bounds, counter string) int {
+	return slices.IndexFunc(of, func(b bound) bool { return t.words.Text(b.counter) == counter })
+}
+
+// allowed is what a rate or a budget allows; the other one is zero.
+type allowed struct {
+	rate   task.Rate
+	budget task.Allowance
+}
+
+// allowances are what rates and budgets allow: few for many tasks.
+type allowances struct {
+	index map[allowed]uint32
+	list  []allowed
+}
+
+func (r *allowances) number(how allowed) uint32 {
+	n, ok := r.index[how]
+	if !ok {
+		n = uint32(len(r.list))
+		r.index[how], r.list = n, append(r.list, how)
+	}
+	return n
+}
+
+// rate is the rate that a limit is; false if it is none.
+func (t *Terms) rate(b bound) (task.Rate, bool) {
+	how := t.allowances.list[b.how].rate
+	return how, how.Limit > 0
+}
+
+// Of are the limits that a task stands under which is born with something.
+func (t *Terms) Of(w *task.Work) Bounds {
+	if !w.Spec.Limited() {
+		return nil
+	}
+	counters, err := w.Counters()
+	if err != nil {
+		return nil // nobody can have admitted it
+	}
+	var all Bounds
+	for _, c := range counters {
+		all = append(all, bound{t.words.Number(c.Name), uint32(c.Max), t.allowances.number(allowed{c.Rate, c.Allows}), onLimit(c.OnLimit)})
+	}
+	return all
+}
+
+// onLimit is the constant of a text, which shares no memory with a record.
+func onLimit(s string) string {
+	if i := slices.Index(task.OnLimits, s); i >= 0 {
+		return task.OnLimits[i]
+	}
+	return ""
+}
+
+// OnNode are the bounds per node that a task stands under.
+func (t *Terms) OnNode(w *task.Work) Bounds {
+	if w.Spec == nil || len(w.Spec.PerNode) == 0 {
+		return nil
+	}
+	counters, err := w.OnNode()
+	if err != nil {
+		return nil // no worker can have claimed it
+	}
+	var all Bounds
+	for _, c := range counters {
+		all = append(all, bound{counter: t.words.Number(c.Name), max: uint32(c.Max)})
+	}
+	return all
+}
+
+// counters are the limits as a task has them.
+func (t *Terms) counters(l Bounds) (all []task.Counter) {
+	for _, b := range l {
+		all = append(all, task.Counter{Name: t.words.Text(b.counter), Max: int(b.max), OnLimit: b.onLimit, Rate: t.allowances.list[b.how].rate, Allows: t.allowances.list[b.how].budget})
+	}
+	return all
+}

@@ -1,0 +1,114 @@
+package past
+
+import (
+	"maps"
+	"slices"
+
+	"millrace/events"
+	"millrace/node"
+)
+
+// Node is a node as it was at each of its latest facts, twice: by the times of the writers, as read
+// models and schedulers have it, and by those of the server, as accounts of leases have it.
+type Node struct {
+	// written and stored are the node as it was before the facts in later; now is written at present.
+	written, stored, now node.Node
+	later                []fact
+}
+
+// fact is one of a node, by both times. Its memory is its own.
+type fact struct{ written, stored node.Recorded }
+
+// Add takes a fact in.
+func (p *Node) Add(r *events.Record) {
+	written := r.Node()
+	written.Event = owned(written.Event, r)
+	written.Actor = string([]byte(written.Actor))
+	stored := written
+	stored.At = r.Stored
+	if len(p.later) == Many {
+		p.written, p.stored = node.Evolve(p.written, p.later[0].written), node.Evolve(p.stored, p.later[0].stored)
+		p.later = slices.Delete(p.later, 0, 1)
+	}
+	p.later = append(p.later, fact{written, stored})
+	p.now = node.Evolve(p.now, written)
+}
+
+// At is the node as it was when everything to a sequence was known; false if that is forgotten.
+func (p *Node) At(seq uint64) (n node.Node, known bool) {
+	if n = p.written; n.Head > seq {
+		return n, false
+	}
+	for i := range p.later {
+		if p.later[i].written.Seq > seq {
+			break
+		}
+		n = node.Evolve(n, p.later[i].written)
+	}
+	return n, true
+}
+
+// StoredAt is the node by the times of the server, as it was at its fact of a sequence; false if that is
+// forgotten, or none of its facts.
+func (p *Node) StoredAt(seq uint64) (n node.Node, known bool) {
+	n = p.stored
+	for i := range p.later {
+		if p.later[i].written.Seq > seq {
+			break
+		}
+		n = node.Evolve(n, p.later[i].stored)
+	}
+	return n, n.Head == seq
+}
+
+// owned is an event that shares no memory with its record.
+func owned(e node.Event, r *events.Record) node.Event {
+	if e == nil {
+		return nil
+	}
+	text, err := events.Encode(nil, &r.Fact)
+	if err != nil {
+		return e // no log holds it
+	}
+	f, err := events.Decode(text)
+	if err != nil {
+		return e
+	}
+	own, _ := f.Event.(node.Event)
+	return own
+}
+
+// Now is the node at present.
+func (p *Node) Now() node.Node { return p.now }
+
+// Takes tells whether the node takes work at present.
+func (p *Node) Takes() bool { return p.now.Takes() }
+
+// Forgot tells whether the fact of a sequence is one of those that are not remembered singly any more.
+func (p *Node) Forgot(seq uint64) bool { return seq <= p.written.Head }
+
+// Nodes are the nodes of which there are facts.
+type Nodes map[node.ID]*Node
+
+// Of is the past of a node, empty for one of which there is no fact.
+func (all Nodes) Of(id string) *Node {
+	if p := all[node.ID(id)]; p != nil {
+		return p
+	}
+	none := node.Node{ID: node.ID(id)}
+	return &Node{written: none, stored: none, now: none}
+}
+
+// At are all nodes as they were when everything to a sequence was known; false if that is forgotten.
+func (all Nodes) At(seq uint64) (are []node.Node, known bool) {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		n, known := all[id].At(seq)
+		if !known {
+			return nil, false
+		}
+		if n.Head > 0 {
+			are = append(are, n)
+		}
+	}
+	return are, true
+}

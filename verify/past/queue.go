@@ -1,0 +1,43 @@
+package past
+
+import (
+	"strings"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/verify/thin"
+)
+
+// Queues are queues as operators had them after each of the latest facts about them.
+type Queues map[string]Latest[task.Queue]
+
+// Add takes a fact about a queue in, and tells what that has made of it.
+func (all Queues) Add(r *events.Record) (was, is *task.Queue) {
+	e, _ := r.Fact.Event.(task.QueueEvent)
+	past, ok := all[r.Fact.Queue]
+	if ok {
+		was = &task.Queue{}
+		*was = past[len(past)-1]
+	} else {
+		was = &task.Queue{Name: strings.Clone(r.Fact.Queue)}
+	}
+	next := task.EvolveQueue(*was, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	is = thin.Own(&next) // the record's memory is not ours to keep
+	past.Add(*is)
+	all[was.Name] = past
+	return was, is
+}
+
+// Now is a queue as the latest fact has left it; false if there is none.
+func (all Queues) Now(name string) (q task.Queue, ok bool) {
+	past := all[name]
+	if len(past) == 0 {
+		return q, false
+	}
+	return past[len(past)-1], true
+}
+
+// At is a queue as it was after the fact at a sequence; nil if that is forgotten, or no fact about it.
+func (all Queues) At(name string, seq uint64) (q *task.Queue, forgotten bool) {
+	return all[name].At(seq, func(q *task.Queue) uint64 { return q.Head })
+}

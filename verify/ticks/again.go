@@ -1,0 +1,277 @@
+package ticks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/task/schedule"
+	"millrace/verify/book"
+)
+
+// Decisions on ticks are decided again from the definition by which they were made, the fire or the rule that brought them
+// up, what the decision before has left, and how far the tasks of earlier ticks had come. Why a birth was refused, nobody
+// decides again, only that the tick was to get a task.
+
+// ticking is what is kept of a schedule for that.
+type ticking struct {
+	plans  []planned // of its latest definitions, at most [plansKept]
+	fires  []fired   // the latest of its fires, at most [firesKept]
+	ledger definition.Ledger
+	seq    uint64    // of the latest decision, which has left that
+	at     time.Time // when it was made
+}
+
+const (
+	plansKept = 4
+	firesKept = 64
+)
+
+// planned is a definition; its plan is nil if nothing fires by it.
+type planned struct {
+	revision uint64
+	since    time.Time
+	plan     *schedule.Plan
+}
+
+type fired struct {
+	seq    uint64
+	fire   schedule.Fire
+	detail string
+}
+
+// Again takes in what a fact says of a schedule, and makes it again if it is a decision.
+func (all *Ticks) Again(r *events.Record) {
+	name := r.Fact.Schedule
+	if r.Fact.Def.Kind() == definition.DefSchedule {
+		name = r.Fact.Def.Name()
+	}
+	if name == "" || !all.book.Asked(book.Decisions) || !all.log.Whole {
+		return
+	}
+	s := all.schedules[name]
+	if s == nil {
+		s = &ticking{}
+		all.schedules[strings.Clone(name)] = s
+	}
+	switch e := r.Fact.Event.(type) {
+	case definition.ScheduleFired:
+		f := schedule.Fire{Tick: e.Tick, Due: e.Due, Stored: r.Stored}
+		s.fires = append(s.fires[max(len(s.fires)-firesKept+1, 0):], fired{r.Seq, f, strings.Clone(e.Detail)})
+	case definition.DefinitionEvent:
+		s.plans = append(s.plans[max(len(s.plans)-plansKept+1, 0):], all.planOf(name, e))
+	case definition.ScheduleEvent:
+		all.tickAgain(s, r, e)
+		s.ledger, s.seq, s.at = ownLedger(schedule.LedgerOf(e)), r.Seq, r.Fact.At
+	}
+}
+
+// planOf makes the plan of a definition.
+func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
+	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
+	p := planned{revision: d.Revision}
+	is, err := schedule.Read(strings.Clone(name), d.Text)
+	if err != nil || is.Paused != nil {
+		return p
+	}
+	if all.log.When != nil {
+		is.When = all.log.When(name, is.When)
+	}
+	p.since = is.Since
+	p.plan, _ = is.Plan() // it was good when it was stored
+	return p
+}
+
+// ownLedger is a ledger in memory that is the verifier's.
+func ownLedger(l definition.Ledger) definition.Ledger {
+	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
+	for i, id := range l.Open {
+		l.Open[i] = task.ID(strings.Clone(string(id)))
+	}
+	for i, w := range l.Waiting {
+		l.Waiting[i].Trigger = strings.Clone(w.Trigger)
+	}
+	return l
+}
+
+// tickAgain makes a decision again.
+func (all *Ticks) tickAgain(s *ticking, r *events.Record, e definition.ScheduleEvent) {
+	revision, tick := about(e)
+	a := again{all: all, r: r, e: e, tick: tick, revision: revision}
+	wrong := "by that revision nothing fires"
+	switch i := slices.IndexFunc(s.plans, func(p planned) bool { return p.revision == revision }); {
+	case i < 0:
+		a.forgotten = len(s.plans) == plansKept && revision < s.plans[0].revision
+	case s.plans[i].plan != nil:
+		a.plan, a.ledger = s.plans[i].plan, schedule.Remember(s.ledger, s.at, s.plans[i].since)
+		wrong = a.judge(s)
+	}
+	switch {
+	case a.forgotten:
+		all.book.Forgotten++
+		return
+	case a.overtaken:
+		all.book.Overtaken++
+		return
+	}
+	if all.book.Checked[book.Decisions]++; wrong != "" {
+		seqs := []uint64{r.Seq}
+		if s.seq > 0 {
+			seqs = []uint64{s.seq, r.Seq}
+		}
+		all.book.Find(book.Decisions, book.Finding{Seqs: seqs,
+			What: fmt.Sprintf("%s of schedule %s, decided again from what it names, is another one: %s", r.Fact.Type, strings.Clone(r.Fact.Schedule), wrong),
+			Look: fmt.Sprintf("`millrace events show %d`, and `millrace schedule show`", r.Seq)})
+	}
+}
+
+// about is the revision of a decision and its tick, or the first of several.
+func about(e definition.ScheduleEvent) (revision uint64, tick time.Time) {
+	switch e := e.(type) {
+	case definition.ScheduleAdmitted:
+		return e.Revision, e.Tick
+	case definition.ScheduleSkipped:
+		return e.Revision, e.Tick
+	case definition.ScheduleQueued:
+		return e.Revision, e.Tick
+	}
+	return 0, time.Time{}
+}
+
+// again is a decision that is made again.
+type again struct {
+	all      *Ticks
+	r        *events.Record
+	e        definition.ScheduleEvent
+	tick     time.Time
+	revision uint64
+	plan     *schedule.Plan
+	ledger   definition.Ledger // what the decision before has left
+
+	forgotten, overtaken bool // it cannot be judged
+}
+
+// judge says what is wrong, "" for nothing.
+func (a *again) judge(s *ticking) string {
+	by := book.By(a.r)
+	if by.Rule == task.RuleBirth {
+		return a.left()
+	}
+	seen, wrong := a.seen(by.Ends, s)
+	if wrong != "" || a.overtaken {
+		return wrong
+	}
+	if by.Rule == task.RuleRelease {
+		return a.differs(a.plan.Release(seen, a.revision))
+	}
+	fire, detail, wrong := a.fire(&by, s)
+	if wrong != "" || a.forgotten {
+		return wrong
+	}
+	decided := a.ledger.Last
+	if !a.tick.After(decided) {
+		decided = a.tick.Add(-time.Nanosecond) // later ticks were decided on meanwhile
+	}
+	look := a.plan.Look(fire, detail, decided, a.r.Fact.At)
+	for _, m := range look.Missed {
+		if e, ok := a.e.(definition.ScheduleSkipped); ok && m.From.Equal(a.tick) && e.Reason == m.Reason {
+			return a.differs(m.Skip(a.ledger, a.revision))
+		}
+	}
+	wrong = "that tick was not owed"
+	for _, o := range look.Owed {
+		first := a.plan.Decide(seen, o, a.revision)[0]
+		if _, tick := about(first); !tick.Equal(a.tick) {
+			continue // another one had to make room
+		}
+		if wrong = a.differs(a.refused(first, seen, o)); wrong == "" {
+			return ""
+		}
+	}
+	return wrong
+}
+
+// refused is a decision as it becomes if no task could be made, which the fact says.
+func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, o schedule.Owed) definition.ScheduleEvent {
+	e, skipped := a.e.(definition.ScheduleSkipped)
+	if _, admitted := first.(definition.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
+		return first
+	}
+	is := a.plan.Refuse(seen, o, a.revision, e.Reason, "")
+	is.Detail = e.Detail
+	return is
+}
+
+// left judges that a tick which was to get a task got none.
+func (a *again) left() string {
+	e, ok := a.e.(definition.ScheduleSkipped)
+	t := a.all.ticks[tick{a.r.Fact.Schedule, a.tick.UnixNano()}]
+	switch {
+	case !ok || !schedule.Refuses(e.Reason):
+		return "no birth is refused for that"
+	case t == nil || t.admitted == 0:
+		return "that tick was to get no task"
+	}
+	is := a.plan.Leave(a.ledger, e.Tick, a.revision, e.Reason, "")
+	is.Detail = e.Detail
+	return a.differs(is)
+}
+
+// fire is what brought the tick up.
+func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong string) {
+	if by.Rule == task.RuleWatch {
+		fire, detail, ok := a.plan.Watched(by.At)
+		if !ok {
+			wrong = "the schedule has no tick at the time that it names"
+		}
+		return fire, detail, wrong
+	}
+	i := slices.IndexFunc(s.fires, func(f fired) bool { return f.seq == by.Offer })
+	switch {
+	case i >= 0:
+		return s.fires[i].fire, s.fires[i].detail, ""
+	case len(s.fires) == firesKept && by.Offer < s.fires[0].seq && by.Offer > 0:
+		a.forgotten = true
+		return fire, "", ""
+	}
+	return fire, "", "it names no fire of the schedule, and no other rule by which it was decided"
+}
+
+// seen is the ledger without the tasks that were seen to have ended.
+func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong string) {
+	if e, ok := a.e.(definition.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == definition.SkipMissed || e.Reason == definition.SkipWindow) {
+		return a.ledger, "" // they do not count
+	}
+	if len(ends) != len(a.ledger.Open) {
+		return l, fmt.Sprintf("%d tasks of earlier ticks were open, and it names %d", len(a.ledger.Open), len(ends))
+	}
+	known := make([]schedule.Seen, len(ends))
+	for i, id := range a.ledger.Open {
+		if ends[i] == 0 {
+			continue
+		}
+		in, overtaken, wrong := a.all.log.EndAt(id, ends[i])
+		if wrong != "" {
+			return l, wrong
+		}
+		if a.overtaken = a.overtaken || overtaken; overtaken {
+			return l, ""
+		}
+		known[i] = schedule.Seen{Seq: ends[i], State: in.State}
+	}
+	return schedule.Heed(a.ledger, known, a.r.Fact.At.Sub(s.at)), ""
+}
+
+// differs compares the decision with what follows.
+func (a *again) differs(is definition.ScheduleEvent) string {
+	if is == nil {
+		return "nothing follows"
+	}
+	f := a.r.Fact
+	f.Event, f.Type = is, events.TypeOf(is)
+	return a.all.book.Differ(&a.r.Fact, &f)
+}

@@ -1,0 +1,130 @@
+package ticks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/events"
+	"millrace/task"
+	"millrace/task/definition"
+	"millrace/verify/book"
+)
+
+// I-6. A tick gets one decision at most, by which it has a task or none, and one task at most. Only a
+// task that is refused after the decision (its key is taken, its queue is full) is taken back by a second one. Whatever
+// admits a tick names the same one, and the births of a tick are all of that task. A task that
+// somebody asked for by hand has no tick to share. That a birth follows each decision is I-2's
+// concern: a tick that was left out may still get its task by a backfill.
+
+// Ticks are what the log says of schedules and their ticks.
+type Ticks struct {
+	book *book.Book
+	log  Log
+
+	ticks     map[tick]*ticked
+	schedules map[string]*ticking
+}
+
+// Log is what else must be known of the log.
+type Log struct {
+	// Whole tells whether the records begin with the log.
+	Whole bool
+	// When is when a schedule would have fired by which ticks are decided on again; nil leaves all as they were.
+	When func(schedule string, was task.Schedule) task.Schedule
+	// EndAt is how far a task had come at one of its messages, whether it has had another life since, and what is wrong if it has no
+	// such message.
+	EndAt func(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string)
+}
+
+// New knows of no schedule yet, and writes into a book.
+func New(b *book.Book, log Log) *Ticks {
+	return &Ticks{book: b, log: log, ticks: map[tick]*ticked{}, schedules: map[string]*ticking{}}
+}
+
+// tick is one moment of a schedule.
+type tick struct {
+	schedule string
+	at       int64 // nanoseconds since 1970
+}
+
+// ticked is what the log says of a tick.
+type ticked struct {
+	made     task.ID // "" if nobody has named a task
+	seq      uint64  // of who named it
+	admitted uint64  // the sequence of the decision that gave it its task, 0 for none
+	born     bool    // that task is there
+	skipped  uint64  // likewise of the one that left it out
+}
+
+// Add checks what a fact says of ticks of schedules.
+func (all *Ticks) Add(r *events.Record) {
+	switch e := r.Fact.Event.(type) {
+	case task.Submitted:
+		if e.Schedule != "" && e.Trigger != task.TriggerManual {
+			all.named(e.Schedule, e.Tick, r.Fact.Task, r.Seq).born = true
+		}
+	case definition.ScheduleAdmitted:
+		t := all.named(r.Fact.Schedule, e.Tick, e.Made, r.Seq)
+		switch {
+		case t.admitted > 0:
+			all.twice(r, t.made, e.Tick, t.admitted, "was given a task twice")
+		case t.skipped > 0:
+			all.twice(r, t.made, e.Tick, t.skipped, "was left out, and was given a task then")
+		}
+		t.admitted = r.Seq
+	case definition.ScheduleSkipped:
+		if e.Count > 1 {
+			return // each of them is told apart only by the rules of the schedule
+		}
+		t := all.tick(r.Fact.Schedule, e.Tick)
+		switch refused := e.Reason == definition.SkipUnique || e.Reason == definition.SkipFull || e.Reason == definition.SkipInvalid; {
+		case e.Reason == definition.SkipStranger:
+			all.book.Find(book.OneTask, book.Finding{Task: t.made, Seqs: []uint64{r.Seq},
+				What: fmt.Sprintf("the tick %s of schedule %s has no task of its own: %s", e.Tick.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, strings.Clone(e.Detail)),
+				Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
+		case t.admitted > 0 && (!refused || t.born):
+			all.twice(r, t.made, e.Tick, t.admitted, "was given a task, and was left out then")
+		}
+		t.skipped = r.Seq
+	}
+}
+
+// Admitted tells whether a tick was given a task.
+func (all *Ticks) Admitted(schedule string, at time.Time) bool {
+	known := all.ticks[tick{schedule, at.UnixNano()}]
+	return known != nil && known.admitted > 0
+}
+
+func (all *Ticks) tick(schedule string, at time.Time) *ticked {
+	key := tick{schedule, at.UnixNano()}
+	t, known := all.ticks[key]
+	if !known {
+		all.book.Checked[book.OneTask]++
+		t = &ticked{}
+		key.schedule = strings.Clone(schedule) // the record's memory is not ours to keep
+		all.ticks[key] = t
+	}
+	return t
+}
+
+// named checks that a tick's task is the one that was named before.
+func (all *Ticks) named(schedule string, at time.Time, made task.ID, seq uint64) *ticked {
+	t := all.tick(schedule, at)
+	switch {
+	case t.made == "":
+		t.made, t.seq = task.ID(strings.Clone(string(made))), seq
+	case t.made != made:
+		id := task.ID(strings.Clone(string(made)))
+		all.book.Find(book.OneTask, book.Finding{Task: id, Seqs: []uint64{t.seq, seq},
+			What: fmt.Sprintf("the tick %s of schedule %s made task %s, and before that task %s", at.UTC().Format(time.RFC3339Nano), schedule, id, t.made),
+			Look: fmt.Sprintf("`millrace task events %s` and `millrace task events %s`", t.made, id)})
+	}
+	return t
+}
+
+func (all *Ticks) twice(r *events.Record, made task.ID, at time.Time, before uint64, what string) {
+	all.book.Find(book.OneTask, book.Finding{Task: made, Seqs: []uint64{before, r.Seq},
+		What: fmt.Sprintf("the tick %s of schedule %s %s", at.UTC().Format(time.RFC3339Nano), r.Fact.Schedule, what),
+		Look: fmt.Sprintf("`millrace events show %d` and `millrace events show %d`", before, r.Seq)})
+}

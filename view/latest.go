@@ -1,0 +1,124 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"millrace/events"
+	"millrace/task/definition"
+)
+
+// Thing is one that people change, and as of which of its changes.
+type Thing struct {
+	Ref
+	// As differs when it has been changed.
+	As string
+}
+
+// Alteration is a fact by which somebody has changed a thing, and what that changed.
+type Alteration struct {
+	Ref
+	events.Record
+	Changes []Change
+}
+
+// Changeable are the things of each kind that were changed last, at most so many of a kind: definitions, queues, and nodes that were given
+// an order. The latest changes of all are among theirs.
+func Changeable(ctx context.Context, v View, most int) (things []Thing, err error) {
+	type stamped struct {
+		Thing
+		at int64
+	}
+	add := func(all []stamped) {
+		slices.SortFunc(all, func(a, b stamped) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.ID, b.ID)) })
+		for _, is := range all[:min(len(all), most)] {
+			things = append(things, is.Thing)
+		}
+	}
+	stamp := func(ref Ref, at int64, as uint64) stamped {
+		text, _ := json.Marshal(as) // of a number
+		return stamped{Thing{ref, string(text)}, at}
+	}
+	defined, err := v.List(ctx, Query{Kind: Definitions})
+	if err != nil {
+		return nil, err
+	}
+	var all []stamped
+	for def, is := range defined.Definitions {
+		all = append(all, stamp(Definition(def), int64(is.Head), is.Head)) //nolint:gosec // no log is that long
+	}
+	add(all)
+	queues, err := v.List(ctx, Query{Kind: Queues})
+	if err != nil {
+		return nil, err
+	}
+	all = nil
+	for _, q := range queues.Queues {
+		if q.Head > 0 {
+			all = append(all, stamp(Queue(q.Name), int64(q.Head), q.Head)) //nolint:gosec // likewise
+		}
+	}
+	add(all)
+	nodes, err := v.List(ctx, Query{Kind: Nodes})
+	if err != nil {
+		return nil, err
+	}
+	all = nil
+	for i := range nodes.Nodes {
+		if n := &nodes.Nodes[i]; !n.Standing.Since.IsZero() {
+			at := n.Standing.Since.UnixNano()
+			all = append(all, stamp(Node(n.ID), at, uint64(at))) //nolint:gosec // it is after 1970
+		}
+	}
+	add(all)
+	return things, nil
+}
+
+// Alterations are the latest changes that people have made to a thing, the latest first, at most so many.
+func Alterations(ctx context.Context, v View, ref Ref, most int) (all []Alteration, err error) {
+	records, err := All(ctx, v, ref)
+	if err != nil {
+		return nil, err
+	}
+	was := Nothing(ref)
+	for i := range records {
+		r := &records[i]
+		is := was.Clone()
+		is.Add(ref, r)
+		if byPeople(ref, r) {
+			changes, err := altered(ref, was, is)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Alteration{ref, *r, changes})
+		}
+		was = is
+	}
+	slices.Reverse(all)
+	return all[:min(len(all), most)], nil
+}
+
+// byPeople tells whether somebody has written a fact, and no part of Millrace, nor the node that it is about.
+func byPeople(ref Ref, r *events.Record) bool {
+	by := r.Fact.Actor
+	return r.Err == nil && r.IsFact() && by != "" && !events.IsPart(by) && (ref.Kind != Nodes || by != ref.ID)
+}
+
+// altered is what is different: of a definition what is defined, but nothing of what lets somebody in.
+func altered(ref Ref, was, is Item) ([]Change, error) {
+	if ref.Kind != Definitions {
+		return DiffItems(was, is)
+	}
+	if definition.Def(ref.ID).Kind() == definition.DefToken {
+		return nil, nil
+	}
+	text := func(i Item) json.RawMessage {
+		if i.Definition.Exists() {
+			return i.Definition.Text
+		}
+		return json.RawMessage("{}")
+	}
+	return DiffValues(text(was), text(is))
+}
