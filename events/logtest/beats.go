@@ -102,28 +102,34 @@ func beatRunsOut(s *suite) {
 // A server may hand an offer out again while whoever had it first still runs it. What that one
 // says holds for the later delivery, too: neither a rest nor silence of the other one matters.
 func extendsAgain(s *suite) {
-	id := s.submit("default")
-	others := s.offers("default")
-	first := s.next(others)
-	again := s.next(others) // it was not extended in time
-	s.delivered(again, id, 2)
-	if err := again.Rest(s.o.AckWait / 2); err != nil {
-		s.Fatalf("Rest: %v", err)
-	}
-	for range 9 { // three leases
-		if err := first.Extend(s.context()); err != nil {
-			s.Fatalf("Extend: %v", err)
+	s.until(func(_, others events.Offers) bool {
+		id := s.submit("default")
+		first := s.next(others)
+		again := s.next(others) // it was not extended in time
+		s.delivered(again, id, 2)
+		words := []time.Time{time.Now().Add(-s.o.AckWait / 2)} // so it is after the rest
+		if err := again.Rest(s.o.AckWait / 2); err != nil {
+			s.Fatalf("Rest: %v", err)
 		}
-		s.nothing(others, s.o.AckWait/3)
-	}
-	since := time.Now()
-	third := s.next(others)
-	s.delivered(third, id, 3)
-	if after := time.Since(since); after > s.o.AckWait+timerError {
-		s.Errorf("after the last word it came again after %v, want about %v", after, s.o.AckWait)
-	}
-	s.ack(first) // which had it first
-	s.nothing(others, 2*s.o.AckWait)
+		for i := range 9 { // three leases
+			words = append(words, time.Now())
+			if err := first.Extend(s.context()); err != nil {
+				s.Fatalf("Extend: %v", err)
+			}
+			if !s.holds(others, s.o.AckWait/3, words[i]) {
+				return false
+			}
+		}
+		silent := time.Now()
+		third := s.next(others)
+		s.delivered(third, id, 3)
+		if after := time.Since(silent); after > s.o.AckWait+timerError {
+			s.Errorf("after the last word it came again after %v, want about %v", after, s.o.AckWait)
+		}
+		s.ack(first) // which had it first
+		s.nothing(others, 2*s.o.AckWait)
+		return true
+	})
 }
 
 // account has an attempt hold its lease by its claim and then by heartbeats that name it, whatever

@@ -202,6 +202,45 @@ func (s *suite) nothing(from events.Offers, while time.Duration) {
 	}
 }
 
+// holds checks that no offer comes for a while to others than who has the lease. It is false if one came when the lease had
+// run out before its last word came to the server: a machine that stands still keeps none. So word is when the last word but
+// one was sent, or the first if there is no other.
+func (s *suite) holds(others events.Offers, while time.Duration, word time.Time) bool {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), while)
+	defer cancel()
+	offer, err := others.Next(ctx)
+	if err == nil {
+		after := time.Since(word)
+		if after < s.o.AckWait {
+			s.Fatalf("offer %d of task %s came again (delivery %d) %v after a word that holds for %v",
+				offer.Seq, offer.Fact.Task, offer.Deliveries, after, s.o.AckWait)
+		}
+		s.Logf("offer %d came again %v after the last word but one: too late to tell anything", offer.Seq, after)
+		s.ack(offer)
+		return false
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		s.Fatalf("Next: %v, want the error of the context", err)
+	}
+	return true
+}
+
+// until has a case tried until it could tell, each time with places that ask anew: this machine may stand still for longer
+// than a lease.
+func (s *suite) until(told func(mine, others events.Offers) bool) {
+	s.Helper()
+	for range 20 {
+		mine, others := s.offers("default"), s.offers("default")
+		if told(mine, others) {
+			return
+		}
+		mine.Close()
+		others.Close()
+	}
+	s.Fatalf("this machine stood still for longer than a lease of %v, 20 times", s.o.AckWait)
+}
+
 func (s *suite) ack(offer *events.Offer) {
 	s.Helper()
 	if err := offer.Ack(); err != nil {

@@ -55,25 +55,29 @@ func (s *suite) first(offer *events.Offer, id task.ID, asked int) {
 }
 
 func leased(s *suite) {
-	id := s.task()
-	f := s.fact(id, task.Submitted{Work: work("default")})
-	seq := s.place(f)
-	mine, others := s.offers("default"), s.offers("default")
-	offer := s.next(mine)
-	since := time.Now()
-	s.same(&offer.Record, events.KindOffer, seq, f)
-	s.delivered(offer, id, 1)
-	s.nothing(others, s.o.AckWait/2)
+	s.until(func(mine, others events.Offers) bool {
+		id := s.task()
+		f := s.fact(id, task.Submitted{Work: work("default")})
+		since := time.Now()
+		seq := s.place(f)
+		offer := s.next(mine)
+		s.same(&offer.Record, events.KindOffer, seq, f)
+		s.delivered(offer, id, 1)
+		if !s.holds(others, s.o.AckWait/2, since) {
+			return false
+		}
 
-	again := s.next(others)
-	s.delivered(again, id, 2)
-	if again.Seq != seq {
-		s.Errorf("the offer came again as %d, want %d", again.Seq, seq)
-	}
-	if after := time.Since(since); after < s.o.AckWait*3/4 {
-		s.Errorf("the lease ran out after %v, want about %v", after, s.o.AckWait)
-	}
-	s.ack(again)
+		again := s.next(others)
+		s.delivered(again, id, 2)
+		if again.Seq != seq {
+			s.Errorf("the offer came again as %d, want %d", again.Seq, seq)
+		}
+		if after := time.Since(since); after < s.o.AckWait*3/4 {
+			s.Errorf("the lease ran out after %v, want about %v", after, s.o.AckWait)
+		}
+		s.ack(again)
+		return true
+	})
 }
 
 func acked(s *suite) {
@@ -84,20 +88,27 @@ func acked(s *suite) {
 }
 
 func extended(s *suite) {
-	id := s.submit("default")
-	mine, others := s.offers("default"), s.offers("default")
-	offer := s.next(mine)
-	for i := range 12 { // four leases
-		s.nothing(others, s.o.AckWait/3)
-		if i >= 6 {
-			if err := offer.Prolong(); err != nil {
-				s.Fatalf("Prolong: %v", err)
+	s.until(func(mine, others events.Offers) bool {
+		born := time.Now()
+		words := []time.Time{born, born}
+		id := s.submit("default")
+		offer := s.next(mine)
+		for i := range 12 { // four leases
+			if !s.holds(others, s.o.AckWait/3, words[i]) {
+				return false
 			}
-		} else if err := offer.Extend(s.context()); err != nil {
-			s.Fatalf("Extend: %v", err)
+			words = append(words, time.Now())
+			if i >= 6 {
+				if err := offer.Prolong(); err != nil {
+					s.Fatalf("Prolong: %v", err)
+				}
+			} else if err := offer.Extend(s.context()); err != nil {
+				s.Fatalf("Extend: %v", err)
+			}
 		}
-	}
-	s.delivered(s.next(others), id, 2) // silence ends it
+		s.delivered(s.next(others), id, 2) // silence ends it
+		return true
+	})
 }
 
 func returned(s *suite) {
