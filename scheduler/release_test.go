@@ -82,7 +82,7 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 		first := w.submit(t, task.Spec{})
 		w.known = func() {
 			w.end(t, first)
-			<-time.After(time.Millisecond) // until that was told
+			hold(time.Millisecond) // until that was told
 		}
 		s := w.start(t)
 		second := w.need(t, "", "", first)
@@ -116,7 +116,7 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.end(t, second)
-			<-time.After(time.Millisecond) // until that was told
+			hold(time.Millisecond) // until that was told
 		}
 		s := w.start(t)
 		pass(time.Second)

@@ -126,6 +126,6 @@ type buried struct {
 
 func (b *buried) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	b.asked.Add(1)
-	<-time.After(time.Millisecond) // until all have heard of it
+	hold(time.Millisecond) // until all have heard of it
 	return b.deliveries.Message(ctx, seq)
 }

@@ -41,7 +41,7 @@ func inBubble(t *testing.T, play func(w *world)) {
 
 // pass lets time pass and everybody do what is due then.
 func pass(d time.Duration) {
-	<-time.After(d)
+	wait(d)
 	synctest.Wait()
 }
 
