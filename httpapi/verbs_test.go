@@ -125,14 +125,12 @@ func TestRevisions(t *testing.T) {
 // What has become of a definition is listed, and compared with another one or with what it was.
 func TestChangesOfDefinitions(t *testing.T) {
 	s := open(t, nil)
-	for at, definitions := range map[string][]string{
-		"/api/v1/jobs/a":      {`{"run":{"argv":["date"]}}`, `{"run":{"argv":["true"]}}`},
-		"/api/v1/schedules/a": {`{"schedule":{"cron":"30 2 * * *"},"task":{"job":"a"}}`, `{"schedule":{"cron":"30 3 * * *"},"task":{"job":"a"}}`},
-		"/api/v1/calendars/a": {`{"rules":[{"open":"mon-fri"}],"otherwise":"closed"}`, `{"rules":[{"open":"sat"}],"otherwise":"closed"}`},
+	for _, of := range []struct{ at, first, second string }{ // a schedule needs the job
+		{"/api/v1/jobs/a", `{"run":{"argv":["date"]}}`, `{"run":{"argv":["true"]}}`},
+		{"/api/v1/schedules/a", `{"schedule":{"cron":"30 2 * * *"},"task":{"job":"a"}}`, `{"schedule":{"cron":"30 3 * * *"},"task":{"job":"a"}}`},
+		{"/api/v1/calendars/a", `{"rules":[{"open":"mon-fri"}],"otherwise":"closed"}`, `{"rules":[{"open":"sat"}],"otherwise":"closed"}`},
 	} {
-		if strings.Contains(at, "schedules") {
-			s.want(200, "PUT", "/api/v1/jobs/a", `{"definition":{"run":{"argv":["true"]}}}`, nil)
-		}
+		at, definitions := of.at, []string{of.first, of.second}
 		before := s.last()
 		for _, d := range definitions {
 			s.want(200, "PUT", at, `{"definition":`+d+`}`, nil)
@@ -140,8 +138,8 @@ func TestChangesOfDefinitions(t *testing.T) {
 		s.want(200, "PUT", strings.TrimSuffix(at, "a")+"b", `{"definition":`+definitions[1]+`}`, nil)
 		var page struct{ Facts []client.ShownFact }
 		s.want(200, "GET", at+"/history", "", &page)
-		if n := len(page.Facts); n < 1 || n > 2 || page.Facts[n-1].Seq <= before {
-			t.Errorf("the history of %s is %+v", at, page)
+		if len(page.Facts) != 2 || page.Facts[0].Seq <= before {
+			t.Fatalf("the history of %s has %d facts, want 2 after %d: %+v", at, len(page.Facts), before, page)
 		}
 		var diff struct{ Changes []view.Change }
 		s.want(200, "GET", at+"/diff?at="+itoa(page.Facts[0].Seq), "", &diff)
