@@ -31,7 +31,8 @@ func (d *Desk) Page(ctx context.Context, from uint64, most int) ([]events.Record
 
 // Follow calls each with what a task prints ([roles.TaskOutput]) or produces ([roles.TaskRecords]), batch by batch, each with its
 // sequence, until the task has ended and all is read. The request is that of the verb; what lies at or before its After is left out.
-func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, each func(seq uint64, of any) error) error {
+// Begun is called first, when it is known that there is such a task.
+func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, begun func() error, each func(seq uint64, of any) error) error {
 	r, err := read[saidRequest](body)
 	if err != nil {
 		return err
@@ -40,6 +41,12 @@ func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, each fu
 		return badRequest{err}
 	}
 	store := d.service.Client.Store()
+	if _, err := d.service.Client.Task(ctx, r.ID); err != nil {
+		return err
+	}
+	if err := begun(); err != nil {
+		return err
+	}
 	return d.follow(ctx, r, each, func(ctx context.Context, from client.OutputStart, follow bool, each func(uint64, any) error) error {
 		if verb == roles.TaskRecords {
 			return store.KeptOf(ctx, []task.ID{r.ID}, from, follow, func(seq uint64, of output.Records) error { return each(seq, of) })
@@ -50,9 +57,6 @@ func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, each fu
 
 func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any) error,
 	read func(ctx context.Context, from client.OutputStart, follow bool, each func(uint64, any) error) error) error {
-	if _, err := d.service.Client.Task(ctx, r.ID); err != nil {
-		return err
-	}
 	reached := r.After
 	once := func(seq uint64, of any) error {
 		if seq <= reached {

@@ -52,6 +52,7 @@ var (
 	ErrPlain        = errors.New("the request comes from another machine without TLS")
 	ErrNothing      = errors.New("there is nothing here")
 	ErrMethod       = errors.New("this cannot be done here")
+	ErrSlow         = errors.New("the body has not come in time")
 	ErrMedia        = errors.New("the body is not JSON")
 	ErrArchiveMedia = errors.New("the body is no tar archive")
 	ErrTooMany      = errors.New("there are as many followers as may be")
@@ -74,6 +75,7 @@ var kinds = []kind{
 	{"plain", "The request comes without TLS", 403, "ask by the proxy in front of the service, or have the server speak TLS with --http-cert and --http-key", oneOf(ErrPlain)},
 	{"nothing-here", "There is nothing here", 404, "/openapi.json has all that there is", oneOf(ErrNothing)},
 	{"method", "This cannot be done here", 405, "the header Allow names what can; /openapi.json has all that there is", oneOf(ErrMethod)},
+	{"slow", "The request has come too slowly", 408, "send it at once, within 20 s; of files the service takes more time", oneOf(ErrSlow)},
 	{"media", "The body is not JSON", 415, "send JSON, with the header \"Content-Type: application/json\"", oneOf(ErrMedia)},
 	{"no-archive", "The body is no archive", 415, "send a tar archive, with the header \"Content-Type: application/x-tar\", or application/gzip if it is compressed", oneOf(ErrArchiveMedia)},
 	{"followers", "There are as many followers as may be", 503, "follow less at a time, or read without following", oneOf(ErrTooMany)},
@@ -95,6 +97,7 @@ var kinds = []kind{
 	{"not-now", "Its state does not allow that", 409, "look at its state, and ask why it is there",
 		oneOf(task.ErrRunning, task.ErrShared, task.ErrNotWaiting, task.ErrNotHeld, task.ErrNotDead, client.ErrReadable, node.ErrRetired, node.ErrAlive)},
 	{"queue-full", "As many wait as may", 429, "submit again when fewer tasks wait", oneOf(task.ErrQueueFull, jet.ErrManySelectors)},
+	{"cut-off", "Who asked has gone, or the service ends", 503, "look whether it was done before you ask again; submitting again under the same id is safe", oneOf(context.Canceled)},
 	{"unknown-outcome", "The NATS server has not answered in time", 504, "look whether it was done before you ask again; submitting again under the same id is safe",
 		oneOf(context.DeadlineExceeded, events.ErrUnknown)},
 }

@@ -28,6 +28,7 @@ func TestProblems(t *testing.T) {
 		{task.ErrEnded, "ended", 409},
 		{task.ErrRunning, "not-now", 409},
 		{task.ErrQueueFull, "queue-full", 429},
+		{fmt.Errorf("get: %w", context.Canceled), "cut-off", 503},
 		{context.DeadlineExceeded, "unknown-outcome", 504},
 		{errors.New("x"), "failed", 500},
 	} {

@@ -48,7 +48,7 @@ func (c *Client) WriteArchive(ctx context.Context, m *files.Manifest, w io.Write
 // have, and [ErrArchive] if it is too large.
 func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader, most int64) (done FilesPushed, err error) {
 	if err := files.ValidBundleName(name); err != nil {
-		return done, fmt.Errorf("push: %w: %w", ErrInvalid, err)
+		return done, fmt.Errorf("push: %w", Wrong(err))
 	}
 	dir, err := os.MkdirTemp("", "millrace-push-")
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader
 		t, err = tree.Scan(ctx, root, tree.Options{Ignore: ignore})
 	}
 	if err != nil { // it has just been written, so what is wrong came with the archive
-		return done, fmt.Errorf("push: %w: %w", ErrInvalid, err)
+		return done, fmt.Errorf("push: %w", Wrong(err))
 	}
 	done, err = c.pushTree(ctx, root, t, &FilesPush{Name: name})
 	if err != nil {
@@ -128,12 +128,12 @@ func (e *ending) Read(b []byte) (int, error) {
 
 // unpacking is an error of reading an archive: that of whoever sends it, unless it did not come.
 func unpacking(err error) error {
-	return fmt.Errorf("%w: the archive cannot be read: %w", ErrInvalid, err)
+	return Wrongf("the archive cannot be read: %w", err)
 }
 
 func unpackOne(root *os.Root, h *tar.Header, content io.Reader) error {
 	at := path.Clean(h.Name)
-	wrong := func(err error) error { return fmt.Errorf("%w: %.200q in the archive: %w", ErrInvalid, h.Name, err) }
+	wrong := func(err error) error { return Wrongf("%.200q in the archive: %w", h.Name, err) }
 	if at == "." && h.Typeflag == tar.TypeDir {
 		return nil
 	}

@@ -191,11 +191,11 @@ type Purge struct {
 // Validate says what is wrong with a purge, if anything. The error wraps [ErrInvalid].
 func (p *Purge) Validate() error {
 	if err := value.ValidName("queue", p.Queue); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Wrong(err)
 	}
 	for _, s := range p.States {
 		if t := (task.Task{State: s}); !t.Waiting() {
-			return fmt.Errorf("%w: %s tasks do not wait", ErrInvalid, s)
+			return Wrongf("%s tasks do not wait", s)
 		}
 	}
 	return nil

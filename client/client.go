@@ -183,7 +183,7 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 	}
 	inputs, err := signal.Inputs(c.rec.Actor, data)
 	if err != nil {
-		return t, fmt.Errorf("signal task %s: %w: %w", id, ErrInvalid, err)
+		return t, fmt.Errorf("signal task %s: %w", id, Wrong(err))
 	}
 	t, _, err = c.rec.Do(ctx, t, task.Unhold{Hold: task.HoldSignal, Reason: reason, Inputs: inputs})
 	if err != nil {

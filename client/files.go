@@ -51,7 +51,7 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	done := FilesPushed{Name: p.Name}
 	if p.Name != "" {
 		if err := files.ValidBundleName(p.Name); err != nil {
-			return done, fmt.Errorf("push: %w: %w", ErrInvalid, err)
+			return done, fmt.Errorf("push: %w", Wrong(err))
 		}
 	}
 	root, err := os.OpenRoot(p.Dir)
@@ -61,7 +61,7 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	defer root.Close()
 	ignore, err := tree.ReadIgnore(root, p.Exclude...)
 	if err != nil {
-		return done, fmt.Errorf("push %s: %w: %w", p.Dir, ErrInvalid, err)
+		return done, fmt.Errorf("push %s: %w", p.Dir, Wrong(err))
 	}
 	t, err := tree.Scan(ctx, root, tree.Options{Ignore: ignore})
 	if err != nil {
@@ -101,11 +101,11 @@ var ErrNoVersion = tree.ErrNoVersion
 // [tree.ErrNoVersion].
 func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, tree.Version, error) {
 	if files.IsFolder(reference) {
-		return files.Ref{}, tree.Version{}, fmt.Errorf("%w: files: %q is a folder of one machine: push it with `millrace files push %s --name NAME` and use the name, or let `millrace job apply` or `run --files` do it", ErrInvalid, reference, reference)
+		return files.Ref{}, tree.Version{}, Wrongf("files: %q is a folder of one machine: push it with `millrace files push %s --name NAME` and use the name, or let `millrace job apply` or `run --files` do it", reference, reference)
 	}
 	ref, err := files.ParseRef(reference)
 	if err != nil {
-		return ref, tree.Version{}, fmt.Errorf("%w: files: %w", ErrInvalid, err)
+		return ref, tree.Version{}, Wrongf("files: %w", err)
 	}
 	switch {
 	case ref.Pinned():
@@ -123,7 +123,7 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 		case len(found) == 0:
 			return ref, tree.Version{}, fmt.Errorf("%w: %s", tree.ErrNoVersion, ref)
 		case len(found) > 1:
-			return ref, tree.Version{}, fmt.Errorf("%w: files: %d versions begin with %s: write more of the digest", ErrInvalid, len(found), ref.Digest)
+			return ref, tree.Version{}, Wrongf("files: %d versions begin with %s: write more of the digest", len(found), ref.Digest)
 		}
 		ref.Digest = found[0]
 	}
@@ -284,7 +284,7 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 	}
 	var done FilesSwept
 	if o.OlderThan < DefaultSweepAge {
-		return done, fmt.Errorf("%w: gc spares what is younger than %v, for it may belong to a push under way", ErrInvalid, DefaultSweepAge)
+		return done, Wrongf("gc spares what is younger than %v, for it may belong to a push under way", DefaultSweepAge)
 	}
 	now := c.Now()
 	old, _, err := c.artifactsBefore(ctx, now.Add(-o.Artifacts))

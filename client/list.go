@@ -77,7 +77,7 @@ func (r *ListRequest) Read(now time.Time) error {
 	}
 	q, err := query.Parse(r.Query, now)
 	if err != nil {
-		return fmt.Errorf("%w: the query has %w", ErrInvalid, err)
+		return Wrongf("the query has %w", err)
 	}
 	was := *r
 	r.Query = ""
@@ -101,7 +101,7 @@ func (r *ListRequest) Read(now time.Time) error {
 	} {
 		switch {
 		case f.said && f.had:
-			return fmt.Errorf("%w: %s is said by the query and beside it; choose one", ErrInvalid, f.name)
+			return Wrongf("%s is said by the query and beside it; choose one", f.name)
 		case f.said:
 			f.take()
 		}

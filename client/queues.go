@@ -213,7 +213,7 @@ func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQ
 
 func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {
 	if err := value.ValidName("queue", name); err != nil {
-		return task.Queue{Name: name}, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return task.Queue{Name: name}, Wrong(err)
 	}
 	q, _, err := c.rec.DoQueue(ctx, name, command)
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (
 // [task.ErrEnded] or [task.ErrNotWaiting].
 func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reason string) (task.Task, error) {
 	if err := where.ValidPriority(priority); err != nil {
-		return task.Task{ID: id}, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return task.Task{ID: id}, Wrong(err)
 	}
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {

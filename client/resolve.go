@@ -38,7 +38,7 @@ func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	}
 	part, ok := task.Part(arg)
 	if !ok {
-		return "", fmt.Errorf("%w: %q is no task id: want the 26 characters, or at least %d from its beginning or end", ErrInvalid, arg, task.MinPart)
+		return "", Wrongf("%q is no task id: want the 26 characters, or at least %d from its beginning or end", arg, task.MinPart)
 	}
 	last, err := c.Last(ctx)
 	if err != nil {

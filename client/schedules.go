@@ -25,7 +25,7 @@ func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ..
 		job, err := c.store.Job(ctx, d.Make.Job)
 		if err == nil {
 			if wrong := d.Make.Fits(&job.Job); wrong != nil {
-				err = fmt.Errorf("%w: %w", ErrInvalid, wrong)
+				err = Wrong(wrong)
 			}
 		}
 		if err != nil {

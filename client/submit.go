@@ -13,11 +13,23 @@ import (
 
 // What a submission is refused with, beside the errors of [Client.Submit].
 var (
-	// ErrInvalid refuses a submission that is wrong in itself.
+	// ErrInvalid refuses what is wrong in itself: a submission, or by [Wrong] another request.
 	ErrInvalid = desk.ErrInvalid
 	// ErrOther refuses a submission under an id that has a task which does something else.
 	ErrOther = desk.ErrOther
 )
+
+// invalid is an error in a request that is no submission. It says in its own words what is wrong.
+type invalid struct{ error }
+
+func (i invalid) Unwrap() error        { return i.error }
+func (i invalid) Is(target error) bool { return target == ErrInvalid }
+
+// Wrong is an error in what was asked for, such as a filter or a name. It reads as err does, and wraps [ErrInvalid].
+func Wrong(err error) error { return invalid{err} }
+
+// Wrongf is [Wrong] of a text.
+func Wrongf(format string, args ...any) error { return invalid{fmt.Errorf(format, args...)} }
 
 // Receipt says where a submission went.
 type Receipt struct {

@@ -34,20 +34,20 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 	now = now.In(plan.Zone())
 	first, err := query.Absolute(b.From, now)
 	if err != nil {
-		return nil, fmt.Errorf("%w: from: %w", ErrInvalid, err)
+		return nil, Wrongf("from: %w", err)
 	}
 	last := now
 	if b.To != "" {
 		if last, err = query.Absolute(b.To, now); err != nil {
-			return nil, fmt.Errorf("%w: to: %w", ErrInvalid, err)
+			return nil, Wrongf("to: %w", err)
 		}
 	}
 	if last.Before(first) || now.Before(first) {
-		return nil, fmt.Errorf("%w: to is before from", ErrInvalid)
+		return nil, Wrongf("to is before from")
 	}
 	ticks, more, err := of.Passed(first, last, now, most)
 	if err == nil && more {
-		err = fmt.Errorf("%w: there are more than %d ticks; choose a shorter time", ErrInvalid, most)
+		err = Wrongf("there are more than %d ticks; choose a shorter time", most)
 	}
 	return ticks, err
 }

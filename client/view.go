@@ -153,12 +153,12 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	case view.Nodes:
 		id := node.ID(ref.ID)
 		if err := id.Validate(); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return nil, Wrong(err)
 		}
 		return f.store.Node(ctx, id, 0)
 	case view.Queues:
 		if err := value.ValidName("queue", ref.ID); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return nil, Wrong(err)
 		}
 		return f.store.Queue(ctx, ref.ID)
 	case view.Definitions:

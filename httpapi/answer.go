@@ -46,7 +46,7 @@ func (s *Server) Send(w http.ResponseWriter, r *http.Request, kind string, body 
 func (s *Server) send(w http.ResponseWriter, r *http.Request, kind, tag string, body []byte) {
 	h := w.Header()
 	h.Set("Vary", varies)
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if reads(r) {
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("ETag", tag)
 		if has(r.Header.Get("If-None-Match"), tag) {

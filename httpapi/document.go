@@ -109,7 +109,7 @@ func (o *operation) parameters(schemas huma.Registry) (all []*huma.Param) {
 func askable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Slice:
-		return t.Elem().Kind() != reflect.Struct && t.Elem().Kind() != reflect.Uint8
+		return t.Elem().Kind() != reflect.Struct && t.Elem() != reflect.TypeFor[byte]()
 	case reflect.Struct:
 		return reflect.PointerTo(t).Implements(textUnmarshaler)
 	case reflect.Map:

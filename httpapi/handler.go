@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -78,8 +80,8 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 		return
 	}
 	// What was to be read was: from here on it is the answer that takes its time.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of a connection it cannot fail
-	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})                          // of a connection it cannot fail
+	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") { // HEAD asks for the answer of now
 		s.follow(w, r, c, o, body)
 		return
 	}
@@ -134,6 +136,8 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			s.refuse(w, api.ErrHost)
 		case origins.Check(r) != nil, r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate":
 			s.refuse(w, api.ErrOrigin)
+		case ofPrograms(r.URL.Path) && !whole(r.URL.EscapedPath()): // the mux would send it elsewhere: DELETE /jobs//x, of a name that is missing, to /jobs/x
+			s.refuse(w, fmt.Errorf("%w: the path has a part that is empty or made of dots; is something missing?", api.ErrNothing))
 		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
 			s.Pages(w, r, func() (Caller, error) { return s.who(r) })
 		case pattern == "":
@@ -147,6 +151,12 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 // ofPrograms tells whether a path is one at which nobody expects a page.
 func ofPrograms(path string) bool {
 	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/")
+}
+
+// whole tells whether each part of a path says something, but for the last one.
+func whole(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
 }
 
 // refuseUnrouted says whether there is nothing at a path, or something that is done otherwise.

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,14 +22,15 @@ import (
 )
 
 // wrong is an error in a request.
-func wrong(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{client.ErrInvalid}, args...)...)
-}
+func wrong(format string, args ...any) error { return client.Wrongf(format, args...) }
+
+// reads tells whether a request has its fields in the query. HEAD is a GET of which only the headers are wanted.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // read makes of an HTTP request the JSON that the endpoint takes.
 func (o *operation) read(r *http.Request) ([]byte, error) {
 	request := map[string]json.RawMessage{}
-	if r.Method == http.MethodGet {
+	if reads(r) {
 		if err := o.query(r.URL.RawQuery, request); err != nil {
 			return nil, err
 		}
@@ -66,7 +68,7 @@ const seenField = "if_revision"
 // star says that there is to be none. One that a verb does not take is refused: nobody is to believe that it holds.
 func (o *operation) condition(r *http.Request, into map[string]json.RawMessage) error {
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	if r.Method == http.MethodGet || match == "" && none == "" {
+	if reads(r) || match == "" && none == "" {
 		return nil
 	}
 	seen, ok := revisionIn(match)
@@ -99,7 +101,11 @@ func revisionIn(tag string) (uint64, bool) {
 // readBody reads a JSON object, or nothing.
 func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	body, err := io.ReadAll(r.Body)
-	switch {
+	switch kind := r.Header.Get("Content-Encoding"); {
+	case kind != "" && !strings.EqualFold(kind, "identity") && (len(body) > 0 || err != nil):
+		return fmt.Errorf("%w: it is encoded as %q, and is read as it is", api.ErrMedia, kind)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return api.ErrSlow
 	case errors.As(err, new(*http.MaxBytesError)):
 		return api.ErrTooLarge
 	case err != nil:

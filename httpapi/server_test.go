@@ -94,6 +94,14 @@ func TestUnusual(t *testing.T) {
 	s := open(t, nil)
 	s.refused(404, "nothing-here", "GET", "/api/v1/nothing", "")
 	s.refused(404, "nothing-here", "GET", "/api/v2/tasks", "")
+	for _, nothing := range []string{"/api/v1/tasks//cancel", "/api/v1//tasks", "/api/v1/tasks/./cancel", "/api/v1/x/../tasks/cancel"} { // a name that is missing leads nowhere else
+		s.refused(404, "nothing-here", "POST", nothing, `{"all":true}`)
+	}
+	s.refused(415, "media", "POST", "/api/v1/tasks", zipped(t, `{"job":"a"}`), "Content-Encoding", "gzip")
+	full := s.want(200, "GET", "/api/v1/tasks?limit=1&states=pending", "", nil)
+	if head := s.want(200, "HEAD", "/api/v1/tasks?limit=1&states=pending", "", nil); head.header.Get("ETag") != full.header.Get("ETag") || len(head.body) > 0 {
+		t.Errorf("HEAD is answered with %v", head)
+	}
 	s.refused(405, "method", "DELETE", "/api/v1/tasks", "")
 	if allow := s.send("DELETE", "/api/v1/tasks", "").header.Get("Allow"); !strings.Contains(allow, "POST") {
 		t.Errorf("allowed is %q", allow)
@@ -218,6 +226,9 @@ func TestSlow(t *testing.T) {
 		text, err := io.ReadAll(c) // until the service hangs up
 		if errors.Is(err, net.ErrClosed) || err != nil && strings.Contains(err.Error(), "timeout") || strings.Contains(string(text), " 200 ") {
 			t.Errorf("a slow one is answered %q, %v", text, err)
+		}
+		if strings.HasPrefix(part, "POST") && !(strings.HasPrefix(string(text), "HTTP/1.1 408 ") && strings.Contains(string(text), "urn:millrace:slow")) {
+			t.Errorf("a slow body is answered %q", text)
 		}
 		_ = c.Close()
 	}

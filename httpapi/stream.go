@@ -387,7 +387,11 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 			}
 		}
 	})
-	err := s.Desk.Follow(ctx, verb, body, func(seq uint64, of any) error {
+	err := s.Desk.Follow(ctx, verb, body, func() error { // he hears that he is heard, though nothing may be printed for long
+		mu.Lock()
+		defer mu.Unlock()
+		return to.send(quiet)
+	}, func(seq uint64, of any) error {
 		text, err := show(of)
 		if err != nil {
 			return err

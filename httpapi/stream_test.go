@@ -22,6 +22,20 @@ import (
 	"millrace/task/output"
 )
 
+// Who follows hears at once that he is heard, though nothing has come.
+func TestHeardAtOnce(t *testing.T) {
+	s := open(t, nil)
+	var r client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}}}`, &r)
+	for _, what := range []string{"tasks/" + string(r.ID) + "/output", "tasks/" + string(r.ID) + "/records", "events", "tasks"} {
+		begun := time.Now()
+		s.listen("/api/v1/" + what).leave()
+		if took := time.Since(begun); took >= stillThere {
+			t.Errorf("%s: after %v", what, took)
+		}
+	}
+}
+
 // heard is a server-sent event.
 type heard struct {
 	id    uint64

@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,7 +30,7 @@ func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read: %w", client.ErrInvalid, err))
+		s.refuse(w, r, c, client.Wrongf("the form cannot be read: %w", err))
 		return
 	}
 	back := r.PostForm.Get("back")

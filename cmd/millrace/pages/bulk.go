@@ -113,7 +113,7 @@ func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		s.refuse(w, r, c, api.ErrRole)
 		return
 	case r.ParseForm() != nil:
-		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read", client.ErrInvalid))
+		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
 		return
 	}
 	d := &bulkData{Do: r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: r.PostForm.Get("q"), IDs: r.PostForm["id"], Reason: r.PostForm.Get("reason")}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -130,7 +129,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 		s.refuse(w, r, c, api.ErrRole)
 		return
 	case kind != "csv" && kind != "jsonl":
-		s.refuse(w, r, c, fmt.Errorf("%w: as is %q, want csv or jsonl", client.ErrInvalid, kind))
+		s.refuse(w, r, c, client.Wrongf("as is %q, want csv or jsonl", kind))
 		return
 	}
 	to := httpapi.Long(w)

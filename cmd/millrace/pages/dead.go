@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -133,7 +132,7 @@ func verbOf(do string) (roles.Verb, error) {
 	case doDrop:
 		return roles.DeadDismiss, nil
 	}
-	return "", fmt.Errorf("%w: do is %q, want %s or %s", client.ErrInvalid, do, doRetry, doDrop)
+	return "", client.Wrongf("do is %q, want %s or %s", do, doRetry, doDrop)
 }
 
 // find finds out which letters a form means: those that are named, or all that match the query.
@@ -175,12 +174,12 @@ func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
 func (c *chosenLetters) named(ctx context.Context, l *look) error {
 	names := l.typed["id"]
 	if len(names) > buriedAtOnce {
-		return fmt.Errorf("%w: %d are chosen, and at once it is done to %d", client.ErrInvalid, len(names), buriedAtOnce)
+		return client.Wrongf("%d are chosen, and at once it is done to %d", len(names), buriedAtOnce)
 	}
 	for _, name := range names {
 		id, err := task.ParseID(strings.ToUpper(name))
 		if err != nil {
-			return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+			return client.Wrong(err)
 		}
 		t, err := view.GetTask(ctx, l.View, id)
 		if err != nil {
@@ -215,7 +214,7 @@ func showBuried(ctx context.Context, l *look) (any, error) {
 	}
 	ids := l.typed["id"]
 	if len(ids) == 0 || len(ids) > buriedAtOnce {
-		return nil, fmt.Errorf("%w: %d are chosen, want 1 to %d", client.ErrInvalid, len(ids), buriedAtOnce)
+		return nil, client.Wrongf("%d are chosen, want 1 to %d", len(ids), buriedAtOnce)
 	}
 	for i, id := range ids {
 		if ctx.Err() != nil {

@@ -134,7 +134,7 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 	d := &eventsData{factsAsked: l.factsAsked(), Types: view.TypeNames()}
 	c, err := d.choice(l.Now)
 	if err != nil {
-		d.fail(fmt.Errorf("%w: %w", client.ErrInvalid, err))
+		d.fail(client.Wrong(err))
 		return d, nil
 	}
 	d.Chosen = c.Chooses()
@@ -295,7 +295,7 @@ type causeRow struct {
 func showEvent(ctx context.Context, l *look) (any, error) {
 	seq, err := strconv.ParseUint(l.r.PathValue("seq"), 10, 64)
 	if err != nil || seq == 0 {
-		return nil, fmt.Errorf("%w: %q is no sequence of the log", client.ErrInvalid, l.r.PathValue("seq"))
+		return nil, client.Wrongf("%q is no sequence of the log", l.r.PathValue("seq"))
 	}
 	records, err := l.Log.Page(ctx, seq, 1)
 	if err != nil {

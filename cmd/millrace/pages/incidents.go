@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -73,7 +72,7 @@ func (s *Site) openFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 		if errors.Is(err, opened.ErrFull) {
 			err = api.Busy(err.Error())
 		} else {
-			err = fmt.Errorf("%w: %s: %w", client.ErrInvalid, title, err)
+			err = client.Wrongf("%s: %w", title, err)
 		}
 	}
 	s.refuse(w, r, c, err)
@@ -83,12 +82,12 @@ func (s *Site) openFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 func uploaded(r *http.Request) (title string, data []byte, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return "", nil, fmt.Errorf("%w: the form has no file: %w", client.ErrInvalid, err)
+		return "", nil, client.Wrongf("the form has no file: %w", err)
 	}
 	for {
 		part, err := parts.NextPart()
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: the form has no file: %w", client.ErrInvalid, err)
+			return "", nil, client.Wrongf("the form has no file: %w", err)
 		}
 		if part.FormName() != "file" {
 			continue
@@ -98,9 +97,9 @@ func uploaded(r *http.Request) (title string, data []byte, err error) {
 		case errors.As(err, new(*http.MaxBytesError)), len(data) > opened.MaxUpload:
 			return "", nil, api.ErrTooLarge
 		case err != nil:
-			return "", nil, fmt.Errorf("%w: the file has not come: %w", client.ErrInvalid, err)
+			return "", nil, client.Wrongf("the file has not come: %w", err)
 		case len(data) == 0:
-			return "", nil, fmt.Errorf("%w: choose a file", client.ErrInvalid)
+			return "", nil, client.Wrongf("choose a file")
 		}
 		title = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
 		return title[:min(len(title), 200)], data, nil
@@ -146,7 +145,7 @@ func (s *Site) showFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 	var f *opened.File
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		err = client.Wrong(err)
 	case !c.Role.May(p.verb):
 		err = api.ErrRole
 	default:

@@ -235,7 +235,7 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 	l.Title = "New job"
 	if d.Name != "" {
 		if err := value.ValidName("job", d.Name); err != nil {
-			return nil, errors.Join(client.ErrInvalid, err)
+			return nil, client.Wrong(err)
 		}
 		l.Title = "Edit job " + d.Name
 	}

@@ -232,7 +232,7 @@ func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Contex
 func taskIn(r *http.Request) (task.ID, error) {
 	id, err := task.ParseID(strings.ToUpper(r.PathValue("id")))
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		return "", client.Wrong(err)
 	}
 	return id, nil
 }
@@ -270,7 +270,7 @@ func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	s.printed(w, r, c, func(ctx context.Context, printout *api.Printout) error {
 		m := matchOf(query)
 		if err := m.Validate(); err != nil {
-			return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+			return client.Wrong(err)
 		}
 		hits, reached, err := printout.Search(ctx, numberIn(query, "from"), 1, query.Get("back") != "", m)
 		if err != nil {

@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -41,7 +40,7 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 	switch d.Of {
 	case "job":
 		if err := value.ValidName("job", d.Name); err != nil {
-			return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
+			return nil, client.Wrong(err)
 		}
 		is, err := l.job(ctx, d.Name)
 		if err != nil {
@@ -51,7 +50,7 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 	case "task":
 		id, err := task.ParseID(d.Name)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
+			return nil, client.Wrong(err)
 		}
 		t, err := view.GetTask(ctx, l.View, id)
 		if err != nil {
@@ -85,7 +84,7 @@ func (d *runData) Typed(name string) string { return "param." + name }
 // run has the task made that a form asks for, or shows the form again with what is wrong.
 func (s *Site) run(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	if r.ParseForm() != nil {
-		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read", client.ErrInvalid))
+		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
 		return
 	}
 	l := s.newLook(r, c, &runPage, r.URL.Query())

@@ -130,7 +130,7 @@ type tickRow struct {
 func (l *look) nameOf(kind string) (string, error) {
 	name := l.r.PathValue("name")
 	if err := value.ValidName(kind, name); err != nil {
-		return "", fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		return "", client.Wrong(err)
 	}
 	return name, nil
 }
@@ -199,7 +199,7 @@ func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan 
 		until, err = query.Absolute(b.To, now)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		return client.Wrong(err)
 	}
 	ticks, more, err := of.Passed(from, until, now, shownTicks)
 	if err != nil {
@@ -319,7 +319,7 @@ func weekOf(date string, now time.Time) (time.Time, error) {
 	if date != "" {
 		var err error
 		if on, err = time.ParseInLocation(time.DateOnly, date, now.Location()); err != nil || on.Year() < 1970 || on.Year() > 9000 {
-			return on, fmt.Errorf("%w: week is %q, want a date such as 2026-03-01", client.ErrInvalid, date)
+			return on, client.Wrongf("week is %q, want a date such as 2026-03-01", date)
 		}
 	}
 	y, m, d := on.Date()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -160,11 +159,11 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case err != nil:
-		s.refuse(w, r, c, fmt.Errorf("%w: %w", client.ErrInvalid, err))
+		s.refuse(w, r, c, client.Wrong(err))
 	case !c.Role.May(p.verb):
 		s.refuse(w, r, c, api.ErrRole)
 	case r.Method == http.MethodPost && r.ParseForm() != nil:
-		s.refuse(w, r, c, fmt.Errorf("%w: the form cannot be read", client.ErrInvalid))
+		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
 	case r.Method != http.MethodPost && follows(r):
 		key := "page " + string(c.Role) + " " + r.URL.RequestURI()
 		s.server.FollowParts(w, r, c, key, func(ctx context.Context) (parts []httpapi.Part, err error) {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -73,11 +72,11 @@ func beginVerify(_ context.Context, l *look) (any, error) {
 		}
 		var err error
 		if bounds[i], err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: %s is %q, want a sequence of the log", client.ErrInvalid, name, text)
+			return nil, client.Wrongf("%s is %q, want a sequence of the log", name, text)
 		}
 	}
 	if bounds[1] > 0 && bounds[1] < bounds[0] {
-		return nil, fmt.Errorf("%w: to is %d, before from, which is %d", client.ErrInvalid, bounds[1], bounds[0])
+		return nil, client.Wrongf("to is %d, before from, which is %d", bounds[1], bounds[0])
 	}
 	// Who asks while a run goes on is led to that one: there it is said.
 	_ = l.site.audits.Ask(l.caller.Name, bounds[0], bounds[1], l.site.server.Desk.Now())
