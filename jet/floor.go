@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/publish"
 	"millrace/jet/streams"
 )
 
@@ -143,9 +144,9 @@ func (f *Floor) listen() (err error) {
 	f.prefix = f.nc.NewInbox() + "."
 	f.sub, err = f.nc.Subscribe(f.prefix+"*", func(m *nats.Msg) {
 		token, err := strconv.Atoi(m.Subject[len(f.prefix):])
-		a := parseAck(m)
+		seq, refused := publish.Answer(m)
 		if err == nil {
-			err = a.err
+			err = refused
 		}
 		if err != nil {
 			f.fail(err)
@@ -155,7 +156,7 @@ func (f *Floor) listen() (err error) {
 		call := f.calls[token]
 		f.free = append(f.free, token)
 		f.mu.Unlock()
-		call(a.seq)
+		call(seq)
 	})
 	if err != nil {
 		return err
@@ -182,11 +183,10 @@ func (f *Floor) publish(subject string, expect int64, body []byte, then func(uin
 	}
 	f.calls[token] = then
 	f.mu.Unlock()
-	m := messages.Get().(*message)
-	m.Subject, m.Reply = subject, f.prefix+strconv.Itoa(token)
-	m.typ[0] = "attempt.started"
+	m := publish.Blank(subject, "attempt.started")
+	m.Reply = f.prefix + strconv.Itoa(token)
 	if expect >= 0 {
-		m.expect(uint64(expect))
+		m.Expect(uint64(expect))
 	}
 	own := m.Data
 	m.Data = body
@@ -194,7 +194,7 @@ func (f *Floor) publish(subject string, expect int64, body []byte, then func(uin
 		f.fail(err)
 	}
 	m.Data = own
-	m.free()
+	m.Free()
 }
 
 func (f *Floor) births(ctx context.Context, n, window int) error {
