@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/publish"
+	"millrace/jet/pull"
 	"millrace/jet/streams"
 )
 
@@ -34,7 +35,7 @@ type Floor struct {
 	tasks    int
 	inFlight int
 
-	pull   *puller
+	pull   *pull.Puller
 	sub    *nats.Subscription
 	prefix string
 	done   atomic.Int64
@@ -105,7 +106,7 @@ func (f *Floor) AtOnce(ctx context.Context) (time.Duration, error) {
 // Close ends the loop and removes its stream, also when ctx has ended.
 func (f *Floor) Close(ctx context.Context) {
 	if f.pull != nil {
-		f.pull.close()
+		f.pull.Close()
 	}
 	if f.sub != nil {
 		_ = f.sub.Unsubscribe() // the connection may be gone
@@ -115,9 +116,9 @@ func (f *Floor) Close(ctx context.Context) {
 
 // run begins to take tasks.
 func (f *Floor) run() (err error) {
-	f.pull, err = newPuller(f.nc, floorStream, "floor", workerPace, min(pullAtOnce, f.inFlight/2), f.offer, func(context.Context) {})
+	f.pull, err = pull.New(f.nc, floorStream, "floor", pull.WorkerPace, min(pull.AtOnce, f.inFlight/2), f.offer, func(context.Context) {})
 	if err == nil {
-		f.pull.want(f.inFlight)
+		f.pull.Want(f.inFlight)
 	}
 	return err
 }
@@ -239,7 +240,7 @@ func (f *Floor) offer(m *nats.Msg) bool {
 			if f.done.Add(1) == int64(f.tasks) {
 				close(f.ended)
 			}
-			f.pull.want(1)
+			f.pull.Want(1)
 		})
 	})
 	return true

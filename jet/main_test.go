@@ -94,7 +94,7 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 
 // losing is a way to the server on which those acknowledgements of publishes are lost of which lose says so.
 func losing(lose func() bool) nats.Option {
-	return nats.SetCustomDialer(&rig.Sieve{Lose: func(subject string) bool {
+	return nats.SetCustomDialer(&rig.Sieve{Lose: func(subject, _ string) bool {
 		token := subject[strings.LastIndexByte(subject, '.')+1:]
 		return strings.HasPrefix(subject, nats.InboxPrefix) && strings.Contains(token, "-") && lose()
 	}})
@@ -291,4 +291,10 @@ func (c *testCluster) connect(t testing.TB, account int) *nats.Conn {
 func (c *testCluster) open(t testing.TB, account int, layout streams.Layout) *Store {
 	t.Helper()
 	return openStore(t, c.connect(t, account), layout)
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -93,6 +93,7 @@ type ack struct {
 	stream []byte
 }
 
+// New returns a publisher that waits for each acknowledgement no longer than timeout. Close must follow.
 func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	p := &Publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)

@@ -67,9 +67,9 @@ func (c *valveConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Sieve is a way to the server on which some messages are lost: those of which Lose, told their subjects, says so.
+// Sieve is a way to the server on which some messages are lost: those of which Lose, told the subject and where an answer would go, says so.
 type Sieve struct {
-	Lose func(subject string) bool
+	Lose func(subject, reply string) bool
 }
 
 // Dial implements [nats.CustomDialer].
@@ -92,7 +92,8 @@ func (c *sieveConn) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		words := bytes.Fields(line)
-		if verb := string(words[0]); verb != "MSG" && verb != "HMSG" {
+		verb := string(words[0])
+		if verb != "MSG" && verb != "HMSG" {
 			c.rest = line
 			break
 		}
@@ -104,7 +105,11 @@ func (c *sieveConn) Read(b []byte) (int, error) {
 		if _, err := io.ReadFull(c.from, body); err != nil {
 			return 0, err
 		}
-		if !c.s.Lose(string(words[1])) {
+		var reply string
+		if numbers := map[string]int{"MSG": 1, "HMSG": 2}[verb]; len(words) > 3+numbers { // verb, subject, subscription
+			reply = string(words[3])
+		}
+		if !c.s.Lose(string(words[1]), reply) {
 			c.rest = append(line, body...)
 		}
 	}
