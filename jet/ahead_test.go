@@ -32,7 +32,7 @@ func stocked(t *testing.T, o *offers, n int) {
 	own := o.own.src
 	own.pulled += own.ahead
 	o.mu.Unlock()
-	own.pull.want(own.ahead)
+	own.pull.Want(own.ahead)
 	testkit.Eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return own.n == n })
 }
 
@@ -188,7 +188,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	second.stopLooking() // killed: it gives nothing back, and prolongs nothing
 	close(second.closed)
 	for _, s := range second.all() {
-		s.pull.close()
+		s.pull.Close()
 	}
 	third := open()
 	t.Cleanup(third.Close)

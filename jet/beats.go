@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/jet/link"
+	"millrace/jet/pull"
 	"millrace/node"
 )
 
@@ -65,17 +66,17 @@ func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		default:
 		}
 	}
-	p, err := newPuller(s.NC, beatStream, name, readerPace, beatWindow/4, take, revive)
+	p, err := pull.New(s.NC, beatStream, name, pull.ReaderPace, beatWindow/4, take, revive)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
-		p.close()
+		p.Close()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTry)
 		defer cancel()
 		_ = s.JS.DeleteConsumer(ctx, beatStream, name) // else the server removes it after a minute
 	}()
-	p.want(beatWindow)
+	p.Want(beatWindow)
 	lost()
 	for {
 		select {

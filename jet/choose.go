@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/pull"
 	"millrace/task/where"
 )
 
@@ -37,7 +38,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 		return nil, o.unstock(at, next)
 	}
 	if at.metered {
-		o.limits[at.home].asking = now.Add(2 * askSilence)
+		o.limits[at.home].asking = now.Add(2 * pull.Silence)
 	}
 	if q := o.limits[at.home]; q != nil && q.full {
 		at.checking++
@@ -103,10 +104,10 @@ func (o *offers) aim(changes []change) []change {
 func apply(changes []change) {
 	for _, c := range changes {
 		if c.pull != 0 {
-			c.source.pull.want(c.pull)
+			c.source.pull.Want(c.pull)
 		}
 		if c.ask != 0 {
-			c.source.ask.want(c.ask)
+			c.source.ask.Want(c.ask)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (o *offers) bare(from *source, silent bool) {
 	now := time.Now()
 	from.empty, from.again = true, now.Add(o.spell())
 	if silent {
-		from.again = now.Add(askRest)
+		from.again = now.Add(pull.Rest)
 	}
 	if q := o.limits[from.home]; from.metered && q != nil {
 		q.asking, q.full = time.Time{}, q.full || silent
@@ -180,7 +181,7 @@ func (o *offers) bare(from *source, silent bool) {
 // askAgain gives up what was asked for before the connection was lost.
 func (o *offers) askAgain() {
 	for _, s := range o.all() {
-		s.ask.forget()
+		s.ask.Forget()
 		o.bare(s, false)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"millrace/jet/pull"
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/schedule"
@@ -19,7 +20,7 @@ const (
 	windowEvery = 5 * time.Second
 	// shutRest is for how long an offer rests that was on its way when its queue closed: longer than the server keeps
 	// requests that nobody wants any more, which are taken back after two looks of a puller.
-	shutRest = 5 * pullLook
+	shutRest = 5 * pull.Look
 )
 
 // flow is whether a queue flows, by its window. The zero value is that of a queue without one.

@@ -147,10 +147,7 @@ func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 		if handed(t, s, "q") > 0 {
 			return true
 		}
-		p := o.all()[0].pull
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.asked == 0
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("q")))(t).CachedInfo().NumWaiting == 0
 	})
 	select {
 	case offer := <-got:

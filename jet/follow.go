@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/pull"
 	"millrace/jet/reading"
 	"millrace/jet/wire"
 )
@@ -48,7 +49,7 @@ type feed struct {
 	// several at once the last one reads, and the others take its place again and again.
 	only, name string
 	consumer   string
-	pull       *puller
+	pull       *pull.Puller
 	next       uint64 // the sequence that Next returns at the earliest
 	most       int    // how many bytes are asked for at once
 
@@ -94,11 +95,11 @@ func (f *feed) open(ctx context.Context) error {
 	f.buffer, f.asked, f.awake, f.taken, f.lost = nil, 0, false, 0, false
 	f.mu.Unlock()
 	f.seen, f.pending, f.broken = 0, c.CachedInfo().NumPending, false
-	pull, err := newPuller(f.store.NC, wire.LogStream, f.consumer, readerPace, 1, f.take, func(context.Context) { f.fail() })
+	pull, err := pull.New(f.store.NC, wire.LogStream, f.consumer, pull.ReaderPace, 1, f.take, func(context.Context) { f.fail() })
 	if err != nil {
 		return err
 	}
-	pull.idle, pull.most, pull.cut = f.idle, f.most, f.cut
+	pull.Idle, pull.Most, pull.Cut = f.idle, f.most, f.cut
 	f.pull = pull
 	f.ask()
 	return nil
@@ -128,7 +129,7 @@ func (f *feed) ask() {
 	missing := int(min(max(f.pending, 1), feedWindow)) - f.asked
 	f.asked += missing
 	f.mu.Unlock()
-	f.pull.want(missing)
+	f.pull.Want(missing)
 }
 
 func (f *feed) take(m *nats.Msg) bool {
@@ -260,7 +261,7 @@ func (f *feed) read(batch []*nats.Msg) bool {
 
 func (f *feed) reopen(ctx context.Context) error {
 	if f.pull != nil { // else it was not opened yet
-		f.pull.close()
+		f.pull.Close()
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if err := f.open(ctx); err == nil || ctx.Err() != nil || errors.Is(err, errAnotherLog) {
@@ -279,7 +280,7 @@ func (f *feed) Close() {
 	if f.pull == nil {
 		return
 	}
-	f.pull.close()
+	f.pull.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTry)
 	defer cancel()
 	_ = f.store.log.DeleteConsumer(ctx, f.consumer) // else the server removes it after a minute

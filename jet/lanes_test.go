@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
+	"millrace/jet/pull"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
@@ -317,8 +318,8 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	if got := get(); got != id {
 		t.Errorf("got an offer of %s, want %s", got, id)
 	}
-	if took := time.Since(began); took > workerPace.expires/2 {
-		t.Errorf("it came %v after the queue was resumed, and requests last for %v", took, workerPace.expires)
+	if took := time.Since(began); took > pull.WorkerPace.Expires/2 {
+		t.Errorf("it came %v after the queue was resumed, and requests last for %v", took, pull.WorkerPace.Expires)
 	}
 }
 
@@ -414,7 +415,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		submitTo(t, s, "a", 3, "")
 	}
 	first, second := next(t, o), next(t, o)
-	ctx, cancel := context.WithTimeout(within(t), 2*askSilence)
+	ctx, cancel := context.WithTimeout(within(t), 2*pull.Silence)
 	defer cancel()
 	if third, err := o.Next(ctx); err == nil {
 		t.Fatalf("a third one came: %+v", third.Fact)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/jet/publish"
 	"millrace/task"
 )
 
@@ -22,7 +23,7 @@ var (
 	progressBody = []byte("+WPI")
 )
 
-func (l *lease) Ack() error { return l.store.pub.post(l.reply, ackBody) }
+func (l *lease) Ack() error { return l.store.pub.Post(l.reply, ackBody) }
 
 // Return gives the offer back for somebody else. At first that is at once; an
 // offer that is given back again and again rests longer each time, for else it
@@ -58,12 +59,12 @@ func (l *meteredLease) Return() error {
 	defer cancel()
 	now := l.store.Now()
 	f := &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(again), Task: l.fact.Task, Actor: events.PartWorker, Event: again}
-	m, err := newMessage(l.lies, f)
+	m, err := publish.NewMessage(l.lies, f)
 	if err != nil {
 		return l.lease.Return()
 	}
-	defer m.free()
-	if _, err := l.store.publish(ctx, &m.Msg); err != nil { // it may be there all the same, and the claim lets one pass
+	defer m.Free()
+	if _, err := l.store.facts.Publish(ctx, &m.Msg); err != nil { // it may be there all the same, and the claim lets one pass
 		return l.lease.Return()
 	}
 	return l.Ack()

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/jet/link"
+	"millrace/jet/publish"
 	"millrace/jet/rig"
 	"millrace/jet/streams"
 	"millrace/task"
@@ -79,18 +80,24 @@ func newStore(t testing.TB, layout streams.Layout) *Store {
 func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *Store {
 	t.Helper()
 	s := openStore(t, nc, layout)
-	pub, err := newPublisher(nc, timeout)
+	pub, err := publish.New(nc, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.group != nil {
-		s.group.close()
-		s.group = newGroup(pub)
-	}
-	s.pub.close()
+	s.facts.Close()
+	s.pub.Close()
 	s.pub, s.Link.Pub = pub, pub
+	s.facts = publish.NewFacts(s.Link, pub, layout.SyncAlways)
 	s.Denials.Of(pub)
 	return s
+}
+
+// losing is a way to the server on which those acknowledgements of publishes are lost of which lose says so.
+func losing(lose func() bool) nats.Option {
+	return nats.SetCustomDialer(&rig.Sieve{Lose: func(subject, _ string) bool {
+		token := subject[strings.LastIndexByte(subject, '.')+1:]
+		return strings.HasPrefix(subject, nats.InboxPrefix) && strings.Contains(token, "-") && lose()
+	}})
 }
 
 func newID() string { return rig.NewID() }
@@ -284,4 +291,10 @@ func (c *testCluster) connect(t testing.TB, account int) *nats.Conn {
 func (c *testCluster) open(t testing.TB, account int, layout streams.Layout) *Store {
 	t.Helper()
 	return openStore(t, c.connect(t, account), layout)
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -185,7 +185,7 @@ func (o *offers) retrieve(queue string) {
 	}
 	o.mu.Unlock()
 	for _, s := range from {
-		s.ask.want(1)
-		s.ask.want(-1) // nobody waits for it; whoever waits gets what comes
+		s.ask.Want(1)
+		s.ask.Want(-1) // nobody waits for it; whoever waits gets what comes
 	}
 }

@@ -288,7 +288,7 @@ func (o *offers) Broken() <-chan events.Break { return o.broken }
 // Trouble implements [events.Offers].
 func (o *offers) Trouble() error {
 	for _, s := range o.all() {
-		if err := s.pull.trouble(); err != nil {
+		if err := s.pull.Trouble(); err != nil {
 			return err
 		}
 	}
@@ -315,8 +315,8 @@ func (o *offers) Close() {
 		}
 		o.also.Unlock()
 		for _, s := range o.all() {
-			s.ask.close()
-			s.pull.drain()
+			s.ask.Close()
+			s.pull.Drain()
 		}
 		for _, offer := range o.stocked(true) {
 			_ = offer.Return() // else the lease runs out

@@ -7,11 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
@@ -36,12 +33,8 @@ func settled(t *testing.T, o *offers) {
 		}
 		o.mu.Unlock()
 		for _, s := range o.all() {
-			s.pull.mu.Lock()
-			waiting += max(s.pull.wanted, -s.pull.wanted)
-			s.pull.mu.Unlock()
-			s.ask.mu.Lock()
-			waiting += max(s.ask.wanted, -s.ask.wanted)
-			s.ask.mu.Unlock()
+			pulls, asks := s.pull.Waiting(), s.ask.Waiting()
+			waiting += max(pulls, -pulls) + max(asks, -asks)
 		}
 		return waiting == 0
 	})
@@ -307,29 +300,6 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
-	t.Parallel()
-	nc := must(startServer(t, embed.Config{}).Connect())(t)
-	t.Cleanup(nc.Close)
-	requests := make(chan struct{}, 1000)
-	must(nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT.NONE.none", func(m *nats.Msg) {
-		requests <- struct{}{}
-		refusal := &nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"409"}, "Description": {"Exceeded MaxRequestBatch of 1"}}}
-		if err := nc.PublishMsg(refusal); err != nil {
-			t.Error(err)
-		}
-	}))(t)
-	p := must(newPuller(nc, "NONE", "none", readerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
-	defer p.close()
-	p.want(1)
-	<-requests
-	<-requests // it does try again
-	<-time.After(readerPace.beat / 2)
-	if n := len(requests); n > 0 {
-		t.Errorf("%d more requests within %v, want one in %v", n, readerPace.beat/2, readerPace.beat)
-	}
-}
-
 func TestLeaseOnAGoneConnection(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -349,37 +319,4 @@ func TestLeaseOnAGoneConnection(t *testing.T) {
 	if _, err := o.Next(canceled()); err == nil {
 		t.Error("Next on a closed connection gave an offer")
 	}
-}
-
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-// A request that is not wanted any more serves the next want, and is taken back when there is none for some time.
-func TestRequestIsTakenBackLate(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, streams.Layout{})
-	o := must(s.Offers(within(t), []string{"a"}))(t).(*offers)
-	t.Cleanup(o.Close)
-	p := o.all()[0].pull
-	asked := func() (string, int) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.inbox.subject, p.asked
-	}
-	requests := func() int {
-		return must(s.JS.Consumer(within(t), wire.LogStream, wire.ConsumerName("a")))(t).CachedInfo().NumWaiting
-	}
-	p.want(1)
-	testkit.Eventually(t, "the request waits", func() bool { return requests() == 1 })
-	first, _ := asked()
-	p.want(-1)
-	p.want(1)
-	if now, n := asked(); now == first && n != 1 {
-		t.Errorf("for one that is wanted there were %d requests", n)
-	}
-	p.want(-1)
-	testkit.Eventually(t, "the request is taken back", func() bool { return requests() == 0 })
 }

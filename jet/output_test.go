@@ -100,10 +100,9 @@ func TestPrintedFollows(t *testing.T) {
 
 func TestKeepIsOnce(t *testing.T) {
 	t.Parallel()
-	s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 100*time.Millisecond, streams.Layout{})
-	t.Cleanup(s.NC.Close)
 	lost := 0
-	deafen(t, s.pub, func() bool { lost++; return lost%2 == 1 }) // every first answer
+	nc := connect(t, startServer(t, embed.Config{}).URL(), losing(func() bool { lost++; return lost%2 == 1 })) // every first answer
+	s := newImpatientStore(t, nc, 100*time.Millisecond, streams.Layout{})
 	id := newTask()
 	const batches = 4
 	for i := range batches {

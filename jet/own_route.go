@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/pull"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task/where"
@@ -62,7 +63,7 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 
 // source is where the offers of the route come from. They belong to no queue, and nobody else reads them.
 func (r *ownRoute) source() *source {
-	r.src = &source{maker: r, lane: r.lane, consumer: wire.NodeConsumer(r.node), pace: workerPace, ahead: ownWindow}
+	r.src = &source{maker: r, lane: r.lane, consumer: wire.NodeConsumer(r.node), pace: pull.WorkerPace, ahead: ownWindow}
 	return r.src
 }
 
@@ -169,7 +170,7 @@ func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 		}
 	}
 	if r.orphans -= kept; kept > 0 {
-		r.src.pull.want(-kept)
+		r.src.pull.Want(-kept)
 	}
 }
 
@@ -212,7 +213,7 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	}
 	r.orphans = len(r.open)
 	if more > 0 {
-		r.src.pull.want(more)
+		r.src.pull.Want(more)
 	}
 	return r.conn
 }
@@ -299,7 +300,7 @@ func (l *ownLease) Ack() error {
 	}
 	r.mu.Unlock()
 	if orphan {
-		r.src.pull.want(-1) // what comes again dies at its claim
+		r.src.pull.Want(-1) // what comes again dies at its claim
 	}
 	return now.Ack()
 }
@@ -368,8 +369,8 @@ func (o *offers) Prove(ctx context.Context) error {
 	// Whatever comes through does, for it took the same way: if the node has no
 	// place for it, it goes back, and there is nothing behind which a probe could be stuck.
 	arrived := r.next()
-	r.src.pull.want(1)
-	defer r.src.pull.want(-1)
+	r.src.pull.Want(1)
+	defer r.src.pull.Want(-1)
 	var last error
 	for {
 		if last = o.keepRoute(ctx); last != nil {
@@ -393,7 +394,7 @@ func (o *offers) Prove(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return errors.Join(fmt.Errorf("nothing came through on the route of node %s: %w", r.node, ctx.Err()), last)
 		}
-		r.src.pull.renew() // the request may have been lost
+		r.src.pull.Renew() // the request may have been lost
 	}
 }
 
@@ -404,7 +405,7 @@ func (o *offers) keepRoute(ctx context.Context) error {
 	defer cancel()
 	made, err := o.own.ensure(ctx)
 	if made {
-		o.own.src.pull.renew()
+		o.own.src.pull.Renew()
 	}
 	return err
 }
@@ -426,12 +427,7 @@ func (o *offers) probe(ctx context.Context) error {
 // waiting for their time: the server is there.
 func (o *offers) unmute() {
 	for _, s := range o.all() {
-		s.pull.mu.Lock()
-		mute := s.pull.mute
-		s.pull.mu.Unlock()
-		if mute {
-			s.pull.renew()
-		}
+		s.pull.Unmute()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
+	"millrace/jet/pull"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/node"
@@ -135,8 +136,8 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
 	r := newOwnRoute(s, "n1")
-	r.source().pull = must(newPuller(s.NC, wire.LogStream, "none", workerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
-	t.Cleanup(r.src.pull.close)
+	r.source().pull = must(pull.New(s.NC, wire.LogStream, "none", pull.WorkerPace, 1, func(*nats.Msg) bool { return true }, func(context.Context) {}))(t)
+	t.Cleanup(r.src.pull.Close)
 	conn := uint64(0)
 	r.conns = func() uint64 { return conn }
 	said := func(floor uint64) {
@@ -290,25 +291,6 @@ func TestOffersTellOfTrouble(t *testing.T) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, streams.Layout{})
-	p := must(newPuller(s.NC, "NONE", "none", workerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
-	defer p.close()
-	for name, c := range map[string]struct {
-		wanted int
-		silent time.Duration
-		bad    bool
-	}{"nobody waits": {0, time.Hour, false}, "soon enough": {1, workerPace.trouble() / 2, false}, "silent": {1, 2 * workerPace.trouble(), true}} {
-		p.mu.Lock()
-		p.wanted, p.asked, p.answered, p.heard = c.wanted, c.wanted, time.Now().Add(-c.silent), time.Now()
-		p.mu.Unlock()
-		if err := p.trouble(); (err != nil) != c.bad {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // hasRoute tells whether the server has a consumer for a node.
 func hasRoute(t testing.TB, s *Store, id node.ID) bool {
 	t.Helper()
@@ -366,7 +348,7 @@ func TestForgottenRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	prove(t, o)
-	o.own.src.pull.drain() // as if its process had died
+	o.own.src.pull.Drain() // as if its process had died
 	testkit.Eventually(t, "the route is gone", func() bool { return !hasRoute(t, s, "n2") })
 	if !hasRoute(t, s, "n1") {
 		t.Error("the route of a node that waits is gone")

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/pull"
 	"millrace/jet/reading"
 	"millrace/jet/wire"
 	"millrace/task/where"
@@ -109,7 +110,7 @@ const (
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
 	lane := where.Lane{Queue: fireConsumer, Priority: where.DefaultPriority}
-	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: readerPace}); err != nil {
+	if err := o.begin(ctx, &source{maker: shared(s.ensureFires), lane: lane, consumer: fireConsumer, pace: pull.ReaderPace}); err != nil {
 		o.Close()
 		return nil, fmt.Errorf("consumer of fires: %w", err)
 	}

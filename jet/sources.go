@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/pull"
 	"millrace/jet/wire"
 	"millrace/task"
 	"millrace/task/where"
@@ -23,14 +24,14 @@ import (
 type source struct {
 	maker
 	lane     where.Lane
-	consumer string // its name
-	pace     pace   // of requests there
-	home     string // the queue whose limit, rate and window hold for it: its own, or that of its selector; "" for none
+	consumer string    // its name
+	pace     pull.Pace // of requests there
+	home     string    // the queue whose limit, rate and window hold for it: its own, or that of its selector; "" for none
 	// ahead is how many offers are read ahead where nobody else reads; 0 where others do, which
 	// are asked only for what somebody waits for.
 	ahead int
-	pull  *puller // waits there
-	ask   *asker  // asks for what is there
+	pull  *pull.Puller // waits there
+	ask   *pull.Asker  // asks for what is there
 
 	// All that follows is guarded by offers.mu.
 
@@ -89,11 +90,6 @@ func (s *source) brought(asked bool) bool {
 	return true
 }
 
-// pullAtOnce is how many offers are worth a request while others are on their
-// way. Measured with 256 slots: 1 costs a tenth of the rate, above 64 the
-// pipeline runs dry.
-const pullAtOnce = 32
-
 // serve begins to pull from a lane.
 func (o *offers) serve(ctx context.Context, l where.Lane) error {
 	if o.own != nil && l == o.own.lane {
@@ -111,7 +107,7 @@ func (o *offers) serve(ctx context.Context, l where.Lane) error {
 		home = d.Queue
 	}
 	ensure := func(ctx context.Context) (bool, error) { return o.store.ensureLane(ctx, l, false) }
-	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: wire.LaneConsumer(l), pace: workerPace, home: home})
+	return o.begin(ctx, &source{maker: shared(ensure), lane: l, consumer: wire.LaneConsumer(l), pace: pull.WorkerPace, home: home})
 }
 
 // begin begins to pull from a source.
@@ -132,18 +128,15 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 			o.lookAgain()
 		}
 	}
-	// Before anything can come: what comes first may be here before newPuller has returned.
+	// Before anything can come: what comes first may be here before pull.New has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
-	p, err := newPuller(o.store.NC, wire.LogStream, src.consumer, src.pace, pullAtOnce, take, revive)
+	p, err := pull.New(o.store.NC, wire.LogStream, src.consumer, src.pace, pull.AtOnce, take, revive)
 	if err != nil {
 		return err
 	}
 	src.pull = p
-	src.ask = &asker{
-		nc: o.store.NC, subject: p.subject, gone: p.gone,
-		take: func(m *nats.Msg) bool { return o.take(src, true, m) }, bare: func(silent bool) { o.bare(src, silent) },
-	}
+	src.ask = pull.NewAsker(p, func(m *nats.Msg) bool { return o.take(src, true, m) }, func(silent bool) { o.bare(src, silent) })
 	o.mu.Lock()
 	first := len(o.sources) == 0
 	v := o.flows[src.home]
@@ -154,13 +147,11 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	close(pulled)
 	apply(changes)
 	if first { // all of them share the connection
-		p.mu.Lock()
-		p.returned = func() {
+		p.OnReturn(func() {
 			o.interrupted("the connection came back")
 			o.lookAgain()
 			o.askAgain()
-		}
-		p.mu.Unlock()
+		})
 	}
 	return nil
 }
@@ -221,8 +212,8 @@ func (o *offers) drop(src *source) {
 	o.mu.Unlock()
 	apply(changes)
 	o.bare(src, false) // whoever asks there asks elsewhere
-	src.ask.close()
-	src.pull.drain()
+	src.ask.Close()
+	src.pull.Drain()
 }
 
 // lanesEvery is how often a worker looks whether a queue of its own has got another

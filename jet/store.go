@@ -14,6 +14,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/link"
 	"millrace/jet/outputs"
+	"millrace/jet/publish"
 	"millrace/jet/reading"
 	"millrace/jet/roles"
 	"millrace/jet/streams"
@@ -32,8 +33,8 @@ type Store struct {
 	caller  string // under which name it asks the service
 	log     jetstream.Stream
 	timers  jetstream.Stream
-	pub     *publisher // also that of the link
-	group   *group     // nil unless writers share flushes
+	pub     *publish.Publisher // also that of the link
+	facts   *publish.Facts     // nil before the log is open
 	ackWait time.Duration
 	nodes   jetstream.KeyValue
 	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special ones
@@ -98,7 +99,7 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 	}
 	s := storeOn(nc, js, options)
 	s.Denials = link.WatchDenials(nc)
-	if s.pub, err = newPublisher(nc, publishTimeout); err != nil {
+	if s.pub, err = publish.New(nc, publish.Timeout); err != nil {
 		s.Denials.Close()
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -165,9 +166,7 @@ func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait = made.AckWait
-	if made.SyncAlways {
-		s.group = newGroup(s.pub)
-	}
+	s.facts = publish.NewFacts(s.Link, s.pub, made.SyncAlways)
 	return nil
 }
 
@@ -179,10 +178,10 @@ func (s *Store) Connected() bool { return s.NC.IsConnected() }
 
 // Close ends what Open started. The connection stays open.
 func (s *Store) Close() {
-	if s.group != nil {
-		s.group.close()
+	if s.facts != nil {
+		s.facts.Close()
 	}
-	s.pub.close()
+	s.pub.Close()
 	s.Denials.Close()
 }
 

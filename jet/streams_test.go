@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/events"
 	"millrace/jet/embed"
 	"millrace/jet/streams"
+	"millrace/task"
 )
 
 func TestDataSurvivesARestart(t *testing.T) {
@@ -25,8 +27,23 @@ func TestDataSurvivesARestart(t *testing.T) {
 	if records := must(s.Task(within(t), id))(t); len(records) != 2 || records[1].Seq != seq {
 		t.Errorf("after a restart the task has the records %+v", records)
 	}
-	if s.AckWait() != 7*time.Second || s.group == nil {
-		t.Errorf("after a restart the lease is %v, groups %v; want what the log was made with", s.AckWait(), s.group != nil)
+	if s.AckWait() != 7*time.Second {
+		t.Errorf("after a restart the lease is %v; want what the log was made with", s.AckWait())
+	}
+	facts := make([]*events.Fact, 100)
+	for i := range facts {
+		facts[i] = newFact(newTask(), task.Submitted{Work: testWork("default")})
+	}
+	grouped := 0
+	s.PlaceAll(within(t), facts, false, func(i int, seq uint64, err error) {
+		if err != nil {
+			t.Errorf("fact %d: %v", i, err)
+		} else if m := must(s.log.GetMsg(within(t), seq))(t); m.Header.Get("Nats-Batch-Id") != "" {
+			grouped++
+		}
+	})
+	if grouped == 0 {
+		t.Error("after a restart no message was written in a batch; want what the log was made with")
 	}
 }
 

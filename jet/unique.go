@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/publish"
 	"millrace/jet/wire"
 )
 
@@ -16,17 +17,19 @@ import (
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	compose := s.placement
 	if chain {
-		compose = func(_ context.Context, f *events.Fact) (*message, error) { return newMessage(wire.ChainSubject(f), f) }
+		compose = func(_ context.Context, f *events.Fact) (*publish.Message, error) {
+			return publish.NewMessage(wire.ChainSubject(f), f)
+		}
 	}
 	m, err := compose(ctx, f)
 	if err != nil {
 		return 0, err
 	}
-	defer m.free()
-	m.expect(claim)
-	msg := m.detach()
+	defer m.Free()
+	m.Expect(claim)
+	msg := m.Detach()
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.UniqueSubject(key))
-	seq, err := s.publish(ctx, msg)
+	seq, err := s.facts.Publish(ctx, msg)
 	if err != nil {
 		return 0, fmt.Errorf("record %s of %s under claim %d: %w", f.Type, f.Task, claim, err)
 	}

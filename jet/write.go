@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"millrace/events"
 	"millrace/jet/link"
+	"millrace/jet/publish"
 	"millrace/jet/wire"
 	"millrace/task"
 )
 
 // Append implements [events.Appender].
 func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
-	m, err := newMessage(wire.ChainSubject(f), f)
+	m, err := publish.NewMessage(wire.ChainSubject(f), f)
 	if err != nil {
 		return 0, err
 	}
-	defer m.free()
-	m.expect(last)
-	seq, err := s.publish(ctx, &m.Msg)
+	defer m.Free()
+	m.Expect(last)
+	seq, err := s.facts.Publish(ctx, &m.Msg)
 	if err != nil {
 		return 0, fmt.Errorf("append %s of %s at %d: %w", f.Type, f.About(), last, err)
 	}
@@ -36,15 +35,15 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	batch := make([]*nats.Msg, len(facts))
 	for i, f := range facts {
-		m, err := newMessage(wire.ChainSubject(f), f)
+		m, err := publish.NewMessage(wire.ChainSubject(f), f)
 		if err != nil {
 			return 0, err
 		}
-		m.expect(last[i])
-		batch[i] = m.detach()
-		m.free()
+		m.Expect(last[i])
+		batch[i] = m.Detach()
+		m.Free()
 	}
-	end, err := s.Patient(ctx, func() (uint64, error) { return s.pub.commit(ctx, batch) })
+	end, err := s.facts.Commit(ctx, batch)
 	if err != nil {
 		return 0, fmt.Errorf("append %d facts, from %s of %s at %d on: %w", len(facts), facts[0].Type, facts[0].About(), last[0], err)
 	}
@@ -62,11 +61,11 @@ func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, 
 	if err != nil {
 		return 0, err
 	}
-	defer m.free()
+	defer m.Free()
 	if first {
-		m.expect(0)
+		m.Expect(0)
 	}
-	seq, err := s.publish(ctx, &m.Msg)
+	seq, err := s.facts.Publish(ctx, &m.Msg)
 	if err != nil {
 		return 0, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
@@ -76,14 +75,14 @@ func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, 
 // PlaceAll implements [events.Placer]: it does not wait for one answer before
 // it sends the next, as long as no more than placeWindow are on their way.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
-	slots := make([]*slot, len(facts))
+	slots := make([]*publish.Slot, len(facts))
 	errs := make([]error, len(facts))
 	finish := func(i int) {
 		if slots[i] == nil {
 			done(i, 0, errs[i])
 			return
 		}
-		seq, err := s.pub.wait(ctx, slots[i])
+		seq, err := s.facts.Wait(ctx, slots[i])
 		if errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeWriteInFlight) {
 			seq, err = s.place(ctx, facts[i], first) // which waits until a stream answers
 		}
@@ -103,24 +102,21 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 // placeWindow is how many placements are on their way at once.
 const placeWindow = 4096
 
-// sendPlacement is place without waiting; publisher.wait must follow.
-func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*slot, error) {
+// sendPlacement is place without waiting; [publish.Facts.Wait] must follow.
+func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*publish.Slot, error) {
 	m, err := s.placement(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	defer m.free()
+	defer m.Free()
 	if first {
-		m.expect(0)
+		m.Expect(0)
 	}
-	if s.group != nil {
-		return s.group.send(m.detach())
-	}
-	return s.pub.send(&m.Msg)
+	return s.facts.Send(m)
 }
 
 // placement makes the message that places a birth or an offer, and what must be there before it lies on its route.
-func (s *Store) placement(ctx context.Context, f *events.Fact) (*message, error) {
+func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message, error) {
 	if err := s.declareOf(ctx, f); err != nil {
 		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
@@ -131,7 +127,7 @@ func (s *Store) placement(ctx context.Context, f *events.Fact) (*message, error)
 	if err != nil {
 		return nil, err
 	}
-	return newMessage(subject, f)
+	return publish.NewMessage(subject, f)
 }
 
 // declareOf declares the route of a birth or offer before anything lies there.
@@ -160,74 +156,4 @@ func placeOf(f *events.Fact) (string, error) {
 		return wire.OfferSubject(&e.Work, f.Task), nil
 	}
 	return "", fmt.Errorf("place: %s is no offer", f.Type)
-}
-
-// publish sends one message to the log, and again where the server says that nothing was
-// stored and the reason will pass.
-func (s *Store) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	return s.Patient(ctx, func() (uint64, error) { return s.publishOnce(ctx, m) })
-}
-
-func (s *Store) publishOnce(ctx context.Context, m *nats.Msg) (uint64, error) {
-	if s.group != nil {
-		slot, err := s.group.send(&nats.Msg{Subject: m.Subject, Header: cloneHeader(m.Header), Data: append([]byte(nil), m.Data...)})
-		if err != nil {
-			return 0, err
-		}
-		return s.pub.wait(ctx, slot)
-	}
-	return s.pub.Publish(ctx, m)
-}
-
-func cloneHeader(h nats.Header) nats.Header {
-	c := make(nats.Header, len(h))
-	for k, v := range h {
-		c[k] = append([]string(nil), v...)
-	}
-	return c
-}
-
-// message is a fact on its way out. Publishing copies it, so it is used again.
-type message struct {
-	nats.Msg
-	typ, last []string
-	// Msg has one of these headers: filling a map for each message costs more than all else of it.
-	plain, expecting nats.Header
-}
-
-var messages = sync.Pool{New: func() any {
-	m := &message{typ: []string{""}, last: []string{""}}
-	m.plain = nats.Header{events.TypeHeader: m.typ}
-	m.expecting = nats.Header{events.TypeHeader: m.typ, link.ExpectedHeader: m.last}
-	m.Header = m.plain
-	return m
-}}
-
-func newMessage(subject string, f *events.Fact) (*message, error) {
-	m := messages.Get().(*message)
-	body, err := events.Encode(m.Data[:0], f)
-	if err != nil {
-		m.free()
-		return nil, err
-	}
-	m.Subject, m.Data = subject, body
-	m.typ[0] = string(f.Type)
-	return m, nil
-}
-
-// expect makes the server refuse the message unless last is the sequence of
-// the subject's last message.
-func (m *message) expect(last uint64) {
-	m.last[0] = strconv.FormatUint(last, 10)
-	m.Header = m.expecting
-}
-
-// detach returns a copy that outlives free.
-func (m *message) detach() *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Header: cloneHeader(m.Header), Data: append([]byte(nil), m.Data...)}
-}
-
-func (m *message) free() {
-	m.Header, m.Subject, m.Reply = m.plain, "", ""
-	messages.Put(m)
 }

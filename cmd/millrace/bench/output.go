@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/floor"
 	"millrace/task"
 	"millrace/task/output"
 )
@@ -51,7 +51,7 @@ func Logs(ctx context.Context, cfg Config, n int64) (Chatter, error) {
 	items := n / (int64(len(logLine)) + 1)
 	c := Chatter{Items: items, Bytes: items * (int64(len(logLine)) + 1)}
 	b.cfg.Progress("bare messages")
-	took, err := jet.FloorOutput(ctx, b.floor, b.cfg.Layout, logLine, n)
+	took, err := floor.Output(ctx, b.floor, b.cfg.Layout, logLine, n)
 	if err != nil {
 		return c, err
 	}

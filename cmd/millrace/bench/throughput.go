@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/jet"
+	"millrace/jet/floor"
 )
 
 // throughput measures draining a filled queue, and submitting and running at
@@ -66,7 +66,7 @@ type round struct {
 
 // bare measures the bare loop with n tasks.
 func (b *bench) bare(ctx context.Context, n int) (r round, err error) {
-	filled, err := jet.OpenFloor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
+	filled, err := floor.Open(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
 	if err != nil {
 		return r, err
 	}
@@ -79,7 +79,7 @@ func (b *bench) bare(ctx context.Context, n int) (r round, err error) {
 	if err != nil {
 		return r, err
 	}
-	together, err := jet.OpenFloor(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
+	together, err := floor.Open(ctx, b.floor, b.cfg.Layout, n, b.cfg.Slots)
 	if err != nil {
 		return r, err
 	}

@@ -1,4 +1,4 @@
-package jet
+package pull
 
 import (
 	"cmp"
@@ -15,49 +15,54 @@ import (
 	"millrace/jet/wire"
 )
 
+// AtOnce is how many offers are worth a request while others are on their
+// way. Measured with 256 slots: 1 costs a tenth of the rate, above 64 the
+// pipeline runs dry.
+const AtOnce = 32
+
 // Times of a pull request.
 const (
-	pullLook     = time.Second // how often a puller looks whether it is to ask again
+	Look         = time.Second // how often a puller looks whether it is to ask again
 	drainTimeout = time.Second
 	pullPast     = 4 // at how many inboxes of earlier requests a puller listens; connections can flap
 )
 
-// pace is how long requests to a consumer last, and how often it says that it has not forgotten them, besides
+// Pace is how long requests to a consumer last, and how often it says that it has not forgotten them, besides
 // that they are over; 0 for never. The first bounds for how long the server hands messages to somebody
 // who is cut off, both how long a consumer may be lost unnoticed.
-type pace struct{ expires, beat time.Duration }
+type Pace struct{ Expires, Beat time.Duration }
 
 var (
-	// readerPace is that of the few who follow something, and have to know soon that they missed a word.
-	readerPace = pace{5 * time.Second, time.Second}
-	// workerPace is that of workers, of which thousands wait: each consumer costs an eighth of a message a second.
-	workerPace = pace{16 * time.Second, 0}
+	// ReaderPace is that of the few who follow something, and have to know soon that they missed a word.
+	ReaderPace = Pace{5 * time.Second, time.Second}
+	// WorkerPace is that of workers, of which thousands wait: each consumer costs an eighth of a message a second.
+	WorkerPace = Pace{16 * time.Second, 0}
 )
 
 // silence is after what time without a word requests are taken for lost.
-func (p pace) silence() time.Duration { return cmp.Or(p.beat, p.expires) + 2*pullLook }
+func (p Pace) silence() time.Duration { return cmp.Or(p.Beat, p.Expires) + 2*Look }
 
-// puller keeps a consumer supplied with pull requests, never for more messages
+// Puller keeps a consumer supplied with pull requests, never for more messages
 // than its owner asked for. The client library has no call that does not either
 // fetch ahead or subscribe anew each time; see its Fetch and Messages.
 //
-// The owner calls want(1) for each message that it can take, and gets at least
+// The owner calls Want(1) for each message that it can take, and gets at least
 // that many calls of take; more if it has changed its mind meanwhile, with
-// want(-1), or asked anew. What take accepts is no longer wanted. So wanted is
+// Want(-1), or asked anew. What take accepts is no longer wanted. So wanted is
 // at all times the number of messages that the owner waits for, whatever the
 // order in which messages and changes of mind arrive.
-type puller struct {
+type Puller struct {
 	nc      *nats.Conn
 	subject string // of requests
-	pace    pace
+	pace    Pace
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
-	// idle, if set, is told now and then how many messages the consumer has sent.
-	idle func(sent uint64)
-	// most is how many bytes may answer a request, 0 for any number. What was asked for and does not go into
-	// them is no longer wanted, and cut is told how many messages that are. It is more than any message has.
-	most   int
-	cut    func(left int)
+	// Idle, if set before anything is wanted, is told now and then how many messages the consumer has sent.
+	Idle func(sent uint64)
+	// Most is how many bytes may answer a request, 0 for any number. What was asked for and does not go into
+	// them is no longer wanted, and Cut is told how many messages that are. It is more than any message has.
+	Most   int
+	Cut    func(left int)
 	cancel context.CancelFunc
 	done   chan struct{}
 	// elected tells that the consumer has another leader; nil for who hears of it often.
@@ -86,23 +91,25 @@ type puller struct {
 // and that is how they are taken back. What it has sent by then to another server of its cluster is lost until its
 // lease runs out. So that is not done at once: most requests are wanted again soon.
 type inbox struct {
-	p       *puller
+	p       *Puller
 	subject string
 	sub     *nats.Subscription
 	over    time.Time // guarded by p.mu; once another one has taken its place, when its last request has expired
 }
 
-func newPuller(nc *nats.Conn, stream, consumer string, pace pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*puller, error) {
+// New returns a puller at a consumer of a stream, which asks with a pace, and for atOnce messages or more while others are on
+// their way. It hands take what comes and calls revive when the consumer does not answer or was deleted. Close or Drain must follow.
+func New(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*Puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &puller{
+	p := &Puller{
 		nc: nc, subject: wire.APINext + stream + "." + consumer, pace: pace,
 		take: take, revive: revive, cancel: cancel, done: make(chan struct{}), atOnce: max(atOnce, 1), heard: time.Now(),
 	}
 	var err error
-	if p.inbox, err = p.listen(); err == nil && pace.beat == 0 {
+	if p.inbox, err = p.listen(); err == nil && pace.Beat == 0 {
 		// Requests are forgotten when another server takes over. It says so, and who hears of the
 		// consumer seldom listens to that.
-		p.elected, err = nc.Subscribe(wire.ElectedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.renew() })
+		p.elected, err = nc.Subscribe(wire.ElectedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.Renew() })
 	}
 	if err != nil {
 		cancel()
@@ -112,7 +119,7 @@ func newPuller(nc *nats.Conn, stream, consumer string, pace pace, atOnce int, ta
 	return p, nil
 }
 
-func (p *puller) listen() (in *inbox, err error) {
+func (p *Puller) listen() (in *inbox, err error) {
 	in = &inbox{p: p, subject: p.nc.NewInbox()}
 	if in.sub, err = p.nc.Subscribe(in.subject, in.receive); err != nil {
 		return nil, err
@@ -120,16 +127,16 @@ func (p *puller) listen() (in *inbox, err error) {
 	return in, in.sub.SetPendingLimits(-1, -1) // bounded by what was asked for
 }
 
-// close ends the puller; messages that are on their way are dropped.
-func (p *puller) close() {
+// Close ends the puller; messages that are on their way are dropped.
+func (p *Puller) Close() {
 	for _, in := range p.stop() {
 		_ = in.sub.Unsubscribe() // the connection may be gone already
 	}
 }
 
-// drain ends the puller, but first has take see what is on its way, as far as
+// Drain ends the puller, but first has take see what is on its way, as far as
 // that is soon.
-func (p *puller) drain() {
+func (p *Puller) Drain() {
 	all := p.stop()
 	over := make(chan struct{}, len(all))
 	for _, in := range all {
@@ -149,7 +156,7 @@ func (p *puller) drain() {
 }
 
 // stop returns where answers may still arrive.
-func (p *puller) stop() []*inbox {
+func (p *Puller) stop() []*inbox {
 	p.cancel()
 	<-p.done
 	_ = p.elected.Unsubscribe() // the connection may be gone already
@@ -159,9 +166,9 @@ func (p *puller) stop() []*inbox {
 	return append(p.past, p.inbox)
 }
 
-// want asks for n more messages; n may be negative when the owner gives up
+// Want asks for n more messages; n may be negative when the owner gives up
 // waiting. What comes all the same, for a second or two, finds its way back.
-func (p *puller) want(n int) {
+func (p *Puller) Want(n int) {
 	p.mu.Lock()
 	if p.wanted <= 0 && p.wanted+n > 0 {
 		p.answered = time.Now()
@@ -173,14 +180,38 @@ func (p *puller) want(n int) {
 }
 
 // gone notes that nobody answers for the consumer; watch sees to it.
-func (p *puller) gone() {
+func (p *Puller) gone() {
 	p.mu.Lock()
 	p.mute = true
 	p.mu.Unlock()
 }
 
-// renew counts no longer on the requests that there are, and asks for what is wanted now.
-func (p *puller) renew() {
+// OnReturn has returned called, on the goroutine of the puller, each time that the connection came back.
+func (p *Puller) OnReturn(returned func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.returned = returned
+}
+
+// Unmute asks again at once if nobody answered for the consumer a moment ago.
+func (p *Puller) Unmute() {
+	p.mu.Lock()
+	mute := p.mute
+	p.mu.Unlock()
+	if mute {
+		p.Renew()
+	}
+}
+
+// Waiting is how many messages the owner waits for; below 0 if it has given up more than it wanted.
+func (p *Puller) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted
+}
+
+// Renew counts no longer on the requests that there are, and asks for what is wanted now.
+func (p *Puller) Renew() {
 	in, err := p.listen()
 	if err != nil {
 		return // the connection is closed
@@ -192,7 +223,7 @@ func (p *puller) renew() {
 		return
 	}
 	p.heard = time.Now()
-	p.inbox.over = p.heard.Add(p.pace.expires + pullLook)
+	p.inbox.over = p.heard.Add(p.pace.Expires + Look)
 	if p.past = append(p.past, p.inbox); len(p.past) > pullPast {
 		p.forget()
 	}
@@ -204,14 +235,14 @@ func (p *puller) renew() {
 
 // tidy ends the inboxes at which no answer can arrive any more, and takes back what was not wanted since the last
 // look.
-func (p *puller) tidy(now time.Time) {
+func (p *Puller) tidy(now time.Time) {
 	p.mu.Lock()
 	spare := p.wanted <= 0 && p.asked > 0
 	recall := spare && p.spare
 	p.spare = spare
 	p.mu.Unlock()
 	if recall {
-		p.renew()
+		p.Renew()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,13 +252,13 @@ func (p *puller) tidy(now time.Time) {
 }
 
 // forget listens no longer at the oldest of the earlier inboxes. The caller holds p.mu.
-func (p *puller) forget() {
+func (p *Puller) forget() {
 	_ = p.past[0].sub.Drain() // what is here is still taken; fails only if the connection is closed
 	p.past = slices.Delete(p.past, 0, 1)
 }
 
 // batch returns how many messages to ask for now, and counts them as asked.
-func (p *puller) batch() (n int, to *inbox) {
+func (p *Puller) batch() (n int, to *inbox) {
 	missing := p.wanted - p.asked
 	if missing <= 0 || (p.asked > 0 && missing < p.atOnce) {
 		return 0, nil
@@ -236,7 +267,7 @@ func (p *puller) batch() (n int, to *inbox) {
 	return missing, p.inbox
 }
 
-func (p *puller) request(batch int, to *inbox) {
+func (p *Puller) request(batch int, to *inbox) {
 	if batch == 0 {
 		return
 	}
@@ -244,14 +275,14 @@ func (p *puller) request(batch int, to *inbox) {
 	body = append(body, `{"batch":`...)
 	body = strconv.AppendInt(body, int64(batch), 10)
 	body = append(body, `,"expires":`...)
-	body = strconv.AppendInt(body, int64(p.pace.expires), 10)
-	if p.pace.beat > 0 {
+	body = strconv.AppendInt(body, int64(p.pace.Expires), 10)
+	if p.pace.Beat > 0 {
 		body = append(body, `,"idle_heartbeat":`...)
-		body = strconv.AppendInt(body, int64(p.pace.beat), 10)
+		body = strconv.AppendInt(body, int64(p.pace.Beat), 10)
 	}
-	if p.most > 0 {
+	if p.Most > 0 {
 		body = append(body, `,"max_bytes":`...)
-		body = strconv.AppendInt(body, int64(p.most), 10)
+		body = strconv.AppendInt(body, int64(p.Most), 10)
 	}
 	body = append(body, '}')
 	// If this fails the connection is closed or full; watch asks again.
@@ -280,7 +311,7 @@ func (in *inbox) receive(m *nats.Msg) {
 }
 
 // status reads the server's word about a request.
-func (p *puller) status(in *inbox, h nats.Header) {
+func (p *Puller) status(in *inbox, h nats.Header) {
 	status := h.Get("Status")
 	p.mu.Lock()
 	if in != p.inbox {
@@ -297,7 +328,7 @@ func (p *puller) status(in *inbox, h nats.Header) {
 		p.answered = p.heard
 		p.asked -= over
 		batch, to = p.batch()
-	case status == "409" && h.Get("Description") == bytesUsedUp && p.cut != nil:
+	case status == "409" && h.Get("Description") == bytesUsedUp && p.Cut != nil:
 		p.answered = p.heard
 		p.asked -= over
 		p.wanted -= over
@@ -312,11 +343,11 @@ func (p *puller) status(in *inbox, h nats.Header) {
 	p.mu.Unlock()
 	p.request(batch, to)
 	if cut > 0 {
-		p.cut(cut)
+		p.Cut(cut)
 	}
-	if status == "100" && p.idle != nil {
+	if status == "100" && p.Idle != nil {
 		if sent, err := strconv.ParseUint(h.Get("Nats-Last-Consumer"), 10, 64); err == nil {
-			p.idle(sent)
+			p.Idle(sent)
 		}
 	}
 }
@@ -333,8 +364,8 @@ func left(h nats.Header, asked int) int {
 	return min(n, asked)
 }
 
-// trouble says what has kept messages away for some seconds; nil if nothing has.
-func (p *puller) trouble() error {
+// Trouble says what has kept messages away for some seconds; nil if nothing has.
+func (p *Puller) Trouble() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	silent := time.Since(p.answered)
@@ -346,14 +377,14 @@ func (p *puller) trouble() error {
 
 // trouble is how long a consumer may say nothing at all. While it has nothing to deliver it says so with
 // each beat; after a change of leader it needs up to 6 s.
-func (p pace) trouble() time.Duration { return p.silence() + 6*time.Second }
+func (p Pace) trouble() time.Duration { return p.silence() + 6*time.Second }
 
 // watch asks again where a request was lost: after a reconnect, and when the
 // server has gone silent.
-func (p *puller) watch(ctx context.Context, status chan nats.Status) {
+func (p *Puller) watch(ctx context.Context, status chan nats.Status) {
 	defer close(p.done)
 	defer p.nc.RemoveStatusListener(status)
-	tick := time.NewTicker(pullLook)
+	tick := time.NewTicker(Look)
 	defer tick.Stop()
 	for {
 		again, mute := false, false
@@ -381,6 +412,6 @@ func (p *puller) watch(ctx context.Context, status chan nats.Status) {
 		if mute {
 			p.revive(ctx)
 		}
-		p.renew()
+		p.Renew()
 	}
 }

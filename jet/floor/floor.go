@@ -1,4 +1,9 @@
-package jet
+// Package floor is the least that JetStream can do for a task: publish its birth,
+// pull it, publish a claim and an end by compare-and-set, acknowledge. It knows
+// no task, decides nothing and keeps nothing; benchmarks hold Millrace against
+// it. It is written as lean as we can: callbacks all the way, no goroutine and
+// no allocation for a task that can be avoided.
+package floor
 
 import (
 	"context"
@@ -11,29 +16,25 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"millrace/jet/publish"
+	"millrace/jet/pull"
 	"millrace/jet/streams"
 )
 
-// The floor is the least that JetStream can do for a task: publish its birth,
-// pull it, publish a claim and an end by compare-and-set, acknowledge. It knows
-// no task, decides nothing and keeps nothing; benchmarks hold Millrace against
-// it. It is written as lean as we can: callbacks all the way, no goroutine and
-// no allocation for a task that can be avoided.
-
 const (
-	floorStream = "MR_FLOOR"
-	floorQueue  = "mrfloor.queue."
-	floorChain  = "mrfloor.task."
+	stream      = "MR_FLOOR"
+	queuePrefix = "mrfloor.queue."
+	chainPrefix = "mrfloor.task."
 )
 
-// Floor is the bare loop, on a stream of its own.
-type Floor struct {
+// Loop is the bare loop, on a stream of its own.
+type Loop struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	tasks    int
 	inFlight int
 
-	pull   *puller
+	pull   *pull.Puller
 	sub    *nats.Subscription
 	prefix string
 	done   atomic.Int64
@@ -45,21 +46,21 @@ type Floor struct {
 	free  []int          // guarded by mu
 }
 
-// OpenFloor makes a bare loop for so many tasks, with so many of them in flight. Close must follow.
-func OpenFloor(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFlight int) (*Floor, error) {
+// Open makes a bare loop for so many tasks, with so many of them in flight. Close must follow.
+func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFlight int) (*Loop, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
 	cfg := layout.Streams()[0]
-	cfg.Name, cfg.Subjects = floorStream, []string{floorQueue + ">", floorChain + ">"}
-	_ = js.DeleteStream(ctx, floorStream) // of a run that was cut off
+	cfg.Name, cfg.Subjects = stream, []string{queuePrefix + ">", chainPrefix + ">"}
+	_ = js.DeleteStream(ctx, stream) // of a run that was cut off
 	if _, err := js.CreateStream(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("floor: %w", err)
 	}
-	f := &Floor{nc: nc, js: js, tasks: tasks, inFlight: inFlight, ended: make(chan struct{}), failed: make(chan error, 1)}
-	if _, err := js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{
-		Durable: "floor", FilterSubject: floorQueue + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
+	f := &Loop{nc: nc, js: js, tasks: tasks, inFlight: inFlight, ended: make(chan struct{}), failed: make(chan error, 1)}
+	if _, err := js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Durable: "floor", FilterSubject: queuePrefix + ">", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: -1, MaxWaiting: 8192,
 	}); err != nil {
 		f.Close(ctx)
 		return nil, fmt.Errorf("floor: %w", err)
@@ -72,14 +73,14 @@ func OpenFloor(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks,
 }
 
 // Fill has all tasks born, and says how long that took.
-func (f *Floor) Fill(ctx context.Context) (time.Duration, error) {
+func (f *Loop) Fill(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	err := f.births(ctx, f.tasks, 4*f.inFlight)
 	return time.Since(start), err
 }
 
 // Drain runs all tasks to their ends, and says how long that took.
-func (f *Floor) Drain(ctx context.Context) (time.Duration, error) {
+func (f *Loop) Drain(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	if err := f.run(); err != nil {
 		return 0, err
@@ -89,7 +90,7 @@ func (f *Floor) Drain(ctx context.Context) (time.Duration, error) {
 }
 
 // AtOnce has tasks born while others run, and says how long all took.
-func (f *Floor) AtOnce(ctx context.Context) (time.Duration, error) {
+func (f *Loop) AtOnce(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	if err := f.run(); err != nil {
 		return 0, err
@@ -102,27 +103,27 @@ func (f *Floor) AtOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // Close ends the loop and removes its stream, also when ctx has ended.
-func (f *Floor) Close(ctx context.Context) {
+func (f *Loop) Close(ctx context.Context) {
 	if f.pull != nil {
-		f.pull.close()
+		f.pull.Close()
 	}
 	if f.sub != nil {
 		_ = f.sub.Unsubscribe() // the connection may be gone
 	}
-	_ = f.js.DeleteStream(context.WithoutCancel(ctx), floorStream) // else the next one does
+	_ = f.js.DeleteStream(context.WithoutCancel(ctx), stream) // else the next one does
 }
 
 // run begins to take tasks.
-func (f *Floor) run() (err error) {
-	f.pull, err = newPuller(f.nc, floorStream, "floor", workerPace, min(pullAtOnce, f.inFlight/2), f.offer, func(context.Context) {})
+func (f *Loop) run() (err error) {
+	f.pull, err = pull.New(f.nc, stream, "floor", pull.WorkerPace, min(pull.AtOnce, f.inFlight/2), f.offer, func(context.Context) {})
 	if err == nil {
-		f.pull.want(f.inFlight)
+		f.pull.Want(f.inFlight)
 	}
 	return err
 }
 
 // wait waits for the end of all.
-func (f *Floor) wait(ctx context.Context) error {
+func (f *Loop) wait(ctx context.Context) error {
 	select {
 	case <-f.ended:
 		return nil
@@ -134,18 +135,19 @@ func (f *Floor) wait(ctx context.Context) error {
 }
 
 var (
-	floorBirth = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5"}`)
-	floorStart = []byte(`{"type":"attempt.started","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"node":"node-1","session":"01JD6Z0000000000000000000C","offer":123456}`)
-	floorEnd   = []byte(`{"type":"attempt.finished","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"epoch":123456}`)
+	birthBody = []byte(`{"type":"task.submitted","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","spec":{"handler":"noop"},"route":"default.5"}`)
+	startBody = []byte(`{"type":"attempt.started","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"node":"node-1","session":"01JD6Z0000000000000000000C","offer":123456}`)
+	ackBody   = []byte("+ACK")
+	endBody   = []byte(`{"type":"attempt.finished","v":1,"id":"01JD6Z0000000000000000000A","at":"2026-11-21T01:33:54.123456789Z","task":"01JD6Z0000000000000000000B","attempt":1,"epoch":123456}`)
 )
 
-func (f *Floor) listen() (err error) {
+func (f *Loop) listen() (err error) {
 	f.prefix = f.nc.NewInbox() + "."
 	f.sub, err = f.nc.Subscribe(f.prefix+"*", func(m *nats.Msg) {
 		token, err := strconv.Atoi(m.Subject[len(f.prefix):])
-		a := parseAck(m)
+		seq, refused := publish.Answer(m)
 		if err == nil {
-			err = a.err
+			err = refused
 		}
 		if err != nil {
 			f.fail(err)
@@ -155,7 +157,7 @@ func (f *Floor) listen() (err error) {
 		call := f.calls[token]
 		f.free = append(f.free, token)
 		f.mu.Unlock()
-		call(a.seq)
+		call(seq)
 	})
 	if err != nil {
 		return err
@@ -163,7 +165,7 @@ func (f *Floor) listen() (err error) {
 	return f.sub.SetPendingLimits(-1, -1)
 }
 
-func (f *Floor) fail(err error) {
+func (f *Loop) fail(err error) {
 	select {
 	case f.failed <- err:
 	default:
@@ -171,7 +173,7 @@ func (f *Floor) fail(err error) {
 }
 
 // publish sends a message and calls then with its sequence.
-func (f *Floor) publish(subject string, expect int64, body []byte, then func(uint64)) {
+func (f *Loop) publish(subject string, expect int64, body []byte, then func(uint64)) {
 	f.mu.Lock()
 	var token int
 	if n := len(f.free); n > 0 {
@@ -182,11 +184,10 @@ func (f *Floor) publish(subject string, expect int64, body []byte, then func(uin
 	}
 	f.calls[token] = then
 	f.mu.Unlock()
-	m := messages.Get().(*message)
-	m.Subject, m.Reply = subject, f.prefix+strconv.Itoa(token)
-	m.typ[0] = "attempt.started"
+	m := publish.Blank(subject, "attempt.started")
+	m.Reply = f.prefix + strconv.Itoa(token)
 	if expect >= 0 {
-		m.expect(uint64(expect))
+		m.Expect(uint64(expect))
 	}
 	own := m.Data
 	m.Data = body
@@ -194,10 +195,10 @@ func (f *Floor) publish(subject string, expect int64, body []byte, then func(uin
 		f.fail(err)
 	}
 	m.Data = own
-	m.free()
+	m.Free()
 }
 
-func (f *Floor) births(ctx context.Context, n, window int) error {
+func (f *Loop) births(ctx context.Context, n, window int) error {
 	places := make(chan struct{}, window)
 	for i := range n {
 		select {
@@ -207,7 +208,7 @@ func (f *Floor) births(ctx context.Context, n, window int) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		f.publish(floorQueue+"default.5."+floorID(i), -1, floorBirth, func(uint64) { <-places })
+		f.publish(queuePrefix+"default.5."+idOf(i), -1, birthBody, func(uint64) { <-places })
 	}
 	for range window {
 		select {
@@ -221,25 +222,25 @@ func (f *Floor) births(ctx context.Context, n, window int) error {
 	return nil
 }
 
-func floorID(i int) string {
+func idOf(i int) string {
 	const width = 26
 	s := strconv.Itoa(i)
 	return "01JD6Z0000000000000000000000"[:width-len(s)] + s
 }
 
 // offer claims and ends a task: each step is the callback of the one before.
-func (f *Floor) offer(m *nats.Msg) bool {
-	chain := floorChain + m.Subject[len(floorQueue)+len("default.5."):]
+func (f *Loop) offer(m *nats.Msg) bool {
+	chain := chainPrefix + m.Subject[len(queuePrefix)+len("default.5."):]
 	reply := m.Reply
-	f.publish(chain, 0, floorStart, func(epoch uint64) {
-		f.publish(chain, int64(epoch), floorEnd, func(uint64) {
+	f.publish(chain, 0, startBody, func(epoch uint64) {
+		f.publish(chain, int64(epoch), endBody, func(uint64) {
 			if err := f.nc.Publish(reply, ackBody); err != nil {
 				f.fail(err)
 			}
 			if f.done.Add(1) == int64(f.tasks) {
 				close(f.ended)
 			}
-			f.pull.want(1)
+			f.pull.Want(1)
 		})
 	})
 	return true

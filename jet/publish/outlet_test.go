@@ -1,50 +1,29 @@
-package jet
+package publish
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
-	"millrace/jet/embed"
+	"millrace/jet/rig"
 	"millrace/jet/streams"
 )
 
-// writeCounter is a way to the server that counts writes.
-type writeCounter struct{ writes atomic.Int64 }
-
-// Dial implements [nats.CustomDialer].
-func (w *writeCounter) Dial(network, address string) (net.Conn, error) {
-	c, err := net.Dial(network, address)
-	return countingConn{c, w}, err
-}
-
-type countingConn struct {
-	net.Conn
-	w *writeCounter
-}
-
-func (c countingConn) Write(b []byte) (int, error) {
-	c.w.writes.Add(1)
-	return c.Conn.Write(b)
-}
-
 func TestManyPublishesShareWrites(t *testing.T) {
 	t.Parallel()
-	w := &writeCounter{}
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL(), nats.SetCustomDialer(w)), streams.Layout{})
+	w := &rig.Counter{}
+	s := openLog(t, rig.Connect(t, newServer(t), nats.SetCustomDialer(w)), Timeout, streams.Layout{})
+	t.Cleanup(s.close)
 	const writers, length = 256, 8
-	before := w.writes.Load()
+	before := w.Writes.Load()
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
-			id, head := newTask(), uint64(0)
+			id, head := rig.NewTask(), uint64(0)
 			for i := range length {
-				seq, err := s.Append(within(t), newFact(id, note(fmt.Sprint(i))), head)
+				seq, err := s.append(within(t), rig.NewFact(id, rig.Note(fmt.Sprint(i))), head)
 				if err != nil {
 					t.Errorf("append %d: %v", i, err)
 					return
@@ -54,7 +33,7 @@ func TestManyPublishesShareWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := w.writes.Load() - before; n > writers*length/4 {
+	if n := w.Writes.Load() - before; n > writers*length/4 {
 		t.Errorf("%d messages took %d writes", writers*length, n)
 	}
 }
@@ -62,7 +41,7 @@ func TestManyPublishesShareWrites(t *testing.T) {
 // newIdleOutlet returns an outlet that does not run yet, and what is published.
 func newIdleOutlet(t *testing.T, refuse func(parcel, error)) (*outlet, *nats.Subscription) {
 	t.Helper()
-	nc := connect(t, startServer(t, embed.Config{}).URL())
+	nc := rig.Connect(t, newServer(t))
 	return newOutlet(nc, refuse), must(nc.SubscribeSync("out.>"))(t)
 }
 
@@ -109,18 +88,5 @@ func TestRefusedIsTold(t *testing.T) {
 	}
 	if len(refused) != 1 || refused[0] != "out.large" {
 		t.Errorf("refused were %v", refused)
-	}
-}
-
-func TestAckOnAClosedStore(t *testing.T) {
-	t.Parallel()
-	s := must(Open(within(t), connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{}))(t)
-	l := &lease{store: s, reply: "out.ack"}
-	s.Close()
-	if err := l.Ack(); !errors.Is(err, errClosed) {
-		t.Errorf("Ack through a closed store: %v", err)
-	}
-	if _, err := s.Append(within(t), newFact(newTask(), note("too late")), 0); !errors.Is(err, errClosed) {
-		t.Errorf("Append to a closed store: %v", err)
 	}
 }

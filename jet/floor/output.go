@@ -1,22 +1,22 @@
-package jet
+package floor
 
 import (
 	"context"
 	"time"
 
-	"millrace/jet/streams"
-	"millrace/jet/wire"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/jet/streams"
+	"millrace/jet/wire"
 )
 
-// floorBatch is how large the bare messages of [FloorOutput] are.
-const floorBatch = 256 << 10
+// outputBatch is how large the bare messages of [Output] are.
+const outputBatch = 256 << 10
 
-// FloorOutput stores n bytes of a line, again and again, as bare messages in a
+// Output stores n bytes of a line, again and again, as bare messages in a
 // stream made like [wire.OutputStream], two in flight, and returns how long that took.
-func FloorOutput(ctx context.Context, nc *nats.Conn, layout streams.Layout, line string, n int64) (time.Duration, error) {
+func Output(ctx context.Context, nc *nats.Conn, layout streams.Layout, line string, n int64) (time.Duration, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
 	if err != nil {
 		return 0, err
@@ -27,12 +27,12 @@ func FloorOutput(ctx context.Context, nc *nats.Conn, layout streams.Layout, line
 			cfg = s
 		}
 	}
-	cfg.Name, cfg.Subjects = floorStream+"_OUTPUT", []string{"mrfloor.output"}
+	cfg.Name, cfg.Subjects = stream+"_OUTPUT", []string{"mrfloor.output"}
 	if _, err := js.CreateStream(ctx, cfg); err != nil {
 		return 0, err
 	}
 	var body []byte
-	for len(body) < floorBatch {
+	for len(body) < outputBatch {
 		body = append(append(body, line...), '\n')
 	}
 	began := time.Now()

@@ -1,4 +1,4 @@
-package jet
+package pull
 
 import (
 	"strconv"
@@ -10,17 +10,17 @@ import (
 
 // Times of an asker.
 const (
-	// askSilence is after what time a consumer is taken to be paused, at its limit or out of reach.
+	// Silence is after what time a consumer is taken to be paused, at its limit or out of reach.
 	// The request stays with it; what it brings in the end is taken.
-	askSilence = 500 * time.Millisecond
-	askLost    = 4 * time.Second  // after that the request may have been lost, and is made anew
-	askRest    = 10 * time.Second // how long one that was silent is let be
+	Silence = 500 * time.Millisecond
+	askLost = 4 * time.Second  // after that the request may have been lost, and is made anew
+	Rest    = 10 * time.Second // how long one that was silent is let be
 )
 
-// asker asks a consumer for what it has at once. Unlike a puller it never waits at
+// Asker asks a consumer for what it has at once. Unlike a puller it never waits at
 // one that has nothing, so that of several consumers only one at a time is asked
 // for the same place, and nothing is handed out that nobody can start.
-type asker struct {
+type Asker struct {
 	nc      *nats.Conn
 	subject string // of requests
 	// take is as a puller's.
@@ -40,8 +40,21 @@ type asker struct {
 	silence *time.Timer        // guarded by mu; runs while an answer is awaited
 }
 
-// want asks for n more messages; n may be negative when the owner gives up waiting.
-func (a *asker) want(n int) {
+// NewAsker returns an asker at the consumer of a puller. Take is as the puller's; bare is told that the consumer has nothing at
+// present, or that it is silent.
+func NewAsker(p *Puller, take func(*nats.Msg) (accepted bool), bare func(silent bool)) *Asker {
+	return &Asker{nc: p.nc, subject: p.subject, gone: p.gone, take: take, bare: bare}
+}
+
+// Waiting is how many messages the owner waits for.
+func (a *Asker) Waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wanted
+}
+
+// Want asks for n more messages; n may be negative when the owner gives up waiting.
+func (a *Asker) Want(n int) {
 	a.mu.Lock()
 	a.wanted += n
 	a.ask()
@@ -49,12 +62,12 @@ func (a *asker) want(n int) {
 }
 
 // ask sends a request if one is due. The caller holds a.mu.
-func (a *asker) ask() {
+func (a *Asker) ask() {
 	missing := a.wanted - a.asked
 	if a.closed || a.wanted <= 0 {
 		return
 	}
-	if missing > 0 && (a.asked == 0 || missing >= pullAtOnce) {
+	if missing > 0 && (a.asked == 0 || missing >= AtOnce) {
 		if a.sub == nil && !a.listen() {
 			return // the connection is closed
 		}
@@ -64,13 +77,13 @@ func (a *asker) ask() {
 		_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}')) // if it fails, the silence tells
 	}
 	if a.silence == nil {
-		a.silence = time.AfterFunc(askSilence, a.silent)
+		a.silence = time.AfterFunc(Silence, a.silent)
 	} else {
-		a.silence.Reset(askSilence)
+		a.silence.Reset(Silence)
 	}
 }
 
-func (a *asker) listen() bool {
+func (a *Asker) listen() bool {
 	inbox := a.nc.NewInbox()
 	sub, err := a.nc.Subscribe(inbox, func(m *nats.Msg) { a.receive(inbox, m) })
 	if err != nil {
@@ -81,7 +94,7 @@ func (a *asker) listen() bool {
 	return true
 }
 
-func (a *asker) receive(inbox string, m *nats.Msg) {
+func (a *Asker) receive(inbox string, m *nats.Msg) {
 	if m.Reply == "" { // the end of a request, and of what there is
 		a.mu.Lock()
 		old := inbox != a.inbox
@@ -112,7 +125,7 @@ func (a *asker) receive(inbox string, m *nats.Msg) {
 }
 
 // rest notes that nothing is asked for. The caller holds a.mu.
-func (a *asker) rest() {
+func (a *Asker) rest() {
 	a.asked = 0
 	if a.silence != nil {
 		a.silence.Stop()
@@ -120,7 +133,7 @@ func (a *asker) rest() {
 }
 
 // silent finds that nobody answers.
-func (a *asker) silent() {
+func (a *Asker) silent() {
 	a.mu.Lock()
 	if a.asked == 0 || a.closed {
 		a.mu.Unlock()
@@ -129,14 +142,14 @@ func (a *asker) silent() {
 	lost := time.Since(a.sent) > askLost
 	a.mu.Unlock()
 	if lost {
-		a.forget()
+		a.Forget()
 	}
 	a.bare(true)
 }
 
-// forget gives up what was asked for: it was lost, or the server forgets it as well, for nobody
+// Forget gives up what was asked for: it was lost, or the server forgets it as well, for nobody
 // listens any more.
-func (a *asker) forget() {
+func (a *Asker) Forget() {
 	a.mu.Lock()
 	sub := a.sub
 	a.sub, a.inbox = nil, ""
@@ -147,8 +160,8 @@ func (a *asker) forget() {
 	}
 }
 
-// close ends the asker; what is on its way is still taken.
-func (a *asker) close() {
+// Close ends the asker; what is on its way is still taken.
+func (a *Asker) Close() {
 	a.mu.Lock()
 	a.closed = true
 	a.rest()

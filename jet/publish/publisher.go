@@ -1,4 +1,4 @@
-package jet
+package publish
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 	"millrace/jet/link"
 )
 
-// publishTimeout is how long an acknowledgement may take before the outcome
+// Timeout is how long an acknowledgement may take before the outcome
 // counts as unknown. A change of leader takes up to 6 s.
-const publishTimeout = 8 * time.Second
+const Timeout = 8 * time.Second
 
 // doubtFor is how long the publisher waits for another answer after one that looks like an old one.
 // What the server says twice it says within moments.
@@ -32,10 +32,10 @@ var (
 	errOld    = errors.New("the answer is an old one, or the stream was made anew")
 )
 
-// publisher publishes messages and collects their acknowledgements: one inbox
+// Publisher publishes messages and collects their acknowledgements: one inbox
 // for all, one slot for each that is in flight. Against the client library's
 // asynchronous publisher it saves a quarter of the processor time of a task.
-type publisher struct {
+type Publisher struct {
 	nc      *nats.Conn
 	prefix  string // of the inbox
 	sub     *nats.Subscription
@@ -46,12 +46,12 @@ type publisher struct {
 	out     *outlet
 
 	mu     sync.Mutex
-	all    []*slot // guarded by mu; by index
-	free   []*slot // guarded by mu
+	all    []*Slot // guarded by mu; by index
+	free   []*Slot // guarded by mu
 	closed bool    // guarded by mu
 }
 
-// slot waits for one acknowledgement at a time. Its generation is part of the
+// Slot waits for one acknowledgement at a time. Its generation is part of the
 // reply subject, so that an answer that comes too late finds nobody.
 //
 // A subject that nobody has used before costs the server several microseconds: it
@@ -62,11 +62,11 @@ type publisher struct {
 // anew counts from 1 again, though, and its first answers look like old ones. So when nothing
 // follows such an answer within [doubtFor] the outcome is unknown, and messages to come have
 // their answers sent to subjects of their own.
-type slot struct {
+type Slot struct {
 	index int
 	done  chan ack
 
-	// guarded by publisher.mu
+	// guarded by Publisher.mu
 	generation uint64
 	reply      string    // where answers to this generation go; "" before the first
 	sent       time.Time // zero if free
@@ -80,7 +80,7 @@ type slot struct {
 // ticket is the right to a slot for one message. Whoever sends that may be late: the waiter has
 // left, and the slot is another one's.
 type ticket struct {
-	slot       *slot
+	slot       *Slot
 	generation uint64
 	reply      string
 }
@@ -93,8 +93,9 @@ type ack struct {
 	stream []byte
 }
 
-func newPublisher(nc *nats.Conn, timeout time.Duration) (*publisher, error) {
-	p := &publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
+// New returns a publisher that waits for each acknowledgement no longer than timeout. Close must follow.
+func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
+	p := &Publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -110,8 +111,8 @@ func newPublisher(nc *nats.Conn, timeout time.Duration) (*publisher, error) {
 	return p, nil
 }
 
-// close sends what has not left yet, and ends what waits: nobody listens for its answer any more.
-func (p *publisher) close() {
+// Close sends what has not left yet, and ends what waits: nobody listens for its answer any more.
+func (p *Publisher) Close() {
 	p.out.close()
 	close(p.quit)
 	<-p.done
@@ -126,7 +127,7 @@ func (p *publisher) close() {
 // Publish sends a message, together with those that others publish at the same
 // time, and waits for its acknowledgement. If none comes, the error wraps
 // [events.ErrUnknown]. The message is the caller's again when publish returns.
-func (p *publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	t, err := p.reserve(m.Subject)
 	if err != nil {
 		return 0, err
@@ -140,9 +141,9 @@ func (p *publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return seq, err
 }
 
-// post sends a message that is not answered, together with what others publish.
+// Post sends a message that is not answered, together with what others publish.
 // An error means that the store or its connection is closed.
-func (p *publisher) post(subject string, body []byte) error {
+func (p *Publisher) Post(subject string, body []byte) error {
 	select {
 	case <-p.quit:
 		return errClosed
@@ -156,7 +157,7 @@ func (p *publisher) post(subject string, body []byte) error {
 }
 
 // refuse tells who waits for its acknowledgement that a message could not be sent.
-func (p *publisher) refuse(one parcel, err error) {
+func (p *Publisher) refuse(one parcel, err error) {
 	if one.m == nil {
 		return // nobody waits
 	}
@@ -166,7 +167,7 @@ func (p *publisher) refuse(one parcel, err error) {
 }
 
 // send sends a message at once and does not wait; wait must follow.
-func (p *publisher) send(m *nats.Msg) (*slot, error) {
+func (p *Publisher) send(m *nats.Msg) (*Slot, error) {
 	t, err := p.reserve(m.Subject)
 	if err != nil {
 		return nil, err
@@ -179,17 +180,17 @@ func (p *publisher) send(m *nats.Msg) (*slot, error) {
 }
 
 // reserve takes a free slot for a message to a subject; release must follow.
-func (p *publisher) reserve(subject string) (ticket, error) {
+func (p *Publisher) reserve(subject string) (ticket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return ticket{}, errClosed
 	}
-	var s *slot
+	var s *Slot
 	if n := len(p.free); n > 0 {
 		s, p.free = p.free[n-1], p.free[:n-1]
 	} else {
-		s = &slot{index: len(p.all), done: make(chan ack, 1)}
+		s = &Slot{index: len(p.all), done: make(chan ack, 1)}
 		p.all = append(p.all, s)
 	}
 	if s.reply == "" {
@@ -200,7 +201,7 @@ func (p *publisher) reserve(subject string) (ticket, error) {
 }
 
 // sendTo publishes a message whose acknowledgement goes to a slot.
-func (p *publisher) sendTo(t ticket, m *nats.Msg) error {
+func (p *Publisher) sendTo(t ticket, m *nats.Msg) error {
 	m.Reply = t.reply
 	if err := p.nc.PublishMsg(m); err != nil {
 		return p.refused(m, err)
@@ -209,7 +210,7 @@ func (p *publisher) sendTo(t ticket, m *nats.Msg) error {
 }
 
 // reply is where the acknowledgements for the present generation of a slot are to go.
-func (p *publisher) reply(s *slot) string {
+func (p *Publisher) reply(s *Slot) string {
 	var buf [64]byte
 	reply := append(buf[:0], p.prefix...)
 	reply = strconv.AppendInt(reply, int64(s.index), 36)
@@ -219,14 +220,14 @@ func (p *publisher) reply(s *slot) string {
 }
 
 // refused says why the client library does not take a message.
-func (p *publisher) refused(m *nats.Msg, err error) error {
+func (p *Publisher) refused(m *nats.Msg, err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: the server takes at most %d bytes", events.ErrTooLarge, p.nc.MaxPayload())
 	}
 	return fmt.Errorf("publish to %s: %w", m.Subject, err)
 }
 
-func (p *publisher) wait(ctx context.Context, s *slot) (uint64, error) {
+func (p *Publisher) wait(ctx context.Context, s *Slot) (uint64, error) {
 	select {
 	case a := <-s.done:
 		p.release(s)
@@ -237,7 +238,7 @@ func (p *publisher) wait(ctx context.Context, s *slot) (uint64, error) {
 	}
 }
 
-func (p *publisher) release(s *slot) {
+func (p *Publisher) release(s *Slot) {
 	p.mu.Lock()
 	if !s.again { // whoever answers now is too late
 		s.generation++
@@ -253,7 +254,7 @@ func (p *publisher) release(s *slot) {
 }
 
 // receive hands an acknowledgement to who waits for it.
-func (p *publisher) receive(m *nats.Msg) {
+func (p *Publisher) receive(m *nats.Msg) {
 	index, generation, ok := parseToken(m.Subject[len(p.prefix):])
 	if !ok {
 		return
@@ -267,7 +268,7 @@ func (p *publisher) receive(m *nats.Msg) {
 }
 
 // answer must be called with mu held.
-func (p *publisher) answer(t ticket, a ack) {
+func (p *Publisher) answer(t ticket, a ack) {
 	s := t.slot
 	if s.generation != t.generation || s.sent.IsZero() {
 		return // too late
@@ -295,7 +296,7 @@ func (p *publisher) answer(t ticket, a ack) {
 
 // forget has all messages to come be answered where no message to a stream was answered before:
 // the stream may be another one. It is called with mu held.
-func (p *publisher) forget(stream string) {
+func (p *Publisher) forget(stream string) {
 	for _, s := range p.free {
 		if s.stream == stream {
 			s.generation++
@@ -313,7 +314,7 @@ func parseToken(token string) (int, uint64, bool) {
 
 // expire gives up acknowledgements that do not come: those that take too long,
 // and at once those that a lost connection took with it.
-func (p *publisher) expire() {
+func (p *Publisher) expire() {
 	defer close(p.done)
 	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
 	defer p.nc.RemoveStatusListener(status)
@@ -341,7 +342,7 @@ func (p *publisher) expire() {
 }
 
 // giveUp ends the wait for what was sent before a time and has no answer.
-func (p *publisher) giveUp(before time.Time, why error) {
+func (p *Publisher) giveUp(before time.Time, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.all {
@@ -352,7 +353,7 @@ func (p *publisher) giveUp(before time.Time, why error) {
 }
 
 // giveUpDoubts ends the wait of those whose only answer came before a time and looked like an old one.
-func (p *publisher) giveUpDoubts(before time.Time) {
+func (p *Publisher) giveUpDoubts(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.all {
@@ -363,7 +364,7 @@ func (p *publisher) giveUpDoubts(before time.Time) {
 }
 
 // Deny answers who waits for a message to a subject, or to any if that is "", and tells whether anybody did.
-func (p *publisher) Deny(subject string, why error) (told bool) {
+func (p *Publisher) Deny(subject string, why error) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.all {
@@ -373,6 +374,12 @@ func (p *publisher) Deny(subject string, why error) (told bool) {
 		}
 	}
 	return told
+}
+
+// Answer reads the server's answer to a publish: the sequence at which it has stored the message.
+func Answer(m *nats.Msg) (uint64, error) {
+	a := parseAck(m)
+	return a.seq, a.err
 }
 
 // parseAck reads the server's answer to a publish.
@@ -418,4 +425,4 @@ func plainAck(data []byte) (stream []byte, seq uint64, ok bool) {
 }
 
 // Cut implements [link.Publisher].
-func (p *publisher) Cut() context.Context { return p.cuts.next() }
+func (p *Publisher) Cut() context.Context { return p.cuts.next() }

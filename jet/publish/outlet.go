@@ -1,4 +1,4 @@
-package jet
+package publish
 
 import (
 	"runtime"

@@ -1,4 +1,4 @@
-package jet
+package publish
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 // That is worth its price only where the server flushes every write; elsewhere
 // single messages are faster.
 type group struct {
-	pub    *publisher
+	pub    *Publisher
 	queue  chan grouped
 	quit   <-chan struct{}
 	cancel context.CancelFunc
@@ -43,23 +43,23 @@ type grouped struct {
 	ticket
 }
 
-func newGroup(pub *publisher) *group {
+func newGroup(pub *Publisher) *group {
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &group{pub: pub, queue: make(chan grouped, 8*maxGroup), quit: ctx.Done(), cancel: cancel, done: make(chan struct{})}
 	go g.run(ctx)
 	return g
 }
 
-// close ends the group without waiting for the server. The publisher's close
+// close ends the group without waiting for the server. The publisher's Close
 // must follow; it answers those whose messages were not written any more.
 func (g *group) close() {
 	g.cancel()
 	<-g.done
 }
 
-// send hands a message to the next batch; publisher.wait must follow. The
+// send hands a message to the next batch; Publisher.wait must follow. The
 // message is the group's from then on.
-func (g *group) send(m *nats.Msg) (*slot, error) {
+func (g *group) send(m *nats.Msg) (*Slot, error) {
 	t, err := g.pub.reserve(m.Subject)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 }
 
 // commit publishes messages in one atomic batch, and returns the sequence of the last one. The others lie directly before it.
-func (p *publisher) commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
+func (p *Publisher) commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
 	id := nuid.Next()
 	for i, m := range batch {
 		if m.Header == nil {

@@ -1,11 +1,9 @@
-package jet
+package publish
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -14,95 +12,29 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/jet/embed"
 	"millrace/jet/link"
+	"millrace/jet/rig"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
 )
-
-// valve is a way to the server whose answers can be held back.
-type valve struct {
-	mu   sync.Mutex
-	open chan struct{} // guarded by mu; closed while answers flow
-}
-
-func newValve() *valve {
-	v := &valve{open: make(chan struct{})}
-	close(v.open)
-	return v
-}
-
-// Dial implements [nats.CustomDialer].
-func (v *valve) Dial(network, address string) (net.Conn, error) {
-	c, err := net.Dial(network, address)
-	return &valveConn{Conn: c, v: v, closed: make(chan struct{})}, err
-}
-
-func (v *valve) hold() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.open = make(chan struct{})
-}
-
-func (v *valve) release() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	close(v.open)
-}
-
-type valveConn struct {
-	net.Conn
-	v      *valve
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (c *valveConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.v.mu.Lock()
-	open := c.v.open
-	c.v.mu.Unlock()
-	select {
-	case <-open:
-	case <-c.closed:
-	}
-	return n, err
-}
-
-func (c *valveConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
-// deafen makes a publisher lose a share of its acknowledgements.
-func deafen(t *testing.T, p *publisher, lose func() bool) {
-	t.Helper()
-	if err := p.sub.Unsubscribe(); err != nil {
-		t.Fatal(err)
-	}
-	p.sub = must(p.nc.Subscribe(p.prefix+"*", func(m *nats.Msg) {
-		if !lose() {
-			p.receive(m)
-		}
-	}))(t)
-}
 
 func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, embed.Config{})
-	v := newValve()
-	s := newImpatientStore(t, connect(t, srv.URL(), nats.SetCustomDialer(v)), 500*time.Millisecond, streams.Layout{})
-	look := openStore(t, connect(t, srv.URL()), streams.Layout{})
+	url := newServer(t)
+	v := rig.NewValve()
+	s := openLog(t, rig.Connect(t, url, nats.SetCustomDialer(v)), 500*time.Millisecond, streams.Layout{})
+	t.Cleanup(s.close)
+	look := openLog(t, rig.Connect(t, url), Timeout, streams.Layout{})
+	t.Cleanup(look.close)
 
-	first, second := newTask(), newTask()
-	v.hold()
-	if _, err := s.Append(within(t), newFact(first, note("answered too late")), 0); !errors.Is(err, events.ErrUnknown) {
+	first, second := rig.NewTask(), rig.NewTask()
+	v.Hold()
+	if _, err := s.append(within(t), rig.NewFact(first, rig.Note("answered too late")), 0); !errors.Is(err, events.ErrUnknown) {
 		t.Fatalf("Append without an answer: %v, want ErrUnknown", err)
 	}
 	ended := make(chan uint64, 1)
 	go func() {
-		seq, err := s.Append(within(t), newFact(second, note("answered")), 0) // in the slot of the first
+		seq, err := s.append(within(t), rig.NewFact(second, rig.Note("answered")), 0) // in the slot of the first
 		if err != nil {
 			t.Errorf("the second Append: %v", err)
 		}
@@ -112,7 +44,7 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 		last, err := look.Last(within(t))
 		return err == nil && last == 2
 	})
-	v.release() // both answers arrive, the first one first
+	v.Release() // both answers arrive, the first one first
 	if seq := <-ended; seq != 2 {
 		t.Errorf("the second Append returned sequence %d, want 2", seq)
 	}
@@ -121,80 +53,17 @@ func TestLateAnswerCompletesNoOtherPublish(t *testing.T) {
 	}
 }
 
-func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
-	t.Parallel()
-	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
-		s := newImpatientStore(t, must(startServer(t, embed.Config{}).Connect())(t), 50*time.Millisecond, layout)
-		t.Cleanup(s.NC.Close)
-		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that of the subscription
-		deafen(t, s.pub, func() bool { return rng.IntN(2) == 0 })
-		id := newTask()
-		r := recorder(s)
-		if _, err := r.Submit(within(t), id, task.Submitted{Work: testWork("default")}); err != nil {
-			t.Fatal(err)
-		}
-		const turns = 12
-		changeHands(t, r, id, turns)
-		checkHands(t, s, id, turns)
-	}
-}
-
-// changeHands claims a task and gives it back until n events are recorded.
-func changeHands(t *testing.T, r *events.Recorder, id task.ID, n int) {
-	now, err := r.Load(within(t), id)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for i := range n {
-		var c task.Command = task.Release{Epoch: now.Epoch, Reason: "test"}
-		if now.Waiting() {
-			c = task.Claim{Node: "n1", Offer: uint64(1000 + i), After: now.Turn}
-		}
-		var e task.Event
-		if now, e, err = r.Do(within(t), now, c); err != nil || e == nil {
-			t.Errorf("command %d of task %s: %v, %v", i, id, e, err)
-			return
-		}
-	}
-}
-
-// checkHands checks that all of it is recorded, and once.
-func checkHands(t *testing.T, s *Store, id task.ID, n int) {
-	t.Helper()
-	records, err := s.Task(within(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []events.Type
-	for i := range records {
-		if records[i].Kind == events.KindChain {
-			got = append(got, records[i].Fact.Type)
-		}
-	}
-	if len(got) != n {
-		t.Fatalf("the chain of task %s has %d facts after %d commands", id, len(got), n)
-	}
-	for i, typ := range got {
-		if want := []events.Type{events.AttemptStarted, events.AttemptReleased}[i%2]; typ != want {
-			t.Errorf("fact %d of task %s is %s, want %s", i, id, typ, want)
-		}
-	}
-}
-
 func TestCloseEndsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
-		srv := startServer(t, embed.Config{})
-		v := newValve()
-		nc := connect(t, srv.URL(), nats.SetCustomDialer(v))
-		s := must(Open(within(t), nc, layout))(t)
-		v.hold()
+		v := rig.NewValve()
+		s := openLog(t, rig.Connect(t, newServer(t), nats.SetCustomDialer(v)), Timeout, layout)
+		v.Hold()
 		const writers = 20
 		ended := make(chan error, writers)
 		for range writers {
 			go func() {
-				_, err := s.Append(context.Background(), newFact(newTask(), note("x")), 0)
+				_, err := s.append(context.Background(), rig.NewFact(rig.NewTask(), rig.Note("x")), 0)
 				ended <- err
 			}()
 		}
@@ -203,7 +72,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 			defer s.pub.mu.Unlock()
 			return len(s.pub.all) >= writers
 		})
-		s.Close()
+		s.close()
 		for range writers {
 			select {
 			case err := <-ended:
@@ -214,10 +83,10 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 				t.Fatal("a writer waits for ever after Close")
 			}
 		}
-		if _, err := s.Append(context.Background(), newFact(newTask(), note("x")), 0); !errors.Is(err, errClosed) || errors.Is(err, events.ErrUnknown) {
+		if _, err := s.append(context.Background(), rig.NewFact(rig.NewTask(), rig.Note("x")), 0); !errors.Is(err, errClosed) || errors.Is(err, events.ErrUnknown) {
 			t.Errorf("Append after Close: %v, want that nothing was recorded", err)
 		}
-		v.release()
+		v.Release()
 	}
 }
 
@@ -276,7 +145,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 		{"a duplicate", [][]said{{{0, `{"stream":"A","seq":3,"duplicate":true}`}}, {{0, stored("A", 3)}, {1, stored("A", 5)}}}, []uint64{3, 5}, false},
 		{"never, then late", [][]said{{}, {{0, stored("A", 4)}, {1, stored("A", 5)}}}, []uint64{0, 5}, false},
 	} {
-		p := &publisher{prefix: "_INBOX.x."}
+		p := &Publisher{prefix: "_INBOX.x."}
 		var subjects []string
 		for use, says := range c.says {
 			mine, err := p.reserve("x")
@@ -317,8 +186,7 @@ func TestAnswersOfOneSlot(t *testing.T) {
 // place of whoever has the slot by then.
 func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
-	p := &publisher{nc: s.NC, prefix: "_INBOX.x."}
+	p := &Publisher{nc: rig.Connect(t, newServer(t)), prefix: "_INBOX.x."}
 	first := must(p.reserve("x"))(t)
 	p.release(first.slot)
 	second := must(p.reserve("x"))(t)
@@ -339,7 +207,7 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 // given before; the publisher waits no longer for them than it takes to be sure that no other follows.
 func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
+	s := newLog(t, streams.Layout{})
 	publish := func(n int) error {
 		_, err := s.pub.Publish(within(t), &nats.Msg{Subject: wire.OutputPrefix + fmt.Sprint(n), Data: []byte("x")})
 		return err
@@ -366,7 +234,7 @@ func TestPublishToAStreamMadeAnew(t *testing.T) {
 	if err := publish(0); !errors.Is(err, events.ErrUnknown) {
 		t.Errorf("the first message to a stream that was made anew: %v, want ErrUnknown", err)
 	}
-	if took := time.Since(began); took > publishTimeout/2 {
+	if took := time.Since(began); took > Timeout/2 {
 		t.Errorf("its outcome was unknown after %v", took)
 	}
 	for i := range 3 * slots {

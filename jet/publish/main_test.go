@@ -1,0 +1,77 @@
+package publish
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"millrace/events"
+	"millrace/jet/embed"
+	"millrace/jet/link"
+	"millrace/jet/reading"
+	"millrace/jet/rig"
+	"millrace/jet/streams"
+	"millrace/jet/wire"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+func within(t testing.TB) context.Context { return rig.Within(t) }
+
+func must[T any](v T, err error) func(t testing.TB) T { return rig.Must(v, err) }
+
+// testLog is a log and what publishes to it.
+type testLog struct {
+	*reading.Log
+	stream jetstream.Stream
+	pub    *Publisher
+	facts  *Facts
+}
+
+// newServer starts a server, and returns how it is reached.
+func newServer(t testing.TB) (url string) { return rig.StartServer(t, embed.Config{}).URL() }
+
+// openLog makes a log if there is none. Until the test ends it publishes to it.
+func openLog(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *testLog {
+	t.Helper()
+	js := must(jetstream.New(nc))(t)
+	if err := streams.Ensure(within(t), link.NewFormer(nc, link.Patience{For: rig.Patience}), js, layout); err != nil {
+		t.Fatal(err)
+	}
+	l := link.New(nc, js)
+	l.Denials = link.WatchDenials(nc)
+	t.Cleanup(l.Denials.Close)
+	log := &testLog{Log: &reading.Log{Link: l}, stream: must(js.Stream(within(t), wire.LogStream))(t), pub: must(New(nc, timeout))(t)}
+	l.Pub = log.pub
+	l.Denials.Of(log.pub)
+	log.facts = NewFacts(l, log.pub, layout.SyncAlways)
+	return log
+}
+
+// close ends what publishes.
+func (l *testLog) close() {
+	l.facts.Close()
+	l.pub.Close()
+}
+
+// newLog is a log on a server of its own.
+func newLog(t testing.TB, layout streams.Layout) *testLog {
+	t.Helper()
+	l := openLog(t, rig.Connect(t, newServer(t)), Timeout, layout)
+	t.Cleanup(l.close)
+	return l
+}
+
+// append stores a fact about a task as the log does, if the last one is that of a sequence.
+func (l *testLog) append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
+	m, err := NewMessage(wire.ChainSubject(f), f)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Free()
+	m.Expect(last)
+	return l.facts.Publish(ctx, &m.Msg)
+}

@@ -1,0 +1,138 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Valve is a way to the server whose answers can be held back.
+type Valve struct {
+	mu   sync.Mutex
+	open chan struct{} // guarded by mu; closed while answers flow
+}
+
+// NewValve returns a valve that is open.
+func NewValve() *Valve {
+	v := &Valve{open: make(chan struct{})}
+	close(v.open)
+	return v
+}
+
+// Dial implements [nats.CustomDialer].
+func (v *Valve) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &valveConn{Conn: c, v: v, closed: make(chan struct{})}, err
+}
+
+// Hold keeps answers back until Release.
+func (v *Valve) Hold() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.open = make(chan struct{})
+}
+
+// Release lets flow what was held back.
+func (v *Valve) Release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.open)
+}
+
+type valveConn struct {
+	net.Conn
+	v      *Valve
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *valveConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.v.mu.Lock()
+	open := c.v.open
+	c.v.mu.Unlock()
+	select {
+	case <-open:
+	case <-c.closed:
+	}
+	return n, err
+}
+
+func (c *valveConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// Sieve is a way to the server on which some messages are lost: those of which Lose, told the subject and where an answer would go, says so.
+type Sieve struct {
+	Lose func(subject, reply string) bool
+}
+
+// Dial implements [nats.CustomDialer].
+func (s *Sieve) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &sieveConn{Conn: c, s: s, from: bufio.NewReader(c)}, err
+}
+
+type sieveConn struct {
+	net.Conn
+	s    *Sieve
+	from *bufio.Reader
+	rest []byte // was let through, and is not read yet
+}
+
+func (c *sieveConn) Read(b []byte) (int, error) {
+	for len(c.rest) == 0 {
+		line, err := c.from.ReadBytes('\n')
+		if err != nil {
+			return 0, err
+		}
+		words := bytes.Fields(line)
+		verb := string(words[0])
+		if verb != "MSG" && verb != "HMSG" {
+			c.rest = line
+			break
+		}
+		size, err := strconv.Atoi(string(words[len(words)-1]))
+		if err != nil {
+			return 0, err
+		}
+		body := make([]byte, size+len("\r\n"))
+		if _, err := io.ReadFull(c.from, body); err != nil {
+			return 0, err
+		}
+		var reply string
+		if numbers := map[string]int{"MSG": 1, "HMSG": 2}[verb]; len(words) > 3+numbers { // verb, subject, subscription
+			reply = string(words[3])
+		}
+		if !c.s.Lose(string(words[1]), reply) {
+			c.rest = append(line, body...)
+		}
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// Counter is a way to the server that counts writes.
+type Counter struct{ Writes atomic.Int64 }
+
+// Dial implements [nats.CustomDialer].
+func (w *Counter) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return countingConn{c, w}, err
+}
+
+type countingConn struct {
+	net.Conn
+	w *Counter
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	c.w.Writes.Add(1)
+	return c.Conn.Write(b)
+}
