@@ -7,6 +7,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/value"
 )
@@ -107,10 +108,10 @@ type queueRequest struct {
 	Reason string         `json:"reason,omitempty"`
 	For    value.Duration `json:"for,omitempty"`
 	// Running, Waiting, Rate and Window are bounds; 0, {} and "" are none, and what is left out stays as it is.
-	Running *int       `json:"running,omitempty"`
-	Waiting *int       `json:"waiting,omitempty"`
-	Rate    *task.Rate `json:"rate,omitempty"`
-	Window  *string    `json:"window,omitempty"`
+	Running *int        `json:"running,omitempty"`
+	Waiting *int        `json:"waiting,omitempty"`
+	Rate    *limit.Rate `json:"rate,omitempty"`
+	Window  *string     `json:"window,omitempty"`
 	// IfRevision is the head of the queue that was looked at: another one is left as it is. Default: any.
 	IfRevision *uint64 `json:"if_revision,omitempty"`
 }

@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -121,7 +122,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 			q.Shut, _ = schedule.Flow(&said, is.Definition, now)
 		}
 		if said.Rate.Limit > 0 {
-			q.RateState = rate(task.QueueRateLimit(name))
+			q.RateState = rate(limit.QueueRate(name))
 		}
 		page.Queues = append(page.Queues, q)
 	}
@@ -292,7 +293,7 @@ func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error
 
 // underRate is how many wait for the rate of a queue, as far as a scheduler says.
 func (c *Client) underRate(ctx context.Context, name string) int {
-	page, err := c.Limits(ctx, LimitListRequest{Name: task.QueueRateLimit(name), Limit: 1})
+	page, err := c.Limits(ctx, LimitListRequest{Name: limit.QueueRate(name), Limit: 1})
 	if err != nil || len(page.Counters) != 1 {
 		return 0
 	}

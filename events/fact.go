@@ -9,6 +9,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 )
 
 // TypeHeader is the message header that repeats the type of a fact, so that a
@@ -115,7 +116,7 @@ type Fact struct {
 	// Message is the sequence of a message in the log that nobody can read.
 	Message uint64
 	// Scope is whose limits admit.
-	Scope task.Scope
+	Scope limit.Scope
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or a part of
 	// Millrace ([IsPart]).
 	Actor string

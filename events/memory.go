@@ -11,6 +11,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
@@ -72,7 +73,7 @@ type chain struct {
 	message  uint64
 	// copies says that it is the one about copies of definitions.
 	copies bool
-	scope  task.Scope
+	scope  limit.Scope
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -184,7 +185,7 @@ func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
 }
 
 // AppendRawAdmission is AppendRaw for the chain of a scope's admissions.
-func (m *Memory) AppendRawAdmission(of task.Scope, raw []byte) uint64 {
+func (m *Memory) AppendRawAdmission(of limit.Scope, raw []byte) uint64 {
 	return m.appendRaw(KindLimit, chain{scope: of}, raw)
 }
 

@@ -7,6 +7,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
@@ -32,7 +33,7 @@ func TestWorkersHearOfARate(t *testing.T) {
 		"other lane": func() { submitTo(t, s, where.DefaultQueue, 8, "") },
 		"selector":   func() { born(t, s, selected) },
 	}
-	for _, rate := range []task.Rate{{Limit: 5}, {Limit: 1}, {}} {
+	for _, rate := range []limit.Rate{{Limit: 5}, {Limit: 1}, {}} {
 		q, _, err := recorder(s).DoQueue(within(t), where.DefaultQueue, task.LimitQueue{Rate: &rate})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestRatedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 5}})
+	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &limit.Rate{Limit: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestRatedRows(t *testing.T) {
 		if i == 0 {
 			continue // it is held
 		}
-		if head, _, err = r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, task.By{Seen: 1}, nil); err != nil {
+		if head, _, err = r.Admit(t.Context(), r.Moment(), []limit.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, task.By{Seen: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		seq, err := log.Place(t.Context(), r.Fact(k.ID, task.AdmittedOffer(k, q.RateSince)))

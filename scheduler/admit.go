@@ -16,6 +16,7 @@ import (
 	"millrace/scheduler/admission"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -85,7 +86,7 @@ func (a *admitter) observe(step *events.Step) {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
 			a.touched = true
-			of := task.Scope(strings.Clone(string(r.Fact.Scope)))
+			of := limit.Scope(strings.Clone(string(r.Fact.Scope)))
 			a.tell(r.Seq, false, func() { a.granted(of, r.Seq, e) })
 		}
 		return
@@ -165,7 +166,7 @@ func signal(c chan struct{}) {
 }
 
 // granted takes over an admission, with mu held.
-func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
+func (a *admitter) granted(of limit.Scope, seq uint64, e task.Granted) {
 	if a.left.Drop(string(of)) {
 		a.book.Reopen(of)
 	}
@@ -312,9 +313,9 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 	defer a.mu.Unlock()
 	for _, key := range a.left.Late() {
 		a.left.Drop(key)
-		a.book.Overdue(task.Scope(key))
+		a.book.Overdue(limit.Scope(key))
 	}
-	all, left, next := a.book.Decide(now, a.observed.Load(), func(of task.Scope) bool { return a.turns.First(string(of)) })
+	all, left, next := a.book.Decide(now, a.observed.Load(), func(of limit.Scope) bool { return a.turns.First(string(of)) })
 	for _, scopes := range left {
 		for _, of := range scopes {
 			a.left.Leave(string(of), string(scopes[0]))

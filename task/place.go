@@ -45,7 +45,7 @@ type Place struct {
 	// open: [LateIgnore], the default, or [LateInclude].
 	Late string `json:"late,omitempty"`
 	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key such
-	// as that of [Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
+	// as that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
 	Sticky string `json:"sticky,omitempty"`
 	// Prefer are nodes that are better than others. Sticky goes before. At most [MaxPrefer].
 	Prefer []Preference `json:"prefer,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -307,7 +308,7 @@ func (p *Place) validatePreference() error {
 	if !strings.Contains(p.Sticky, "{") {
 		return fmt.Errorf("place.sticky is %q, want %s, %s, or a key such as {params.customer}", p.Sticky, StickyJob, StickyAttempt)
 	}
-	return validKey("place.sticky", p.Sticky)
+	return limit.ValidKey("place.sticky", p.Sticky)
 }
 
 // PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.

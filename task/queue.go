@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -22,8 +23,8 @@ type Queue struct {
 	MaxWaiting int `json:"max_waiting,omitempty"`
 	// Rate is how often its tasks may start, whatever their jobs say; zero for no bound. RateSince is
 	// the sequence of the fact that said so, 0 if nobody ever has.
-	Rate      Rate   `json:"rate,omitzero"`
-	RateSince uint64 `json:"rate_since,omitempty"`
+	Rate      limit.Rate `json:"rate,omitzero"`
+	RateSince uint64     `json:"rate_since,omitempty"`
 	// Window names the calendar in whose hours its tasks start; "" if they start at any time.
 	Window string `json:"window,omitempty"`
 	// Head is the sequence of the last fact about it, 0 for none.
@@ -89,7 +90,7 @@ type QueueLimited struct {
 	Running int `json:"running,omitzero"`
 	Waiting int `json:"waiting,omitzero"`
 	// Rate is how often they may start.
-	Rate Rate `json:"rate,omitzero"`
+	Rate limit.Rate `json:"rate,omitzero"`
 	// Window names the calendar in whose hours they start.
 	Window string `json:"window,omitzero"`
 	Reason string `json:"reason,omitzero"`
@@ -145,7 +146,7 @@ type ResumeQueue struct{ Reason string }
 type LimitQueue struct {
 	Running, Waiting *int
 	// Rate has no key: it is one for the whole queue.
-	Rate *Rate
+	Rate *limit.Rate
 	// Window names a calendar; "" is none.
 	Window *string
 	Reason string

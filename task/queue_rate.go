@@ -2,9 +2,8 @@ package task
 
 import (
 	"errors"
-	"strconv"
-	"strings"
-	"time"
+
+	"millrace/task/limit"
 )
 
 // A rate that operators have given to a queue holds for all its tasks, also for those that were offered
@@ -38,31 +37,9 @@ type Throttled struct {
 
 func (Throttled) isEvent() {}
 
-// queueRatePrefix begins the names of the rates of queues. No job has a name with a colon, so
-// no other counter is called so.
-const queueRatePrefix = "rate:queue:"
-
 // Counter is the name of the rate as a counter. A rate that is set anew begins untouched, so it is another one.
 func (r QueueRate) Counter() string {
-	return queueRatePrefix + r.Queue + "#" + strconv.FormatUint(r.Since, 10)
-}
-
-// QueueRateLimit is what people call the rate of a queue, whichever it is at present.
-func QueueRateLimit(queue string) string { return queueRatePrefix + queue }
-
-// QueueOfLimit is the queue whose rate a counter is; false if it is none.
-func QueueOfLimit(name string) (string, bool) {
-	rest, ok := strings.CutPrefix(name, queueRatePrefix)
-	queue, _, _ := strings.Cut(rest, "#")
-	return queue, ok
-}
-
-// ShownLimit is the name of a counter for people.
-func ShownLimit(name string) string {
-	if queue, ok := QueueOfLimit(name); ok {
-		return QueueRateLimit(queue)
-	}
-	return name
+	return limit.QueueRateSince(r.Queue, r.Since)
 }
 
 // RateQueue is the queue whose rate and window hold for the task; "" while it waits for a certain node, for the
@@ -103,25 +80,21 @@ func (t *Task) throttled(r Recorded) {
 func (t *Task) unrate() { t.Rated, t.Throttled = 0, false }
 
 // rated takes over a rate. One that cannot be is none.
-func (q *Queue) rated(r Rate, seq uint64) {
+func (q *Queue) rated(r limit.Rate, seq uint64) {
 	if validQueueRate(r) != nil {
-		r = Rate{}
+		r = limit.Rate{}
 	}
 	if r != q.Rate {
 		q.Rate, q.RateSince = r, seq
 	}
 }
 
-func validQueueRate(r Rate) error {
+func validQueueRate(r limit.Rate) error {
 	switch {
-	case r == Rate{}:
+	case r == limit.Rate{}:
 		return nil
 	case r.Key != "":
 		return errors.New("rate.key is for jobs: the rate of a queue is one for all its tasks")
 	}
-	return r.validate("rate")
+	return r.Validate("rate")
 }
-
-// RunsAhead is how many the rate of a queue may have admitted, on one route, that have not started. Else
-// they would start all at once when a pause is over, or the workers are back.
-func (r Rate) RunsAhead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }

@@ -4,25 +4,27 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"millrace/task/limit"
 )
 
 // The rate of a queue lasts since the fact that changed it; one that cannot be is none.
 func TestQueueRateSince(t *testing.T) {
 	t.Parallel()
-	slow, wrong := Rate{Limit: 1}, Rate{Limit: 1, Burst: -1}
+	slow, wrong := limit.Rate{Limit: 1}, limit.Rate{Limit: 1, Burst: -1}
 	q := Queue{Name: "q"}
 	for i, c := range []struct {
 		e     QueueLimited
-		rate  Rate
+		rate  limit.Rate
 		since uint64
 	}{
-		{QueueLimited{Running: 3}, Rate{}, 0},
+		{QueueLimited{Running: 3}, limit.Rate{}, 0},
 		{QueueLimited{Rate: slow}, slow, 2},
 		{QueueLimited{Rate: slow, Waiting: 7}, slow, 2},
-		{QueueLimited{Rate: wrong}, Rate{}, 4},
-		{QueueLimited{Rate: Rate{Limit: 1, Key: "a"}}, Rate{}, 4},
+		{QueueLimited{Rate: wrong}, limit.Rate{}, 4},
+		{QueueLimited{Rate: limit.Rate{Limit: 1, Key: "a"}}, limit.Rate{}, 4},
 		{QueueLimited{Rate: slow}, slow, 6},
-		{QueueLimited{}, Rate{}, 7},
+		{QueueLimited{}, limit.Rate{}, 7},
 	} {
 		q = EvolveQueue(q, uint64(i+1), noon, "ann", c.e)
 		if q.Rate != c.rate || q.RateSince != c.since {

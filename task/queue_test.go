@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -17,7 +18,7 @@ func TestQueue(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	four, none, bad := 4, 0, -1
 	night, always, noName := "night", "", "a b"
-	rate, noRate, keyed := Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Rate{}, Rate{Limit: 1, Key: "a"}
+	rate, noRate, keyed := limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, limit.Rate{}, limit.Rate{Limit: 1, Key: "a"}
 	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
 	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
 	for _, c := range []struct {
@@ -53,7 +54,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
 		}
 	}
-	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}, LimitQueue{Rate: &keyed}, LimitQueue{Rate: &Rate{Limit: -1}}, LimitQueue{Rate: &Rate{Burst: 3}}, LimitQueue{Window: &noName}} {
+	for _, c := range []QueueCommand{PauseQueue{For: -1}, LimitQueue{Running: &bad}, LimitQueue{Rate: &keyed}, LimitQueue{Rate: &limit.Rate{Limit: -1}}, LimitQueue{Rate: &limit.Rate{Burst: 3}}, LimitQueue{Window: &noName}} {
 		if _, err := DecideQueue(Queue{}, c, noon); err == nil {
 			t.Errorf("%+v is not refused", c)
 		}

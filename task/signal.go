@@ -105,7 +105,7 @@ func (t *Task) SignalBy() time.Time {
 	if t.Spec == nil || t.Spec.Signal == nil || t.Spec.Signal.Timeout == 0 {
 		return time.Time{}
 	}
-	return later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
+	return value.Later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
 }
 
 // signalDuty says who gives the signal that a task waits for.

@@ -51,7 +51,7 @@ func (t Task) Otherwise(spec *Spec) Task {
 	if t.Spec == nil || spec == nil {
 		return t
 	}
-	from, was, is := later(t.SubmittedAt, t.Due), t.Spec.Timeout, spec.Timeout
+	from, was, is := value.Later(t.SubmittedAt, t.Due), t.Spec.Timeout, spec.Timeout
 	t.StartBy = otherBound(t.StartBy, from, was.Pending, is.Pending)
 	t.EndBy = otherBound(t.EndBy, from, was.Total, is.Total)
 	t.Spec = spec

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify/book"
 )
 
@@ -77,7 +78,7 @@ func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *event
 	if !v.whole() {
 		return
 	}
-	queue, ok := task.QueueOfLimit(e.Limit)
+	queue, ok := limit.QueueOf(e.Limit)
 	_, text, _ := strings.Cut(e.Limit, "#")
 	since, err := strconv.ParseUint(text, 10, 64)
 	q, _ := v.queuePast.At(queue, since)

@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/where"
 )
@@ -193,7 +194,7 @@ func TestPlanOfRules(t *testing.T) {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
 		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
-	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: task.PerNodes{{Max: 2}}}, Queue: "images"})
+	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "day"}})
 	s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "night"}})
 	s.add(events.KindQueue, events.Fact{Queue: "other", Event: task.QueueLimited{Running: 3}})
@@ -206,7 +207,7 @@ func TestPlanOfRules(t *testing.T) {
 	if p, err = PlanTask(t.Context(), s.at(open), id, noon); err != nil || !slices.Equal(p.Windows, []string{"inside of the window day", `queue "images": inside of the window day`}) {
 		t.Errorf("a task before: %+v, %v", p, err)
 	}
-	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: task.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
+	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
 	plans, err := PlanJobs(t.Context(), s.end(), []task.Job{keyed, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
 	if err != nil || !slices.Equal(plans[0].PerNode, []string{"at most 1 with the key {params.customer}", "at most 4 of them"}) ||
 		len(plans[0].Windows) != 1 || !strings.HasPrefix(plans[0].Windows[0], "outside of the window night") || plans[1].PerNode != nil || plans[1].Windows != nil {

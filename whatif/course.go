@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 	"millrace/verify"
 )
@@ -17,7 +18,7 @@ import (
 // played is a task of a course.
 type played struct {
 	task.Task
-	counters []task.Counter
+	counters []limit.Counter
 	places   bool // it has them in its limits
 	taken    int  // slots that it has on its node
 	starting bool // a node fetches it
@@ -497,7 +498,7 @@ func (c *course) dispatch() {
 		case k.Due.After(c.now):
 			c.push(step{at: k.Due, kind: stepRecord, record: &events.Record{}})
 			waits = append(waits, a)
-		case slices.ContainsFunc(k.counters, func(of task.Counter) bool { return c.used[of.Name] >= of.Max }):
+		case slices.ContainsFunc(k.counters, func(of limit.Counter) bool { return c.used[of.Name] >= of.Max }):
 			waits = append(waits, a)
 		default:
 			c.place(k, 1)

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
@@ -398,7 +399,7 @@ func firstOffers(s *suite) {
 // A place that is opened after a rate was set knows of it.
 func ratedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
-	limit := func(rate task.Rate) task.Queue {
+	set := func(rate limit.Rate) task.Queue {
 		s.Helper()
 		q, _, err := r.DoQueue(s.context(), "default", task.LimitQueue{Rate: &rate})
 		if err != nil {
@@ -413,7 +414,7 @@ func ratedOffers(s *suite) {
 	} else {
 		s.ack(offer)
 	}
-	q := limit(task.Rate{Limit: 5})
+	q := set(limit.Rate{Limit: 5})
 	want := task.QueueRate{Queue: "default", Since: q.RateSince}
 	if q.RateSince == 0 {
 		s.Error("nobody knows since when the rate is")
@@ -431,7 +432,7 @@ func ratedOffers(s *suite) {
 	} else {
 		s.ack(offer)
 	}
-	limit(task.Rate{})
+	set(limit.Rate{})
 	s.submit("default")
 	if offer := s.next(s.offers("default")); offer.Rate != (task.QueueRate{}) {
 		s.Errorf("the rate is gone, and the offer has %+v", offer.Rate)

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -99,7 +100,7 @@ func (c *client) release(id task.ID) {
 
 // rate gives a queue another rate, or takes it away.
 func (c *client) rate(queue string) {
-	rates := []task.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
+	rates := []limit.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
 	rate := rates[c.h.rng.IntN(len(rates))]
 	c.insist(func() error {
 		_, _, err := c.rec.DoQueue(context.Background(), queue, task.LimitQueue{Rate: &rate})
@@ -190,7 +191,7 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.variant.roomy {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "work", nil, "" // what outlives a process is played where it runs one at a time
 		if h.policies.IntN(4) > 0 {
-			s.Spec.PerNode = task.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
+			s.Spec.PerNode = limit.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
 		}
 	}
 	if h.rng.IntN(4) == 0 {

@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -21,19 +22,19 @@ var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
 
 // limit makes up limits of a task.
 func (h *history) limit(s *task.Submission) {
-	c := task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
+	c := limit.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
 	if h.rng.IntN(3) == 0 {
-		c.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
+		c.OnLimit = limit.OnLimits[h.rng.IntN(len(limit.OnLimits))]
 	}
-	s.Spec.Concurrency = task.Concurrencies{c}
+	s.Spec.Concurrency = limit.Concurrencies{c}
 	if h.rng.IntN(2) == 0 { // the admission is on two chains, then
-		s.Spec.Concurrency = append(s.Spec.Concurrency, task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/c", ""}[h.rng.IntN(2)]})
+		s.Spec.Concurrency = append(s.Spec.Concurrency, limit.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/c", ""}[h.rng.IntN(2)]})
 	}
 	if h.variant.crowded {
-		s.Spec.Concurrency = task.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
+		s.Spec.Concurrency = limit.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
 	}
 	if h.rng.IntN(4) == 0 {
-		s.Spec.Rate = task.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
+		s.Spec.Rate = limit.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
 	}
 }
 
@@ -68,7 +69,7 @@ func (h *history) judgeRates(r *events.Record) {
 	}
 	for _, g := range e.Grants {
 		for _, name := range g.Limits {
-			if _, ok := task.QueueOfLimit(name); !ok || task.ScopeOf(name) != r.Fact.Scope {
+			if _, ok := limit.QueueOf(name); !ok || limit.ScopeOf(name) != r.Fact.Scope {
 				continue // the fact of another scope counts
 			}
 			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
@@ -93,7 +94,7 @@ type ratedUse struct {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -202,7 +203,7 @@ func TestSimulationOfCrowds(t *testing.T) {
 		for _, f := range h.whole(t).Findings {
 			t.Errorf("seed %d of crowds: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
-		scopes := map[task.Scope]bool{}
+		scopes := map[limit.Scope]bool{}
 		for i := range h.records {
 			if r := &h.records[i]; r.Kind == events.KindLimit {
 				scopes[r.Fact.Scope] = true

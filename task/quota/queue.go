@@ -2,6 +2,7 @@ package quota
 
 import (
 	"millrace/task"
+	"millrace/task/limit"
 	"strings"
 	"time"
 )
@@ -116,6 +117,6 @@ func (a *Limiter) started(e *entry) {
 
 // hidden tells whether a counter is a rate that a queue had once.
 func (c *counter) hidden() bool {
-	_, ofQueue := task.QueueOfLimit(c.name)
+	_, ofQueue := limit.QueueOf(c.name)
 	return ofQueue && !c.kept
 }

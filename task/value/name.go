@@ -1,6 +1,8 @@
 package value
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 )
 
@@ -26,4 +28,10 @@ func isName(s string) bool {
 		}
 	}
 	return true
+}
+
+// Mark is what stands for a unique key where only plain characters may: 32 of them.
+func Mark(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
 }

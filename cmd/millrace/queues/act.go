@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 func (a *Commands) queuePause() *cobra.Command {
@@ -146,7 +147,7 @@ func parseBound(s string) (*int, error) {
 }
 
 // parseQueueRate reads --rate and --burst; nil if no rate is given.
-func parseQueueRate(rate string, burst int) (*task.Rate, error) {
+func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	switch {
 	case rate == "" && burst == 0:
 		return nil, nil
@@ -155,7 +156,7 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 	case rate == "none" && burst != 0:
 		return nil, errors.New("--burst is part of a rate, and --rate none takes it away: leave one of them out")
 	case rate == "none":
-		return &task.Rate{}, nil
+		return &limit.Rate{}, nil
 	}
 	r, err := typed.ParseRate(rate)
 	if err != nil {
