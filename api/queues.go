@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/value"
 )
@@ -119,24 +119,24 @@ type queueRequest struct {
 // errUnbound refuses to pause or resume a queue on a condition, which is for its bounds.
 var errUnbound = errors.New("if_revision is for the bounds of a queue, and not for its pause")
 
-func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
 	if r.IfRevision != nil {
-		return task.Queue{}, badRequest{errUnbound}
+		return queue.Queue{}, badRequest{errUnbound}
 	}
 	return s.Client.PauseQueue(ctx, r.Queue, r.For.Std(), r.Reason)
 }
 
-func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
 	if r.IfRevision != nil {
-		return task.Queue{}, badRequest{errUnbound}
+		return queue.Queue{}, badRequest{errUnbound}
 	}
 	return s.Client.ResumeQueue(ctx, r.Queue, r.Reason)
 }
 
-func (s *Service) limitQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
-	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
+func (s *Service) limitQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
+	bounds := queue.Limit{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
 	if err := bounds.Validate(); err != nil {
-		return task.Queue{}, badRequest{err}
+		return queue.Queue{}, badRequest{err}
 	}
 	return s.Client.LimitQueue(ctx, r.Queue, bounds)
 }

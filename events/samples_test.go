@@ -10,6 +10,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -131,10 +132,10 @@ func full() map[Type]Fact {
 		NodeRetired:       node.WasRetired{Reason: "sold"},
 		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7)},
 		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
-		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
-		QueueResumed:      task.QueueResumed{Reason: "open again"},
-		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
-		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
+		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
+		QueueResumed:      queue.Resumed{Reason: "open again"},
+		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
+		QueuePurged:       queue.Purged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
 		ScheduleFired: definition.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
@@ -199,10 +200,10 @@ func minimal() map[Type]Fact {
 		NodeOffline:         node.WentOffline{},
 		DefinitionApplied:   definition.DefinitionApplied{},
 		DefinitionRemoved:   definition.DefinitionRemoved{},
-		QueuePaused:         task.QueuePaused{},
-		QueueResumed:        task.QueueResumed{},
-		QueueLimited:        task.QueueLimited{},
-		QueuePurged:         task.QueuePurged{},
+		QueuePaused:         queue.Paused{},
+		QueueResumed:        queue.Resumed{},
+		QueueLimited:        queue.Limited{},
+		QueuePurged:         queue.Purged{},
 		SchedulePaused:      definition.SchedulePaused{},
 		ScheduleResumed:     definition.ScheduleResumed{},
 		ScheduleFired:       definition.ScheduleFired{},
@@ -227,7 +228,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Def = "schedule.every-night"
 		case task.BreakerEvent:
 			f.Job = "thumbnail"
-		case task.QueueEvent:
+		case queue.Event:
 			f.Queue = "images"
 		case definition.ScheduleEvent:
 			f.Schedule = "every-night"

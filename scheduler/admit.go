@@ -17,6 +17,7 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -28,7 +29,7 @@ type LimitModel interface {
 	// rates and budgets, and the sequence that all of this reflects.
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues about which operators have said something, and what.
-	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
+	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
 	// ByID returns those of some tasks that are known.
 	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Wait returns when all that is told reflects the log up to a sequence.
@@ -91,7 +92,7 @@ func (a *admitter) observe(step *events.Step) {
 		}
 		return
 	case events.KindQueue:
-		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+		if e, ok := r.Fact.Event.(queue.Event); ok {
 			a.touched = true
 			a.said(strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At, e)
 		}
@@ -124,7 +125,7 @@ func (a *admitter) observe(step *events.Step) {
 }
 
 // said takes over what was said of a queue.
-func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
+func (a *admitter) said(name string, seq uint64, at time.Time, e queue.Event) {
 	a.tell(seq, true, func() {
 		a.book.Known().Said(name, seq, at, e)
 		a.ruled.Store(true)

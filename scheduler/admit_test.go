@@ -15,6 +15,7 @@ import (
 	"millrace/scheduler/admission"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -26,13 +27,13 @@ type limitView struct {
 	seq    uint64
 	tasks  map[task.ID]task.Task
 	grants map[task.ID]task.Grant
-	queues map[string]task.Queue
+	queues map[string]queue.Queue
 	used   quota.Used
 	moved  chan struct{}
 }
 
 func newLimitView(log *events.Memory) *limitView {
-	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}, moved: make(chan struct{})}
+	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}, moved: make(chan struct{})}
 }
 
 // follow tells a scheduler of the log until ctx ends.
@@ -54,10 +55,10 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				}
 				maps.Copy(v.used.Rates, e.Rates)
 			}
-			if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+			if e, ok := r.Fact.Event.(queue.Event); ok {
 				q := v.queues[r.Fact.Queue]
 				q.Name = r.Fact.Queue
-				v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+				v.queues[q.Name] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 			}
 			if id := r.Fact.Task; id != "" {
 				t, ok := v.tasks[id]
@@ -99,7 +100,7 @@ func (v *limitView) grant(id task.ID) *task.Grant {
 	return nil
 }
 
-func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Collect(maps.Values(v.queues)), nil

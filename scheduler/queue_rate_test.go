@@ -11,6 +11,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -18,7 +19,7 @@ import (
 // rate gives the queue a rate; the zero value takes it away.
 func (w *testWorld) rate(t *testing.T, r limit.Rate) {
 	t.Helper()
-	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &r}); err != nil {
+	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &r}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -256,7 +256,7 @@ func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	if around.Serving == 0 {
 		since := unservedSince(t, around)
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", clock(since)),
+			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", value.Clock(since)),
 			By: since, Else: "the sweep of any scheduler moves it",
 			Command: Reassign{From: t.Route, To: home, Reason: "no node that it was left to takes new work"},
 		}

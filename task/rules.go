@@ -51,7 +51,7 @@ var Rules = []Rule{
 	{
 		Name: ReasonWindow, Question: Condition, Then: "the timer offers it when its window opens",
 		Has:   func(s *Spec) bool { return s.Window != "" },
-		Check: func(s *Spec) error { return validWindow("window", s.Window) },
+		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
 		Copy:  func(to, from *Spec) { to.Window = from.Window },
 	},
 	{

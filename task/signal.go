@@ -119,7 +119,7 @@ func signalDuty(t Task, around Surroundings, s Settings) Duty {
 	if by.IsZero() {
 		return awaited(t, around, s, d)
 	}
-	late := fmt.Sprintf("signal %q did not come by %s", name, clock(by))
+	late := fmt.Sprintf("signal %q did not come by %s", name, value.Clock(by))
 	if d.By = by; policy == SignalGoOn {
 		d.Else, d.Command = "it goes on without", Unhold{Hold: HoldSignal, Reason: late}
 		return d

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -99,11 +100,11 @@ func (c *client) release(id task.ID) {
 }
 
 // rate gives a queue another rate, or takes it away.
-func (c *client) rate(queue string) {
+func (c *client) rate(name string) {
 	rates := []limit.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
 	rate := rates[c.h.rng.IntN(len(rates))]
 	c.insist(func() error {
-		_, _, err := c.rec.DoQueue(context.Background(), queue, task.LimitQueue{Rate: &rate})
+		_, _, err := c.rec.DoQueue(context.Background(), name, queue.Limit{Rate: &rate})
 		return err
 	})
 }

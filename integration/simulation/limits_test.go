@@ -15,6 +15,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -72,7 +73,7 @@ func (h *history) judgeRates(r *events.Record) {
 			if _, ok := limit.QueueOf(name); !ok || limit.ScopeOf(name) != r.Fact.Scope {
 				continue // the fact of another scope counts
 			}
-			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
+			said, _ := h.records[g.Rated-1].Fact.Event.(queue.Limited)
 			u := h.rated[name]
 			if u == nil {
 				u = &ratedUse{since: r.Fact.At}
@@ -94,7 +95,7 @@ type ratedUse struct {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -115,7 +116,7 @@ type limitView struct {
 	view
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
-	queues map[string]task.Queue
+	queues map[string]queue.Queue
 	used   quota.Used
 	told   fold // of what it was told
 }
@@ -135,10 +136,10 @@ func (v *limitView) catchUp() error {
 			}
 			maps.Copy(v.used.Rates, e.Rates)
 		}
-		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+		if e, ok := r.Fact.Event.(queue.Event); ok {
 			q := v.queues[r.Fact.Queue]
 			q.Name = r.Fact.Queue
-			v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+			v.queues[q.Name] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 		if id := r.Fact.Task; id != "" {
 			t, was := v.fold.tasks[id], v.told.tasks[id]
@@ -169,7 +170,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
 }
 
-func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	return slices.Collect(maps.Values(v.queues)), nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -20,7 +21,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 		var tasks []*task.Task
 		latest := map[task.ID]task.Grant{}
 		used := Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
-		queue := task.Queue{Name: "q", Head: 1, Rate: limit.Rate{Limit: 4, Burst: 3}, RateSince: 1}
+		queue := queue.Queue{Name: "q", Head: 1, Rate: limit.Rate{Limit: 4, Burst: 3}, RateSince: 1}
 		if rng.IntN(2) == 0 {
 			queue.Rate, queue.RateSince = limit.Rate{}, 0
 		}

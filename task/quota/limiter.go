@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -32,7 +33,7 @@ type Limiter struct {
 	// unoffered are those that are admitted and wait for their offer.
 	unoffered map[task.ID]*entry
 	// queues are those that have a line, or of which somebody has said something.
-	queues map[string]*task.Queue
+	queues map[string]*queue.Queue
 	scopes map[limit.Scope]*scope
 	out    int       // scopes of which an admission is on its way
 	crowd  int       // how many wait for a place that others have
@@ -44,13 +45,13 @@ func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
-		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*task.Queue{}, scopes: map[limit.Scope]*scope{},
+		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*queue.Queue{}, scopes: map[limit.Scope]*scope{},
 	}
 }
 
 // LoadLimiter returns one that begins with what a read model holds: what was said of queues, and the tasks under limits that have not
 // ended, each with its latest admission if no offer has followed that; and what limited returns besides.
-func LoadLimiter(queues []task.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
+func LoadLimiter(queues []queue.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
 	a := NewLimiter()
 	for i := range queues {
 		a.Queue(queues[i])
@@ -280,7 +281,7 @@ func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 		return nil
 	}
 	if q := a.queues[w.RateQueue()]; q != nil && q.Rate.Limit > 0 {
-		counters = append(counters, limit.Counter{Name: task.RateOf(q).Counter(), Rate: q.Rate})
+		counters = append(counters, limit.Counter{Name: queue.RateOf(q).Counter(), Rate: q.Rate})
 	}
 	shut := map[string]limit.Bucket{}
 	for _, of := range counters {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -214,7 +215,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 		tasks := map[task.ID]*task.Task{}
 		granted, under := map[task.ID]uint64{}, map[task.ID]uint64{}
 		now, seq := noon, uint64(0)
-		var queue task.Queue
+		var q queue.Queue
 		var rated time.Time // since when the queue has its rate
 		started := 0        // since then
 		for range 150 {
@@ -222,9 +223,9 @@ func TestAdmissionAtRandom(t *testing.T) {
 			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
 			if rng.IntN(20) == 0 {
 				rate := []limit.Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
-				queue = task.Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
+				q = queue.Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
 				rated, started = now, 0
-				a.Queue(queue)
+				a.Queue(q)
 			}
 			switch n := rng.IntN(10); {
 			case n < 4:
@@ -290,16 +291,16 @@ func TestAdmissionAtRandom(t *testing.T) {
 				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
 					k.State, k.Holds, k.Throttled, k.Rated = task.Pending, nil, false, g.Rated
 				}
-				if g.Rated != queue.RateSince {
-					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
+				if g.Rated != q.RateSince {
+					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, q.RateSince)
 				}
 			}
-			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
-				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
+			if started += len(d.Grants); q.Rate.Limit > 0 && started > max(q.Rate.Burst, 1)+int(now.Sub(rated)/q.Rate.Every()) {
+				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), q.Rate)
 			}
 			using, ahead := map[string]int{}, 0
 			for _, k := range tasks {
-				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == queue.RateSince {
+				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == q.RateSince {
 					ahead++
 				}
 				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
@@ -311,8 +312,8 @@ func TestAdmissionAtRandom(t *testing.T) {
 					}
 				}
 			}
-			if queue.Rate.Limit > 0 && ahead > queue.Rate.RunsAhead() {
-				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, queue.Rate)
+			if q.Rate.Limit > 0 && ahead > q.Rate.RunsAhead() {
+				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, q.Rate)
 			}
 			for name, n := range using {
 				if n > 2 {
@@ -328,10 +329,10 @@ func TestAdmissionAtRandom(t *testing.T) {
 					continue
 				}
 				counters, _ := k.Counters()
-				if queue.Rate.Limit > 0 {
-					counters = append(counters, limit.Counter{Name: task.RateOf(&queue).Counter(), Rate: queue.Rate})
+				if q.Rate.Limit > 0 {
+					counters = append(counters, limit.Counter{Name: queue.RateOf(&q).Counter(), Rate: q.Rate})
 				}
-				free := queue.Rate.Limit == 0 || ahead < queue.Rate.RunsAhead()
+				free := q.Rate.Limit == 0 || ahead < q.Rate.RunsAhead()
 				for _, c := range counters {
 					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
 				}

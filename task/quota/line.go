@@ -4,8 +4,8 @@ import (
 	"container/heap"
 	"fmt"
 	"iter"
-	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"strconv"
 	"strings"
 )
@@ -24,7 +24,7 @@ type line struct {
 	inReady bool
 	picky   bool // not all of its slots have tasks wait
 	members int  // entries that point to it
-	queue   *task.Queue
+	queue   *queue.Queue
 	route   string // where its tasks are offered, but for their priority
 	rated   bool   // the last of rates is that of the queue
 	// offered holds those that the rate of the queue has admitted and that have not started; nil without one.

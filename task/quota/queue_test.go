@@ -7,6 +7,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestLimiterFollowsTheQueue(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
-	rates := func(seq uint64, r limit.Rate) { a.Said("q", seq, noon, task.QueueLimited{Rate: r}) }
+	rates := func(seq uint64, r limit.Rate) { a.Said("q", seq, noon, queue.Limited{Rate: r}) }
 	at := func(d time.Duration, want string) Decision {
 		t.Helper()
 		got := a.Decide(noon.Add(d), 100)
@@ -87,7 +88,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 func TestARateDoesNotRunAhead(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
-	a.Said("q", 100, noon, task.QueueLimited{Rate: limit.Rate{Limit: 2, Burst: 3}})
+	a.Said("q", 100, noon, queue.Limited{Rate: limit.Rate{Limit: 2, Burst: 3}})
 	for n := range 9 {
 		a.Put(throttledTask(n + 1))
 	}
@@ -141,7 +142,7 @@ func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := NewLimiter()
-			a.Said("q", 100, noon, task.QueueLimited{Rate: limit.Rate{Limit: 1}})
+			a.Said("q", 100, noon, queue.Limited{Rate: limit.Rate{Limit: 1}})
 			k := limited(1, "j", limit.Concurrency{Max: 5}, limit.Rate{}, 5)
 			k.Route, k.State, k.Holds, k.Turn, k.Seq = "q.5", task.Pending, nil, 20, 24
 			a.Put(k)

@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -95,12 +96,12 @@ func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 
 // Counter returns one of them; false if no task stands under it.
 func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
-	if queue, ok := limit.QueueOf(name); ok {
-		q := a.queues[queue]
+	if rated, ok := limit.QueueOf(name); ok {
+		q := a.queues[rated]
 		if q == nil {
 			return CounterState{}, false
 		}
-		name = task.RateOf(q).Counter()
+		name = queue.RateOf(q).Counter()
 	}
 	c := a.counters[name]
 	if c == nil {

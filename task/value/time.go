@@ -8,3 +8,5 @@ func Later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+func Clock(t time.Time) string { return t.Format(time.RFC3339) }

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/verify/book"
 	"millrace/verify/past"
@@ -88,7 +89,7 @@ type stop struct {
 type news struct {
 	stand quota.Stand
 	limit Bounds
-	queue *task.Queue
+	queue *queue.Queue
 	took  limit.Shift // what it did to the attempts of the task
 	seq   uint64
 }
@@ -141,7 +142,7 @@ func (l *Lines) Stands(k *task.Task, under Bounds, took limit.Shift, seq uint64)
 }
 
 // Said keeps what was said of a queue.
-func (l *Lines) Said(seq uint64, q *task.Queue) {
+func (l *Lines) Said(seq uint64, q *queue.Queue) {
 	if q.RateSince > 0 {
 		l.ruled = true
 		l.news = append(l.news, news{seq: seq, queue: q})

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/verify/book"
 )
 
@@ -25,15 +26,15 @@ type bucket struct {
 }
 
 // Pause shuts the rates of a task until a time: of the limits under which it stands, and of its queue.
-func (l *Lines) Pause(under Bounds, queue string, until time.Time) {
+func (l *Lines) Pause(under Bounds, of string, until time.Time) {
 	for _, b := range under {
 		if how, ok := l.terms.rate(b); ok {
 			l.pause(l.terms.words.Text(b.counter), how, until)
 		}
 	}
-	if queue != "" {
-		if q, ok := l.log.Queues.Now(queue); ok && q.Rate.Limit > 0 {
-			l.pause(task.RateOf(&q).Counter(), q.Rate, until)
+	if of != "" {
+		if q, ok := l.log.Queues.Now(of); ok && q.Rate.Limit > 0 {
+			l.pause(queue.RateOf(&q).Counter(), q.Rate, until)
 		}
 	}
 }
@@ -126,12 +127,12 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 	if len(left) == 0 {
 		return ""
 	}
-	queue, _ := limit.QueueOf(left[0])
-	q, forgotten := l.log.Queues.At(queue, g.Rated)
+	of, _ := limit.QueueOf(left[0])
+	q, forgotten := l.log.Queues.At(of, g.Rated)
 	switch {
 	case forgotten:
 		l.book.Forgotten++
-	case len(left) > 1 || q == nil || task.RateOf(q).Counter() != left[0]:
+	case len(left) > 1 || q == nil || queue.RateOf(q).Counter() != left[0]:
 		return fmt.Sprintf("it is admitted under %v, and no fact at %d has set that", left, g.Rated)
 	case limit.ScopeOf(left[0]) == r.Fact.Scope:
 		takes[left[0]] = append(takes[left[0]], q.Rate)
