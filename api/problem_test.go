@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 func TestProblems(t *testing.T) {
@@ -27,7 +28,7 @@ func TestProblems(t *testing.T) {
 		{fmt.Errorf("submit: %w", &events.Taken{}), "key-taken", 409},
 		{task.ErrEnded, "ended", 409},
 		{task.ErrRunning, "not-now", 409},
-		{task.ErrQueueFull, "queue-full", 429},
+		{queue.ErrFull, "queue-full", 429},
 		{fmt.Errorf("get: %w", context.Canceled), "cut-off", 503},
 		{context.DeadlineExceeded, "unknown-outcome", 504},
 		{errors.New("x"), "failed", 500},

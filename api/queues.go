@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/value"
 )
@@ -107,10 +108,10 @@ type queueRequest struct {
 	Reason string         `json:"reason,omitempty"`
 	For    value.Duration `json:"for,omitempty"`
 	// Running, Waiting, Rate and Window are bounds; 0, {} and "" are none, and what is left out stays as it is.
-	Running *int       `json:"running,omitempty"`
-	Waiting *int       `json:"waiting,omitempty"`
-	Rate    *task.Rate `json:"rate,omitempty"`
-	Window  *string    `json:"window,omitempty"`
+	Running *int        `json:"running,omitempty"`
+	Waiting *int        `json:"waiting,omitempty"`
+	Rate    *limit.Rate `json:"rate,omitempty"`
+	Window  *string     `json:"window,omitempty"`
 	// IfRevision is the head of the queue that was looked at: another one is left as it is. Default: any.
 	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
@@ -118,24 +119,24 @@ type queueRequest struct {
 // errUnbound refuses to pause or resume a queue on a condition, which is for its bounds.
 var errUnbound = errors.New("if_revision is for the bounds of a queue, and not for its pause")
 
-func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
 	if r.IfRevision != nil {
-		return task.Queue{}, badRequest{errUnbound}
+		return queue.Queue{}, badRequest{errUnbound}
 	}
 	return s.Client.PauseQueue(ctx, r.Queue, r.For.Std(), r.Reason)
 }
 
-func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
+func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
 	if r.IfRevision != nil {
-		return task.Queue{}, badRequest{errUnbound}
+		return queue.Queue{}, badRequest{errUnbound}
 	}
 	return s.Client.ResumeQueue(ctx, r.Queue, r.Reason)
 }
 
-func (s *Service) limitQueue(ctx context.Context, r queueRequest) (task.Queue, error) {
-	bounds := task.LimitQueue{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
+func (s *Service) limitQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
+	bounds := queue.Limit{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
 	if err := bounds.Validate(); err != nil {
-		return task.Queue{}, badRequest{err}
+		return queue.Queue{}, badRequest{err}
 	}
 	return s.Client.LimitQueue(ctx, r.Queue, bounds)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -230,7 +231,7 @@ func (c *Client) PurgeQueue(ctx context.Context, p *Purge, list func(context.Con
 	if r.Done > 0 {
 		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_, _, said := c.rec.DoQueue(telling, p.Queue, task.PurgedQueue{Ended: r.Done, Reason: p.Reason})
+		_, _, said := c.rec.DoQueue(telling, p.Queue, queue.Purge{Ended: r.Done, Reason: p.Reason})
 		err = errors.Join(err, said)
 	}
 	return r, err

@@ -16,6 +16,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -44,7 +46,7 @@ type QueuePage struct {
 
 // QueueView is a queue as the service shows it.
 type QueueView struct {
-	task.Queue
+	queue.Queue
 	// States counts its tasks by state.
 	States map[string]int `json:"states"`
 	// Waiting counts, by priority, the offers that were not handed out yet, as the server of the log
@@ -121,7 +123,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 			q.Shut, _ = schedule.Flow(&said, is.Definition, now)
 		}
 		if said.Rate.Limit > 0 {
-			q.RateState = rate(task.QueueRateLimit(name))
+			q.RateState = rate(limit.QueueRate(name))
 		}
 		page.Queues = append(page.Queues, q)
 	}
@@ -148,7 +150,7 @@ func QueuesThen(ctx context.Context, v view.Whole, name string, at time.Time) (Q
 }
 
 // queueNames are those of the queues of which a view tells anything, in order.
-func queueNames(counts *view.Counts, nodes []node.Node, told []task.Queue) []string {
+func queueNames(counts *view.Counts, nodes []node.Node, told []queue.Queue) []string {
 	names := map[string]bool{}
 	for q := range counts.Of {
 		names[q] = true
@@ -175,29 +177,29 @@ func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, err
 }
 
 // Queue reads from the log what operators have said about a queue; nothing is no error.
-func (c *Client) Queue(ctx context.Context, name string) (task.Queue, error) {
+func (c *Client) Queue(ctx context.Context, name string) (queue.Queue, error) {
 	return view.GetQueue(ctx, c.View(), name)
 }
 
 // PauseQueue sees to it that nothing of a queue is started: for a while or, if d is 0,
 // until somebody resumes it. What runs goes on. It holds when PauseQueue returns.
-func (c *Client) PauseQueue(ctx context.Context, name string, d time.Duration, reason string) (task.Queue, error) {
-	return c.tellQueue(ctx, name, task.PauseQueue{For: d, Reason: reason})
+func (c *Client) PauseQueue(ctx context.Context, name string, d time.Duration, reason string) (queue.Queue, error) {
+	return c.tellQueue(ctx, name, queue.PauseFor{For: d, Reason: reason})
 }
 
 // ResumeQueue ends a pause. One that is not paused stays as it is.
-func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (task.Queue, error) {
-	return c.tellQueue(ctx, name, task.ResumeQueue{Reason: reason})
+func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (queue.Queue, error) {
+	return c.tellQueue(ctx, name, queue.Resume{Reason: reason})
 }
 
 // LimitQueue sets how many tasks of a queue may run at once, how many may wait, how often they may
 // start, and in the hours of which calendar; 0 and "" are no bound, and nil leaves a bound as it is. What runs goes on, and what
 // waits is under the new bounds. The error says which of them cannot be, if so; it wraps [definitions.ErrNoCalendar] if there is none for the window, and is an
 // [*Overtaken] if the queue is another one than was seen.
-func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQueue) (task.Queue, error) {
+func (c *Client) LimitQueue(ctx context.Context, name string, bounds queue.Limit) (queue.Queue, error) {
 	if w := bounds.Window; w != nil && *w != "" && bounds.Validate() == nil {
 		if _, err := c.CalendarAt(ctx, *w, 0); err != nil {
-			return task.Queue{Name: name}, fmt.Errorf("window: %w", err)
+			return queue.Queue{Name: name}, fmt.Errorf("window: %w", err)
 		}
 	}
 	q, err := c.tellQueue(ctx, name, bounds)
@@ -211,9 +213,9 @@ func (c *Client) LimitQueue(ctx context.Context, name string, bounds task.LimitQ
 	})
 }
 
-func (c *Client) tellQueue(ctx context.Context, name string, command task.QueueCommand) (task.Queue, error) {
+func (c *Client) tellQueue(ctx context.Context, name string, command queue.Command) (queue.Queue, error) {
 	if err := value.ValidName("queue", name); err != nil {
-		return task.Queue{Name: name}, Wrong(err)
+		return queue.Queue{Name: name}, Wrong(err)
 	}
 	q, _, err := c.rec.DoQueue(ctx, name, command)
 	if err != nil {
@@ -292,7 +294,7 @@ func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error
 
 // underRate is how many wait for the rate of a queue, as far as a scheduler says.
 func (c *Client) underRate(ctx context.Context, name string) int {
-	page, err := c.Limits(ctx, LimitListRequest{Name: task.QueueRateLimit(name), Limit: 1})
+	page, err := c.Limits(ctx, LimitListRequest{Name: limit.QueueRate(name), Limit: 1})
 	if err != nil || len(page.Counters) != 1 {
 		return 0
 	}

@@ -67,7 +67,7 @@ func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (tas
 // gets the receipt of the first with [Receipt.Again], any other an error that wraps [ErrOther].
 //
 // The error wraps [ErrInvalid] if a field is wrong or not for submitters to set, [definitions.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, a [*events.Taken] if another task has its unique key, [task.ErrQueueFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
+// if the parameters are too large, a [*events.Taken] if another task has its unique key, [queue.ErrFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
 // then the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {

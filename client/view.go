@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -90,12 +91,12 @@ func (p Present) Ran(ctx context.Context, name string) (string, error) {
 }
 
 // Paused implements [view.Present].
-func (p Present) Paused(ctx context.Context, lane where.Lane) (*task.Pause, error) {
+func (p Present) Paused(ctx context.Context, lane where.Lane) (*queue.Pause, error) {
 	until, consumer, err := p.c.store.LanePaused(ctx, lane)
 	if err != nil || until.IsZero() {
 		return nil, err
 	}
-	return &task.Pause{Until: until, Consumer: consumer}, nil
+	return &queue.Pause{Until: until, Consumer: consumer}, nil
 }
 
 // Standing implements [view.Present].

@@ -190,7 +190,7 @@ func (d *Desk) Job(ctx context.Context, s *task.Submission) (*task.Job, uint64, 
 	return &job, revision, err
 }
 
-// Refused tells why a birth cannot be just now: its queue is full ([task.ErrQueueFull]), or its key
+// Refused tells why a birth cannot be just now: its queue is full ([queue.ErrFull]), or its key
 // is taken (an [*events.Taken]). It writes nothing, so [Desk.Bear] may find something else.
 func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) error {
 	if err := d.Rec.FreeFor(ctx, id, birth); err != nil {
@@ -208,7 +208,7 @@ func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) e
 }
 
 // Bear records a birth, and what must follow it, and returns its sequence. The error wraps
-// [task.ErrQueueFull], an [*events.Taken], or, if the id was not drawn for this birth and has a task
+// [queue.ErrFull], an [*events.Taken], or, if the id was not drawn for this birth and has a task
 // already, an [*events.Exists].
 func (d *Desk) Bear(ctx context.Context, n *Newborn) (uint64, error) {
 	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before room is made for it

@@ -13,6 +13,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -82,7 +83,7 @@ func newDesk(t *testing.T) (*desk.Desk, store) {
 	}, map[string]string{"app": "app@1", "app@1": "app@1"}}
 	d := &desk.Desk{Store: s, Rec: &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}}
 	two := 2
-	if _, _, err := d.Rec.DoQueue(t.Context(), "two", task.LimitQueue{Waiting: &two}); err != nil {
+	if _, _, err := d.Rec.DoQueue(t.Context(), "two", queue.Limit{Waiting: &two}); err != nil {
 		t.Fatal(err)
 	}
 	return d, s
@@ -162,11 +163,11 @@ func TestBear(t *testing.T) {
 				}
 			}
 			third := newborn(birth(t, d, handler("two")))
-			if err := d.Refused(t.Context(), third.ID, third.Birth); !errors.Is(err, task.ErrQueueFull) {
+			if err := d.Refused(t.Context(), third.ID, third.Birth); !errors.Is(err, queue.ErrFull) {
 				t.Errorf("asked before, into a full queue: %v", err)
 			}
 			before := len(s.All())
-			if err := bear(third); !errors.Is(err, task.ErrQueueFull) || len(s.All()) != before {
+			if err := bear(third); !errors.Is(err, queue.ErrFull) || len(s.All()) != before {
 				t.Errorf("into a full queue: %v, and %d records are written", err, len(s.All())-before)
 			}
 			later := handler("two")
@@ -201,14 +202,14 @@ func TestBearSome(t *testing.T) {
 		"all that are plain":       {[]task.Submission{handler("q"), handler("p"), later}, 3, nil},
 		"up to a key":              {[]task.Submission{handler("q"), keyed, handler("q")}, 1, nil},
 		"as many as there is room": {[]task.Submission{handler("two"), handler("two"), handler("two")}, 2, nil},
-		"none into a full queue":   {[]task.Submission{handler("full")}, 0, task.ErrQueueFull},
+		"none into a full queue":   {[]task.Submission{handler("full")}, 0, queue.ErrFull},
 		"up to another queue":      {[]task.Submission{handler("one"), handler("q")}, 1, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			d, s := newDesk(t)
 			one := 1
-			for _, queue := range []string{"full", "one"} {
-				if _, _, err := d.Rec.DoQueue(t.Context(), queue, task.LimitQueue{Waiting: &one}); err != nil {
+			for _, name := range []string{"full", "one"} {
+				if _, _, err := d.Rec.DoQueue(t.Context(), name, queue.Limit{Waiting: &one}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -388,7 +389,7 @@ func TestRoomOfTheDead(t *testing.T) {
 			t.Errorf("two that come later wait for %v together", took)
 		}
 		other := d.For(d.Store, d.Rec) // which goes by what the first has seen
-		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: birth(t, d, handler("two"))}); !errors.Is(err, task.ErrQueueFull) {
+		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: birth(t, d, handler("two"))}); !errors.Is(err, queue.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // boundOf returns the queue in which a birth is about to wait, and how many may; 0 for any number.
@@ -35,9 +36,9 @@ func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string
 	return queue, q.MaxWaiting, nil
 }
 
-func full(queue string, waiting, most int) error {
+func full(name string, waiting, most int) error {
 	return fmt.Errorf("%w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
-		task.ErrQueueFull, waiting, queue, most, queue)
+		queue.ErrFull, waiting, name, most, name)
 }
 
 // How long a reservation may be without the births that are to follow it, and how often that is

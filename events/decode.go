@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 )
 
 // Decode reads the wire form of a fact. A type that is not known is no error:
@@ -238,7 +239,7 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 	case aboutMessage:
 		r.Message = fields.Unsigned(l)
 	case aboutScope:
-		r.Scope = task.Scope(l.UnsafeString())
+		r.Scope = limit.Scope(l.UnsafeString())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 )
 
 // TypeHeader is the message header that repeats the type of a fact, so that a
@@ -115,7 +117,7 @@ type Fact struct {
 	// Message is the sequence of a message in the log that nobody can read.
 	Message uint64
 	// Scope is whose limits admit.
-	Scope task.Scope
+	Scope limit.Scope
 	// Actor is who wrote it, where that is not plain from the event: a node, a user or a part of
 	// Millrace ([IsPart]).
 	Actor string
@@ -126,7 +128,7 @@ type Fact struct {
 	// follows from the history alone.
 	By *task.By
 	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [task.BreakerEvent], a
-	// [task.QueueEvent], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [task.KeyEvent] or a
+	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [task.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
@@ -270,12 +272,12 @@ func FoldTask(id task.ID, records []Record) task.Task {
 }
 
 // FoldQueue adds up the records of one queue, in the order of the log.
-func FoldQueue(name string, records []Record) task.Queue {
-	q := task.Queue{Name: name}
+func FoldQueue(name string, records []Record) queue.Queue {
+	q := queue.Queue{Name: name}
 	for i := range records {
 		r := &records[i]
-		e, _ := r.Fact.Event.(task.QueueEvent)
-		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		e, _ := r.Fact.Event.(queue.Event)
+		q = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	}
 	return q
 }

@@ -7,6 +7,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 )
 
 // forms are the forms of all facts: of which type each event is, and what that is about. Which fields it has, and
@@ -44,10 +45,10 @@ var forms = []form{
 	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
 	formOf[definition.DefinitionApplied](DefinitionApplied, aboutDef),
 	formOf[definition.DefinitionRemoved](DefinitionRemoved, aboutDef),
-	formOf[task.QueuePaused](QueuePaused, aboutQueue),
-	formOf[task.QueueResumed](QueueResumed, aboutQueue),
-	formOf[task.QueueLimited](QueueLimited, aboutQueue),
-	formOf[task.QueuePurged](QueuePurged, aboutQueue),
+	formOf[queue.Paused](QueuePaused, aboutQueue),
+	formOf[queue.Resumed](QueueResumed, aboutQueue),
+	formOf[queue.Limited](QueueLimited, aboutQueue),
+	formOf[queue.Purged](QueuePurged, aboutQueue),
 	formOf[definition.SchedulePaused](SchedulePaused, aboutDef),
 	formOf[definition.ScheduleResumed](ScheduleResumed, aboutDef),
 	formOf[definition.ScheduleFired](ScheduleFired, aboutSchedule),

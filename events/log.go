@@ -8,6 +8,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 )
 
 // What an [Appender] can say instead of a sequence.
@@ -182,7 +183,7 @@ type Offer struct {
 	// waits for it any more goes back unseen, and has been handed out.
 	Deliveries int
 	// Rate is that of the queue from which it comes, as far as this log's client has heard.
-	Rate task.QueueRate
+	Rate queue.Rate
 	// Window is that of the same queue, as far as this log's client has heard: the name of a calendar, "" for none.
 	Window string
 	// Read is the task as its worker has read it since the offer came; nil if it has not.

@@ -11,6 +11,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -30,7 +32,7 @@ type Memory struct {
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
 
-	queues map[string]task.Queue // guarded by mu; what operators have said about them
+	queues map[string]queue.Queue // guarded by mu; what operators have said about them
 
 	declared []where.Declaration             // guarded by mu
 	watchers map[int]func(where.Declaration) // guarded by mu; of declarations
@@ -72,7 +74,7 @@ type chain struct {
 	message  uint64
 	// copies says that it is the one about copies of definitions.
 	copies bool
-	scope  task.Scope
+	scope  limit.Scope
 }
 
 // NewMemory returns an empty log whose leases last ackWait by the clock now.
@@ -80,7 +82,7 @@ func NewMemory(now func() time.Time, ackWait time.Duration) *Memory {
 	return &Memory{
 		now: now, ackWait: ackWait,
 		tasks: map[task.ID][]uint64{}, nodes: map[node.ID][]uint64{}, heads: map[chain]uint64{},
-		timers: map[task.ID]memoryTimer{}, queues: map[string]task.Queue{}, changed: make(chan struct{}),
+		timers: map[task.ID]memoryTimer{}, queues: map[string]queue.Queue{}, changed: make(chan struct{}),
 		beats:  map[node.ID]memoryBeat{},
 		beaten: map[string]bool{},
 	}
@@ -120,10 +122,10 @@ func (m *Memory) AppendAll(ctx context.Context, facts []*Fact, last []uint64) (u
 	for i, f := range facts {
 		c, kind := chainOf(f)
 		m.heads[c] = m.store(kind, c, raws[i])
-		if e, ok := f.Event.(task.QueueEvent); ok {
+		if e, ok := f.Event.(queue.Event); ok {
 			q := m.queues[f.Queue]
 			q.Name = f.Queue
-			m.queues[f.Queue] = task.EvolveQueue(q, m.heads[c], f.At, f.Actor, e)
+			m.queues[f.Queue] = queue.Evolve(q, m.heads[c], f.At, f.Actor, e)
 		}
 	}
 	return first, nil
@@ -162,9 +164,9 @@ func chainOf(f *Fact) (chain, Kind) {
 }
 
 // queueOf is the queue whose rate and window hold for what lies on a route.
-func (m *Memory) queueOf(route string) task.Queue {
+func (m *Memory) queueOf(route string) queue.Queue {
 	if len(m.queues) == 0 {
-		return task.Queue{}
+		return queue.Queue{}
 	}
 	if where.IsSelectorQueue(route) {
 		for _, d := range m.declared {
@@ -184,7 +186,7 @@ func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
 }
 
 // AppendRawAdmission is AppendRaw for the chain of a scope's admissions.
-func (m *Memory) AppendRawAdmission(of task.Scope, raw []byte) uint64 {
+func (m *Memory) AppendRawAdmission(of limit.Scope, raw []byte) uint64 {
 	return m.appendRaw(KindLimit, chain{scope: of}, raw)
 }
 
@@ -564,7 +566,7 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 		offer.deliveries++
 		offer.until = now.Add(m.ackWait)
 		q := m.queueOf(offer.queue)
-		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: task.RateOf(&q), Window: q.Window, Lease: &memoryLease{m, offer}}
+		return &Offer{Record: m.records[offer.seq-1], Deliveries: offer.deliveries, Rate: queue.RateOf(&q), Window: q.Window, Lease: &memoryLease{m, offer}}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // Recorder is how anybody changes anything: it decides a command on a task or
@@ -237,7 +238,7 @@ func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop,
 // what follows for tasks that it refuses, if last are the sequences of the scopes' latest ones and the tasks have not
 // gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope. It is tried once: done is
 // false if somebody else's came first, or if it is open whether it is recorded.
-func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []task.Scope, records []task.Granted, last []uint64, by task.By, stops []*Stop) (first uint64, done bool, err error) {
+func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []limit.Scope, records []task.Granted, last []uint64, by task.By, stops []*Stop) (first uint64, done bool, err error) {
 	facts, heads := make([]*Fact, 0, len(stops)+len(scopes)), make([]uint64, 0, len(stops)+len(scopes))
 	for _, s := range stops {
 		facts, heads = append(facts, s.fact), append(heads, s.task.Head)

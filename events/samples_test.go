@@ -9,6 +9,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -38,8 +40,8 @@ func full() map[Type]Fact {
 				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Window:  "night",
-			PerNode: task.PerNodes{{Max: 2, Key: "{params.tenant}"}},
-			Budget:  task.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
+			PerNode: limit.PerNodes{{Max: 2, Key: "{params.tenant}"}},
+			Budget:  limit.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
 			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
 				Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: where.OpExists}}, Avoid: []string{"w3"},
 				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: value.Duration(5 * time.Second),
@@ -53,8 +55,8 @@ func full() map[Type]Fact {
 			Setup:        []string{"make deps"},
 			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
 
-			Concurrency: task.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: task.LimitCancelOld}},
-			Rate:        task.Rates{{Limit: 10, Per: value.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
+			Concurrency: limit.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: limit.CancelOld}},
+			Rate:        limit.Rates{{Limit: 10, Per: value.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
 			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictReturn},
 			Keep:        task.Keep{Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
 			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
@@ -130,10 +132,10 @@ func full() map[Type]Fact {
 		NodeRetired:       node.WasRetired{Reason: "sold"},
 		DefinitionApplied: definition.DefinitionApplied{Edition: sampleEdition(7)},
 		DefinitionRemoved: definition.DefinitionRemoved{Revision: 8},
-		QueuePaused:       task.QueuePaused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
-		QueueResumed:      task.QueueResumed{Reason: "open again"},
-		QueueLimited:      task.QueueLimited{Running: 4, Waiting: 10_000, Rate: task.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
-		QueuePurged:       task.QueuePurged{Reason: "wrong input", Ended: 512},
+		QueuePaused:       queue.Paused{Reason: "the shop is closed", Until: noon.Add(time.Hour)},
+		QueueResumed:      queue.Resumed{Reason: "open again"},
+		QueueLimited:      queue.Limited{Running: 4, Waiting: 10_000, Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 20}, Window: "night", Reason: "the licence has four seats"},
+		QueuePurged:       queue.Purged{Reason: "wrong input", Ended: 512},
 		SchedulePaused:    definition.SchedulePaused{Edition: sampleEdition(9), Reason: "maintenance"},
 		ScheduleResumed:   definition.ScheduleResumed{Edition: sampleEdition(10), Reason: "done"},
 		ScheduleFired: definition.ScheduleFired{Revision: 7, Tick: noon.Add(-time.Minute), Due: noon.Add(-time.Second),
@@ -149,7 +151,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []task.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
 	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
@@ -198,10 +200,10 @@ func minimal() map[Type]Fact {
 		NodeOffline:         node.WentOffline{},
 		DefinitionApplied:   definition.DefinitionApplied{},
 		DefinitionRemoved:   definition.DefinitionRemoved{},
-		QueuePaused:         task.QueuePaused{},
-		QueueResumed:        task.QueueResumed{},
-		QueueLimited:        task.QueueLimited{},
-		QueuePurged:         task.QueuePurged{},
+		QueuePaused:         queue.Paused{},
+		QueueResumed:        queue.Resumed{},
+		QueueLimited:        queue.Limited{},
+		QueuePurged:         queue.Purged{},
 		SchedulePaused:      definition.SchedulePaused{},
 		ScheduleResumed:     definition.ScheduleResumed{},
 		ScheduleFired:       definition.ScheduleFired{},
@@ -226,7 +228,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Def = "schedule.every-night"
 		case task.BreakerEvent:
 			f.Job = "thumbnail"
-		case task.QueueEvent:
+		case queue.Event:
 			f.Queue = "images"
 		case definition.ScheduleEvent:
 			f.Schedule = "every-night"

@@ -14,6 +14,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/queue"
 	"millrace/view"
 )
 
@@ -78,7 +79,7 @@ func TestDefinitions(t *testing.T) {
 // Of two who edit the same, the second is told what the first has changed.
 func TestRevisions(t *testing.T) {
 	s := open(t, nil)
-	const job, schedule, calendar, queue = "/api/v1/jobs/hello", "/api/v1/schedules/nightly", "/api/v1/calendars/office", "/api/v1/queues/crawl/limit"
+	const job, schedule, calendar, crawl = "/api/v1/jobs/hello", "/api/v1/schedules/nightly", "/api/v1/calendars/office", "/api/v1/queues/crawl/limit"
 	s.want(200, "PUT", job, `{"definition":{"run":{"argv":["date"]}}}`, nil, "If-None-Match", "*")
 	s.refused(412, "overtaken", "PUT", job, `{"definition":{"run":{"argv":["true"]}}}`, "If-None-Match", "*")
 	seen := s.want(200, "GET", job, "", nil).header.Get("ETag")
@@ -106,10 +107,10 @@ func TestRevisions(t *testing.T) {
 	s.want(200, "PUT", calendar, `{"definition":{"rules":[{"open":"mon-fri 08:00-19:00"},{"closed":"sat,sun"}]}}`, nil, "If-Match", `"1"`)
 	s.refused(412, "overtaken", "PUT", calendar, `{"definition":{"rules":[{"open":"mon-fri 08:00-20:00"},{"closed":"sat,sun"}]}}`, "If-Match", `"1"`)
 
-	var q task.Queue
-	s.want(200, "POST", queue, `{"running":4}`, &q, "If-None-Match", "*")
-	s.want(200, "POST", queue, `{"running":5}`, nil)
-	s.want(412, "POST", queue, `{"running":6}`, &p, "If-Match", itoa(q.Head))
+	var q queue.Queue
+	s.want(200, "POST", crawl, `{"running":4}`, &q, "If-None-Match", "*")
+	s.want(200, "POST", crawl, `{"running":5}`, nil)
+	s.want(412, "POST", crawl, `{"running":6}`, &p, "If-Match", itoa(q.Head))
 	if len(p.Changes) == 0 || !strings.Contains(p.Detail, "limit") {
 		t.Errorf("a queue is refused with %+v", p)
 	}

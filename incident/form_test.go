@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/queue"
 )
 
 // sample is a file with several blocks of facts, and the facts.
@@ -174,7 +174,7 @@ func TestWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	facts := map[string]int{}
 	for seq := range uint64(3000) {
-		f := events.Fact{ID: "x", At: time.Unix(int64(seq), 0), Queue: fmt.Sprintf("q%d", random.IntN(50)+50*int(seq/500)), Event: task.QueuePaused{Reason: fmt.Sprintf("%x %x %x", random.Uint64(), random.Uint64(), random.Uint64())}}
+		f := events.Fact{ID: "x", At: time.Unix(int64(seq), 0), Queue: fmt.Sprintf("q%d", random.IntN(50)+50*int(seq/500)), Event: queue.Paused{Reason: fmt.Sprintf("%x %x %x", random.Uint64(), random.Uint64(), random.Uint64())}}
 		raw, err := events.Encode(nil, &f)
 		if err == nil {
 			err = w.Fact(&events.Record{Seq: seq + 1, Stored: f.At, Kind: events.KindQueue, Place: "mr.x", Fact: f, Raw: raw})

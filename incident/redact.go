@@ -19,7 +19,9 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/schedule"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -170,7 +172,7 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 func (x *Redactor) place(place string, f *events.Fact) string {
 	switch {
 	case f.Key != "":
-		return strings.Replace(place, task.KeyMark(f.Key), task.KeyMark(x.uniqueKey(f.Key)), 1)
+		return strings.Replace(place, value.Mark(f.Key), value.Mark(x.uniqueKey(f.Key)), 1)
 	case f.Scope != "":
 		return strings.Replace(place, string(f.Scope), string(x.scope(f.Scope)), 1)
 	}
@@ -178,9 +180,9 @@ func (x *Redactor) place(place string, f *events.Fact) string {
 }
 
 // scope is that of a key common to all jobs by another mark, for from its own one could guess the key.
-func (x *Redactor) scope(s task.Scope) task.Scope {
+func (x *Redactor) scope(s limit.Scope) limit.Scope {
 	if mark, ok := strings.CutPrefix(string(s), "key."); ok {
-		return task.Scope("key." + task.KeyMark(x.hash(mark)))
+		return limit.Scope("key." + value.Mark(x.hash(mark)))
 	}
 	return s
 }

@@ -22,6 +22,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -263,7 +264,7 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	forged := map[string]*events.Fact{
 		wire.TickPrefix + "nightly":  {Schedule: "nightly", Event: definition.ScheduleQueued{Revision: 1, Tick: now, Trigger: "schedule"}},
 		wire.DefPrefix + "job.hello": {Def: "job.hello", Event: definition.DefinitionRemoved{Revision: 1}},
-		wire.StatePrefix + "q":       {Queue: "q", Event: task.QueuePaused{Reason: "forged"}},
+		wire.StatePrefix + "q":       {Queue: "q", Event: queue.Paused{Reason: "forged"}},
 		wire.NodePrefix + "other":    {Node: "other", Event: node.WasRetired{Reason: "forged"}},
 	}
 	for subject, f := range forged {

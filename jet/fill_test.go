@@ -12,7 +12,7 @@ import (
 	"millrace/jet/reading"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/queue"
 )
 
 // messagesOf are messages, as a stream has them.
@@ -61,7 +61,7 @@ func TestFill(t *testing.T) {
 	if len(offers) != 1 || offers[0].Err != nil || offers[0].Fact.Type != events.TaskDue {
 		t.Errorf("the task has %+v", offers)
 	}
-	f := &events.Fact{ID: events.NewID(store.Now()), At: store.Now(), Queue: "bulk", Event: task.QueuePaused{Reason: "again"}}
+	f := &events.Fact{ID: events.NewID(store.Now()), At: store.Now(), Queue: "bulk", Event: queue.Paused{Reason: "again"}}
 	if seq, err := store.Append(within(t), f, 2_000_000); err != nil || seq <= 2_000_000 {
 		t.Errorf("what follows has the sequence %d, %v", seq, err)
 	}

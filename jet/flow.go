@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"millrace/jet/pull"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 )
 
@@ -31,7 +31,7 @@ type flow struct {
 }
 
 // flowOf looks at the window of a queue.
-func (o *offers) flowOf(ctx context.Context, q *task.Queue) (flow, error) {
+func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
 	v := flow{window: q.Window}
 	if q.Window == "" {
 		return v, nil

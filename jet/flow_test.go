@@ -10,7 +10,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/where"
 )
@@ -29,12 +29,12 @@ func calendarIn(t *testing.T, s *Store, name string, open bool) {
 }
 
 // windowOf gives a queue a window, and says so.
-func windowOf(t *testing.T, s *Store, queue, window string) {
+func windowOf(t *testing.T, s *Store, name, window string) {
 	t.Helper()
-	if _, _, err := recorder(s).DoQueue(within(t), queue, task.LimitQueue{Window: &window}); err != nil {
+	if _, _, err := recorder(s).DoQueue(within(t), name, queue.Limit{Window: &window}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.KeepQueue(within(t), queue); err != nil {
+	if err := s.KeepQueue(within(t), name); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -58,7 +58,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 			s := newStore(t, streams.Layout{})
 			const q = where.DefaultQueue
 			calendarIn(t, s, "night", false)
-			if _, _, err := recorder(s).DoQueue(within(t), q, task.LimitQueue{Running: &limit}); err != nil {
+			if _, _, err := recorder(s).DoQueue(within(t), q, queue.Limit{Running: &limit}); err != nil {
 				t.Fatal(err)
 			}
 			windowOf(t, s, q, "night")

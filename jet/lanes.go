@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -178,7 +179,7 @@ const maxWaiting = 1 << 20
 const resumes = 250 * time.Millisecond
 
 // keepLane makes a consumer be as is said about its queue, and tells how long it takes until it hands out again.
-func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *task.Queue) (opens time.Duration, err error) {
+func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *queue.Queue) (opens time.Duration, err error) {
 	now := s.Now()
 	cfg := is.Config
 	want := cfg
@@ -224,7 +225,7 @@ func (s *Store) LanePaused(ctx context.Context, l where.Lane) (until time.Time, 
 }
 
 // bound writes what operators have said about a queue into the configuration of a consumer.
-func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
+func bound(cfg *jetstream.ConsumerConfig, q *queue.Queue, now time.Time) {
 	if cfg.MaxAckPending = q.Limit; q.Limit == 0 {
 		cfg.MaxAckPending = -1
 	}
@@ -239,9 +240,9 @@ func bound(cfg *jetstream.ConsumerConfig, q *task.Queue, now time.Time) {
 }
 
 // queue reads what operators have said about a queue.
-func (s *Store) queue(ctx context.Context, name string) (task.Queue, error) {
+func (s *Store) queue(ctx context.Context, name string) (queue.Queue, error) {
 	if value.ValidName("queue", name) != nil { // the own route of a node, or one that stands for no queue
-		return task.Queue{Name: name}, nil
+		return queue.Queue{Name: name}, nil
 	}
 	records, err := s.Queue(ctx, name)
 	return events.FoldQueue(name, records), err

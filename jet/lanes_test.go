@@ -16,6 +16,7 @@ import (
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -298,7 +299,7 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 	o := offersOf(t, s, "a")
 	done(t, o, submit(t, s, "a"))
 	get := awaits(t, o)
-	say := func(c task.QueueCommand) {
+	say := func(c queue.Command) {
 		t.Helper()
 		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
 			t.Fatal(err)
@@ -307,13 +308,13 @@ func TestResumedForThoseWhoWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(task.PauseQueue{Reason: "closed"})
+	say(queue.PauseFor{Reason: "closed"})
 	id := submit(t, s, "a")
 	testkit.Eventually(t, "the server knows who waits", func() bool {
 		c := must(s.JS.Consumer(within(t), wire.LogStream, "queue_a"))(t)
 		return c.CachedInfo().NumWaiting > 0
 	})
-	say(task.ResumeQueue{})
+	say(queue.Resume{})
 	began := time.Now()
 	if got := get(); got != id {
 		t.Errorf("got an offer of %s, want %s", got, id)
@@ -330,11 +331,11 @@ func TestResumedByTwo(t *testing.T) {
 	rec := recorder(s)
 	submit(t, s, "a")
 	offersOf(t, s, "a")
-	for _, c := range []task.QueueCommand{task.PauseQueue{}, task.ResumeQueue{}} {
+	for _, c := range []queue.Command{queue.PauseFor{}, queue.Resume{}} {
 		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
 			t.Fatal(err)
 		}
-		if _, paused := c.(task.PauseQueue); !paused {
+		if _, paused := c.(queue.PauseFor); !paused {
 			break
 		}
 		if err := s.KeepQueue(within(t), "a"); err != nil {
@@ -362,7 +363,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	rec := recorder(s)
-	say := func(c task.QueueCommand) {
+	say := func(c queue.Command) {
 		t.Helper()
 		if _, _, err := rec.DoQueue(within(t), "a", c); err != nil {
 			t.Fatal(err)
@@ -372,7 +373,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		}
 	}
 	o := offersOf(t, s, "a", "b")
-	say(task.PauseQueue{Reason: "closed"})
+	say(queue.PauseFor{Reason: "closed"})
 	submit(t, s, "a")
 	submitTo(t, s, "a", 9, "") // the consumer of this lane is made now
 	other := submit(t, s, "b")
@@ -399,7 +400,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 			t.Errorf("of a paused queue %+v is not", l)
 		}
 	}
-	say(task.ResumeQueue{})
+	say(queue.Resume{})
 	for _, open := range []where.Lane{plain, {Queue: "nobody", Priority: 1}} {
 		if until, _, err := s.LanePaused(within(t), open); err != nil || !until.IsZero() {
 			t.Errorf("of %+v: %v, %v", open, until, err)
@@ -410,7 +411,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	}
 
 	two := 2
-	say(task.LimitQueue{Running: &two})
+	say(queue.Limit{Running: &two})
 	for range 5 {
 		submitTo(t, s, "a", 3, "")
 	}
@@ -427,7 +428,7 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 		t.Error("the same one came twice")
 	}
 	none := 0
-	say(task.LimitQueue{Running: &none})
+	say(queue.Limit{Running: &none})
 	takeAll(t, o, 2)
 }
 
@@ -468,11 +469,11 @@ func TestALimitHoldsForSelectors(t *testing.T) {
 }
 
 // keepsLimit has tasks of a queue run on three workers and looks that its limit holds.
-func keepsLimit(t *testing.T, s *Store, queue string, place func(i int), serve func(worker int) events.Offers) {
+func keepsLimit(t *testing.T, s *Store, name string, place func(i int), serve func(worker int) events.Offers) {
 	rec := recorder(s)
 	const limit, workers, slots, tasks = 3, 3, 4, 40
 	n := limit
-	if _, _, err := rec.DoQueue(within(t), queue, task.LimitQueue{Running: &n}); err != nil {
+	if _, _, err := rec.DoQueue(within(t), name, queue.Limit{Running: &n}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tasks {

@@ -7,7 +7,7 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
-	"millrace/task"
+	"millrace/task/queue"
 )
 
 // awaitOffer waits for an offer in the background.
@@ -27,7 +27,7 @@ func limited(t *testing.T, ackWait time.Duration) *Store {
 	t.Helper()
 	s := newStore(t, streams.Layout{AckWait: ackWait})
 	one := 1
-	if _, _, err := recorder(s).DoQueue(within(t), "a", task.LimitQueue{Running: &one}); err != nil {
+	if _, _, err := recorder(s).DoQueue(within(t), "a", queue.Limit{Running: &one}); err != nil {
 		t.Fatal(err)
 	}
 	submitTo(t, s, "a", 5, "")

@@ -13,7 +13,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/reading"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -41,14 +41,14 @@ type offers struct {
 	mu sync.Mutex
 	// sources is replaced, so a slice that was read stays as it is. Guarded by mu.
 	sources  []*source
-	waiting  []*waiter                 // guarded by mu
-	standing int                       // guarded by mu; of those, the ones that wait at all sources
-	turns    where.Turns               // guarded by mu
-	metering bool                      // guarded by mu; whether some source is metered
-	patience time.Duration             // guarded by mu; see settleTime
-	limits   map[string]*queueLimit    // guarded by mu
-	rates    map[string]task.QueueRate // guarded by mu
-	flows    map[string]flow           // guarded by mu
+	waiting  []*waiter              // guarded by mu
+	standing int                    // guarded by mu; of those, the ones that wait at all sources
+	turns    where.Turns            // guarded by mu
+	metering bool                   // guarded by mu; whether some source is metered
+	patience time.Duration          // guarded by mu; see settleTime
+	limits   map[string]*queueLimit // guarded by mu
+	rates    map[string]queue.Rate  // guarded by mu
+	flows    map[string]flow        // guarded by mu
 }
 
 type waiter struct {

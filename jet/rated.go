@@ -3,14 +3,14 @@ package jet
 import (
 	"context"
 
-	"millrace/task"
+	"millrace/task/queue"
 )
 
 // hear reads what operators have said about the worker's queues. Their rates and windows hold for what their lanes bring from
 // now on: they are known before the first offer is asked for, then soon after somebody says so, and at
 // the latest after [lanesEvery].
-func (o *offers) hear(ctx context.Context) (map[string]task.Queue, error) {
-	said := make(map[string]task.Queue, len(o.queues))
+func (o *offers) hear(ctx context.Context) (map[string]queue.Queue, error) {
+	said := make(map[string]queue.Queue, len(o.queues))
 	for _, name := range o.queues {
 		q, err := o.store.queue(ctx, name)
 		if err != nil {
@@ -21,22 +21,22 @@ func (o *offers) hear(ctx context.Context) (map[string]task.Queue, error) {
 			return nil, err
 		}
 		said[name] = q
-		o.rate(name, task.RateOf(&q))
+		o.rate(name, queue.RateOf(&q))
 		o.turned(name, v)
 	}
 	return said, nil
 }
 
 // rate notes the rate of a queue; the zero value is none.
-func (o *offers) rate(queue string, r task.QueueRate) {
+func (o *offers) rate(name string, r queue.Rate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.rates == nil {
-		o.rates = map[string]task.QueueRate{}
+		o.rates = map[string]queue.Rate{}
 	}
-	o.rates[queue] = r
+	o.rates[name] = r
 	for _, s := range o.sources {
-		if s.home == queue {
+		if s.home == name {
 			s.rate = r
 		}
 	}

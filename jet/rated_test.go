@@ -6,7 +6,8 @@ import (
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
-	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -23,7 +24,7 @@ func TestWorkersHearOfARate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if o := <-awaitOffer(t, offers); o.Rate != (task.QueueRate{}) || o.Ack() != nil {
+		if o := <-awaitOffer(t, offers); o.Rate != (queue.Rate{}) || o.Ack() != nil {
 			t.Fatalf("without a rate, there is an offer with %+v", o.Rate)
 		}
 	}
@@ -32,8 +33,8 @@ func TestWorkersHearOfARate(t *testing.T) {
 		"other lane": func() { submitTo(t, s, where.DefaultQueue, 8, "") },
 		"selector":   func() { born(t, s, selected) },
 	}
-	for _, rate := range []task.Rate{{Limit: 5}, {Limit: 1}, {}} {
-		q, _, err := recorder(s).DoQueue(within(t), where.DefaultQueue, task.LimitQueue{Rate: &rate})
+	for _, rate := range []limit.Rate{{Limit: 5}, {Limit: 1}, {}} {
+		q, _, err := recorder(s).DoQueue(within(t), where.DefaultQueue, queue.Limit{Rate: &rate})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func TestWorkersHearOfARate(t *testing.T) {
 				place()
 				o = <-awaitOffer(t, offers)
 				_ = o.Ack()
-				return o.Rate == task.RateOf(&q)
+				return o.Rate == queue.RateOf(&q)
 			})
 		}
 	}

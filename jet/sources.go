@@ -14,7 +14,7 @@ import (
 	"millrace/jet/link"
 	"millrace/jet/pull"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -44,11 +44,11 @@ type source struct {
 	// all the same.
 	empty   bool
 	again   time.Time
-	metered bool           // whether its queue has a limit and several lanes
-	rate    task.QueueRate // of its queue
-	window  string         // that of its queue, "" for none
-	shut    bool           // whether that is closed
-	removed bool           // its consumer was, for nobody uses the lane
+	metered bool       // whether its queue has a limit and several lanes
+	rate    queue.Rate // of its queue
+	window  string     // that of its queue, "" for none
+	shut    bool       // whether that is closed
+	removed bool       // its consumer was, for nobody uses the lane
 }
 
 // maker makes the consumer of a source, and knows what comes from it again.

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/where"
 )
@@ -33,7 +34,7 @@ type Model interface {
 	// Dead counts the dead letters.
 	Dead(ctx context.Context) (tasks, messages int, err error)
 	// SaidOfQueues are the queues of which operators have said something.
-	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
+	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
 	// Reached is the sequence that all that reflects.
 	Reached() uint64
 }
@@ -197,7 +198,7 @@ const (
 
 // closed gives whether the queues of which anything was said are closed, and why. Of queues that share a name, one that is closed
 // stands for all.
-func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []task.Queue) error {
+func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []queue.Queue) error {
 	type key struct{ queue, why string }
 	shown, now := map[key]float64{}, s.now()
 	for i := range said {

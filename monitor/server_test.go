@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 )
 
 // view is a read model that says what it was told to.
@@ -26,7 +27,7 @@ type view struct {
 	routes  map[string][]string
 	onNode  map[node.ID]int
 	dead    [2]int // tasks, messages
-	said    []task.Queue
+	said    []queue.Queue
 	err     error
 	asked   []time.Time // before which times
 }
@@ -37,7 +38,7 @@ func (v *view) Counts(context.Context) (map[string]map[task.State]int, uint64, e
 func (v *view) Nodes(context.Context) ([]node.Node, uint64, error)   { return v.nodes, 7, v.err }
 func (v *view) Oldest(context.Context) (map[string]time.Time, error) { return v.oldest, v.err }
 func (v *view) Dead(context.Context) (int, int, error)               { return v.dead[0], v.dead[1], v.err }
-func (v *view) SaidOfQueues(context.Context) ([]task.Queue, error)   { return v.said, v.err }
+func (v *view) SaidOfQueues(context.Context) ([]queue.Queue, error)  { return v.said, v.err }
 func (v *view) Reached() uint64                                      { return 7 }
 func (v *view) OnNode(_ context.Context, id node.ID) ([]task.ID, error) {
 	return make([]task.ID, v.onNode[id]), v.err
@@ -257,11 +258,11 @@ func TestClosedQueues(t *testing.T) {
 	for i := range metrics.MaxQueues - 6 {
 		names.Of(fmt.Sprint("known", i))
 	}
-	paused := &task.Pause{Since: noon.Add(-time.Hour)}
-	v := &view{counts: map[string]map[task.State]int{}, said: []task.Queue{
+	paused := &queue.Pause{Since: noon.Add(-time.Hour)}
+	v := &view{counts: map[string]map[task.State]int{}, said: []queue.Queue{
 		{Name: "limited", Limit: 3},
 		{Name: "paused", Paused: paused},
-		{Name: "resumed", Paused: &task.Pause{Since: paused.Since, Until: noon.Add(-time.Minute)}},
+		{Name: "resumed", Paused: &queue.Pause{Since: paused.Since, Until: noon.Add(-time.Minute)}},
 		{Name: "nightly", Window: "night"},
 		{Name: "daily", Window: "day"},
 		{Name: "both", Window: "night", Paused: paused},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -20,7 +21,7 @@ type World struct {
 	// unserved are queues that nobody serves, and since when that is known.
 	unserved map[string]time.Time
 	// told are the queues as operators have them, as far as somebody has looked.
-	told map[string]task.Queue
+	told map[string]queue.Queue
 	// selectors are what routes of selectors ask of nodes, as far as a task there was seen.
 	selectors map[string]Want
 }
@@ -42,10 +43,10 @@ func (w *World) Node(id ID) Node { return w.nodes[id] }
 func (w *World) Freshen(n Node) { w.fresh[n.ID] = n }
 
 // Tell adds what operators have said about a queue.
-func (w *World) Tell(q task.Queue) { w.told[q.Name] = q }
+func (w *World) Tell(q queue.Queue) { w.told[q.Name] = q }
 
 // Told tells whether somebody has said so, and the pause of the queue, nil for none.
-func (w *World) Told(queue string) (pause *task.Pause, told bool) {
+func (w *World) Told(queue string) (pause *queue.Pause, told bool) {
 	q, told := w.told[queue]
 	return q.PausedAt(w.Seen), told
 }
@@ -206,5 +207,5 @@ func (w *World) Accounted(t *task.Task, around task.Surroundings) bool {
 // Again is the world of the same nodes, seen at another time, with nothing else known.
 func (w *World) Again(now time.Time) *World {
 	return &World{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
-		unserved: map[string]time.Time{}, told: map[string]task.Queue{}, selectors: map[string]Want{}}
+		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, selectors: map[string]Want{}}
 }

@@ -6,12 +6,13 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // shift is what a record of the batch did to the attempts of a task under budgets.
 type shift struct {
-	task.Shift
-	counters []task.Counter
+	limit.Shift
+	counters []limit.Counter
 }
 
 // follow applies a record to the task that it is about, and notes where that leaves it.
@@ -37,7 +38,7 @@ func (f *fold) spend(r *events.Record, t *task.Task) {
 
 // writeBudgets writes what the batch has used up of budgets.
 func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
-	used := task.Tallies{}
+	used := limit.Tallies{}
 	for _, took := range f.shifts {
 		for _, c := range took.counters {
 			if err := f.loadBudget(ctx, used, c.Name); err != nil {
@@ -50,7 +51,7 @@ func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
 		return nil
 	}
 	for name, y := range used {
-		p, _ := task.PeriodOf(name)
+		p, _ := limit.PeriodOf(name)
 		err := f.w.exec(ctx, "INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?, ?, ?)",
 			name, y.Since.UnixNano(), y.Starts, int64(y.Ran), int64(y.Last), y.Blank(p).UnixNano())
 		if err != nil {
@@ -61,23 +62,23 @@ func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
 }
 
 // loadBudget reads what was used up of a counter before the batch, if that is a budget.
-func (f *fold) loadBudget(ctx context.Context, used task.Tallies, name string) error {
+func (f *fold) loadBudget(ctx context.Context, used limit.Tallies, name string) error {
 	if _, known := used[name]; known {
 		return nil
 	}
-	if _, ok := task.PeriodOf(name); !ok {
+	if _, ok := limit.PeriodOf(name); !ok {
 		return nil
 	}
-	used[name] = task.Tally{}
-	return eachBudget(ctx, f.w.conn, " WHERE name = ?", []any{name}, func(_ string, y task.Tally) { used[name] = y })
+	used[name] = limit.Tally{}
+	return eachBudget(ctx, f.w.conn, " WHERE name = ?", []any{name}, func(_ string, y limit.Tally) { used[name] = y })
 }
 
-func eachBudget(ctx context.Context, q querier, where string, args []any, f func(name string, y task.Tally)) error {
+func eachBudget(ctx context.Context, q querier, where string, args []any, f func(name string, y limit.Tally)) error {
 	var name string
 	var since, ran, last int64
 	var starts int
 	return each(ctx, q, "SELECT name, since, starts, ran, last FROM budgets"+where, args, []any{&name, &since, &starts, &ran, &last}, func() error {
-		f(name, task.Tally{Since: time.Unix(0, since), Starts: starts, Ran: time.Duration(ran), Last: time.Duration(last)})
+		f(name, limit.Tally{Since: time.Unix(0, since), Starts: starts, Ran: time.Duration(ran), Last: time.Duration(last)})
 		return nil
 	})
 }

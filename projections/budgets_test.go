@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -25,9 +26,9 @@ func TestBudgetRows(t *testing.T) {
 	started := func(at time.Time, id task.ID, attempt int, over *task.TookOver) uint64 {
 		return add(events.KindChain, at, events.Fact{Task: id, Event: task.AttemptStarted{Attempt: attempt, Node: "n", Session: "s", Offer: 1, TookOver: over}})
 	}
-	spec := &task.Spec{Handler: "h", Budget: task.Budgets{{Starts: 2}, {Run: value.Duration(time.Hour), Per: task.PerWeek, Timezone: "Asia/Tokyo", Key: "/k"}}}
+	spec := &task.Spec{Handler: "h", Budget: limit.Budgets{{Starts: 2}, {Run: value.Duration(time.Hour), Per: limit.PerWeek, Timezone: "Asia/Tokyo", Key: "/k"}}}
 	before := *spec
-	before.Budget = task.Budgets{{Starts: 1, Key: "old"}}
+	before.Budget = limit.Budgets{{Starts: 1, Key: "old"}}
 	add(events.KindHold, noon.Add(-72*time.Hour), events.Fact{Task: old, Event: task.Submitted{Work: task.Work{Job: "j", Spec: &before, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 	started(noon.Add(-72*time.Hour), old, 1, nil)
 	for _, id := range []task.ID{id, other} {
@@ -38,9 +39,9 @@ func TestBudgetRows(t *testing.T) {
 	add(events.KindChain, noon.Add(3*time.Minute), events.Fact{Task: id, Event: task.AttemptFinished{Attempt: 2, Epoch: epoch}})
 	started(noon, other, 1, nil)
 
-	week, _ := task.PeriodOf(common)
+	week, _ := limit.PeriodOf(common)
 	since, _ := week.Bounds(noon)
-	want := task.Tallies{
+	want := limit.Tallies{
 		own:    {Since: noon.Truncate(24 * time.Hour), Starts: 3, Ran: 3 * time.Minute, Last: 2 * time.Minute},
 		common: {Since: since, Starts: 3, Ran: 3 * time.Minute, Last: 2 * time.Minute},
 	}
@@ -63,7 +64,7 @@ func TestBudgetRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			used, _, err := s.EachLimited(t.Context(), func(*task.Task, *task.Grant) {})
-			same := func(a, b task.Tally) bool {
+			same := func(a, b limit.Tally) bool {
 				return a.Since.Equal(b.Since) && a.Starts == b.Starts && a.Ran == b.Ran && a.Last == b.Last
 			}
 			if err != nil || !maps.EqualFunc(used.Budgets, want, same) {

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/corpus"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/view"
 )
 
@@ -118,7 +119,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	}
 	queues, err := s.SaidOfQueues(ctx)
 	must(err)
-	slices.SortFunc(queues, func(a, b task.Queue) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(queues, func(a, b queue.Queue) int { return strings.Compare(a.Name, b.Name) })
 	for _, q := range queues {
 		say("queue", q)
 	}

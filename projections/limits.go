@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -64,13 +65,13 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 // latest admission of it if no offer has followed that is known, else nil. It returns what is used up of
 // rates and budgets that are not untouched, and the sequence that all of this reflects.
 func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error) {
-	used = quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
+	used = quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
 	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
 		seq = at
 		if err := eachRate(ctx, tx, used.Rates); err != nil {
 			return err
 		}
-		if err := eachBudget(ctx, tx, "", nil, func(name string, y task.Tally) { used.Budgets[name] = y }); err != nil {
+		if err := eachBudget(ctx, tx, "", nil, func(name string, y limit.Tally) { used.Budgets[name] = y }); err != nil {
 			return err
 		}
 		grants, err := allGrants(ctx, tx)

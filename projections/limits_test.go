@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // What the limits have admitted is there after a start, until it is offered; so are the
@@ -14,7 +15,7 @@ import (
 func TestLimitedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	limited := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 1}}, Rate: task.Rates{{Limit: 1}}}
+	limited := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}
 	var ids []task.ID
 	for range 3 {
 		e, err := task.Birth(task.Submission{Spec: limited}, nil, 0, time.Now())
@@ -29,7 +30,7 @@ func TestLimitedRows(t *testing.T) {
 	}
 	submit(t, r) // one without limits
 	used := time.Now().Add(time.Hour)
-	_, _, err := r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}}, []uint64{0}, task.By{Seen: 1}, nil)
+	_, _, err := r.Admit(t.Context(), r.Moment(), []limit.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}}, []uint64{0}, task.By{Seen: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/view"
 )
 
@@ -146,7 +147,7 @@ func (h *history) sum() {
 	tick := noon.Add(time.Duration(h.IntN(40)) * time.Hour).Truncate(time.Second)
 	switch h.IntN(6) {
 	case 0:
-		r.Kind, r.Fact.Schedule, r.Fact.Queue, r.Fact.Event = events.KindQueue, "", []string{"gpu", "night"}[h.IntN(2)], task.QueuePaused{Reason: "r"}
+		r.Kind, r.Fact.Schedule, r.Fact.Queue, r.Fact.Event = events.KindQueue, "", []string{"gpu", "night"}[h.IntN(2)], queue.Paused{Reason: "r"}
 	case 1:
 		r.Fact.Event = definition.ScheduleAdmitted{Tick: tick, Trigger: task.TriggerSchedule}
 	case 2:

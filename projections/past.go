@@ -16,6 +16,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/view"
 )
@@ -525,7 +526,7 @@ func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view
 
 // EachLimited implements [view.Index].
 func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
-	used := quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
+	used := quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
 	type grant struct {
 		task.Grant
 		seq uint64
@@ -554,11 +555,11 @@ func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Gran
 			if r.bad {
 				return
 			}
-			took := task.Shift{Ended: what[0]&1 != 0, Began: what[0]&2 != 0, At: time.Unix(0, r.int())}
+			took := limit.Shift{Ended: what[0]&1 != 0, Began: what[0]&2 != 0, At: time.Unix(0, r.int())}
 			if took.Ended {
 				took.From = time.Unix(0, r.int())
 			}
-			counters := make([]task.Counter, len(names))
+			counters := make([]limit.Counter, len(names))
 			for i := range names {
 				counters[i].Name = names[i]
 			}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -23,8 +24,8 @@ func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
 		if err != nil {
 			return err
 		}
-		e, _ := r.Fact.Event.(task.QueueEvent)
-		q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		e, _ := r.Fact.Event.(queue.Event)
+		q = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		doc, err := queueForm.Append(nil, &q)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", q.Name, err)
@@ -37,13 +38,13 @@ func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
 }
 
 // loadQueue returns the queue as it is stored, or one of which nothing was said.
-func loadQueue(ctx context.Context, conn *sql.Conn, name string) (task.Queue, error) {
+func loadQueue(ctx context.Context, conn *sql.Conn, name string) (queue.Queue, error) {
 	var doc []byte
 	err := conn.QueryRowContext(ctx, "SELECT doc FROM queues WHERE name = ?", name).Scan(&doc)
 	if errors.Is(err, sql.ErrNoRows) {
-		return task.Queue{Name: name}, nil
+		return queue.Queue{Name: name}, nil
 	}
-	q := task.Queue{}
+	q := queue.Queue{}
 	if err == nil {
 		err = queueForm.Read(doc, &q)
 	}
@@ -83,11 +84,11 @@ func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
 }
 
 // SaidOfQueues returns the queues about which operators have said something, and what.
-func (s *Store) SaidOfQueues(ctx context.Context) (queues []task.Queue, err error) {
+func (s *Store) SaidOfQueues(ctx context.Context) (queues []queue.Queue, err error) {
 	err = s.view(ctx, "list what was said of queues", func(tx *sql.Tx, _ uint64) error {
 		var doc []byte
 		return each(ctx, tx, "SELECT doc FROM queues ORDER BY name", nil, []any{&doc}, func() error {
-			var q task.Queue
+			var q queue.Queue
 			if err := queueForm.Read(doc, &q); err != nil {
 				return err
 			}

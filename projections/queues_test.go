@@ -8,6 +8,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -16,7 +18,7 @@ import (
 func TestRatedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 5}})
+	q, _, err := r.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &limit.Rate{Limit: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +42,11 @@ func TestRatedRows(t *testing.T) {
 		if i == 3 {
 			continue // nobody has looked at it
 		}
-		k = does(k, task.Claim{Node: "n", Offer: k.Seq, Rate: task.RateOf(&q)})
+		k = does(k, task.Claim{Node: "n", Offer: k.Seq, Rate: queue.RateOf(&q)})
 		if i == 0 {
 			continue // it is held
 		}
-		if head, _, err = r.Admit(t.Context(), r.Moment(), []task.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, task.By{Seen: 1}, nil); err != nil {
+		if head, _, err = r.Admit(t.Context(), r.Moment(), []limit.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: k.ID, Turn: k.Turn, Rated: q.RateSince}}}}, []uint64{head}, task.By{Seen: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		seq, err := log.Place(t.Context(), r.Fact(k.ID, task.AdmittedOffer(k, q.RateSince)))
@@ -55,7 +57,7 @@ func TestRatedRows(t *testing.T) {
 			if k, err = r.Load(t.Context(), k.ID); err != nil {
 				t.Fatal(err)
 			}
-			does(k, task.Claim{Node: "n", Offer: seq, After: k.Turn, Rate: task.RateOf(&q)})
+			does(k, task.Claim{Node: "n", Offer: seq, After: k.Turn, Rate: queue.RateOf(&q)})
 		}
 	}
 	records := log.All()
@@ -72,7 +74,7 @@ func TestRatedRows(t *testing.T) {
 			t.Errorf("in batches of %d: found %v, %v", size, found, err)
 		}
 		queues, err := s.SaidOfQueues(t.Context())
-		if err != nil || !slices.EqualFunc(queues, []task.Queue{q}, func(a, b task.Queue) bool { return a == b }) {
+		if err != nil || !slices.EqualFunc(queues, []queue.Queue{q}, func(a, b queue.Queue) bool { return a == b }) {
 			t.Errorf("in batches of %d: the queues are %+v, %v; want %+v", size, queues, err, q)
 		}
 	}

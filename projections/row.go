@@ -7,6 +7,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // column is a column of table tasks.
@@ -76,7 +77,7 @@ func newRowForm() *rowForm {
 // nodeForm and queueForm are how nodes and queues are written, which are documents alone.
 var (
 	nodeForm  = fields.Of[node.Node](fields.Own())
-	queueForm = fields.Of[task.Queue](fields.Own())
+	queueForm = fields.Of[queue.Queue](fields.Own())
 )
 
 // deadlineOf is the deadline that a task bears itself, whatever its

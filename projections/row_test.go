@@ -13,6 +13,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // through writes a task as a row and reads it back.
@@ -121,7 +122,7 @@ func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, e
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
 	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "deadline INTEGER"} {
-		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[task.Queue]()
+		made := tables + fields.Shape[task.Task]() + fields.Shape[node.Node]() + fields.Shape[queue.Queue]()
 		if strings.Contains(made, part) == (part == unheard) {
 			t.Errorf("%s: what the version follows from is\n%s", part, made)
 		}

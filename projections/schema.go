@@ -9,6 +9,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // applicationID tells our files from others.
@@ -22,7 +23,7 @@ const foldVersion = 9
 // the log. It follows from all that rows are made of: whoever adds a field to a task, a node or a queue finds it in each row.
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
-	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[task.Queue]())
+	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 

@@ -19,6 +19,7 @@ import (
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -40,7 +41,7 @@ type seen struct {
 	// Was is the task before the fact.
 	Was     *task.Task    `expr:"was"`
 	Node    *node.Node    `expr:"node"`
-	Queue   *task.Queue   `expr:"queue"`
+	Queue   *queue.Queue  `expr:"queue"`
 	Breaker *task.Circuit `expr:"breaker"`
 	// Now is the time of the point: no expression reads a clock.
 	Now func() time.Time `expr:"now"`

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -114,13 +115,13 @@ func tale(t testing.TB) (s *story, a, b task.ID) {
 	s.on(a, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: task.ReasonExit, Message: "no room",
 		Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(2 * time.Second)}})
 	b = s.submit("bulk", 0) // 10
-	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueuePaused{Reason: "too loud"}})
+	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud"}})
 	s.add(events.KindOffer, events.Fact{Task: a, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = s.start(a, 2, "b") // 13
 	exit := 0
 	s.on(a, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14
 	s.records = append(s.records, events.Record{Seq: 15, Stored: s.now, Kind: events.KindChain, Err: errors.New("no JSON"), Raw: []byte("???"), Place: "mr.task.x"})
-	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueueResumed{}})
+	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Resumed{}})
 	s.now = s.now.Add(6 * time.Minute) // nobody serves bulk
 	s.node("a", node.WentOffline{Session: "s-a", Reason: "silent"})
 	return s, a, b

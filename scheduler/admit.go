@@ -16,6 +16,8 @@ import (
 	"millrace/scheduler/admission"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -27,7 +29,7 @@ type LimitModel interface {
 	// rates and budgets, and the sequence that all of this reflects.
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
 	// SaidOfQueues returns the queues about which operators have said something, and what.
-	SaidOfQueues(ctx context.Context) ([]task.Queue, error)
+	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
 	// ByID returns those of some tasks that are known.
 	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Wait returns when all that is told reflects the log up to a sequence.
@@ -85,12 +87,12 @@ func (a *admitter) observe(step *events.Step) {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
 			a.touched = true
-			of := task.Scope(strings.Clone(string(r.Fact.Scope)))
+			of := limit.Scope(strings.Clone(string(r.Fact.Scope)))
 			a.tell(r.Seq, false, func() { a.granted(of, r.Seq, e) })
 		}
 		return
 	case events.KindQueue:
-		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+		if e, ok := r.Fact.Event.(queue.Event); ok {
 			a.touched = true
 			a.said(strings.Clone(r.Fact.Queue), r.Seq, r.Fact.At, e)
 		}
@@ -123,7 +125,7 @@ func (a *admitter) observe(step *events.Step) {
 }
 
 // said takes over what was said of a queue.
-func (a *admitter) said(name string, seq uint64, at time.Time, e task.QueueEvent) {
+func (a *admitter) said(name string, seq uint64, at time.Time, e queue.Event) {
 	a.tell(seq, true, func() {
 		a.book.Known().Said(name, seq, at, e)
 		a.ruled.Store(true)
@@ -165,7 +167,7 @@ func signal(c chan struct{}) {
 }
 
 // granted takes over an admission, with mu held.
-func (a *admitter) granted(of task.Scope, seq uint64, e task.Granted) {
+func (a *admitter) granted(of limit.Scope, seq uint64, e task.Granted) {
 	if a.left.Drop(string(of)) {
 		a.book.Reopen(of)
 	}
@@ -312,9 +314,9 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 	defer a.mu.Unlock()
 	for _, key := range a.left.Late() {
 		a.left.Drop(key)
-		a.book.Overdue(task.Scope(key))
+		a.book.Overdue(limit.Scope(key))
 	}
-	all, left, next := a.book.Decide(now, a.observed.Load(), func(of task.Scope) bool { return a.turns.First(string(of)) })
+	all, left, next := a.book.Decide(now, a.observed.Load(), func(of limit.Scope) bool { return a.turns.First(string(of)) })
 	for _, scopes := range left {
 		for _, of := range scopes {
 			a.left.Leave(string(of), string(scopes[0]))

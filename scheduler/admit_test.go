@@ -14,6 +14,8 @@ import (
 	"millrace/events/logtest"
 	"millrace/scheduler/admission"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -25,13 +27,13 @@ type limitView struct {
 	seq    uint64
 	tasks  map[task.ID]task.Task
 	grants map[task.ID]task.Grant
-	queues map[string]task.Queue
+	queues map[string]queue.Queue
 	used   quota.Used
 	moved  chan struct{}
 }
 
 func newLimitView(log *events.Memory) *limitView {
-	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}, moved: make(chan struct{})}
+	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}, moved: make(chan struct{})}
 }
 
 // follow tells a scheduler of the log until ctx ends.
@@ -53,10 +55,10 @@ func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 				}
 				maps.Copy(v.used.Rates, e.Rates)
 			}
-			if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+			if e, ok := r.Fact.Event.(queue.Event); ok {
 				q := v.queues[r.Fact.Queue]
 				q.Name = r.Fact.Queue
-				v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+				v.queues[q.Name] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 			}
 			if id := r.Fact.Task; id != "" {
 				t, ok := v.tasks[id]
@@ -98,7 +100,7 @@ func (v *limitView) grant(id task.ID) *task.Grant {
 	return nil
 }
 
-func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Collect(maps.Values(v.queues)), nil
@@ -199,7 +201,7 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 func TestAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		spec := task.Spec{Concurrency: task.Concurrencies{{Max: 2}}, Retry: task.Retry{Max: 1}}
+		spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 2}}, Retry: task.Retry{Max: 1}}
 		ids := []task.ID{w.submitLimited(t, 0, spec)}
 		if got := w.task(t, ids[0]); got.State != task.Held || got.Reason != task.HoldLimit {
 			t.Errorf("at first the task is %v (%s)", got.State, got.Reason)
@@ -252,7 +254,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
 		one := func(n int, onLimit, key string) task.ID {
-			id := w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
+			id := w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
 			time.Sleep(10 * time.Millisecond)
 			return id
 		}
@@ -262,11 +264,11 @@ func TestRefusesAndReplaces(t *testing.T) {
 				t.Errorf("task %s is %v (%s), want %v (%s)", id, got.State, got.Reason, s, reason)
 			}
 		}
-		is(one(1, task.LimitSkip, "a"), task.Pending, "")
-		is(one(2, task.LimitSkip, "a"), task.Cancelled, task.ReasonLimit)
-		is(one(3, task.LimitFail, "b"), task.Pending, "")
-		is(one(4, task.LimitFail, "b"), task.Abnormal, task.ReasonLimit)
-		old := one(5, task.LimitCancelOld, "c")
+		is(one(1, limit.Skip, "a"), task.Pending, "")
+		is(one(2, limit.Skip, "a"), task.Cancelled, task.ReasonLimit)
+		is(one(3, limit.Fail, "b"), task.Pending, "")
+		is(one(4, limit.Fail, "b"), task.Abnormal, task.ReasonLimit)
+		old := one(5, limit.CancelOld, "c")
 		is(old, task.Pending, "")
 		offers, _ := w.Offers(t.Context(), []string{"default"})
 		for o := offers.(*events.MemoryOffers).Try(); o != nil; o = offers.(*events.MemoryOffers).Try() {
@@ -275,7 +277,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		recent := one(6, task.LimitCancelOld, "c")
+		recent := one(6, limit.CancelOld, "c")
 		is(old, task.Cancelling, task.ReasonUser)
 		is(recent, task.Held, task.HoldLimit)
 		now := w.task(t, old)
@@ -304,7 +306,7 @@ func survive(t *testing.T, seed uint64) {
 	}
 	const tasks, most = 40, 3
 	for n := range tasks {
-		w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: most, Key: "k"}}, Retry: task.Retry{Max: 3}})
+		w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: most, Key: "k"}}, Retry: task.Retry{Max: 3}})
 	}
 	var running []func(task.Command)
 	done := 0
@@ -343,7 +345,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		rate := task.Spec{Rate: task.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
+		rate := task.Spec{Rate: limit.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
 		first := w.submitLimited(t, 1, rate)
 		time.Sleep(10 * time.Millisecond)
 		if id, end := w.runOne(t, "n"); id != first {
@@ -369,7 +371,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 // stuck is a log on which the admissions of one scope wait until they are let go.
 type stuck struct {
 	events.Log
-	scope task.Scope
+	scope limit.Scope
 	let   chan struct{}
 	mu    sync.Mutex
 	sent  int // guarded by mu; admissions of any scope, refused ones included
@@ -396,10 +398,10 @@ func (s *stuck) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 func TestScopesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		log := &stuck{Log: w.Memory, scope: task.ScopeOf("key:/slow"), let: make(chan struct{})}
+		log := &stuck{Log: w.Memory, scope: limit.ScopeOf("key:/slow"), let: make(chan struct{})}
 		defer admitting(t.Context(), w, log)()
 		under := func(n int, key string) task.ID {
-			return w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: key}}})
+			return w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key}}})
 		}
 		slow := under(1, "/slow")
 		time.Sleep(10 * time.Millisecond)
@@ -429,7 +431,7 @@ func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
 		one, other := limitedScheduler(w, log), limitedScheduler(w, log)
 		for n := range 10 {
 			for i, s := range []*seeing{one, other} {
-				id := w.submitLimited(t, 10*n+i, task.Spec{Concurrency: task.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
+				id := w.submitLimited(t, 10*n+i, task.Spec{Concurrency: limit.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
 				s.see(t, id) // the other one does not know of it yet
 			}
 			for _, s := range []*seeing{one, other} {
@@ -508,7 +510,7 @@ func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 					admit(s)
 					s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
 				}
-				spec := task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: "/k", OnLimit: task.LimitFail}}}
+				spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k", OnLimit: limit.Fail}}}
 				before := w.submitLimited(t, 1, spec)
 				admits.seeAll()
 				admit(admits)
@@ -580,7 +582,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 			}
 			return n
 		}
-		spec := task.Spec{Rate: task.Rates{{Limit: 1, Key: "/k"}}}
+		spec := task.Spec{Rate: limit.Rates{{Limit: 1, Key: "/k"}}}
 		for n, after := range []time.Duration{0, 2 * time.Minute} { // looked at soon, and when it is over
 			w.submitLimited(t, n, spec)
 			look(both[0])
@@ -609,9 +611,9 @@ func TestGarbageOnAnAdmissionChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
-		spec := task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: "/k"}}}
+		spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k"}}}
 		for n := range 3 {
-			w.AppendRawAdmission(task.ScopeOf("key:/k"), []byte("garbage"))
+			w.AppendRawAdmission(limit.ScopeOf("key:/k"), []byte("garbage"))
 			id := w.submitLimited(t, n, spec)
 			time.Sleep(2 * time.Second)
 			started, end := w.runOne(t, "n")
@@ -649,9 +651,9 @@ func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duratio
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		for n := range tasks {
-			of := task.Concurrencies{{Max: tasks, Key: fmt.Sprint("/", n%limits)}}
+			of := limit.Concurrencies{{Max: tasks, Key: fmt.Sprint("/", n%limits)}}
 			if both {
-				of = append(of, task.Concurrency{Max: tasks, Key: "/both"})
+				of = append(of, limit.Concurrency{Max: tasks, Key: "/both"})
 			}
 			w.submitLimited(t, n, task.Spec{Concurrency: of})
 		}

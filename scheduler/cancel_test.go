@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -67,7 +68,7 @@ type cancelStage struct {
 }
 
 // onePlace is the limit of those that have begun or may begin.
-var onePlace = task.Concurrencies{{Max: 1, Key: "/place"}}
+var onePlace = limit.Concurrencies{{Max: 1, Key: "/place"}}
 
 // onceMore is a spec with another attempt, much later.
 var onceMore = task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Hour)}}
@@ -242,12 +243,12 @@ var cancelSources = map[string]cancelSource{
 	},
 	"a limit": {
 		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
-			at.spec.Concurrency = slices.Concat(at.spec.Concurrency, task.Concurrencies{{Max: 1, Key: "/limit", OnLimit: task.LimitCancelOld}})
+			at.spec.Concurrency = slices.Concat(at.spec.Concurrency, limit.Concurrencies{{Max: 1, Key: "/limit", OnLimit: limit.CancelOld}})
 			c.bear(t, at)
 			pass(time.Second)
 		},
 		cancel: func(t *testing.T, c *cancelled) {
-			c.asked(t, task.Spec{Handler: "x", Concurrency: task.Concurrencies{{Max: 1, Key: "/limit", OnLimit: task.LimitCancelOld}}})
+			c.asked(t, task.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1, Key: "/limit", OnLimit: limit.CancelOld}}})
 		},
 		cancels: func(stage string, at *cancelStage) bool {
 			return strings.HasPrefix(stage, "waits") || runsAlready(stage, at)

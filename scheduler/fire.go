@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 )
 
@@ -403,7 +404,7 @@ func refusal(err error) string {
 		return definition.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
 		return definition.SkipUnique
-	case errors.Is(err, task.ErrQueueFull):
+	case errors.Is(err, queue.ErrFull):
 		return definition.SkipFull
 	case errors.Is(err, desk.ErrOther):
 		return definition.SkipStranger

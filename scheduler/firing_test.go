@@ -17,6 +17,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -294,7 +295,7 @@ func (s *stage) placeFirst(f *events.Fact) (uint64, error) {
 		return 0, events.ErrConflict
 	}
 	if s.full {
-		return 0, task.ErrQueueFull
+		return 0, queue.ErrFull
 	}
 	s.born[f.Task], s.made[f.Task] = s.now(), f
 	if s.keeps {

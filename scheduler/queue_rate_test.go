@@ -10,14 +10,16 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
 
 // rate gives the queue a rate; the zero value takes it away.
-func (w *testWorld) rate(t *testing.T, r task.Rate) {
+func (w *testWorld) rate(t *testing.T, r limit.Rate) {
 	t.Helper()
-	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, task.LimitQueue{Rate: &r}); err != nil {
+	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &r}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -41,7 +43,7 @@ func (w *testWorld) starts() (at []time.Time) {
 }
 
 // within holds the starts after a time against a rate that has held since then.
-func within(t *testing.T, starts []time.Time, since time.Time, r task.Rate) {
+func within(t *testing.T, starts []time.Time, since time.Time, r limit.Rate) {
 	t.Helper()
 	n := 0
 	for _, at := range starts {
@@ -98,7 +100,7 @@ func TestARateForWhatWaits(t *testing.T) {
 				w.work(t, w.Memory, finish)
 			}
 		}
-		began, first := time.Now(), task.Rate{Limit: 2, Burst: 3}
+		began, first := time.Now(), limit.Rate{Limit: 2, Burst: 3}
 		w.rate(t, first)
 		work(10 * time.Second)
 		starts := w.starts()
@@ -107,7 +109,7 @@ func TestARateForWhatWaits(t *testing.T) {
 			t.Errorf("%d have started in 10 s", n)
 		}
 		before := len(starts)
-		changed, second := time.Now(), task.Rate{Limit: 10}
+		changed, second := time.Now(), limit.Rate{Limit: 10}
 		w.rate(t, second)
 		work(2 * time.Second)
 		starts = w.starts()
@@ -115,13 +117,13 @@ func TestARateForWhatWaits(t *testing.T) {
 		if n := len(starts) - before; n < 18 {
 			t.Errorf("%d have started in 2 s of the second rate", n)
 		}
-		w.rate(t, task.Rate{Limit: 1, Per: value.Duration(time.Hour)})
+		w.rate(t, limit.Rate{Limit: 1, Per: value.Duration(time.Hour)})
 		before = len(starts)
 		work(time.Minute)
 		if n := len(w.starts()) - before; n != 1 {
 			t.Errorf("%d have started in a minute of one in an hour", n)
 		}
-		w.rate(t, task.Rate{})
+		w.rate(t, limit.Rate{})
 		work(100 * time.Millisecond)
 		if n := len(w.starts()); n != 100 {
 			t.Errorf("%d of 100 have started when the rate was gone", n)
@@ -135,7 +137,7 @@ func TestARateForRetries(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
 		w.waiting(t, 4, task.Retry{Max: 5, MaxDelay: value.Duration(time.Minute)})
-		rate := task.Rate{Limit: 1}
+		rate := limit.Rate{Limit: 1}
 		began := time.Now()
 		w.rate(t, rate)
 		for range 300 {
@@ -183,7 +185,7 @@ func TestARateSurvives(t *testing.T) {
 			stops := []func(){admitting(t.Context(), w, faulty), admitting(t.Context(), w, faulty)}
 			const tasks = 60
 			w.waiting(t, tasks, task.Retry{})
-			rates := []task.Rate{{Limit: 5, Burst: 3}, {Limit: 20}, {}, {Limit: 2}, {Limit: 50}}
+			rates := []limit.Rate{{Limit: 5, Burst: 3}, {Limit: 20}, {}, {Limit: 2}, {Limit: 50}}
 			var at []time.Time
 			offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
 			for round := range 4000 {

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/schedule"
 )
 
@@ -22,7 +23,7 @@ func TestOneOffersWhatWasAdmitted(t *testing.T) {
 		w.log.setMute(true)
 		var ids []task.ID
 		for n := range 30 {
-			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
+			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
 		}
 		pass(time.Second)
 		w.log.setMute(false)

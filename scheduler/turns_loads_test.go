@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // load is a kind of work that asks schedulers for much.
@@ -63,7 +64,7 @@ var loads = []load{
 	}},
 	{name: "limits", give: func(t *testing.T, c *crowd) {
 		for n := range 480 { // so many rounds that they take longer than patience
-			c.submitLimited(t, n, task.Spec{Concurrency: task.Concurrencies{{Max: 1, Key: fmt.Sprint("/", n%6)}}})
+			c.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: fmt.Sprint("/", n%6)}}})
 		}
 	}},
 }

@@ -79,7 +79,7 @@ func adopt(t *Task, c Adopt) (Event, error) {
 // worker keeps its lease; the attempt itself ends sooner, so nothing of it is left then.
 func adoptDuty(t Task, gone time.Time, d Duty, s Settings) Duty {
 	d.Who = "scheduler"
-	d.What = fmt.Sprintf("declare the attempt lost, unless the worker of node %s comes back and goes on with it: it outlives the session that ended at %s", t.Node, clock(gone))
+	d.What = fmt.Sprintf("declare the attempt lost, unless the worker of node %s comes back and goes on with it: it outlives the session that ended at %s", t.Node, value.Clock(gone))
 	if by := gone.Add(s.AckWait); d.Command == nil || by.Before(d.By) {
 		d.By = by
 	}

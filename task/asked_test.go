@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -19,11 +20,11 @@ func TestAsks(t *testing.T) {
 		t.Fatalf("born on %s, %v", e.Route, err)
 	}
 	waits := given(e)
-	queue, needs := waits.Asks()
-	if queue != "images" || needs.String() != "gpu,node!=n1,slots>=2" {
-		t.Errorf("it asks for %s in %s", needs, queue)
+	name, needs := waits.Asks()
+	if name != "images" || needs.String() != "gpu,node!=n1,slots>=2" {
+		t.Errorf("it asks for %s in %s", needs, name)
 	}
-	if d := Owes(waits, Surroundings{Paused: &Pause{}}, settings); d.Command != nil || !strings.Contains(d.What, "resume images") {
+	if d := Owes(waits, Surroundings{Paused: &queue.Pause{}}, settings); d.Command != nil || !strings.Contains(d.What, "resume images") {
 		t.Errorf("while its queue is paused its duty is %+v", d)
 	}
 	d := Owes(waits, Surroundings{}, settings)

@@ -223,7 +223,7 @@ func (b *Breaker) words(c Circuit, job string) string {
 	if c.State == CircuitHalfOpen {
 		return fmt.Sprintf("the breaker of job %s is half open, and its trials run", job)
 	}
-	return fmt.Sprintf("the breaker of job %s is open until %s: %s", job, clock(c.Until), c.Reason)
+	return fmt.Sprintf("the breaker of job %s is open until %s: %s", job, value.Clock(c.Until), c.Reason)
 }
 
 // Outcomes are the ends of attempts of a job's tasks, as far as its breaker asks for them.

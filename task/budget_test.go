@@ -6,152 +6,37 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
-
-func clockTime(t *testing.T, text string) time.Time {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-// Days, weeks and months begin at midnight of their zone, and are as long as the clocks there have it.
-func TestPeriods(t *testing.T) {
-	for name, c := range map[string]struct{ counter, at, from, to string }{
-		"a day":                           {"budget:day:j", "2026-11-23T10:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"},
-		"its first moment":                {"budget:day:j", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"},
-		"a week":                          {"budget:week:j", "2026-11-22T23:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},
-		"a week on Monday":                {"budget:week:j", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"},
-		"a month":                         {"budget:month:j", "2026-12-31T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
-		"a day elsewhere":                 {"budget:day.Asia.Tokyo:j", "2026-11-23T16:00:00Z", "2026-11-23T15:00:00Z", "2026-11-24T15:00:00Z"},
-		"a day of 23 hours":               {"budget:day.Europe.Berlin:j", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"},
-		"a day of 25 hours":               {"budget:day.Europe.Berlin:j", "2026-10-25T12:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"},
-		"a week with a change":            {"budget:week.Europe.Berlin:j", "2026-03-27T12:00:00Z", "2026-03-22T23:00:00Z", "2026-03-29T22:00:00Z"},
-		"clocks go over midnight":         {"budget:day.America.Sao_Paulo:j", "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"},
-		"the day before that":             {"budget:day.America.Sao_Paulo:j", "2018-11-04T02:59:59Z", "2018-11-03T03:00:00Z", "2018-11-04T03:00:00Z"},
-		"clocks go back to midnight":      {"budget:day.America.Havana:j", "2025-11-02T12:00:00Z", "2025-11-02T04:00:00Z", "2025-11-03T05:00:00Z"},
-		"in the first of two midnights":   {"budget:day.America.Havana:j", "2025-11-02T04:30:00Z", "2025-11-02T04:00:00Z", "2025-11-03T05:00:00Z"},
-		"clocks go back before midnight":  {"budget:day.America.Sao_Paulo:j", "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z"},
-		"a zone that is not there is UTC": {"budget:day.Nowhere.At_All:j", "2026-11-23T10:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"},
-		"three parts":                     {"budget:day.America.Argentina.Salta:j", "2026-11-23T10:00:00Z", "2026-11-23T03:00:00Z", "2026-11-24T03:00:00Z"},
-	} {
-		p, ok := PeriodOf(c.counter)
-		from, to := p.Bounds(clockTime(t, c.at))
-		if got := from.UTC().Format(time.RFC3339) + " " + to.UTC().Format(time.RFC3339); !ok || got != c.from+" "+c.to {
-			t.Errorf("%s: %s is in %s, want %s %s", name, c.at, got, c.from, c.to)
-		}
-	}
-	if _, ok := PeriodOf("rate:budget"); ok {
-		t.Error("a rate is a budget")
-	}
-}
-
-// What is used up follows from admissions and ends, whatever their order, and only that of the latest period counts.
-func TestTally(t *testing.T) {
-	p, _ := PeriodOf("budget:day:j")
-	for name, c := range map[string]struct {
-		facts string // s a start, or so many hours of a run that ends then
-		now   string
-		want  string
-	}{
-		"nothing":                               {"", "23 12", "0 0s last 0s"},
-		"starts":                                {"23 01 s, 23 02 s", "23 12", "2 0s last 0s"},
-		"on another day":                        {"22 01 s, 23 02 s, 23 03 s", "23 12", "2 0s last 0s"},
-		"no day later":                          {"23 01 s", "24 00", "0 0s last 0s"},
-		"one that comes late":                   {"23 01 s, 22 23 s", "23 12", "1 0s last 0s"},
-		"runs":                                  {"23 02 1, 23 05 2", "23 12", "0 3h0m0s last 2h0m0s"},
-		"one that began before":                 {"23 02 3", "23 12", "0 2h0m0s last 3h0m0s"},
-		"the last one is known a day later":     {"23 02 1", "24 12", "0 0s last 1h0m0s"},
-		"and while others start":                {"23 02 1, 24 01 s", "24 12", "1 0s last 1h0m0s"},
-		"but not for two":                       {"23 02 1", "25 12", "0 0s last 0s"},
-		"it ends when the next day has begun":   {"24 01 s, 23 23 5", "24 12", "1 0s last 0s"},
-		"a look from before is one of that day": {"23 01 s", "22 12", "1 0s last 0s"},
-	} {
-		at := func(text string) time.Time {
-			return clockTime(t, "2026-11-"+strings.Replace(text, " ", "T", 1)+":00:00Z")
-		}
-		var y Tally
-		for _, fact := range strings.Split(c.facts, ", ") {
-			switch {
-			case fact == "":
-			case strings.HasSuffix(fact, "s"):
-				y = y.Start(p, at(fact[:5]))
-			default:
-				to := at(fact[:5])
-				y = y.Run(p, to.Add(-time.Duration(fact[6]-'0')*time.Hour), to)
-			}
-		}
-		is := y.At(p, at(c.now))
-		if got := fmt.Sprint(is.Starts, " ", is.Ran, " last ", is.Last); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-		if blank := y.Blank(p); y != (Tally{}) && y.At(p, blank) != (Tally{Since: blank}) {
-			t.Errorf("%s: at %v, when nothing counts any more, it is %+v", name, blank, y.At(p, blank))
-		}
-	}
-}
-
-// What is used up and what is under way leave something, or do not.
-func TestSpent(t *testing.T) {
-	const h = time.Hour
-	for name, c := range map[string]struct {
-		allows Allowance
-		tally  Tally
-		under  Underway
-		want   bool
-	}{
-		"no start yet":                      {Allowance{Starts: 2}, Tally{}, Underway{}, false},
-		"one is left":                       {Allowance{Starts: 2}, Tally{Starts: 1}, Underway{}, false},
-		"it is on its way":                  {Allowance{Starts: 2}, Tally{Starts: 1}, Underway{Starts: 1}, true},
-		"all have started":                  {Allowance{Starts: 2}, Tally{Starts: 2}, Underway{}, true},
-		"who runs counts for no more":       {Allowance{Starts: 2}, Tally{Starts: 1}, Underway{Open: 1}, false},
-		"nothing ran":                       {Allowance{Run: 8 * h}, Tally{}, Underway{}, false},
-		"something is left":                 {Allowance{Run: 8 * h}, Tally{Ran: 8*h - 1}, Underway{}, false},
-		"nothing is":                        {Allowance{Run: 8 * h}, Tally{Ran: 8 * h}, Underway{}, true},
-		"what runs may take the rest":       {Allowance{Run: 8 * h}, Tally{Ran: 6 * h}, Underway{Reserved: 2 * h}, true},
-		"or leave some":                     {Allowance{Run: 8 * h}, Tally{Ran: 5 * h}, Underway{Reserved: 2 * h}, false},
-		"by the one that ended last":        {Allowance{Run: 8 * h}, Tally{Ran: 5 * h, Last: h}, Underway{Open: 3}, true},
-		"which leaves some":                 {Allowance{Run: 8 * h}, Tally{Ran: 5 * h, Last: h}, Underway{Open: 2}, false},
-		"nobody knows how long the first":   {Allowance{Run: 8 * h}, Tally{}, Underway{Open: 1}, true},
-		"the timeout of one that runs says": {Allowance{Run: 8 * h}, Tally{}, Underway{Reserved: h}, false},
-		"either bound":                      {Allowance{Run: 8 * h, Starts: 1}, Tally{Starts: 1}, Underway{}, true},
-	} {
-		if got := c.allows.Spent(c.tally, c.under); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
-	}
-}
 
 // Whose budget it is, and what cannot be one.
 func TestBudgetCounters(t *testing.T) {
 	for name, c := range map[string]struct {
-		budgets Budgets
+		budgets limit.Budgets
 		want    string
 	}{
-		"of the job":          {Budgets{{Starts: 2}}, "budget:day:mail {2 0s 1m0s} job.mail"},
-		"by a key":            {Budgets{{Run: value.Duration(time.Hour), Per: PerWeek, Key: "{queue}"}}, "budget:week:mail/default {0 1h0m0s 1m0s} job.mail"},
-		"common to all":       {Budgets{{Starts: 2, Timezone: "Europe/Berlin", Key: "/api"}}, "budget:day.Europe.Berlin:/api {2 0s 1m0s} " + string(ScopeOf("key:/api"))},
-		"the same":            {Budgets{{Starts: 2}, {Starts: 3, Run: 9, Timezone: "UTC"}}, "budget:day:mail {2 9ns 1m0s} job.mail"},
-		"two":                 {Budgets{{Starts: 2}, {Starts: 9, Per: PerMonth}}, "budget:day:mail {2 0s 1m0s} job.mail, budget:month:mail {9 0s 1m0s} job.mail"},
-		"nothing":             {Budgets{{}}, "budget.starts and budget.run are missing: how many may start, or how long they may run"},
-		"less than none":      {Budgets{{Starts: -1}}, "budget.starts is -1, want 1 or more"},
-		"no time":             {Budgets{{Run: -1}}, "budget.run is -1ns, want more than 0"},
-		"no such period":      {Budgets{{Starts: 1}, {Starts: 1, Per: "hour"}}, `budget[1].per is "hour", want one of [day week month]`},
-		"no such zone":        {Budgets{{Starts: 1, Timezone: "Nowhere"}}, `budget.timezone is "Nowhere", want a zone such as Europe/Berlin: unknown time zone Nowhere`},
-		"that of the machine": {Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
-		"a key of nothing":    {Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
+		"of the job":          {limit.Budgets{{Starts: 2}}, "budget:day:mail {2 0s 1m0s} job.mail"},
+		"by a key":            {limit.Budgets{{Run: value.Duration(time.Hour), Per: limit.PerWeek, Key: "{queue}"}}, "budget:week:mail/default {0 1h0m0s 1m0s} job.mail"},
+		"common to all":       {limit.Budgets{{Starts: 2, Timezone: "Europe/Berlin", Key: "/api"}}, "budget:day.Europe.Berlin:/api {2 0s 1m0s} " + string(limit.ScopeOf("key:/api"))},
+		"the same":            {limit.Budgets{{Starts: 2}, {Starts: 3, Run: 9, Timezone: "UTC"}}, "budget:day:mail {2 9ns 1m0s} job.mail"},
+		"two":                 {limit.Budgets{{Starts: 2}, {Starts: 9, Per: limit.PerMonth}}, "budget:day:mail {2 0s 1m0s} job.mail, budget:month:mail {9 0s 1m0s} job.mail"},
+		"nothing":             {limit.Budgets{{}}, "budget.starts and budget.run are missing: how many may start, or how long they may run"},
+		"less than none":      {limit.Budgets{{Starts: -1}}, "budget.starts is -1, want 1 or more"},
+		"no time":             {limit.Budgets{{Run: -1}}, "budget.run is -1ns, want more than 0"},
+		"no such period":      {limit.Budgets{{Starts: 1}, {Starts: 1, Per: "hour"}}, `budget[1].per is "hour", want one of [day week month]`},
+		"no such zone":        {limit.Budgets{{Starts: 1, Timezone: "Nowhere"}}, `budget.timezone is "Nowhere", want a zone such as Europe/Berlin: unknown time zone Nowhere`},
+		"that of the machine": {limit.Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
+		"a key of nothing":    {limit.Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
 	} {
 		w := Work{Job: "mail", Route: "default.5", Spec: &Spec{Handler: "h", Budget: c.budgets, Timeout: Timeout{Run: value.Duration(time.Minute)}}}
 		counters, err := w.Counters()
-		if wrong := c.budgets.validate(); wrong != nil {
+		if wrong := c.budgets.Validate(); wrong != nil {
 			err = wrong
 		}
 		var said []string
 		for _, of := range counters {
-			said = append(said, fmt.Sprint(of.Name, " ", of.Allows, " ", ScopeOf(of.Name)))
+			said = append(said, fmt.Sprint(of.Name, " ", of.Allows, " ", limit.ScopeOf(of.Name)))
 		}
 		got := strings.Join(said, ", ")
 		if err != nil {

@@ -3,6 +3,7 @@ package task
 import (
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -18,7 +19,7 @@ type By struct {
 	// Cut says that more would have followed, and was left to the next decision.
 	Cut bool `json:"cut,omitempty"`
 	// Closed are chains of admissions on which the decision depends, and whose ends were not known.
-	Closed []Scope `json:"closed,omitempty"`
+	Closed []limit.Scope `json:"closed,omitempty"`
 	// Task is the last message that was known of the task, where an offer may have come since that is not on its
 	// chain; 0 where that does not count.
 	Task uint64 `json:"task,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -63,7 +64,7 @@ type Claim struct {
 	// Closes is when the task's window closes, or that of its queue; zero if it has none, or not soon.
 	Closes time.Time
 	// Rate is that of the queue from which the offer came.
-	Rate QueueRate
+	Rate queue.Rate
 	// Account is what the log knows about the lease of the attempt that runs under this offer. It is
 	// needed only if there is one, which the refusal [ErrLeased] says; nil before that.
 	Account *Account

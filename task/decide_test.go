@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -236,7 +237,7 @@ func allCommands(t Task) []Command {
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
 		for _, offer := range []uint64{0, t.Offer, t.Offer + 1} {
 			all = append(all, Claim{Node: "n2", Session: "s2", Offer: offer, After: turn},
-				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: QueueRate{Queue: "default", Since: 99}},
+				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: queue.Rate{Queue: "default", Since: 99}},
 				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon}},
 				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon, Claimed: noon, Lease: 1}})
 		}

@@ -3,6 +3,9 @@ package task
 import (
 	"fmt"
 	"time"
+
+	"millrace/task/queue"
+	"millrace/task/value"
 )
 
 // Settings are the bounds that hold for all tasks of an installation.
@@ -44,7 +47,7 @@ type Surroundings struct {
 	// task; zero if it is not over.
 	NodeGone time.Time
 	// Paused is the pause of the queue in which the task waits, nil if there is none.
-	Paused *Pause
+	Paused *queue.Pause
 	// Shut says in words until when the window of that queue is closed; "" if it is open, or if the queue has none.
 	Shut string
 	// Seen is when this was looked at; zero if nobody has.
@@ -123,7 +126,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 		return placeDuty(t, on, around, s)
 	}
 	if p := around.Paused; p != nil {
-		return awaited(t, around, s, Duty{Who: "operator", What: p.words(t.QueueName())})
+		return awaited(t, around, s, Duty{Who: "operator", What: p.Words(t.QueueName())})
 	}
 	if around.Shut != "" && around.Serving > 0 {
 		return awaited(t, around, s, Duty{
@@ -144,7 +147,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 		since = around.Unserved
 	}
 	d := Duty{
-		Who: "worker", What: fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, clock(since)),
+		Who: "worker", What: fmt.Sprintf("a node that serves queue %q comes online and claims it; since %s there has been none", queue, value.Clock(since)),
 		By:      since.Add(s.StartDeadline),
 		Else:    fmt.Sprintf("it ends as abnormal/expired: start timeout of %v with no node to run it", s.StartDeadline),
 		Command: Expire{Detail: fmt.Sprintf("start timeout: no node served queue %q for %v", queue, s.StartDeadline)},
@@ -182,7 +185,7 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 		return adoptDuty(t, around.NodeGone, d, s)
 	}
 	d.Who, d.Look = "scheduler", false
-	d.What = fmt.Sprintf("declare the attempt lost: nothing is to be expected of the session that ran it on node %s since %s", t.Node, clock(around.NodeGone))
+	d.What = fmt.Sprintf("declare the attempt lost: nothing is to be expected of the session that ran it on node %s since %s", t.Node, value.Clock(around.NodeGone))
 	if d.Command == nil || around.NodeGone.Before(d.By) {
 		d.By = around.NodeGone
 	}
@@ -210,7 +213,7 @@ func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise s
 		return "the attempt is declared lost and offered again"
 	case lease.Before(until):
 		d.By, d.Look = lease, true
-		return fmt.Sprintf("its lease has run out, and whoever serves its route takes it over; its run timeout passes at %s", clock(until))
+		return fmt.Sprintf("its lease has run out, and whoever serves its route takes it over; its run timeout passes at %s", value.Clock(until))
 	}
 	d.By, d.Look = until, true
 	return "its run timeout has passed: its node stops it, and the attempt fails as error/timeout" + t.retriesLeft()

@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"millrace/task/value"
+)
 
 // RunUntil is when the run timeout of the current attempt passes, or the total one if that is earlier; zero
 // if there is none.
@@ -9,7 +13,7 @@ func (t *Task) RunUntil() time.Time {
 	if run <= 0 {
 		return t.EndBy
 	}
-	until := later(t.StartedAt.Add(run), t.Extended)
+	until := value.Later(t.StartedAt.Add(run), t.Extended)
 	if t.tooLong(until) {
 		return t.EndBy
 	}

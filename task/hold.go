@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/task/value"
 )
 
 // What can hold a task, in [Work.Holds]. A task is offered when the last of its
@@ -106,9 +108,9 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	if len(e.Inputs) > 0 {
 		t.Inputs = e.Inputs
 	}
-	t.boundWhole(later(r.At, t.Due))
+	t.boundWhole(value.Later(r.At, t.Due))
 	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
-		t.StartBy = later(r.At, t.Due).Add(bound)
+		t.StartBy = value.Later(r.At, t.Due).Add(bound)
 	}
 	switch {
 	case len(t.Holds) > 0:
@@ -148,13 +150,6 @@ func (t *Task) freed(e *Queued) {
 // its queue: the time that it may be pending has then not begun.
 func (w *Work) waitsForOthers() bool {
 	return slices.ContainsFunc(w.Holds, func(h string) bool { return h != HoldLimit })
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // holdAgain holds a task that gets another life by what it needs: that may have changed; and by its

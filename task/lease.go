@@ -88,7 +88,7 @@ func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time
 	case a.Named.After(heard):
 		ground, heard, until = GroundBeat, a.Named, a.Named.Add(a.Lease.Std())
 		if end := a.Named.Add(a.Beats.Std()); !adopts && a.Beats > 0 && end.Before(until) {
-			until = later(end, a.Claimed.Add(a.Lease.Std())) // then it will have run out, see below
+			until = value.Later(end, a.Claimed.Add(a.Lease.Std())) // then it will have run out, see below
 		}
 	case a.Silent.After(heard):
 		// Without a heartbeat, an attempt that ends with its worker has ended. One that outlives
@@ -140,7 +140,7 @@ func (a *Account) ended(t *Task) (*TookOver, error) {
 func (a *Account) Until(t *Task) time.Time {
 	until, ground, _ := a.ends(t)
 	if ground == GroundSilence && a.From.RanOut {
-		return later(until, a.From.Beat)
+		return value.Later(until, a.From.Beat)
 	}
 	return until
 }

@@ -3,130 +3,63 @@ package task
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
-
-// Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
-// all that have the key's value in common.
-type Concurrency struct {
-	// Max is how many, 1 or more. It is the task's own: a task starts while fewer than
-	// its Max of the same counter are under way, whatever theirs says.
-	Max int `json:"max,omitempty"`
-	// Key splits the bound: each value has its own. {params.NAME} and {labels.NAME} stand for
-	// what the task was given, {queue} for its queue. A key that begins with / is common to all
-	// jobs. Default: one bound for the job, or for what is run in a queue without a job.
-	Key string `json:"key,omitempty"`
-	// OnLimit is what becomes of a task that finds no place: [LimitWait], the default,
-	// [LimitSkip], [LimitCancelOld] or [LimitFail]. A task that comes back for another attempt
-	// always waits.
-	OnLimit string `json:"on_limit,omitempty"`
-}
-
-// What becomes of a task for which its limit has no place.
-const (
-	LimitWait      = "wait"       // it waits, by priority and then by age
-	LimitSkip      = "skip"       // it ends as cancelled/limit
-	LimitCancelOld = "cancel_old" // the oldest one is cancelled, and it starts when that has ended
-	LimitFail      = "fail"       // it ends as abnormal/limit
-)
-
-// OnLimits lists the values of [Concurrency.OnLimit].
-var OnLimits = []string{LimitWait, LimitSkip, LimitCancelOld, LimitFail}
-
-// Rate bounds how often tasks may start.
-type Rate struct {
-	// Limit is how many attempts may start in Per, evenly spread: 1 or more.
-	Limit int `json:"limit,omitempty"`
-	// Per is the time to which Limit refers. Default 1s.
-	Per value.Duration `json:"per,omitempty"`
-	// Burst is how many may start at once after a quiet time. Default 1.
-	Burst int `json:"burst,omitempty"`
-	// Key is as that of [Concurrency].
-	Key string `json:"key,omitempty"`
-}
 
 // Limited tells whether a limit has to admit the tasks of a spec.
 func (s *Spec) Limited() bool {
 	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
 }
 
-// Counter is one limit that a task stands under. Exactly one of Max, Allows and Rate is set.
-type Counter struct {
-	// Name is common to all tasks that share the limit: "job:<job>", "queue:<queue>" for what
-	// runs without a job, "key:<job>/<key>", "rate:<job>" or "rate:<job>/<key>". A second rate
-	// with the same key has its time behind an @. A budget is "budget:<period>:<job>" or "budget:<period>:<job>/<key>",
-	// see [Budget]. The rate of a queue is "rate:queue:<queue>", and in the log
-	// has the sequence of the fact that set it behind a #.
-	Name string
-	// Max is how many tasks may hold it at once.
-	Max int
-	// OnLimit is what becomes of the task if it has no place.
-	OnLimit string
-	// Allows is how much of a budget the task may find used up.
-	Allows Allowance
-	// Rate is how often it admits.
-	Rate Rate
-}
-
 // Counters returns the limits that a task stands under, those on its concurrency first, and then budgets. The
 // error says that a key names something that the task was not given.
-func (w *Work) Counters() ([]Counter, error) {
+func (w *Work) Counters() ([]limit.Counter, error) {
 	if !w.Spec.Limited() {
 		return nil, nil
 	}
-	all := make([]Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Budget)+len(w.Spec.Rate))
+	all := make([]limit.Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Budget)+len(w.Spec.Rate))
 	for i, c := range w.Spec.Concurrency {
 		name, err := w.counter("job:", "key:", c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s.key: %w", entryName("concurrency", i, len(w.Spec.Concurrency)), err)
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("concurrency", i, len(w.Spec.Concurrency)), err)
 		}
-		of := Counter{Name: name, Max: c.Max, OnLimit: c.OnLimit}
-		if twin := counterNamed(all, name); twin == nil {
+		of := limit.Counter{Name: name, Max: c.Max, OnLimit: c.OnLimit}
+		if twin := limit.Named(all, name); twin == nil {
 			all = append(all, of)
 		} else if c.Max < twin.Max { // keys that became the same: one place is taken, not two
 			*twin = of
 		}
 	}
 	for i, b := range w.Spec.Budget {
-		name, err := w.counter(b.kind(), b.kind(), b.Key)
+		name, err := w.counter(b.Kind(), b.Kind(), b.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s.key: %w", entryName("budget", i, len(w.Spec.Budget)), err)
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("budget", i, len(w.Spec.Budget)), err)
 		}
-		of := Counter{Name: name, Allows: b.allowance(w.Spec.Timeout.Run)}
-		if twin := counterNamed(all, name); twin == nil {
+		of := limit.Counter{Name: name, Allows: b.Allowance(w.Spec.Timeout.Run)}
+		if twin := limit.Named(all, name); twin == nil {
 			all = append(all, of)
 		} else {
-			twin.Allows = twin.Allows.tighter(of.Allows)
+			twin.Allows = twin.Allows.Tighter(of.Allows)
 		}
 	}
 	slots := len(all)
 	for i, r := range w.Spec.Rate {
 		name, err := w.counter("rate:", "rate:", r.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s.key: %w", entryName("rate", i, len(w.Spec.Rate)), err)
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("rate", i, len(w.Spec.Rate)), err)
 		}
-		if counterNamed(all[slots:], name) != nil {
+		if limit.Named(all[slots:], name) != nil {
 			name += "@" + value.Duration(r.Within()).String() // a bucket stands for one rate
 		}
-		if r.Key = ""; counterNamed(all[slots:], name) == nil {
-			all = append(all, Counter{Name: name, Rate: r})
+		if r.Key = ""; limit.Named(all[slots:], name) == nil {
+			all = append(all, limit.Counter{Name: name, Rate: r})
 		}
 	}
 	return all, nil
-}
-
-func counterNamed(counters []Counter, name string) *Counter {
-	for i := range counters {
-		if counters[i].Name == name {
-			return &counters[i]
-		}
-	}
-	return nil
 }
 
 func (w *Work) counter(alone, keyed, key string) (string, error) {
@@ -158,9 +91,6 @@ func (w *Work) homeQueue() string {
 	return w.Route.Queue()
 }
 
-// maxKey is how long a key may be when it is filled in, in bytes.
-const maxKey = 256
-
 // expand fills in a key.
 func (w *Work) expand(key string) (string, error) {
 	var b strings.Builder
@@ -183,8 +113,8 @@ func (w *Work) expand(key string) (string, error) {
 		rest = tail
 	}
 	filled := b.String()
-	if len(filled) > maxKey {
-		return "", fmt.Errorf("%q becomes %d bytes long, want at most %d", key, len(filled), maxKey)
+	if len(filled) > limit.MaxKey {
+		return "", fmt.Errorf("%q becomes %d bytes long, want at most %d", key, len(filled), limit.MaxKey)
 	}
 	return strings.ToValidUTF8(filled, "\uFFFD"), nil
 }
@@ -218,115 +148,6 @@ func (w *Work) given(name string) (string, error) {
 		return string(raw), nil
 	}
 	return "", fmt.Errorf("{%s}: want {params.NAME}, {labels.NAME} or {queue}", name)
-}
-
-// validKey refuses what [Work.expand] could fill in for no task.
-func validKey(field, key string) error {
-	if len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%s is %.40q, want up to %d bytes of text without control characters", field, key, maxKey)
-	}
-	for rest := key; ; {
-		_, after, found := strings.Cut(rest, "{")
-		if !found {
-			return nil
-		}
-		name, tail, closed := strings.Cut(after, "}")
-		kind, of, _ := strings.Cut(name, ".")
-		if !closed || name != "queue" && (of == "" || kind != "params" && kind != "labels") {
-			return fmt.Errorf("%s is %q, want text with {params.NAME}, {labels.NAME} or {queue} in it", field, key)
-		}
-		rest = tail
-	}
-}
-
-func (c Concurrency) validate(field string) error {
-	switch {
-	case c.Max < 0:
-		return fmt.Errorf("%s.max is %d, want 1 or more", field, c.Max)
-	case c.Max == 0:
-		return fmt.Errorf("%s.max is missing: how many may run at once", field)
-	case c.OnLimit != "" && !slices.Contains(OnLimits, c.OnLimit):
-		return fmt.Errorf("%s.on_limit is %q, want one of %v", field, c.OnLimit, OnLimits)
-	}
-	return validKey(field+".key", c.Key)
-}
-
-func (r Rate) validate(field string) error {
-	switch {
-	case r.Limit < 0:
-		return fmt.Errorf("%s.limit is %d, want 1 or more", field, r.Limit)
-	case r.Limit == 0:
-		return fmt.Errorf("%s.limit is missing: how many may start", field)
-	case r.Per < 0:
-		return fmt.Errorf("%s.per is %v, want more than 0", field, r.Per)
-	case r.Limit > 0 && r.Every() <= 0:
-		return fmt.Errorf("%s.limit is %d in %v, want at most one in a nanosecond", field, r.Limit, r.Within())
-	case r.Burst < 0:
-		return fmt.Errorf("%s.burst is %d, want 1 or more, or 0 for the default", field, r.Burst)
-	case r.Burst > maxBurst:
-		return fmt.Errorf("%s.burst is %d, want at most %d", field, r.Burst, maxBurst)
-	}
-	return validKey(field+".key", r.Key)
-}
-
-// maxBurst keeps the arithmetic of buckets in bounds.
-const maxBurst = 1_000_000
-
-// Within is the time in which so many may start.
-func (r Rate) Within() time.Duration {
-	if r.Per == 0 {
-		return time.Second
-	}
-	return r.Per.Std()
-}
-
-// Every is the time between two starts at the full rate.
-func (r Rate) Every() time.Duration {
-	if r.Limit <= 0 {
-		return 0
-	}
-	return r.Within() / time.Duration(r.Limit)
-}
-
-// Bucket is how much of a rate is used up: the time at which it would be as good as
-// untouched (the theoretical arrival time of the generic cell rate algorithm). The zero
-// value is untouched.
-type Bucket time.Time
-
-// Opens is when the bucket admits one more.
-func (b Bucket) Opens(r Rate) time.Time {
-	if time.Time(b).IsZero() {
-		return time.Time{}
-	}
-	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
-	return time.Time(b).Add(-spare)
-}
-
-// Left is how many the bucket would admit now.
-func (b Bucket) Left(r Rate, now time.Time) int {
-	if r.Every() <= 0 {
-		return 0
-	}
-	full := max(r.Burst, 1)
-	opens := b.Opens(r)
-	if opens.After(now) {
-		return 0
-	}
-	if time.Time(b).IsZero() {
-		return full
-	}
-	return min(full, 1+int(now.Sub(opens)/r.Every()))
-}
-
-// Take is the bucket after it has admitted one.
-func (b Bucket) Take(r Rate, now time.Time) Bucket {
-	return Bucket(later(now, time.Time(b)).Add(r.Every()))
-}
-
-// Pause is the bucket if it is to admit nothing before a time.
-func (b Bucket) Pause(r Rate, until time.Time) Bucket {
-	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
-	return Bucket(later(until.Add(spare), time.Time(b)))
 }
 
 // Granted says that limits admit tasks, or refuse them. It is recorded on the chain of their scope, so
@@ -376,7 +197,7 @@ func refuse(t *Task, c Refuse) (Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if of := counterNamed(counters, c.Limit); of != nil && of.OnLimit == LimitFail {
+	if of := limit.Named(counters, c.Limit); of != nil && of.OnLimit == limit.Fail {
 		return GivenUp{Reason: ReasonLimit, Detail: c.Detail}, nil
 	}
 	return CancelConfirmed{Code: ReasonLimit, Reason: c.Detail}, nil
@@ -409,4 +230,21 @@ func HoldsPlaces(s State, held bool, turn, granted uint64, ok bool) bool {
 func AdmittedOffer(t Task, rated uint64) Queued {
 	t.Holds = nil
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due, Rated: rated}
+}
+
+// Budgeted tells whether the task stands under a budget.
+func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
+
+// ShiftOf is what a fact of some time did to the attempts of a task, by how that was before and after it: its state and its epoch. From is
+// when its attempt had started before.
+func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, at time.Time) limit.Shift {
+	ran, runs := was == Running || was == Cancelling, is == Running || is == Cancelling
+	s := limit.Shift{Ended: ran && (!runs || before != after), Began: runs && before != after}
+	if s.Ended || s.Began {
+		s.At = at
+	}
+	if s.Ended {
+		s.From = from
+	}
+	return s
 }

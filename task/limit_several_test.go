@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -18,13 +19,13 @@ func TestSeveralCounters(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		"job and key": {Spec{Concurrency: Concurrencies{{Max: 5}, {Max: 1, Key: "{params.to}"}}}, "job:mail 5, key:mail/acme 1"},
-		"queue":       {Spec{Concurrency: Concurrencies{{Max: 5, Key: "/{queue}"}}, Rate: Rates{{Limit: 1, Key: "/{queue}"}}}, "key:/images 5, rate:/images"},
-		"the same, filled in": {Spec{Concurrency: Concurrencies{{Max: 3, Key: "{params.to}"}, {Max: 2, Key: "{params.by}", OnLimit: LimitSkip}, {Max: 4, Key: "acme"}}},
+		"job and key": {Spec{Concurrency: limit.Concurrencies{{Max: 5}, {Max: 1, Key: "{params.to}"}}}, "job:mail 5, key:mail/acme 1"},
+		"queue":       {Spec{Concurrency: limit.Concurrencies{{Max: 5, Key: "/{queue}"}}, Rate: limit.Rates{{Limit: 1, Key: "/{queue}"}}}, "key:/images 5, rate:/images"},
+		"the same, filled in": {Spec{Concurrency: limit.Concurrencies{{Max: 3, Key: "{params.to}"}, {Max: 2, Key: "{params.by}", OnLimit: limit.Skip}, {Max: 4, Key: "acme"}}},
 			"key:mail/acme 2 skip"},
-		"two rates of a key": {Spec{Rate: Rates{{Limit: 10}, {Limit: 1000, Per: value.Duration(time.Hour)}, {Limit: 5, Per: value.Duration(time.Minute), Key: "x"}}},
+		"two rates of a key": {Spec{Rate: limit.Rates{{Limit: 10}, {Limit: 1000, Per: value.Duration(time.Hour)}, {Limit: 5, Per: value.Duration(time.Minute), Key: "x"}}},
 			"rate:mail, rate:mail@1h0m0s, rate:mail/x"},
-		"a wrong key": {Spec{Concurrency: Concurrencies{{Max: 1}, {Max: 1, Key: "{params.x}"}}}, `concurrency[1].key: {params.x}: the task has no parameter "x"`},
+		"a wrong key": {Spec{Concurrency: limit.Concurrencies{{Max: 1}, {Max: 1, Key: "{params.x}"}}}, `concurrency[1].key: {params.x}: the task has no parameter "x"`},
 	} {
 		counters, err := w(c.spec).Counters()
 		var all []string
@@ -74,19 +75,19 @@ func TestLimitsInJSON(t *testing.T) {
 
 func TestSeveralLimitsValidate(t *testing.T) {
 	for want, s := range map[string]Spec{
-		"concurrency[1].max is missing":     {Concurrency: Concurrencies{{Max: 1}, {Key: "a"}}},
-		"rate[0].limit is missing":          {Rate: Rates{{}, {Limit: 1}}},
-		"concurrency[1].key is":             {Concurrency: Concurrencies{{Max: 1}, {Max: 1, Key: "{queue.x}"}}},
-		"concurrency has 9 entries, want a": {Concurrency: make(Concurrencies, 9)},
-		"rate has 9 entries, want at most":  {Rate: make(Rates, 9)},
+		"concurrency[1].max is missing":     {Concurrency: limit.Concurrencies{{Max: 1}, {Key: "a"}}},
+		"rate[0].limit is missing":          {Rate: limit.Rates{{}, {Limit: 1}}},
+		"concurrency[1].key is":             {Concurrency: limit.Concurrencies{{Max: 1}, {Max: 1, Key: "{queue.x}"}}},
+		"concurrency has 9 entries, want a": {Concurrency: make(limit.Concurrencies, 9)},
+		"rate has 9 entries, want at most":  {Rate: make(limit.Rates, 9)},
 	} {
 		s.Handler = "h"
 		if err := s.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, s := range []Submission{{}, {Concurrency: Concurrencies{}, Rate: Rates{}}, {Concurrency: Concurrencies{{Max: 7}}}} {
-		birth, err := Birth(s, &Job{Name: "j", Spec: Spec{Handler: "h", Concurrency: Concurrencies{{Max: 1}}, Rate: Rates{{Limit: 1}}}}, 1, noon)
+	for _, s := range []Submission{{}, {Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}, {Concurrency: limit.Concurrencies{{Max: 7}}}} {
+		birth, err := Birth(s, &Job{Name: "j", Spec: Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +106,7 @@ func TestSeveralLimitsValidate(t *testing.T) {
 
 func TestRefuseIsOfOneLimit(t *testing.T) {
 	held := Task{ID: "T", State: Held, Work: Work{Job: "j", Holds: onlyLimit, Spec: &Spec{Handler: "h",
-		Concurrency: Concurrencies{{Max: 1, OnLimit: LimitSkip}, {Max: 1, Key: "k", OnLimit: LimitFail}}}}}
+		Concurrency: limit.Concurrencies{{Max: 1, OnLimit: limit.Skip}, {Max: 1, Key: "k", OnLimit: limit.Fail}}}}}
 	for limit, want := range map[string]Event{
 		"job:j":   CancelConfirmed{Code: ReasonLimit, Reason: "full"},
 		"key:j/k": GivenUp{Reason: ReasonLimit, Detail: "full"},

@@ -3,7 +3,7 @@ package task_test
 import (
 	"testing"
 
-	"millrace/task"
+	"millrace/task/limit"
 )
 
 func TestLimitWords(t *testing.T) {
@@ -24,7 +24,7 @@ func TestLimitWords(t *testing.T) {
 		"other:x":                "",
 		"":                       "",
 	} {
-		if got := task.LimitWords(name); got != want {
+		if got := limit.Words(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

@@ -1,27 +1,28 @@
 package task
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
+
+	"millrace/task/limit"
 )
 
 // The bounds per node of a task, as its keys are filled in.
 func TestOnNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		work Work
-		per  PerNodes
+		per  limit.PerNodes
 		want string
 	}{
 		"none":                   {Work{Job: "mail"}, nil, "[]"},
-		"of the job":             {Work{Job: "mail"}, PerNodes{{Max: 2}}, "[job:mail 2]"},
-		"without a job":          {Work{Route: "images.5"}, PerNodes{{Max: 2}}, "[queue:images 2]"},
-		"by a key":               {Work{Job: "mail", Labels: map[string]string{"to": "acme"}}, PerNodes{{Max: 1, Key: "{labels.to}"}}, "[key:mail/acme 1]"},
-		"common to all jobs":     {Work{Job: "mail"}, PerNodes{{Max: 1, Key: "/gpu"}}, "[key:/gpu 1]"},
-		"two":                    {Work{Job: "mail"}, PerNodes{{Max: 2}, {Max: 1, Key: "a"}}, "[job:mail 2 key:mail/a 1]"},
-		"two that are the same":  {Work{Job: "mail"}, PerNodes{{Max: 3, Key: "a"}, {Max: 2, Key: "a"}}, "[key:mail/a 2]"},
-		"a label that is absent": {Work{Job: "mail"}, PerNodes{{Max: 1, Key: "{labels.to}"}}, `per_node.key: {labels.to}: the task has no label "to"`},
+		"of the job":             {Work{Job: "mail"}, limit.PerNodes{{Max: 2}}, "[job:mail 2]"},
+		"without a job":          {Work{Route: "images.5"}, limit.PerNodes{{Max: 2}}, "[queue:images 2]"},
+		"by a key":               {Work{Job: "mail", Labels: map[string]string{"to": "acme"}}, limit.PerNodes{{Max: 1, Key: "{labels.to}"}}, "[key:mail/acme 1]"},
+		"common to all jobs":     {Work{Job: "mail"}, limit.PerNodes{{Max: 1, Key: "/gpu"}}, "[key:/gpu 1]"},
+		"two":                    {Work{Job: "mail"}, limit.PerNodes{{Max: 2}, {Max: 1, Key: "a"}}, "[job:mail 2 key:mail/a 1]"},
+		"two that are the same":  {Work{Job: "mail"}, limit.PerNodes{{Max: 3, Key: "a"}, {Max: 2, Key: "a"}}, "[key:mail/a 2]"},
+		"a label that is absent": {Work{Job: "mail"}, limit.PerNodes{{Max: 1, Key: "{labels.to}"}}, `per_node.key: {labels.to}: the task has no label "to"`},
 	} {
 		c.work.Spec = &Spec{Handler: "h", PerNode: c.per}
 		counters, err := c.work.OnNode()
@@ -37,21 +38,21 @@ func TestOnNode(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if of, err := (&Work{Job: "mail", Spec: &Spec{PerNode: PerNodes{{Max: 1}}, Each: &Each{}}}).OnNode(); err != nil || of != nil {
+	if of, err := (&Work{Job: "mail", Spec: &Spec{PerNode: limit.PerNodes{{Max: 1}}, Each: &Each{}}}).OnNode(); err != nil || of != nil {
 		t.Errorf("a parent stands under %v, %v", of, err)
 	}
 }
 
 func TestPerNodeValidates(t *testing.T) {
 	for name, c := range map[string]struct {
-		per  PerNodes
+		per  limit.PerNodes
 		want string
 	}{
-		"right":    {PerNodes{{Max: 1, Key: "{params.x}"}}, "<nil>"},
-		"none":     {PerNodes{{}}, "per_node.max is missing: how many may run on one node"},
-		"negative": {PerNodes{{Max: 1}, {Max: -1}}, "per_node[1].max is -1, want 1 or more"},
-		"a key":    {PerNodes{{Max: 1, Key: "{x}"}}, `per_node.key is "{x}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
-		"many":     {make(PerNodes, 9), "per_node has 9 entries, want at most 8"},
+		"right":    {limit.PerNodes{{Max: 1, Key: "{params.x}"}}, "<nil>"},
+		"none":     {limit.PerNodes{{}}, "per_node.max is missing: how many may run on one node"},
+		"negative": {limit.PerNodes{{Max: 1}, {Max: -1}}, "per_node[1].max is -1, want 1 or more"},
+		"a key":    {limit.PerNodes{{Max: 1, Key: "{x}"}}, `per_node.key is "{x}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
+		"many":     {make(limit.PerNodes, 9), "per_node has 9 entries, want at most 8"},
 	} {
 		if got := fmt.Sprint((&Spec{Handler: "h", PerNode: c.per}).Validate()); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -71,7 +72,7 @@ func TestCrowd(t *testing.T) {
 			t.Error("an offer on the node's own route goes back")
 		}
 	}
-	two := Counter{Name: "job:mail", Max: 2}
+	two := limit.Counter{Name: "job:mail", Max: 2}
 	for n, want := range []bool{false, false, true, true} {
 		if got := two.Crowded(make([]uint64, n)); got != want {
 			t.Errorf("with %d of 2 there is no place: %v", n, got)
@@ -93,24 +94,6 @@ func TestCrowd(t *testing.T) {
 		}
 		if again := (&Crowd{Node: "n1", Counter: two, Epochs: by.Ends, Last: by.Since}).Postpone(41, noon); again != p {
 			t.Errorf("decided again it is %+v, and was %+v", again, p)
-		}
-	}
-}
-
-func TestPerNodeAsJSON(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"max":2}`:                  `{"max":2}`,
-		`[{"max":2}]`:                `{"max":2}`,
-		`[{"max":2},{"max":1}]`:      `[{"max":2},{"max":1}]`,
-		`{}`:                         `[]`,
-		`{"max":1,"key":"{queue}/"}`: `{"max":1,"key":"{queue}/"}`,
-	} {
-		var p PerNodes
-		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := json.Marshal(p); err != nil || string(got) != want {
-			t.Errorf("%s becomes %s, %v", text, got, err)
 		}
 	}
 }

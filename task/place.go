@@ -45,7 +45,7 @@ type Place struct {
 	// open: [LateIgnore], the default, or [LateInclude].
 	Late string `json:"late,omitempty"`
 	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key such
-	// as that of [Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
+	// as that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
 	Sticky string `json:"sticky,omitempty"`
 	// Prefer are nodes that are better than others. Sticky goes before. At most [MaxPrefer].
 	Prefer []Preference `json:"prefer,omitempty"`
@@ -268,7 +268,7 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 		if able != on {
 			to := where.NodeRoute(able, t.Route.Priority())
 			return Duty{
-				Who: "scheduler", What: fmt.Sprintf("move it to node %s: node %s takes no work since %s", able, on, clock(since)),
+				Who: "scheduler", What: fmt.Sprintf("move it to node %s: node %s takes no work since %s", able, on, value.Clock(since)),
 				By: since, Else: "the sweep of any scheduler moves it",
 				Command: Reassign{From: t.Route, To: to, Reason: "node " + on + " takes no new work"},
 			}
@@ -282,7 +282,7 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 		whom = "one of the nodes " + named
 	}
 	return noNodeDuty(t, since, named, Duty{
-		Who: "operator", What: fmt.Sprintf("bring %s back, or release the task: no node that it is meant for takes work since %s", whom, clock(since)),
+		Who: "operator", What: fmt.Sprintf("bring %s back, or release the task: no node that it is meant for takes work since %s", whom, value.Clock(since)),
 	}, around, s)
 }
 
@@ -299,7 +299,7 @@ func selectorDuty(t Task, around Surroundings, s Settings) Duty {
 		})
 	}
 	since := unservedSince(t, around)
-	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, clock(since))
+	what := fmt.Sprintf("bring up a node for %s, or release the task: since %s none takes work", wanted, value.Clock(since))
 	if around.Lacks != "" {
 		what = fmt.Sprintf("bring up a node for %s, with a program that can run it: %s", wanted, around.Lacks)
 	}
@@ -330,7 +330,7 @@ func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundin
 	switch policy {
 	case NoNodeFallback:
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.sharedName(), clock(since)),
+			Who: "scheduler", What: fmt.Sprintf("move it to queue %q: no node that it is meant for takes work since %s", t.sharedName(), value.Clock(since)),
 			By: since, Else: "the sweep of any scheduler moves it",
 			Command: Reassign{From: t.Route, To: t.shared(), Reason: "no node that it is meant for takes new work: fallback"},
 		}
@@ -358,7 +358,7 @@ func awaited(t Task, around Surroundings, s Settings, d Duty) Duty {
 	if !t.StartBy.IsZero() {
 		d.By = t.StartBy
 		d.Else = "it ends as abnormal/expired: pending timeout"
-		d.Command = Expire{Detail: "pending timeout: not started by " + clock(t.StartBy)}
+		d.Command = Expire{Detail: "pending timeout: not started by " + value.Clock(t.StartBy)}
 		return d
 	}
 	d.By, d.Look = looked(t.Since, around).Add(s.look()), true
@@ -373,5 +373,3 @@ func looked(since time.Time, around Surroundings) time.Time {
 	}
 	return since
 }
-
-func clock(t time.Time) string { return t.Format(time.RFC3339) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -255,7 +256,7 @@ func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	if around.Serving == 0 {
 		since := unservedSince(t, around)
 		return Duty{
-			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", clock(since)),
+			Who: "scheduler", What: fmt.Sprintf("give it back to all of its nodes: those that it was left to take no work since %s", value.Clock(since)),
 			By: since, Else: "the sweep of any scheduler moves it",
 			Command: Reassign{From: t.Route, To: home, Reason: "no node that it was left to takes new work"},
 		}
@@ -307,7 +308,7 @@ func (p *Place) validatePreference() error {
 	if !strings.Contains(p.Sticky, "{") {
 		return fmt.Errorf("place.sticky is %q, want %s, %s, or a key such as {params.customer}", p.Sticky, StickyJob, StickyAttempt)
 	}
-	return validKey("place.sticky", p.Sticky)
+	return limit.ValidKey("place.sticky", p.Sticky)
 }
 
 // PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.

@@ -4,47 +4,24 @@ import (
 	"errors"
 	"testing"
 	"time"
-)
 
-// The rate of a queue lasts since the fact that changed it; one that cannot be is none.
-func TestQueueRateSince(t *testing.T) {
-	t.Parallel()
-	slow, wrong := Rate{Limit: 1}, Rate{Limit: 1, Burst: -1}
-	q := Queue{Name: "q"}
-	for i, c := range []struct {
-		e     QueueLimited
-		rate  Rate
-		since uint64
-	}{
-		{QueueLimited{Running: 3}, Rate{}, 0},
-		{QueueLimited{Rate: slow}, slow, 2},
-		{QueueLimited{Rate: slow, Waiting: 7}, slow, 2},
-		{QueueLimited{Rate: wrong}, Rate{}, 4},
-		{QueueLimited{Rate: Rate{Limit: 1, Key: "a"}}, Rate{}, 4},
-		{QueueLimited{Rate: slow}, slow, 6},
-		{QueueLimited{}, Rate{}, 7},
-	} {
-		q = EvolveQueue(q, uint64(i+1), noon, "ann", c.e)
-		if q.Rate != c.rate || q.RateSince != c.since {
-			t.Errorf("after %+v the rate is %+v since %d, want %+v since %d", c.e, q.Rate, q.RateSince, c.rate, c.since)
-		}
-	}
-}
+	"millrace/task/queue"
+)
 
 // A claim is put back once for each rate of the task's queue, and never throws back what was claimed.
 func TestThrottles(t *testing.T) {
 	t.Parallel()
-	five, nine, other := QueueRate{"default", 5}, QueueRate{"default", 9}, QueueRate{"other", 9}
+	five, nine, other := queue.Rate{Queue: "default", Since: 5}, queue.Rate{Queue: "default", Since: 9}, queue.Rate{Queue: "other", Since: 9}
 	work := Work{Spec: &Spec{Handler: "h"}, Route: "default.5"}
 	waits := Task{ID: "T", State: Pending, Offered: true, Turn: 3, Head: 3, Work: work}
 	with := func(change func(*Task)) Task { w := waits; change(&w); return w }
 	for name, c := range map[string]struct {
 		t     Task
 		after uint64
-		rate  QueueRate
+		rate  queue.Rate
 		want  any
 	}{
-		"no rate":                         {waits, 3, QueueRate{}, AttemptStarted{}},
+		"no rate":                         {waits, 3, queue.Rate{}, AttemptStarted{}},
 		"a rate":                          {waits, 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 		"the rate has admitted it":        {with(func(k *Task) { k.Rated = 5 }), 3, five, AttemptStarted{}},
 		"it is admitted under a new rate": {with(func(k *Task) { k.Rated = 9 }), 3, five, AttemptStarted{}},
@@ -85,7 +62,7 @@ func TestThrottles(t *testing.T) {
 // The life of a task in a queue with a rate: put back, admitted, and for another attempt put back again.
 func TestThrottledLife(t *testing.T) {
 	t.Parallel()
-	rate := QueueRate{"default", 5}
+	rate := queue.Rate{Queue: "default", Since: 5}
 	birth := Submitted{Work: Work{Spec: &Spec{Handler: "h", Retry: Retry{Max: 1}}, Route: "default.5", StartBy: noon.Add(time.Hour)}}
 	k := Task{ID: "T"}
 	seq := uint64(10)

@@ -51,7 +51,7 @@ var Rules = []Rule{
 	{
 		Name: ReasonWindow, Question: Condition, Then: "the timer offers it when its window opens",
 		Has:   func(s *Spec) bool { return s.Window != "" },
-		Check: func(s *Spec) error { return validWindow("window", s.Window) },
+		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
 		Copy:  func(to, from *Spec) { to.Window = from.Window },
 	},
 	{
@@ -63,7 +63,7 @@ var Rules = []Rule{
 	{
 		Name: ReasonPerNode, Question: Choice, Keyed: true, Then: "the timer offers it again, to any node that has a place for it",
 		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
-		Check: func(s *Spec) error { return s.PerNode.validate() },
+		Check: func(s *Spec) error { return s.PerNode.Validate() },
 		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
 	},
 	{
@@ -75,19 +75,19 @@ var Rules = []Rule{
 	{
 		Name: "concurrency", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
-		Check: func(s *Spec) error { return s.Concurrency.validate() },
+		Check: func(s *Spec) error { return s.Concurrency.Validate() },
 		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
 	},
 	{
 		Name: "budget", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Budget) > 0 },
-		Check: func(s *Spec) error { return s.Budget.validate() },
+		Check: func(s *Spec) error { return s.Budget.Validate() },
 		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
 	},
 	{
 		Name: "rate", Question: Quota, Keyed: true,
 		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
-		Check: func(s *Spec) error { return s.Rate.validate() },
+		Check: func(s *Spec) error { return s.Rate.Validate() },
 		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
 	},
 }

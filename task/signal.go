@@ -105,7 +105,7 @@ func (t *Task) SignalBy() time.Time {
 	if t.Spec == nil || t.Spec.Signal == nil || t.Spec.Signal.Timeout == 0 {
 		return time.Time{}
 	}
-	return later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
+	return value.Later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
 }
 
 // signalDuty says who gives the signal that a task waits for.
@@ -119,7 +119,7 @@ func signalDuty(t Task, around Surroundings, s Settings) Duty {
 	if by.IsZero() {
 		return awaited(t, around, s, d)
 	}
-	late := fmt.Sprintf("signal %q did not come by %s", name, clock(by))
+	late := fmt.Sprintf("signal %q did not come by %s", name, value.Clock(by))
 	if d.By = by; policy == SignalGoOn {
 		d.Else, d.Command = "it goes on without", Unhold{Hold: HoldSignal, Reason: late}
 		return d

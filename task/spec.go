@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -33,7 +34,7 @@ type Spec struct {
 	// Place says where the task may run. Default: wherever its queue is served.
 	Place Place `json:"place,omitzero"`
 	// PerNode bounds how many of its tasks run on one node at a time. Default: no bound but the slots.
-	PerNode PerNodes `json:"per_node,omitzero"`
+	PerNode limit.PerNodes `json:"per_node,omitzero"`
 	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
 	Slots int `json:"slots,omitempty"`
 	// Signal is a word from outside that has to come before the task may run; nil for none.
@@ -53,11 +54,11 @@ type Spec struct {
 	// Artifacts are kept of what an attempt leaves in its working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
-	Concurrency Concurrencies `json:"concurrency,omitzero"`
+	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
 	// Budget bounds how many of its tasks start in a day, or how long they run in all. Default: no bound.
-	Budget Budgets `json:"budget,omitzero"`
+	Budget limit.Budgets `json:"budget,omitzero"`
 	// Rate bounds how often its tasks start. Default: no bound.
-	Rate Rates `json:"rate,omitzero"`
+	Rate limit.Rates `json:"rate,omitzero"`
 	// Unique refuses a task while there is another one with the same key. Default: none is refused.
 	Unique Unique `json:"unique,omitzero"`
 	// Resources bounds what an attempt may use of its node.

@@ -217,9 +217,9 @@ func stepChild(parent *Task, name string) Submitted {
 	}
 	w.Route = spec.homeRoute(queue, parent.Route.Priority())
 	w.Holds = w.holds()
-	w.boundWhole(later(parent.StartedAt, parent.Due))
+	w.boundWhole(value.Later(parent.StartedAt, parent.Due))
 	if bound := spec.Timeout.Pending.Std(); bound > 0 && !w.waitsForOthers() {
-		w.StartBy = later(parent.StartedAt, parent.Due).Add(bound)
+		w.StartBy = value.Later(parent.StartedAt, parent.Due).Add(bound)
 	}
 	return Submitted{Work: w, Due: parent.Due}
 }

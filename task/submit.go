@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -58,11 +59,11 @@ type Submission struct {
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
 	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
-	PerNode     PerNodes      `json:"per_node,omitzero"`
-	Concurrency Concurrencies `json:"concurrency,omitzero"`
-	Budget      Budgets       `json:"budget,omitzero"`
-	Rate        Rates         `json:"rate,omitzero"`
-	Unique      *Unique       `json:"unique,omitempty"`
+	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
+	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
+	Budget      limit.Budgets       `json:"budget,omitzero"`
+	Rate        limit.Rates         `json:"rate,omitzero"`
+	Unique      *Unique             `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -216,7 +217,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	if _, err := e.StickyName(); err != nil {
 		return e, err
 	}
-	e.bound(later(now, e.Due))
+	e.bound(value.Later(now, e.Due))
 	return e, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
 )
@@ -14,8 +15,8 @@ import (
 func TestSubmissionWith(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	is := Submission{Job: "j", Queue: "q", Priority: 2, Group: "g", Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1")}}
-	over := Submission{Queue: "r", Retries: new(int), Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")}, Concurrency: Concurrencies{}}
-	want := Submission{Job: "j", Queue: "r", Priority: 2, Group: "g", Retries: new(int), Concurrency: Concurrencies{},
+	over := Submission{Queue: "r", Retries: new(int), Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")}, Concurrency: limit.Concurrencies{}}
+	want := Submission{Job: "j", Queue: "r", Priority: 2, Group: "g", Retries: new(int), Concurrency: limit.Concurrencies{},
 		Labels: map[string]string{"a": "1", "b": "2"}, Params: map[string]json.RawMessage{"x": raw("1"), "y": raw("2")}}
 	if got := is.With(over); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -21,7 +21,7 @@ func (w *Work) tooLong(at time.Time) bool { return !w.EndBy.IsZero() && !at.Befo
 
 // totalWords say that it is.
 func (w *Work) totalWords() string {
-	return fmt.Sprintf("total timeout: not done by %s, %v after it might begin", clock(w.EndBy), w.Spec.Timeout.Total)
+	return fmt.Sprintf("total timeout: not done by %s, %v after it might begin", value.Clock(w.EndBy), w.Spec.Timeout.Total)
 }
 
 // withinTotal puts the end of what a task may take altogether in the place of a duty that
@@ -51,7 +51,7 @@ func (t Task) Otherwise(spec *Spec) Task {
 	if t.Spec == nil || spec == nil {
 		return t
 	}
-	from, was, is := later(t.SubmittedAt, t.Due), t.Spec.Timeout, spec.Timeout
+	from, was, is := value.Later(t.SubmittedAt, t.Due), t.Spec.Timeout, spec.Timeout
 	t.StartBy = otherBound(t.StartBy, from, was.Pending, is.Pending)
 	t.EndBy = otherBound(t.EndBy, from, was.Total, is.Total)
 	t.Spec = spec

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -43,7 +44,7 @@ func TestTotalTimeout(t *testing.T) {
 	}{
 		"pending":                 {[]Event{total(Spec{})}, by, expire},
 		"pending, bound before":   {[]Event{late}, noon.Add(time.Minute), Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
-		"held by a limit":         {[]Event{total(Spec{Concurrency: Concurrencies{{Max: 1}}})}, by, expire},
+		"held by a limit":         {[]Event{total(Spec{Concurrency: limit.Concurrencies{{Max: 1}}})}, by, expire},
 		"runs, would longer":      {[]Event{long, running}, by.Add(time.Second + StopMargin), nil},
 		"runs, would not so long": {[]Event{short, running}, at(2).Add(time.Minute + time.Second + StopMargin), nil},
 		"runs, without a bound":   {[]Event{total(Spec{Timeout: Timeout{Stop: value.Duration(time.Second)}}), running}, by.Add(time.Second + StopMargin), nil},

@@ -1,14 +1,13 @@
 package task
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -17,7 +16,7 @@ import (
 // forgotten. The zero value refuses nothing.
 type Unique struct {
 	// Key is what no two tasks may have in common at a time, filled in as that of
-	// [Concurrency]: of one job, or of all if it begins with /.
+	// [limit.Concurrency]: of one job, or of all if it begins with /.
 	Key string `json:"key,omitempty"`
 	// While are the states of the other task in which it is in the way. Default: all but those
 	// in which a task has ended.
@@ -51,7 +50,7 @@ func (u *Unique) validate() error {
 			return fmt.Errorf("unique.while: %w", err)
 		}
 	}
-	return validKey("unique.key", u.Key)
+	return limit.ValidKey("unique.key", u.Key)
 }
 
 // UniqueKey is the key of the task, filled in and with its scope in front; "" if it
@@ -65,12 +64,6 @@ func (w *Work) UniqueKey() (string, error) {
 		return "", fmt.Errorf("unique.key: %w", err)
 	}
 	return strings.TrimPrefix(name, "unique:"), nil
-}
-
-// KeyMark is what stands for a unique key where only plain characters may: 32 of them.
-func KeyMark(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:16])
 }
 
 // KeyClaimed says that a submission claims a unique key for the task that it will make. The

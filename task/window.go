@@ -1,27 +1,6 @@
 package task
 
-import (
-	"time"
-
-	"millrace/task/value"
-)
-
-// A spec may name a window: the calendar in whose hours its tasks start. That is a condition, and no order among tasks: each waits
-// until its window opens as one with a due time does, by a timer, so nobody has to be up but the NATS server.
-// Package schedule has the calendars, and what they say to a task.
-
-// validWindow refuses the name of a calendar that can be none.
-func validWindow(field, name string) error {
-	return value.Under(field+": ", value.ValidName("calendar", name))
-}
-
-// validQueueWindow refuses the name of a calendar that can be none; "" is no window.
-func validQueueWindow(name string) error {
-	if name == "" {
-		return nil
-	}
-	return validWindow("window", name)
-}
+import "time"
 
 // Shut is why a birth is due when it is: its window was closed.
 type Shut struct {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -41,7 +42,7 @@ func TestWindowedBirths(t *testing.T) {
 		want bool
 	}{
 		"a task":              {Submission{Spec: &Spec{Handler: "h", Window: "night"}}, true},
-		"under a limit":       {Submission{Spec: &Spec{Handler: "h", Window: "night", Concurrency: Concurrencies{{Max: 1}}}}, true},
+		"under a limit":       {Submission{Spec: &Spec{Handler: "h", Window: "night", Concurrency: limit.Concurrencies{{Max: 1}}}}, true},
 		"without a window":    {Submission{Spec: &Spec{Handler: "h"}}, false},
 		"that needs a signal": {Submission{Spec: &Spec{Handler: "h", Window: "night", Signal: &Signal{Name: "go"}}}, false},
 		"a parent":            {Submission{Spec: &Spec{Window: "night", Handler: "h", Place: Place{Nodes: []string{"a", "b"}, Each: true}}}, false},

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify"
 )
 
@@ -132,7 +133,7 @@ func BenchmarkLimited(b *testing.B) {
 		records = append(records, events.Record{Seq: uint64(len(records) + 1), Stored: noon, Kind: kind, Fact: f})
 	}
 	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01JNAT%020d", i)) }
-	spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 1}}}
+	spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}
 	for i := range n {
 		add(events.KindHold, events.Fact{Task: id(i), Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/verify"
 )
@@ -35,11 +36,11 @@ func TestDecisionsOnBudgets(t *testing.T) {
 		return said{at, ids[n-1], task.AttemptFinished{Attempt: 1, Epoch: epoch}}
 	}
 	const h = time.Hour
-	two := task.Budget{Starts: 2}
-	hours := task.Budget{Run: value.Duration(3 * h)}
+	two := limit.Budget{Starts: 2}
+	hours := limit.Budget{Run: value.Duration(3 * h)}
 	// Three tasks of a job wait, and have been submitted at noon.
 	for name, c := range map[string]struct {
-		budget  task.Budget
+		budget  limit.Budget
 		timeout time.Duration
 		log     []said
 		cut     bool   // each has left something to the next one
@@ -75,7 +76,7 @@ func TestDecisionsOnBudgets(t *testing.T) {
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
 			}
 			for _, id := range ids {
-				spec := &task.Spec{Handler: "h", Budget: task.Budgets{c.budget}, Timeout: task.Timeout{Run: value.Duration(c.timeout)}}
+				spec := &task.Spec{Handler: "h", Budget: limit.Budgets{c.budget}, Timeout: task.Timeout{Run: value.Duration(c.timeout)}}
 				add(events.KindHold, noon, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 			}
 			for _, s := range c.log {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/verify"
 )
@@ -58,7 +59,7 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 				at := noon.Add(-ch.at)
 				switch ch.closed {
 				case "":
-					add(at, events.KindQueue, events.Fact{Queue: "default", Event: task.QueueLimited{Window: ch.window}})
+					add(at, events.KindQueue, events.Fact{Queue: "default", Event: queue.Limited{Window: ch.window}})
 				case "none":
 					revision++
 					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionRemoved{Revision: revision}})

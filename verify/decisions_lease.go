@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 	"millrace/verify/book"
 )
@@ -204,7 +205,7 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	}
 	end, failed := r.Fact.Event.(task.GivenUp)
 	failed = failed && end.Reason == task.ReasonLimit
-	if want := on == task.LimitFail; !k.Admissible() || on != task.LimitFail && on != task.LimitSkip || failed != want || detail != "no place under "+by.Limit {
+	if want := on == limit.Fail; !k.Admissible() || on != limit.Fail && on != limit.Skip || failed != want || detail != "no place under "+by.Limit {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
 	}
 	v.lines.Stopped(s.id, r, "")

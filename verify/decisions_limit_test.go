@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
@@ -70,7 +71,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
 			}
 			for _, id := range ids {
-				spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 2}}, Rate: task.Rates{{Limit: 1}}}
+				spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 2}}, Rate: limit.Rates{{Limit: 1}}}
 				add(events.KindHold, noon, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 			}
 			for _, s := range c.log {
@@ -100,7 +101,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const a, b, c, d = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003"), task.ID("01JNAT00000000000000000004")
 	birth := func(max, priority int, due time.Time) task.Submitted {
-		spec := &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: max, OnLimit: task.LimitSkip}}}
+		spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: max, OnLimit: limit.Skip}}}
 		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: where.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
 	}
 	held := birth(2, 5, time.Time{})
@@ -129,7 +130,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	// B and c find a under way, and d has its place and that of b.
 	makePlace := func() []said {
 		young := birth(1, 5, time.Time{})
-		young.Spec.Concurrency[0].OnLimit = task.LimitCancelOld
+		young.Spec.Concurrency[0].OnLimit = limit.CancelOld
 		return []said{born(a), admits(1, a), born(b), born(c), {d, young, 0}}
 	}
 	gone := func(id task.ID, seen uint64) said {

@@ -8,6 +8,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/verify/book"
 )
 
@@ -77,15 +79,15 @@ func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *event
 	if !v.whole() {
 		return
 	}
-	queue, ok := task.QueueOfLimit(e.Limit)
+	name, ok := limit.QueueOf(e.Limit)
 	_, text, _ := strings.Cut(e.Limit, "#")
 	since, err := strconv.ParseUint(text, 10, 64)
-	q, _ := v.queuePast.At(queue, since)
-	if !ok || err != nil || q != nil && task.RateOf(q) != (task.QueueRate{Queue: queue, Since: since}) || since >= r.Seq {
+	q, _ := v.queuePast.At(name, since)
+	if !ok || err != nil || q != nil && queue.RateOf(q) != (queue.Rate{Queue: name, Since: since}) || since >= r.Seq {
 		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{since, r.Seq}, "%s by the limit %s, and no fact has set that", r.Fact.Type, strings.Clone(e.Limit))
 		return
 	}
-	c := task.Claim{Node: e.Node, After: k.Turn, Rate: task.QueueRate{Queue: queue, Since: since}}
+	c := task.Claim{Node: e.Node, After: k.Turn, Rate: queue.Rate{Queue: name, Since: since}}
 	s.remade(v, s.bornFor(k, c, *e, r), c, r)
 }

@@ -7,13 +7,14 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify"
 )
 
 // What a node said that had no place for a task is decided again from the attempts that it names.
 func TestCrowdsAreDecidedAgain(t *testing.T) {
 	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: task.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
+	work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
 	other := task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}
 	for name, c := range map[string]struct {
 		crowd task.Crowd
@@ -41,7 +42,7 @@ func TestCrowdsAreDecidedAgain(t *testing.T) {
 			add(events.KindOffer, ids[1], nil, task.Submitted{Work: other})
 			add(events.KindChain, ids[1], nil, task.AttemptStarted{Attempt: 1, Node: "n1", Session: "s", Offer: 3})
 			add(events.KindOffer, ids[2], nil, task.Submitted{Work: work})
-			c.crowd.Counter = task.Counter{Name: "key:/k", Max: 1}
+			c.crowd.Counter = limit.Counter{Name: "key:/k", Max: 1}
 			says, by := c.crowd.Postpone(0, start), c.crowd.By(start)
 			add(events.KindChain, ids[2], &by, task.Postponed{Reason: says.Reason, Detail: says.Detail, Due: says.Due.Add(c.due)})
 			found := verify.Decided(log)
@@ -77,7 +78,7 @@ func TestCrowdedNodesAreFound(t *testing.T) {
 			}
 			return seq
 		}
-		work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: task.PerNodes{{Max: c.max}}}, Route: "default.5"}
+		work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: c.max}}}, Route: "default.5"}
 		var ids []task.ID
 		var epochs []uint64
 		for _, node := range c.nodes {

@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/verify/book"
 	"millrace/verify/past"
@@ -101,14 +102,14 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 	if len(v.windows) == 0 || !v.whole() {
 		return
 	}
-	queue, at := k.RateQueue(), r.Fact.At
-	windows, always := past.Lately(v.windows[queue], heard, at, func(w *window) time.Time { return w.from })
+	name, at := k.RateQueue(), r.Fact.At
+	windows, always := past.Lately(v.windows[name], heard, at, func(w *window) time.Time { return w.from })
 	if !always {
 		return // it had none
 	}
 	var closed string
 	for _, w := range windows {
-		q := task.Queue{Name: queue, Window: w.calendar}
+		q := queue.Queue{Name: name, Window: w.calendar}
 		all := v.calendars[definition.Named(definition.DefCalendar, w.calendar)]
 		calendars, always := past.Lately(all, heard, at, func(d *definition.Definition) time.Time { return d.Changed })
 		if !always {
@@ -128,5 +129,5 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 		}
 	}
 	v.book.Checked[Decisions]++
-	s.found(v, Decisions, []uint64{r.Seq}, "the attempt started at %s, when queue %s was closed: %s", at.UTC().Format(time.RFC3339Nano), queue, closed)
+	s.found(v, Decisions, []uint64{r.Seq}, "the attempt started at %s, when queue %s was closed: %s", at.UTC().Format(time.RFC3339Nano), name, closed)
 }

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/verify"
 )
 
@@ -36,11 +37,11 @@ func TestGoodLimit(t *testing.T) {
 // An admission lies on the chains of all scopes whose limits it names, and on no other.
 func TestAdmissionOnAllOfItsChains(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	common := task.ScopeOf("key:/x")
+	common := limit.ScopeOf("key:/x")
 	both, own := []string{"job:a", "key:/x"}, []string{"job:a", "rate:a/k"}
 	type at struct {
 		seq    uint64
-		scope  task.Scope // "" for another fact
+		scope  limit.Scope // "" for another fact
 		limits []string
 	}
 	for name, c := range map[string]struct {

@@ -79,13 +79,13 @@ func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now t
 }
 
 // queue is who serves one.
-type queue struct {
+type waiting struct {
 	serving  int
 	unserved time.Time // since when nobody does, if somebody did
 }
 
-func (v *Verifier) queues() map[string]queue {
-	all := map[string]queue{}
+func (v *Verifier) queues() map[string]waiting {
+	all := map[string]waiting{}
 	for _, n := range v.nodes {
 		for _, name := range n.Queues {
 			q := all[name]
@@ -103,7 +103,7 @@ func (v *Verifier) queues() map[string]queue {
 // around is what the duty of a task depends on, as a scheduler reads it off the
 // nodes. Heartbeats are not in the log: a node that is silent counts as online
 // until a fact says that it is not.
-func (v *Verifier) around(k *task.Task, queues map[string]queue) task.Surroundings {
+func (v *Verifier) around(k *task.Task, queues map[string]waiting) task.Surroundings {
 	q := queues[k.Route.Queue()]
 	around := task.Surroundings{Serving: q.serving, Unserved: q.unserved}
 	on, own := k.Route.Node()

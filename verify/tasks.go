@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify/thin"
@@ -33,7 +34,7 @@ type tasks struct {
 	// spare are stories that have ended, to be used again.
 	spare []*story
 	// took is what the fact did to the attempts of that task.
-	took task.Shift
+	took limit.Shift
 	// digests are of what is compared and else of no use.
 	digests thin.Digests
 }

@@ -6,13 +6,14 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 func TestFactFilter(t *testing.T) {
 	t.Parallel()
 	const id, other = task.ID("01ARZ3NDEKTSV4RRFFQ69G5FAV"), task.ID("01ARZ3NDEKTSV4RRFFQ69G5FAW")
 	started := events.Record{Kind: events.KindChain, Fact: events.Fact{Type: events.AttemptStarted, Task: id, Actor: "worker-a", Event: task.AttemptStarted{Node: "node-1"}}}
-	paused := events.Record{Kind: events.KindQueue, Fact: events.Fact{Type: events.QueuePaused, Queue: "crawl", Actor: "ada", Event: task.QueuePaused{}}}
+	paused := events.Record{Kind: events.KindQueue, Fact: events.Fact{Type: events.QueuePaused, Queue: "crawl", Actor: "ada", Event: queue.Paused{}}}
 	probe := events.Record{Kind: events.KindProbe}
 	for _, c := range []struct {
 		filter                 FactFilter

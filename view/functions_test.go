@@ -14,6 +14,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/where"
 )
@@ -22,13 +24,13 @@ import (
 type present struct {
 	*World
 	beats    map[node.ID]node.Heartbeat
-	paused   *task.Pause
+	paused   *queue.Pause
 	standing *quota.Standing
 }
 
 func (p *present) Beats(context.Context) (map[node.ID]node.Heartbeat, error) { return p.beats, nil }
 func (p *present) Ran(context.Context, string) (string, error)               { return "n2", nil }
-func (p *present) Paused(context.Context, where.Lane) (*task.Pause, error)   { return p.paused, nil }
+func (p *present) Paused(context.Context, where.Lane) (*queue.Pause, error)  { return p.paused, nil }
 func (p *present) Standing(context.Context, task.ID, int) (*quota.Standing, error) {
 	return p.standing, nil
 }
@@ -52,14 +54,14 @@ func TestWhy(t *testing.T) {
 		}},
 		{"waits, and its queue is paused", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
-			s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueuePaused{Reason: "too loud"}})
+			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Paused{Reason: "too loud"}})
 			return s.submit(task.Submission{Queue: "images"})
 		}, nil, func(e *Explanation) bool { return e.Who == "operator" }},
 		{"waits, and the server alone has paused its consumer", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
 			return s.submit(task.Submission{Queue: "images"})
 		}, func(s *story) View {
-			return &present{World: s.end(), paused: &task.Pause{Until: noon.Add(time.Hour), Consumer: "MR_LOG queue_images"}}
+			return &present{World: s.end(), paused: &queue.Pause{Until: noon.Add(time.Hour), Consumer: "MR_LOG queue_images"}}
 		}, func(e *Explanation) bool { return strings.Contains(e.What, "nats consumer resume") }},
 		{"runs on a node whose heartbeat has run out", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
@@ -193,10 +195,10 @@ func TestPlanOfRules(t *testing.T) {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
 		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
-	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: task.PerNodes{{Max: 2}}}, Queue: "images"})
-	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "day"}})
-	s.add(events.KindQueue, events.Fact{Queue: "images", Event: task.QueueLimited{Window: "night"}})
-	s.add(events.KindQueue, events.Fact{Queue: "other", Event: task.QueueLimited{Running: 3}})
+	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
+	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "day"}})
+	s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "night"}})
+	s.add(events.KindQueue, events.Fact{Queue: "other", Event: queue.Limited{Running: 3}})
 
 	p, err := PlanTask(t.Context(), s.end(), id, noon)
 	if err != nil || !slices.Equal(p.PerNode, []string{"at most 2 of them"}) || len(p.Windows) != 2 || p.Windows[0] != "inside of the window day" ||
@@ -206,7 +208,7 @@ func TestPlanOfRules(t *testing.T) {
 	if p, err = PlanTask(t.Context(), s.at(open), id, noon); err != nil || !slices.Equal(p.Windows, []string{"inside of the window day", `queue "images": inside of the window day`}) {
 		t.Errorf("a task before: %+v, %v", p, err)
 	}
-	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: task.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
+	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
 	plans, err := PlanJobs(t.Context(), s.end(), []task.Job{keyed, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
 	if err != nil || !slices.Equal(plans[0].PerNode, []string{"at most 1 with the key {params.customer}", "at most 4 of them"}) ||
 		len(plans[0].Windows) != 1 || !strings.HasPrefix(plans[0].Windows[0], "outside of the window night") || plans[1].PerNode != nil || plans[1].Windows != nil {
@@ -316,7 +318,7 @@ func TestAround(t *testing.T) {
 		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
 	} {
 		c.want.Seen = noon
-		if got := around(&c.t, c.nodes, task.Queue{}, noon); !reflect.DeepEqual(got, c.want) {
+		if got := around(&c.t, c.nodes, queue.Queue{}, noon); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"millrace/events"
 	"millrace/node"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/view"
 )
 
@@ -28,8 +28,8 @@ func TestAlterations(t *testing.T) {
 		{events.Fact{Def: job, Actor: "ada", Event: def(`{"run":{"argv":["a"]}}`)}, events.KindDefinition},
 		{events.Fact{Def: job, Actor: "kim", Event: def(`{"run":{"argv":["b"]}}`)}, events.KindDefinition},
 		{events.Fact{Def: token, Actor: "ada", Event: def(`{"hash":"x"}`)}, events.KindDefinition},
-		{events.Fact{Queue: "low", Actor: "ada", Event: task.QueuePaused{Reason: "r"}}, events.KindQueue},
-		{events.Fact{Queue: "low", Actor: events.PartScheduler, Event: task.QueueResumed{}}, events.KindQueue},
+		{events.Fact{Queue: "low", Actor: "ada", Event: queue.Paused{Reason: "r"}}, events.KindQueue},
+		{events.Fact{Queue: "low", Actor: events.PartScheduler, Event: queue.Resumed{}}, events.KindQueue},
 		{events.Fact{Node: "n1", Actor: "n1", Event: node.Registered{Session: "s"}}, events.KindNode},
 		{events.Fact{Node: "n1", Actor: "lea", Event: node.Changed{Order: node.OrderDrain, Reason: "disk"}}, events.KindNode},
 	} {

@@ -15,6 +15,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 )
 
 // Moment chooses a place in the log: a sequence, or else a time; the end if neither is set.
@@ -76,7 +77,7 @@ type Memory struct {
 	sorting     sync.Mutex // held while they are sorted
 	tasks       map[task.ID]*task.Task
 	nodes       map[node.ID]node.Node
-	queues      map[string]task.Queue
+	queues      map[string]queue.Queue
 	definitions map[definition.Def]definition.Definition
 	messages    map[uint64]Message
 }
@@ -84,7 +85,7 @@ type Memory struct {
 // NewMemory returns a model of the beginning of the log, when there was nothing.
 func NewMemory() *Memory {
 	return &Memory{
-		sums: newSums(), tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]task.Queue{},
+		sums: newSums(), tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]queue.Queue{},
 		definitions: map[definition.Def]definition.Definition{}, messages: map[uint64]Message{},
 	}
 }
@@ -116,8 +117,8 @@ func (m *Memory) Add(r *events.Record) {
 	case Queues:
 		q := m.queues[ref.ID]
 		q.Name = ref.ID
-		e, _ := r.Fact.Event.(task.QueueEvent)
-		m.queues[ref.ID] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		e, _ := r.Fact.Event.(queue.Event)
+		m.queues[ref.ID] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
 		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
 			def := definition.Def(ref.ID)

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -22,7 +23,7 @@ func tale(t *testing.T) (s *story, a, b task.ID) {
 	a = s.submit(task.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
 	b = s.submit(task.Submission{Queue: "bulk"})
 	epoch := s.start(a, "n1") // 6
-	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: task.QueuePaused{Reason: "too loud"}})
+	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: queue.Paused{Reason: "too loud"}})
 	s.finish(a, epoch) // 8
 	s.add(events.KindDefinition, events.Fact{Def: "job.hello", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(`{}`)}}})
 	s.add(events.KindProbe, events.Fact{})

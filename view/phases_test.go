@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -38,7 +39,7 @@ func TestPhases(t *testing.T) {
 	}
 	work := task.Work{Spec: &task.Spec{Handler: "x"}, Route: "bulk.5"}
 	limited := work
-	limited.Spec = &task.Spec{Handler: "x", Concurrency: task.Concurrencies{{Max: 1}}}
+	limited.Spec = &task.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1}}}
 	limited.Holds = []string{task.HoldNeeds, task.HoldLimit}
 	birth := at{0, events.KindOffer, task.Submitted{Work: work}}
 	first := at{2, events.KindChain, task.AttemptStarted{Attempt: 1, Node: "a", Offer: 1}}

@@ -9,6 +9,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/param"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -86,7 +87,7 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *task.Spec,
 	for i := range spec.Budget {
 		p.Budgets = append(p.Budgets, spec.Budget[i].Words())
 	}
-	windows := []task.Queue{{Window: spec.Window}}
+	windows := []queue.Queue{{Window: spec.Window}}
 	if queue := t.RateQueue(); queue != "" && !p.Parent {
 		said, err := GetQueue(ctx, v, queue)
 		if err != nil {

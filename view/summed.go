@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -82,7 +83,7 @@ func newSums() sums {
 	return sums{
 		ofJobs: map[string]task.ID{}, ofSchedules: map[string]task.ID{}, decided: map[string]time.Time{},
 		skips: map[string]map[time.Time]skip{}, grants: map[task.ID]task.Grant{},
-		used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}},
+		used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
 	}
 }
 

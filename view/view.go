@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/where"
 )
@@ -38,7 +39,7 @@ type Present interface {
 	// Ran is the node that ran a task under a sticky name last; "" if that is not known.
 	Ran(ctx context.Context, name string) (string, error)
 	// Paused is what the server of the log says of a lane: nil if it hands out what waits there.
-	Paused(ctx context.Context, lane where.Lane) (*task.Pause, error)
+	Paused(ctx context.Context, lane where.Lane) (*queue.Pause, error)
 	Limited
 }
 
@@ -136,7 +137,7 @@ func RefOf(r *events.Record) Ref {
 type Item struct {
 	Task       *task.Task
 	Node       *node.Node
-	Queue      *task.Queue
+	Queue      *queue.Queue
 	Definition *definition.Definition
 	Breaker    *task.Circuit
 }
@@ -158,7 +159,7 @@ func Nothing(ref Ref) Item {
 	case Nodes:
 		return Item{Node: &node.Node{ID: node.ID(ref.ID)}}
 	case Queues:
-		return Item{Queue: &task.Queue{Name: ref.ID}}
+		return Item{Queue: &queue.Queue{Name: ref.ID}}
 	case Definitions:
 		return Item{Definition: &definition.Definition{}}
 	case Breakers:
@@ -175,8 +176,8 @@ func (i *Item) Add(ref Ref, r *events.Record) {
 	case Nodes:
 		*i.Node = node.Evolve(*i.Node, r.Node())
 	case Queues:
-		e, _ := r.Fact.Event.(task.QueueEvent)
-		*i.Queue = task.EvolveQueue(*i.Queue, r.Seq, r.Fact.At, r.Fact.Actor, e)
+		e, _ := r.Fact.Event.(queue.Event)
+		*i.Queue = queue.Evolve(*i.Queue, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	case Definitions:
 		if e, ok := r.Fact.Event.(definition.DefinitionEvent); ok && r.Err == nil {
 			*i.Definition = definition.EvolveDefinition(*i.Definition, r.Seq, r.Fact.At, r.Fact.Actor, e)
@@ -229,7 +230,7 @@ type Query struct {
 type Page struct {
 	Tasks       []task.Task
 	Nodes       []node.Node // by id
-	Queues      []task.Queue
+	Queues      []queue.Queue
 	Definitions map[definition.Def]definition.Definition // also those that were removed
 	Messages    []Message                                // the latest first
 	// Next is the cursor of the next page of tasks, "" if this is the last.

@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -158,7 +159,7 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (tas
 	if t.State.Terminal() {
 		return task.Surroundings{}, Page{}, nil
 	}
-	said := task.Queue{Name: t.QueueName()}
+	said := queue.Queue{Name: t.QueueName()}
 	var err error
 	if value.ValidName("queue", said.Name) == nil { // else it is a node's own route
 		if said, err = GetQueue(ctx, v, said.Name); err != nil {
@@ -185,7 +186,7 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (tas
 }
 
 // shut says in words until when the window of a task's queue is closed; "" if it is open.
-func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.Time) (string, error) {
+func shut(ctx context.Context, v View, t *task.Task, said *queue.Queue, now time.Time) (string, error) {
 	if said.Window == "" || t.RateQueue() == "" {
 		return "", nil
 	}
@@ -197,7 +198,7 @@ func shut(ctx context.Context, v View, t *task.Task, said *task.Queue, now time.
 }
 
 // flow is until when a queue is closed; nil if it is open.
-func flow(ctx context.Context, v View, said *task.Queue, now time.Time) (*schedule.Wait, error) {
+func flow(ctx context.Context, v View, said *queue.Queue, now time.Time) (*schedule.Wait, error) {
 	is, err := v.Get(ctx, Definition(definition.Named(definition.DefCalendar, said.Window)))
 	if err != nil {
 		return nil, err
@@ -229,7 +230,7 @@ func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
 }
 
 // around reads the surroundings of a task off the nodes.
-func around(t *task.Task, nodes []node.Node, said task.Queue, now time.Time) task.Surroundings {
+func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) task.Surroundings {
 	w := node.NewWorld(nodes, 0, now)
 	w.Tell(said)
 	s := w.Around(t)

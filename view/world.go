@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // Model is a read model: what facts add up to, to be searched. It may be behind the log.
@@ -123,10 +124,10 @@ func GetNode(ctx context.Context, v View, id node.ID) (node.Node, error) {
 }
 
 // GetQueue returns what operators have said about a queue; nothing is no error.
-func GetQueue(ctx context.Context, v View, name string) (task.Queue, error) {
+func GetQueue(ctx context.Context, v View, name string) (queue.Queue, error) {
 	item, err := v.Get(ctx, Queue(name))
 	if err != nil {
-		return task.Queue{Name: name}, err
+		return queue.Queue{Name: name}, err
 	}
 	return *item.Queue, nil
 }

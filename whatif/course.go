@@ -10,6 +10,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/verify"
 )
@@ -17,7 +19,7 @@ import (
 // played is a task of a course.
 type played struct {
 	task.Task
-	counters []task.Counter
+	counters []limit.Counter
 	places   bool // it has them in its limits
 	taken    int  // slots that it has on its node
 	starting bool // a node fetches it
@@ -41,7 +43,7 @@ type course struct {
 	nodes   map[node.ID]node.Node
 	world   *node.World
 	busy    map[node.ID]int
-	queues  map[string]task.Queue
+	queues  map[string]queue.Queue
 	running map[string]int // by queue
 	used    map[string]int // places by counter
 	offered map[where.Route][]turn
@@ -106,7 +108,7 @@ const beyond = 30 * 24 * time.Hour
 // play plays a log from a sequence on under other settings.
 func play(m *model, records []events.Record, from uint64, settings task.Settings, other verify.Other) *course {
 	c := &course{
-		model: m, other: other, settings: settings, tasks: map[task.ID]*played{}, open: map[task.ID]*played{}, nodes: map[node.ID]node.Node{}, busy: map[node.ID]int{}, queues: map[string]task.Queue{},
+		model: m, other: other, settings: settings, tasks: map[task.ID]*played{}, open: map[task.ID]*played{}, nodes: map[node.ID]node.Node{}, busy: map[node.ID]int{}, queues: map[string]queue.Queue{},
 		running: map[string]int{}, used: map[string]int{}, offered: map[where.Route][]turn{}, needing: map[task.ID][]task.ID{}, depths: map[string]*Depth{},
 	}
 	last, ttls := time.Time{}, map[node.ID]time.Duration{}
@@ -320,10 +322,10 @@ func (c *course) others(r *events.Record) {
 			}
 		}
 	case events.KindQueue:
-		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+		if e, ok := r.Fact.Event.(queue.Event); ok {
 			q := c.queues[r.Fact.Queue]
 			q.Name = r.Fact.Queue
-			q = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+			q = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 			c.queues[q.Name] = q
 			if q.Paused != nil {
 				c.push(step{at: q.Paused.Until, kind: stepRecord, record: &events.Record{}})
@@ -497,7 +499,7 @@ func (c *course) dispatch() {
 		case k.Due.After(c.now):
 			c.push(step{at: k.Due, kind: stepRecord, record: &events.Record{}})
 			waits = append(waits, a)
-		case slices.ContainsFunc(k.counters, func(of task.Counter) bool { return c.used[of.Name] >= of.Max }):
+		case slices.ContainsFunc(k.counters, func(of limit.Counter) bool { return c.used[of.Name] >= of.Max }):
 			waits = append(waits, a)
 		default:
 			c.place(k, 1)

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/whatif"
 )
@@ -101,7 +102,7 @@ func TestPlayedOtherwise(t *testing.T) {
 		is   whatif.Lot
 		sure string
 	}{
-		"one at a time": {queue(t, task.Spec{Concurrency: task.Concurrencies{{Max: 2}}}), "concurrency.max=1", whatif.Sum{Tasks: 4, Later: 3}, 4,
+		"one at a time": {queue(t, task.Spec{Concurrency: limit.Concurrencies{{Max: 2}}}), "concurrency.max=1", whatif.Sum{Tasks: 4, Later: 3}, 4,
 			whatif.Lot{Started: noon.Add(9019 * ms), State: "error", Reason: "exit", Attempts: 1}, whatif.Recorded},
 		"a retry": {queue(t, task.Spec{}), "retry.max=1", whatif.Sum{Tasks: 4, Finished: 1, Retried: 1}, 4,
 			whatif.Lot{Started: noon.Add(4008 * ms), State: "finished", Attempts: 2}, whatif.Median},

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // What a difference leads to is found from how tasks hang together, and from what came after it in the log. From where one
@@ -127,7 +128,7 @@ func (w *world) birth(r *events.Record, e *task.Submitted) {
 	}
 	if counters, err := e.Counters(); err == nil {
 		for _, c := range counters {
-			l.limits = append(l.limits, w.own(string(task.ScopeOf(c.Name))))
+			l.limits = append(l.limits, w.own(string(limit.ScopeOf(c.Name))))
 		}
 	}
 	w.lives[l.id] = l

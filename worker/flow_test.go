@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
@@ -15,7 +16,7 @@ import (
 // window gives the default queue a window; "" takes it away.
 func (w *world) window(calendar string) {
 	w.Helper()
-	if _, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, task.LimitQueue{Window: &calendar}); err != nil {
+	if _, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, queue.Limit{Window: &calendar}); err != nil {
 		w.Fatal(err)
 	}
 }

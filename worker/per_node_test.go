@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
@@ -36,18 +37,18 @@ func (g *gauge) run(of string, d time.Duration) {
 func TestPerNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []string
-		per   task.PerNodes
+		per   limit.PerNodes
 		tasks int
 		most  int // on each node
 		each  time.Duration
 		takes time.Duration // all of them, at most
 	}{
-		"one of four slots":         {[]string{"a"}, task.PerNodes{{Max: 1}}, 5, 1, 10 * time.Second, 55 * time.Second},
-		"two of four slots":         {[]string{"a"}, task.PerNodes{{Max: 2}}, 6, 2, 10 * time.Second, 34 * time.Second},
-		"one on each of two nodes":  {[]string{"a", "b"}, task.PerNodes{{Max: 1}}, 6, 1, 10 * time.Second, 34 * time.Second},
-		"many that end at once":     {[]string{"a", "b"}, task.PerNodes{{Max: 1}}, 40, 1, time.Millisecond, 20 * time.Second},
-		"several bounds":            {[]string{"a"}, task.PerNodes{{Max: 3}, {Max: 1, Key: "/k"}}, 3, 1, 10 * time.Second, 33 * time.Second},
-		"more than there are slots": {[]string{"a"}, task.PerNodes{{Max: 9}}, 8, 4, 10 * time.Second, 21 * time.Second},
+		"one of four slots":         {[]string{"a"}, limit.PerNodes{{Max: 1}}, 5, 1, 10 * time.Second, 55 * time.Second},
+		"two of four slots":         {[]string{"a"}, limit.PerNodes{{Max: 2}}, 6, 2, 10 * time.Second, 34 * time.Second},
+		"one on each of two nodes":  {[]string{"a", "b"}, limit.PerNodes{{Max: 1}}, 6, 1, 10 * time.Second, 34 * time.Second},
+		"many that end at once":     {[]string{"a", "b"}, limit.PerNodes{{Max: 1}}, 40, 1, time.Millisecond, 20 * time.Second},
+		"several bounds":            {[]string{"a"}, limit.PerNodes{{Max: 3}, {Max: 1, Key: "/k"}}, 3, 1, 10 * time.Second, 33 * time.Second},
+		"more than there are slots": {[]string{"a"}, limit.PerNodes{{Max: 9}}, 8, 4, 10 * time.Second, 21 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -84,7 +85,7 @@ func TestPerNode(t *testing.T) {
 // A node that has no place for a task does not take it over either, though the offer looks as if it waited.
 func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 	inBubble(t, func(w *world) {
-		spec := task.Spec{Place: task.Place{Nodes: []string{"a"}}, PerNode: task.PerNodes{{Max: 1, Key: "/k"}}}
+		spec := task.Spec{Place: task.Place{Nodes: []string{"a"}}, PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}
 		lost, runs := w.submit(spec), w.submit(spec)
 		offers, _ := w.log.Offers(w.Context(), []string{where.NodeQueue("a")})
 		try := offers.(*events.MemoryOffers).Try

@@ -8,6 +8,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/worker/claim"
 )
@@ -89,7 +91,7 @@ func TestClaimHeardLate(t *testing.T) {
 func TestClaimUnderARate(t *testing.T) {
 	inBubble(t, func(w *world) {
 		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, AvoidNode: true}})
-		q, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, task.LimitQueue{Rate: &task.Rate{Limit: 1}})
+		q, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, queue.Limit{Rate: &limit.Rate{Limit: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}

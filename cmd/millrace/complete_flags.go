@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify"
 	"millrace/view"
 )
@@ -37,7 +38,7 @@ func (a *app) completions() map[string]reach.Completer {
 		"job": alone(a.CompleteJobs), "schedule": alone(a.CompleteSchedules), "queue": alone(a.CompleteQueues), "window": alone(a.CompleteCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
 		"handler": a.CompleteHandlers, "param": submit.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
-		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(task.OnLimits), "needs-rule": words(task.NeedRules),
+		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(task.NeedRules),
 		"dst": words(task.DSTs), "catchup": words(task.CatchUps), "overlap": words(task.Overlaps), "sticky": words([]string{task.StickyJob, task.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
 		"rule": words(ruleNames()), "context": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

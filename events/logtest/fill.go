@@ -10,14 +10,15 @@ import (
 	"millrace/internal/corpus"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/where"
 )
 
 // Samples are values for [Fill] of types of which not all are valid, or that have one form only.
 var Samples = []any{
 	task.Abnormal, where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}},
-	task.Concurrencies{{Max: 2, Key: "a"}}, task.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
-	task.Budgets{{Starts: 6, Run: 7, Per: task.PerWeek, Timezone: "Europe/Berlin", Key: "c"}},
+	limit.Concurrencies{{Max: 2, Key: "a"}}, limit.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
+	limit.Budgets{{Starts: 6, Run: 7, Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "c"}},
 	node.Ready, node.OrderDrain,
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 var keeperCases = []testCase{
@@ -22,14 +23,14 @@ var keeperCases = []testCase{
 	{name: "a fact on a chain is taken under the last claim only", body: claimedChains},
 }
 
-func (s *suite) granted(of task.Scope, id task.ID) *events.Fact {
+func (s *suite) granted(of limit.Scope, id task.ID) *events.Fact {
 	f := s.fact("", nil)
 	f.Scope, f.Event, f.Type = of, task.Granted{Grants: []task.Grant{{Task: id}}}, events.LimitGranted
 	return f
 }
 
 // admitted is where the chain of a scope ends.
-func (s *suite) admitted(of task.Scope) uint64 {
+func (s *suite) admitted(of limit.Scope) uint64 {
 	s.Helper()
 	last, _, err := s.log.Latest(s.context(), events.Fact{Scope: of})
 	if err != nil {
@@ -109,7 +110,7 @@ func endWithAdmission(s *suite) {
 }
 
 func allOrNone(s *suite) {
-	scopes := []task.Scope{"job.a", "key.b", "queue.c"}
+	scopes := []limit.Scope{"job.a", "key.b", "queue.c"}
 	write := func(last ...uint64) (uint64, []*events.Fact, error) {
 		facts := make([]*events.Fact, len(last))
 		for i := range facts {
@@ -152,7 +153,7 @@ func allOrNone(s *suite) {
 // raceOfSeveral: two who write to some chains at the same moment, and have one of those in common, exclude each other.
 func raceOfSeveral(s *suite) {
 	for round := range 30 {
-		name := func(i int) task.Scope { return task.Scope(fmt.Sprintf("job.race-%d-%d", round, i)) }
+		name := func(i int) limit.Scope { return limit.Scope(fmt.Sprintf("job.race-%d-%d", round, i)) }
 		writers := [][]int{{0, 1}, {1, 2}, {1}, {3, 4}}
 		wrote := make([]atomic.Bool, len(writers))
 		var wg sync.WaitGroup

@@ -12,6 +12,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -398,9 +400,9 @@ func firstOffers(s *suite) {
 // A place that is opened after a rate was set knows of it.
 func ratedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
-	limit := func(rate task.Rate) task.Queue {
+	set := func(rate limit.Rate) queue.Queue {
 		s.Helper()
-		q, _, err := r.DoQueue(s.context(), "default", task.LimitQueue{Rate: &rate})
+		q, _, err := r.DoQueue(s.context(), "default", queue.Limit{Rate: &rate})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -408,13 +410,13 @@ func ratedOffers(s *suite) {
 	}
 	before := s.offers("default")
 	s.submit("default")
-	if offer := s.next(before); offer.Rate != (task.QueueRate{}) {
+	if offer := s.next(before); offer.Rate != (queue.Rate{}) {
 		s.Errorf("before there is a rate the offer has %+v", offer.Rate)
 	} else {
 		s.ack(offer)
 	}
-	q := limit(task.Rate{Limit: 5})
-	want := task.QueueRate{Queue: "default", Since: q.RateSince}
+	q := set(limit.Rate{Limit: 5})
+	want := queue.Rate{Queue: "default", Since: q.RateSince}
 	if q.RateSince == 0 {
 		s.Error("nobody knows since when the rate is")
 	}
@@ -426,14 +428,14 @@ func ratedOffers(s *suite) {
 	}
 	other := s.offers("other")
 	s.submit("other")
-	if offer := s.next(other); offer.Rate != (task.QueueRate{}) {
+	if offer := s.next(other); offer.Rate != (queue.Rate{}) {
 		s.Errorf("the rate of another queue came with an offer: %+v", offer.Rate)
 	} else {
 		s.ack(offer)
 	}
-	limit(task.Rate{})
+	set(limit.Rate{})
 	s.submit("default")
-	if offer := s.next(s.offers("default")); offer.Rate != (task.QueueRate{}) {
+	if offer := s.next(s.offers("default")); offer.Rate != (queue.Rate{}) {
 		s.Errorf("the rate is gone, and the offer has %+v", offer.Rate)
 	} else {
 		s.ack(offer)
@@ -451,7 +453,7 @@ func windowedOffers(s *suite) {
 		s.Fatal(err)
 	}
 	for _, want := range []string{"", "open", ""} {
-		if _, _, err := r.DoQueue(s.context(), "default", task.LimitQueue{Window: &want}); err != nil {
+		if _, _, err := r.DoQueue(s.context(), "default", queue.Limit{Window: &want}); err != nil {
 			s.Fatal(err)
 		}
 		for queue, want := range map[string]string{"default": want, "other": ""} {

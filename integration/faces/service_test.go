@@ -19,6 +19,8 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
@@ -233,10 +235,10 @@ func otherRequests(p *place.Place, c *client.Client, nc *nats.Conn, done task.ID
 		p.Errorf("it was tried %d times", ended.Attempt)
 	}
 
-	if q := place.Ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (task.Rate{Limit: 100, Per: value.Duration(time.Minute)}) || q.RateSince == 0 {
+	if q := place.Ask[queue.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","rate":{"limit":100,"per":"1m"}}`); q.Rate != (limit.Rate{Limit: 100, Per: value.Duration(time.Minute)}) || q.RateSince == 0 {
 		p.Errorf("the queue is %+v", q)
 	}
-	if q := place.Ask[task.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (task.Rate{}) || q.Limit != 2 {
+	if q := place.Ask[queue.Queue](p, nc, "mr.api.ada.queue.limit", `{"queue":"crawl","running":2,"rate":{}}`); q.Rate != (limit.Rate{}) || q.Limit != 2 {
 		p.Errorf("the queue is %+v", q)
 	}
 

@@ -20,6 +20,7 @@ import (
 	"millrace/jet"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -163,7 +164,7 @@ func TestBoundOfSeveral(t *testing.T) {
 	store := openLog(t)
 	const most, submitters = 25, 8
 	bound := most
-	if _, err := client.New(store, "test").LimitQueue(t.Context(), "q", task.LimitQueue{Waiting: &bound}); err != nil {
+	if _, err := client.New(store, "test").LimitQueue(t.Context(), "q", queue.Limit{Waiting: &bound}); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -187,7 +188,7 @@ func TestBoundOfSeveral(t *testing.T) {
 				switch {
 				case err == nil:
 					accepted.Add(1)
-				case errors.Is(err, task.ErrQueueFull):
+				case errors.Is(err, queue.ErrFull):
 					refused.Add(1)
 				default:
 					t.Error(err)
@@ -199,31 +200,31 @@ func TestBoundOfSeveral(t *testing.T) {
 	if accepted.Load() != most || refused.Load() != submitters*10-most {
 		t.Errorf("%d are accepted and %d refused, want %d and %d", accepted.Load(), refused.Load(), most, submitters*10-most)
 	}
-	for _, queue := range []string{"bounded", "without a bound"} {
+	for _, name := range []string{"bounded", "without a bound"} {
 		c := client.New(store, "test")
-		if thousand := 1000; queue == "bounded" {
-			if _, err := c.LimitQueue(t.Context(), queue, task.LimitQueue{Waiting: &thousand}); err != nil {
+		if thousand := 1000; name == "bounded" {
+			if _, err := c.LimitQueue(t.Context(), name, queue.Limit{Waiting: &thousand}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		const n = 200
 		began := time.Now()
 		for range n {
-			if _, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: strings.ReplaceAll(queue, " ", "-")}); err != nil {
+			if _, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: strings.ReplaceAll(name, " ", "-")}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		t.Logf("a submission to a queue %s takes %v", queue, time.Since(began)/n)
+		t.Logf("a submission to a queue %s takes %v", name, time.Since(began)/n)
 	}
 	t.Logf("%d submissions of %d submitters to a queue with a bound took %v", submitters*10, submitters, time.Since(began))
 	var some atomic.Int64
 	c := client.New(store, "test")
 	larger := most + 10
-	if _, err := c.LimitQueue(t.Context(), "q", task.LimitQueue{Waiting: &larger}); err != nil {
+	if _, err := c.LimitQueue(t.Context(), "q", queue.Limit{Waiting: &larger}); err != nil {
 		t.Fatal(err)
 	}
 	err := c.SubmitMany(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: "q"}, 100, func(client.Receipt) { some.Add(1) })
-	if !errors.Is(err, task.ErrQueueFull) || some.Load() != 10 {
+	if !errors.Is(err, queue.ErrFull) || some.Load() != 10 {
 		t.Errorf("of 100 at once %d are in, %v; want the 10 for which there is room", some.Load(), err)
 	}
 }

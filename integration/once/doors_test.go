@@ -27,6 +27,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/param"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/where"
 	"millrace/view"
@@ -342,7 +343,7 @@ var preconditions = []precondition{
 		if _, err := c.rec.Submit(c.Context(), drawn(), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: where.QueueRoute(c.job.Queue, 5)}}); err != nil {
 			c.Fatal(err)
 		}
-		if _, err := client.New(c.on.store, "test").LimitQueue(c.Context(), c.job.Queue, task.LimitQueue{Waiting: &one}); err != nil {
+		if _, err := client.New(c.on.store, "test").LimitQueue(c.Context(), c.job.Queue, queue.Limit{Waiting: &one}); err != nil {
 			c.Fatal(err)
 		}
 		return ""
@@ -416,7 +417,7 @@ func (c *cell) verdict(is made, holder task.ID) string {
 		return c.state(is.id)
 	}
 	for err, word := range map[error]string{
-		definitions.ErrNoJob: noJob, definitions.ErrNoBundle: noFiles, client.ErrNoVersion: noFiles, client.ErrInvalid: isWrong, task.ErrQueueFull: isFull, task.ErrEnded: hasEnded,
+		definitions.ErrNoJob: noJob, definitions.ErrNoBundle: noFiles, client.ErrNoVersion: noFiles, client.ErrInvalid: isWrong, queue.ErrFull: isFull, task.ErrEnded: hasEnded,
 	} {
 		if errors.Is(is.err, err) {
 			return word

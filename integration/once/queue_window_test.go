@@ -14,6 +14,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/worker"
 )
@@ -74,7 +75,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 
 	apply(false)
 	night := "night"
-	if _, err := c.LimitQueue(t.Context(), "q", task.LimitQueue{Window: &night}); err != nil {
+	if _, err := c.LimitQueue(t.Context(), "q", queue.Limit{Window: &night}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := submit("q", 60)
@@ -150,7 +151,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 		}
 	}
 	none := ""
-	if _, err := c.LimitQueue(t.Context(), "q", task.LimitQueue{Window: &none}); err != nil {
+	if _, err := c.LimitQueue(t.Context(), "q", queue.Limit{Window: &none}); err != nil {
 		t.Fatal(err)
 	}
 	finished(late)

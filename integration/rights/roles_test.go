@@ -25,6 +25,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/queue"
 )
 
 // What `millrace nats permissions` prints is enough: here everything runs under it, and what the
@@ -470,7 +471,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	cordoned := askAs[client.NodeView](operator, roles.NodeCordon, `{"id":"here"}`)
-	paused := askAs[task.Queue](operator, roles.QueuePause, `{"queue":"default","reason":"a test"}`)
+	paused := askAs[queue.Queue](operator, roles.QueuePause, `{"queue":"default","reason":"a test"}`)
 	c, err := client.Connect(t.Context(), client.Options{Server: g.ns.ClientURL(), User: operator.user, Password: rolePassword, InboxPrefix: roles.DefaultInbox(operator.user)})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -15,9 +16,9 @@ var thrift = map[string]int{"/a": 3, "/b": 5}
 // budget makes up a budget of a task.
 func (h *history) budget(s *task.Submission) {
 	key := []string{"/a", "/b"}[h.policies.IntN(2)]
-	s.Spec.Budget = task.Budgets{{Starts: thrift[key], Key: key}}
+	s.Spec.Budget = limit.Budgets{{Starts: thrift[key], Key: key}}
 	if h.policies.IntN(2) == 0 {
-		s.Spec.Budget = append(s.Spec.Budget, task.Budget{Run: value.Duration(time.Duration(1+h.policies.IntN(3)) * time.Minute), Key: "/c"})
+		s.Spec.Budget = append(s.Spec.Budget, limit.Budget{Run: value.Duration(time.Duration(1+h.policies.IntN(3)) * time.Minute), Key: "/c"})
 	}
 	if h.policies.IntN(2) == 0 {
 		s.Spec.Timeout.Run = value.Duration(time.Minute)

@@ -7,6 +7,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -98,11 +100,11 @@ func (c *client) release(id task.ID) {
 }
 
 // rate gives a queue another rate, or takes it away.
-func (c *client) rate(queue string) {
-	rates := []task.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
+func (c *client) rate(name string) {
+	rates := []limit.Rate{{Limit: 1, Burst: 2}, {Limit: 3, Per: value.Duration(10 * time.Second)}, {Limit: 20}, {}}
 	rate := rates[c.h.rng.IntN(len(rates))]
 	c.insist(func() error {
-		_, _, err := c.rec.DoQueue(context.Background(), queue, task.LimitQueue{Rate: &rate})
+		_, _, err := c.rec.DoQueue(context.Background(), name, queue.Limit{Rate: &rate})
 		return err
 	})
 }
@@ -190,7 +192,7 @@ func (h *history) submission(id task.ID) task.Submission {
 	if h.variant.roomy {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "work", nil, "" // what outlives a process is played where it runs one at a time
 		if h.policies.IntN(4) > 0 {
-			s.Spec.PerNode = task.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
+			s.Spec.PerNode = limit.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
 		}
 	}
 	if h.rng.IntN(4) == 0 {

@@ -14,6 +14,8 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 )
 
@@ -21,19 +23,19 @@ var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
 
 // limit makes up limits of a task.
 func (h *history) limit(s *task.Submission) {
-	c := task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
+	c := limit.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
 	if h.rng.IntN(3) == 0 {
-		c.OnLimit = task.OnLimits[h.rng.IntN(len(task.OnLimits))]
+		c.OnLimit = limit.OnLimits[h.rng.IntN(len(limit.OnLimits))]
 	}
-	s.Spec.Concurrency = task.Concurrencies{c}
+	s.Spec.Concurrency = limit.Concurrencies{c}
 	if h.rng.IntN(2) == 0 { // the admission is on two chains, then
-		s.Spec.Concurrency = append(s.Spec.Concurrency, task.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/c", ""}[h.rng.IntN(2)]})
+		s.Spec.Concurrency = append(s.Spec.Concurrency, limit.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/c", ""}[h.rng.IntN(2)]})
 	}
 	if h.variant.crowded {
-		s.Spec.Concurrency = task.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
+		s.Spec.Concurrency = limit.Concurrencies{{Max: 2, Key: c.Key}, {Max: 1, Key: "/c"}}
 	}
 	if h.rng.IntN(4) == 0 {
-		s.Spec.Rate = task.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
+		s.Spec.Rate = limit.Rates{{Limit: 2, Burst: 1 + h.rng.IntN(2), Key: c.Key}}
 	}
 }
 
@@ -68,10 +70,10 @@ func (h *history) judgeRates(r *events.Record) {
 	}
 	for _, g := range e.Grants {
 		for _, name := range g.Limits {
-			if _, ok := task.QueueOfLimit(name); !ok || task.ScopeOf(name) != r.Fact.Scope {
+			if _, ok := limit.QueueOf(name); !ok || limit.ScopeOf(name) != r.Fact.Scope {
 				continue // the fact of another scope counts
 			}
-			said, _ := h.records[g.Rated-1].Fact.Event.(task.QueueLimited)
+			said, _ := h.records[g.Rated-1].Fact.Event.(queue.Limited)
 			u := h.rated[name]
 			if u == nil {
 				u = &ratedUse{since: r.Fact.At}
@@ -93,7 +95,7 @@ type ratedUse struct {
 // startAdmitter begins the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
-		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]task.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}}
+		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
 		v.s = scheduler.New(h.log(a), &v.view, beats{a}, scheduler.Config{Settings: bounds, Limits: v, Timed: &v.view, Timers: &port{h.mem, a}, Refusing: 1, Flap: node.FlapPolicy{Limit: -1}})
 		for {
 			pause := time.Second
@@ -114,7 +116,7 @@ type limitView struct {
 	view
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
-	queues map[string]task.Queue
+	queues map[string]queue.Queue
 	used   quota.Used
 	told   fold // of what it was told
 }
@@ -134,10 +136,10 @@ func (v *limitView) catchUp() error {
 			}
 			maps.Copy(v.used.Rates, e.Rates)
 		}
-		if e, ok := r.Fact.Event.(task.QueueEvent); ok {
+		if e, ok := r.Fact.Event.(queue.Event); ok {
 			q := v.queues[r.Fact.Queue]
 			q.Name = r.Fact.Queue
-			v.queues[q.Name] = task.EvolveQueue(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
+			v.queues[q.Name] = queue.Evolve(q, r.Seq, r.Fact.At, r.Fact.Actor, e)
 		}
 		if id := r.Fact.Task; id != "" {
 			t, was := v.fold.tasks[id], v.told.tasks[id]
@@ -168,7 +170,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.fold.seq, nil
 }
 
-func (v *limitView) SaidOfQueues(context.Context) ([]task.Queue, error) {
+func (v *limitView) SaidOfQueues(context.Context) ([]queue.Queue, error) {
 	return slices.Collect(maps.Values(v.queues)), nil
 }
 
@@ -202,7 +204,7 @@ func TestSimulationOfCrowds(t *testing.T) {
 		for _, f := range h.whole(t).Findings {
 			t.Errorf("seed %d of crowds: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
-		scopes := map[task.Scope]bool{}
+		scopes := map[limit.Scope]bool{}
 		for i := range h.records {
 			if r := &h.records[i]; r.Kind == events.KindLimit {
 				scopes[r.Fact.Scope] = true

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker"
@@ -382,7 +383,7 @@ func (w *workerProcess) crowded(r *run) {
 				continue
 			}
 			others, _ := other.task.OnNode()
-			if i := slices.IndexFunc(others, func(o task.Counter) bool { return o.Name == c.Name }); i >= 0 {
+			if i := slices.IndexFunc(others, func(o limit.Counter) bool { return o.Name == c.Name }); i >= 0 {
 				n, most = n+1, max(most, others[i].Max)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 const ranTTL = 30 * 24 * time.Hour
 
 // ranSubject is where that is stored. Names are hashed as those of unique keys are.
-func ranSubject(name string) string { return wire.RanPrefix + task.KeyMark(name) }
+func ranSubject(name string) string { return wire.RanPrefix + value.Mark(name) }
 
 // SaveRan stores where a task started in place of what was known.
 func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {

@@ -12,6 +12,8 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/limit"
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -205,7 +207,7 @@ func ChainSubject(f *events.Fact) string {
 // DefSubject is where the changes of a definition lie.
 func DefSubject(d definition.Def) string { return DefPrefix + string(d) }
 
-func UniqueSubject(key string) string { return KeyPrefix + task.KeyMark(key) }
+func UniqueSubject(key string) string { return KeyPrefix + value.Mark(key) }
 
 // Place reads a subject: what kind of record lies there, and what it is about.
 func Place(subject string) (kind events.Kind, about events.Fact) {
@@ -227,7 +229,7 @@ func Place(subject string) (kind events.Kind, about events.Fact) {
 	case strings.HasPrefix(subject, KeyPrefix):
 		return events.KindKey, about
 	case strings.HasPrefix(subject, AdmitPrefix):
-		return events.KindLimit, events.Fact{Scope: task.Scope(subject[len(AdmitPrefix):])}
+		return events.KindLimit, events.Fact{Scope: limit.Scope(subject[len(AdmitPrefix):])}
 	case subject == CopiesSubject:
 		return events.KindCopies, about
 	case strings.HasPrefix(subject, BreakPrefix):

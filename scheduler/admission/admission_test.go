@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/where"
 )
@@ -17,7 +18,7 @@ var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // held is a task that waits for the one place of its job.
 func held(n uint64, job string) *task.Task {
 	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: noon.Add(time.Duration(n)), Work: task.Work{
-		Job: job, Spec: &task.Spec{Handler: "h", Concurrency: task.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
+		Job: job, Spec: &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
 	}}
 }
 
@@ -32,7 +33,7 @@ func granted(parts []*Sent) string {
 	return strings.Join(ids, " ")
 }
 
-func here(task.Scope) bool { return true }
+func here(limit.Scope) bool { return true }
 
 func loaded(tasks ...*task.Task) *Book {
 	b := New()
@@ -47,7 +48,7 @@ func loaded(tasks ...*task.Task) *Book {
 func TestLeftToOthers(t *testing.T) {
 	b := loaded(held(1, "a"), held(2, "b"))
 	scope := held(1, "a")
-	mine := func(of task.Scope) bool { return !strings.Contains(string(of), "a") }
+	mine := func(of limit.Scope) bool { return !strings.Contains(string(of), "a") }
 	parts, left, _ := b.Decide(noon, 2, mine)
 	if got := granted(parts); got != "T2" || len(left) != 1 || len(left[0]) != 1 {
 		t.Fatalf("of %s it admits %q, and leaves %v", scope.ID, got, left)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -16,7 +17,7 @@ type Book struct {
 	reflects uint64 // and what the read model held up to this sequence, when it was loaded
 	early    []early
 	paused   map[string]time.Time // buckets that are shut because a task asked, and that is not recorded
-	overdue  map[task.Scope]bool  // scopes in which other schedulers should have admitted, and have not
+	overdue  map[limit.Scope]bool // scopes in which other schedulers should have admitted, and have not
 }
 
 // early is what was told before the rest was loaded. Of a queue it may be that it was loaded without.
@@ -27,7 +28,7 @@ type early struct {
 }
 
 // New returns a book in which nothing stands.
-func New() *Book { return &Book{known: quota.NewLimiter(), overdue: map[task.Scope]bool{}} }
+func New() *Book { return &Book{known: quota.NewLimiter(), overdue: map[limit.Scope]bool{}} }
 
 // Known is what is known. It is another one after [Book.Load].
 func (b *Book) Known() *quota.Limiter { return b.known }
@@ -74,7 +75,7 @@ func (b *Book) Put(t *task.Task, until time.Time, took Shift) {
 
 // Granted takes over an admission. One at or below the head of its scope is in known already,
 // and the buckets have moved on since.
-func (b *Book) Granted(of task.Scope, seq uint64, e task.Granted) {
+func (b *Book) Granted(of limit.Scope, seq uint64, e task.Granted) {
 	delete(b.overdue, of)
 	if seq <= max(b.known.Head(of), b.reflects) {
 		return
@@ -89,7 +90,7 @@ func (b *Book) Granted(of task.Scope, seq uint64, e task.Granted) {
 		} else {
 			delete(b.paused, name) // whoever has recorded it
 		}
-		b.known.Bucket(name, task.Bucket(used))
+		b.known.Bucket(name, limit.Bucket(used))
 	}
 }
 
@@ -105,13 +106,13 @@ func (b *Book) pause(w *task.Work, until time.Time) {
 }
 
 // Overdue notes that another scheduler should have admitted in a scope and has not, and opens that.
-func (b *Book) Overdue(of task.Scope) {
+func (b *Book) Overdue(of limit.Scope) {
 	b.overdue[of] = true
 	b.Reopen(of)
 }
 
 // Reopen opens a scope to decisions that was left to another scheduler.
-func (b *Book) Reopen(of task.Scope) { b.known.Settle(&quota.Decision{Scopes: []task.Scope{of}}) }
+func (b *Book) Reopen(of limit.Scope) { b.known.Settle(&quota.Decision{Scopes: []limit.Scope{of}}) }
 
 // Sent is a part of a decision that is on its way.
 type Sent struct {
@@ -126,7 +127,7 @@ type Sent struct {
 // Decide decides what may go now, in parts that share no scope: each is recorded, settled or undone. What was told reaches seen. First tells
 // in which scope this scheduler goes first. Parts in which another one does are taken back, and their scopes are closed: those are left.
 // It returns when to look again at the latest, zero for when something happens.
-func (b *Book) Decide(now time.Time, seen uint64, first func(task.Scope) bool) (all []*Sent, left [][]task.Scope, next time.Time) {
+func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) (all []*Sent, left [][]limit.Scope, next time.Time) {
 	d := b.known.Decide(now, quota.GrantsAtOnce)
 	for name, used := range b.paused {
 		if !used.After(now) {
@@ -157,8 +158,8 @@ func (b *Book) Decide(now time.Time, seen uint64, first func(task.Scope) bool) (
 
 // mine tells whether a part is to be recorded here. If another scheduler goes first it is taken back, and its scopes are
 // closed until that one has admitted, or had its time.
-func (b *Book) mine(p *quota.Decision, first func(task.Scope) bool) bool {
-	late := slices.ContainsFunc(p.Scopes, func(of task.Scope) bool { return b.overdue[of] })
+func (b *Book) mine(p *quota.Decision, first func(limit.Scope) bool) bool {
+	late := slices.ContainsFunc(p.Scopes, func(of limit.Scope) bool { return b.overdue[of] })
 	if len(p.Scopes) == 0 || late || first(p.Scopes[0]) {
 		for _, of := range p.Scopes {
 			delete(b.overdue, of)

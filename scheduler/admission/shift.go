@@ -5,12 +5,13 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // Shift is what a fact did to the attempts of a task under budgets. The zero value is that of one under none.
 type Shift struct {
-	task.Shift
-	Counters []task.Counter
+	limit.Shift
+	Counters []limit.Counter
 	seq      uint64
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -105,13 +106,13 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.keep)
 	case *task.Unique:
 		return into(to, r.unique)
-	case *task.Concurrencies:
+	case *limit.Concurrencies:
 		return into(to, r.concurrency)
-	case *task.Budgets:
+	case *limit.Budgets:
 		return into(to, r.budget)
-	case *task.Rates:
+	case *limit.Rates:
 		return into(to, r.rate)
-	case *task.PerNodes:
+	case *limit.PerNodes:
 		return into(to, r.perNode)
 	}
 	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
@@ -136,7 +137,7 @@ var vocabulary = func() map[string][]string {
 		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
 		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
 		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),
-		"concurrency": reflect.TypeFor[task.Concurrency](), "budget": reflect.TypeFor[task.Budget](), "rate": reflect.TypeFor[task.Rate](), "per_node": reflect.TypeFor[task.PerNode](), "unique": reflect.TypeFor[task.Unique](),
+		"concurrency": reflect.TypeFor[limit.Concurrency](), "budget": reflect.TypeFor[limit.Budget](), "rate": reflect.TypeFor[limit.Rate](), "per_node": reflect.TypeFor[limit.PerNode](), "unique": reflect.TypeFor[task.Unique](),
 		"keep": reflect.TypeFor[task.Keep](), "resources": reflect.TypeFor[task.Resources](),
 	} {
 		for _, f := range form.Fields(of) {

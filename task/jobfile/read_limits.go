@@ -3,23 +3,23 @@ package jobfile
 import (
 	"fmt"
 
-	"millrace/task"
+	"millrace/task/limit"
 )
 
-func (r *reader) concurrency(v entry) task.Concurrencies {
-	return few(r, v, "a mapping such as {max: 5}, or a list of such", func(c *task.Concurrency) setters {
-		return r.fields(c, setters{"on_limit": r.words(&c.OnLimit, task.OnLimits)})
+func (r *reader) concurrency(v entry) limit.Concurrencies {
+	return few(r, v, "a mapping such as {max: 5}, or a list of such", func(c *limit.Concurrency) setters {
+		return r.fields(c, setters{"on_limit": r.words(&c.OnLimit, limit.OnLimits)})
 	})
 }
 
-func (r *reader) budget(v entry) task.Budgets {
-	return few(r, v, "a mapping such as {starts: 1000} or {run: 8h}, or a list of such", func(b *task.Budget) setters {
-		return r.fields(b, setters{"per": r.words(&b.Per, task.Pers)})
+func (r *reader) budget(v entry) limit.Budgets {
+	return few(r, v, "a mapping such as {starts: 1000} or {run: 8h}, or a list of such", func(b *limit.Budget) setters {
+		return r.fields(b, setters{"per": r.words(&b.Per, limit.Pers)})
 	})
 }
 
-func (r *reader) rate(v entry) task.Rates {
-	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *task.Rate) setters {
+func (r *reader) rate(v entry) limit.Rates {
+	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *limit.Rate) setters {
 		return r.fields(t, nil)
 	})
 }
@@ -44,11 +44,11 @@ func few[T any](r *reader, v entry, what string, fields func(*T) setters) []T {
 }
 
 // perNode reads a number for the usual case.
-func (r *reader) perNode(v entry) task.PerNodes {
+func (r *reader) perNode(v entry) limit.PerNodes {
 	if v.kind == number {
-		return task.PerNodes{{Max: r.atLeastOne(v)}}
+		return limit.PerNodes{{Max: r.atLeastOne(v)}}
 	}
-	return few(r, v, "a number, a mapping such as {max: 1}, or a list of such", func(p *task.PerNode) setters {
+	return few(r, v, "a number, a mapping such as {max: 1}, or a list of such", func(p *limit.PerNode) setters {
 		return r.fields(p, nil)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -18,10 +20,10 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 		along := NewLimiter()
 		var tasks []*task.Task
 		latest := map[task.ID]task.Grant{}
-		used := Used{Rates: map[string]time.Time{}, Budgets: task.Tallies{}}
-		queue := task.Queue{Name: "q", Head: 1, Rate: task.Rate{Limit: 4, Burst: 3}, RateSince: 1}
+		used := Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
+		queue := queue.Queue{Name: "q", Head: 1, Rate: limit.Rate{Limit: 4, Burst: 3}, RateSince: 1}
 		if rng.IntN(2) == 0 {
-			queue.Rate, queue.RateSince = task.Rate{}, 0
+			queue.Rate, queue.RateSince = limit.Rate{}, 0
 		}
 		along.Queue(queue)
 		now, seq := noon, uint64(1)
@@ -34,18 +36,18 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				seq++
 				k := &task.Task{}
 				if n := rng.IntN(10); n < 5 || len(tasks) == 0 {
-					k = limited(int(seq), "j", task.Concurrency{Max: 1 + rng.IntN(3), Key: string('a' + rune(rng.IntN(2)))}, task.Rate{}, 1+rng.IntN(9))
+					k = limited(int(seq), "j", limit.Concurrency{Max: 1 + rng.IntN(3), Key: string('a' + rune(rng.IntN(2)))}, limit.Rate{}, 1+rng.IntN(9))
 					if rng.IntN(2) == 0 {
-						k.Spec.Concurrency = append(k.Spec.Concurrency, task.Concurrency{Max: 1 + rng.IntN(3), Key: "/" + string('c'+rune(rng.IntN(2)))})
+						k.Spec.Concurrency = append(k.Spec.Concurrency, limit.Concurrency{Max: 1 + rng.IntN(3), Key: "/" + string('c'+rune(rng.IntN(2)))})
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Rate = task.Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
+						k.Spec.Rate = limit.Rates{{Limit: 3, Burst: 1 + rng.IntN(2), Key: "z"}}
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Budget = task.Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
+						k.Spec.Budget = limit.Budgets{{Starts: 2 + rng.IntN(6), Key: "/" + string('c'+rune(rng.IntN(2)))}}
 					}
 					if rng.IntN(4) == 0 {
-						k.Spec.Budget = append(k.Spec.Budget, task.Budget{Run: value.Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: task.PerWeek})
+						k.Spec.Budget = append(k.Spec.Budget, limit.Budget{Run: value.Duration(time.Duration(1+rng.IntN(4)) * time.Second), Per: limit.PerWeek})
 						k.Spec.Timeout.Run = value.Duration(time.Duration(rng.IntN(2)) * time.Second)
 					}
 					if rng.IntN(4) == 0 {

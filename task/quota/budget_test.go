@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
 // A budget admits what it allows in a day, in order, and by itself when the next day begins; a decision that is not recorded costs nothing.
 func TestAdmissionByBudget(t *testing.T) {
 	a := NewLimiter()
-	under := func(n int, b task.Budget, timeout time.Duration) *task.Task {
-		k := limited(n, "j", task.Concurrency{}, task.Rate{}, 5)
-		k.Spec.Concurrency, k.Spec.Rate, k.Spec.Budget, k.Spec.Timeout.Run = nil, nil, task.Budgets{b}, value.Duration(timeout)
+	under := func(n int, b limit.Budget, timeout time.Duration) *task.Task {
+		k := limited(n, "j", limit.Concurrency{}, limit.Rate{}, 5)
+		k.Spec.Concurrency, k.Spec.Rate, k.Spec.Budget, k.Spec.Timeout.Run = nil, nil, limit.Budgets{b}, value.Duration(timeout)
 		a.Put(k)
 		return k
 	}
@@ -50,7 +51,7 @@ func TestAdmissionByBudget(t *testing.T) {
 			t.Fatalf("at %v %v are admitted, want %v", now, ids, all)
 		}
 	}
-	starts := task.Budget{Starts: 2}
+	starts := limit.Budget{Starts: 2}
 	one, two, three := under(1, starts, 0), under(2, starts, 0), under(3, starts, 0)
 	decide(one, two)
 	start(one)
@@ -67,7 +68,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	if d := a.Decide(now, 9); !d.Next.Equal(noon.Truncate(24 * time.Hour).Add(24 * time.Hour)) {
 		t.Errorf("it looks again at %v", d.Next)
 	}
-	more := under(4, task.Budget{Starts: 3}, 0) // is judged by its own
+	more := under(4, limit.Budget{Starts: 3}, 0) // is judged by its own
 	decide(more)
 	start(more)
 	now = noon.Truncate(24 * time.Hour).Add(24*time.Hour - 1)
@@ -75,7 +76,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	now = now.Add(1)
 	decide(three)
 
-	hours := task.Budget{Run: value.Duration(8 * time.Hour), Key: "r"}
+	hours := limit.Budget{Run: value.Duration(8 * time.Hour), Key: "r"}
 	first, second, third := under(5, hours, 0), under(6, hours, 0), under(7, hours, 0)
 	decide(first) // nobody knows how long such tasks run
 	start(first)

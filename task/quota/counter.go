@@ -3,6 +3,7 @@ package quota
 import (
 	"container/heap"
 	"millrace/task"
+	"millrace/task/limit"
 	"strings"
 	"time"
 )
@@ -19,7 +20,7 @@ func (s slot) full() bool { return len(s.holders) >= s.max }
 // tap is a rate, as the tasks of a line have it.
 type tap struct {
 	*counter
-	how task.Rate
+	how limit.Rate
 }
 
 func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) }
@@ -27,7 +28,7 @@ func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) 
 // fund is a budget, as the tasks of a line have it.
 type fund struct {
 	*counter
-	how task.Allowance
+	how limit.Allowance
 }
 
 func (f fund) spent(now time.Time) bool { return f.how.Spent(f.tally.At(f.period, now), f.underway) }
@@ -37,16 +38,16 @@ type counter struct {
 	name    string
 	scope   *scope
 	holders map[task.ID]*entry
-	bucket  task.Bucket
-	told    int       // how often it was told how the bucket stands
-	how     task.Rate // as the latest task had it
+	bucket  limit.Bucket
+	told    int        // how often it was told how the bucket stands
+	how     limit.Rate // as the latest task had it
 	max     int
 	// budget says that it is one, of which the latest task had allows.
 	budget   bool
-	period   task.Period
-	allows   task.Allowance
-	tally    task.Tally
-	underway task.Underway
+	period   limit.Period
+	allows   limit.Allowance
+	tally    limit.Tally
+	underway limit.Underway
 	rows     []*row
 	one      row // the first of rows: few counters have more
 	waits    int
@@ -63,8 +64,8 @@ type counter struct {
 type row struct {
 	at     *counter
 	max    int
-	allows task.Allowance
-	how    task.Rate
+	allows limit.Allowance
+	how    limit.Rate
 	lines  heapOf[*line]
 }
 
@@ -104,8 +105,8 @@ func (a *Limiter) counter(name string) *counter {
 	c := a.counters[name]
 	if c == nil {
 		name = strings.Clone(name)
-		c = &counter{name: name, scope: a.scope(task.ScopeOf(name)), holders: map[task.ID]*entry{}, index: -1}
-		c.period, c.budget = task.PeriodOf(name)
+		c = &counter{name: name, scope: a.scope(limit.ScopeOf(name)), holders: map[task.ID]*entry{}, index: -1}
+		c.period, c.budget = limit.PeriodOf(name)
 		c.scope.uses++
 		a.counters[name] = c
 	}
@@ -114,7 +115,7 @@ func (a *Limiter) counter(name string) *counter {
 
 // release forgets a counter that a line has left if it was the last, and nothing of it is used up.
 func (a *Limiter) release(c *counter) {
-	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() && c.tally == (task.Tally{}) {
+	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() && c.tally == (limit.Tally{}) {
 		a.forget(c)
 	}
 }
@@ -129,7 +130,7 @@ func (a *Limiter) forget(c *counter) {
 
 // used tells whether something of a counter is used up, or it is the present rate of a queue.
 func (c *counter) used(now time.Time) bool {
-	return c.kept || time.Time(c.bucket).After(now) || c.tally != (task.Tally{}) && c.tally.Blank(c.period).After(now)
+	return c.kept || time.Time(c.bucket).After(now) || c.tally != (limit.Tally{}) && c.tally.Blank(c.period).After(now)
 }
 
 // reserve sets aside what so many of the tasks of a line may run, or gives it back.

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"maps"
 	"millrace/task"
+	"millrace/task/limit"
 	"slices"
 	"time"
 )
@@ -22,7 +23,7 @@ type Decision struct {
 	Next time.Time
 	// Scopes are those on whose chains it has to be recorded, in order, and Records what goes onto each; both are
 	// of the parts of a decision, see [Limiter.Parts].
-	Scopes  []task.Scope
+	Scopes  []limit.Scope
 	Records []task.Granted
 
 	was    map[string]bucketWas
@@ -46,7 +47,7 @@ const refusedAtOnce = 64
 
 // bucketWas is a bucket before a decision, and how often it had been told how that stands.
 type bucketWas struct {
-	bucket task.Bucket
+	bucket limit.Bucket
 	told   int
 }
 
@@ -84,7 +85,7 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 
 // Again returns whom [Limiter.Decide] admits while some scopes are closed, and counts on it. It is false if that cannot be
 // told, because a later time has been decided for.
-func (a *Limiter) Again(now time.Time, most int, closed []task.Scope) (Decision, bool) {
+func (a *Limiter) Again(now time.Time, most int, closed []limit.Scope) (Decision, bool) {
 	if now.Before(a.latest) {
 		return Decision{}, false
 	}
@@ -342,11 +343,11 @@ func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
 		}
 		full++
 		switch s.onLimit {
-		case task.LimitSkip, task.LimitFail:
+		case limit.Skip, limit.Fail:
 			if refuses == nil {
 				refuses = s.counter
 			}
-		case task.LimitCancelOld:
+		case limit.CancelOld:
 			makesRoom = append(makesRoom, s.counter)
 		}
 	}

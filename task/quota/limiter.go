@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/where"
 )
 
@@ -31,8 +33,8 @@ type Limiter struct {
 	// unoffered are those that are admitted and wait for their offer.
 	unoffered map[task.ID]*entry
 	// queues are those that have a line, or of which somebody has said something.
-	queues map[string]*task.Queue
-	scopes map[task.Scope]*scope
+	queues map[string]*queue.Queue
+	scopes map[limit.Scope]*scope
 	out    int       // scopes of which an admission is on its way
 	crowd  int       // how many wait for a place that others have
 	latest time.Time // for which a task has waited
@@ -43,13 +45,13 @@ func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
 		ready: heapOf[*line]{before: firstLine}, due: heapOf[*entry]{before: dueFirst}, opening: heapOf[*counter]{before: opensFirst},
-		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*task.Queue{}, scopes: map[task.Scope]*scope{},
+		fresh: map[task.ID]struct{}{}, unoffered: map[task.ID]*entry{}, queues: map[string]*queue.Queue{}, scopes: map[limit.Scope]*scope{},
 	}
 }
 
 // LoadLimiter returns one that begins with what a read model holds: what was said of queues, and the tasks under limits that have not
 // ended, each with its latest admission if no offer has followed that; and what limited returns besides.
-func LoadLimiter(queues []task.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
+func LoadLimiter(queues []queue.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
 	a := NewLimiter()
 	for i := range queues {
 		a.Queue(queues[i])
@@ -133,7 +135,7 @@ func StandOf(t *task.Task) Stand {
 func (a *Limiter) Put(t *task.Task) { a.Stands(StandOf(t), t.Counters) }
 
 // Stands is [Limiter.Put] for who does not have the task: counters are those of [task.Work.Counters].
-func (a *Limiter) Stands(t Stand, counters func() ([]task.Counter, error)) {
+func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 	e := a.entries[t.ID]
 	if e != nil && t.Seq <= e.seq {
 		return
@@ -215,7 +217,7 @@ func (a *Limiter) Granted(g task.Grant) {
 }
 
 // Bucket takes over how a rate stands.
-func (a *Limiter) Bucket(name string, b task.Bucket) {
+func (a *Limiter) Bucket(name string, b limit.Bucket) {
 	c := a.counter(name)
 	c.bucket = b
 	c.told++
@@ -230,11 +232,11 @@ func (a *Limiter) UsedUntil(name string) time.Time {
 	return time.Time{}
 }
 
-// Spend is as [task.Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
+// Spend is as [limit.Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
 // one that has not started, or runs.
-func (a *Limiter) Spend(counters []task.Counter, s task.Shift) {
+func (a *Limiter) Spend(counters []limit.Counter, s limit.Shift) {
 	for _, of := range counters {
-		if p, ok := task.PeriodOf(of.Name); ok {
+		if p, ok := limit.PeriodOf(of.Name); ok {
 			c := a.counter(of.Name)
 			c.tally = c.tally.Spend(p, s)
 			a.wake(c) // it may be known now how long such tasks run
@@ -245,13 +247,13 @@ func (a *Limiter) Spend(counters []task.Counter, s task.Shift) {
 // Used is what is used up of rates and budgets, by counter: up to when a bucket is, and the tally of a budget.
 type Used struct {
 	Rates   map[string]time.Time
-	Budgets task.Tallies
+	Budgets limit.Tallies
 }
 
 // Used takes over what is used up.
 func (a *Limiter) Used(u Used) {
 	for name, used := range u.Rates {
-		a.Bucket(name, task.Bucket(used))
+		a.Bucket(name, limit.Bucket(used))
 	}
 	for name, y := range u.Budgets {
 		c := a.counter(name)
@@ -273,15 +275,15 @@ func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 
 // Pause returns the buckets of a task's rates that are to be shut until a time, because it
 // asked for that, and are not yet.
-func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]task.Bucket {
+func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 	counters, err := w.Counters()
 	if err != nil {
 		return nil
 	}
 	if q := a.queues[w.RateQueue()]; q != nil && q.Rate.Limit > 0 {
-		counters = append(counters, task.Counter{Name: task.RateOf(q).Counter(), Rate: q.Rate})
+		counters = append(counters, limit.Counter{Name: queue.RateOf(q).Counter(), Rate: q.Rate})
 	}
-	shut := map[string]task.Bucket{}
+	shut := map[string]limit.Bucket{}
 	for _, of := range counters {
 		if of.Rate.Limit == 0 {
 			continue
@@ -316,7 +318,7 @@ func (a *Limiter) queue(e *entry) {
 	if l.picky && e.first {
 		a.fresh[e.id] = struct{}{}
 		for _, s := range l.slots {
-			if s.onLimit == task.LimitCancelOld {
+			if s.onLimit == limit.CancelOld {
 				if s.replacing == nil {
 					s.replacing = map[*entry]int{}
 				}

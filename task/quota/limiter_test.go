@@ -10,18 +10,20 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
 
 // limited makes a task that waits for its limits; those that are zero are none.
-func limited(n int, job string, c task.Concurrency, r task.Rate, priority int) *task.Task {
+func limited(n int, job string, c limit.Concurrency, r limit.Rate, priority int) *task.Task {
 	spec := &task.Spec{Handler: "h"}
 	if c.Max > 0 {
-		spec.Concurrency = task.Concurrencies{c}
+		spec.Concurrency = limit.Concurrencies{c}
 	}
 	if r.Limit > 0 {
-		spec.Rate = task.Rates{r}
+		spec.Rate = limit.Rates{r}
 	}
 	return &task.Task{ID: task.ID(fmt.Sprintf("T%04d", n)), State: task.Held, Reason: task.HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
 		Work: task.Work{Job: job, Spec: spec, Route: where.QueueRoute("q", priority), Holds: onlyLimit}}
@@ -45,9 +47,9 @@ func refusals(list []Refusal) string {
 
 func TestAdmissionOrder(t *testing.T) {
 	a := NewLimiter()
-	two := task.Concurrency{Max: 2}
+	two := limit.Concurrency{Max: 2}
 	for n, p := range []int{5, 5, 9, 1, 9} {
-		a.Put(limited(n+1, "j", two, task.Rate{}, p))
+		a.Put(limited(n+1, "j", two, limit.Rate{}, p))
 	}
 	d := a.Decide(noon, 100)
 	if got := grants(d); got != "T0003 T0005" {
@@ -57,7 +59,7 @@ func TestAdmissionOrder(t *testing.T) {
 	if d := a.Decide(noon, 100); !d.Empty() || !d.Next.IsZero() {
 		t.Errorf("with all places taken: %+v", d)
 	}
-	done := limited(3, "j", two, task.Rate{}, 9)
+	done := limited(3, "j", two, limit.Rate{}, 9)
 	done.State, done.Seq = task.Finished, 100
 	a.Put(done)
 	if got := grants(a.Decide(noon, 100)); got != "T0001" {
@@ -74,14 +76,14 @@ func TestOnLimit(t *testing.T) {
 		grants            string
 		refused, replaced string
 	}{
-		"wait":       {task.LimitWait, "T0001", "", ""},
-		"skip":       {task.LimitSkip, "T0001", "T0002 T0003", ""},
-		"fail":       {task.LimitFail, "T0001", "T0002 T0003", ""},
-		"cancel old": {task.LimitCancelOld, "T0001", "", "T0001 T0002"},
+		"wait":       {limit.Wait, "T0001", "", ""},
+		"skip":       {limit.Skip, "T0001", "T0002 T0003", ""},
+		"fail":       {limit.Fail, "T0001", "T0002 T0003", ""},
+		"cancel old": {limit.CancelOld, "T0001", "", "T0001 T0002"},
 	} {
 		a := NewLimiter()
 		for n := range 3 {
-			a.Put(limited(n+1, "j", task.Concurrency{Max: 1, OnLimit: c.onLimit}, task.Rate{}, 5))
+			a.Put(limited(n+1, "j", limit.Concurrency{Max: 1, OnLimit: c.onLimit}, limit.Rate{}, 5))
 		}
 		d := a.Decide(noon, 100)
 		if grants(d) != c.grants || refusals(d.Refused) != c.refused || refusals(d.Replaced) != c.replaced {
@@ -96,8 +98,8 @@ func TestOnLimit(t *testing.T) {
 // One that has run before waits, whatever it said at first.
 func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 	a := NewLimiter()
-	a.Put(limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
-	again := limited(2, "j", task.Concurrency{Max: 1, OnLimit: task.LimitSkip}, task.Rate{}, 5)
+	a.Put(limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5))
+	again := limited(2, "j", limit.Concurrency{Max: 1, OnLimit: limit.Skip}, limit.Rate{}, 5)
 	again.State, again.Attempt = task.Retrying, 1
 	a.Put(again)
 	if d := a.Decide(noon, 10); grants(d) != "T0001" || len(d.Refused) > 0 {
@@ -108,8 +110,8 @@ func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 // One that was admitted and postponed waits for its place again, and could be refused all the same: nobody forgets it.
 func TestOnLimitIsNotForThePostponed(t *testing.T) {
 	a := NewLimiter()
-	a.Put(limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
-	late := limited(2, "j", task.Concurrency{Max: 1, OnLimit: task.LimitSkip}, task.Rate{}, 5)
+	a.Put(limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5))
+	late := limited(2, "j", limit.Concurrency{Max: 1, OnLimit: limit.Skip}, limit.Rate{}, 5)
 	late.State = task.Scheduled
 	a.Put(late)
 	if d := a.Decide(noon, 10); grants(d) != "T0001" || len(d.Refused) > 0 {
@@ -122,9 +124,9 @@ func TestOnLimitIsNotForThePostponed(t *testing.T) {
 
 func TestAdmissionByRate(t *testing.T) {
 	a := NewLimiter()
-	r := task.Rate{Limit: 1, Per: value.Duration(time.Second), Burst: 2, Key: "a"}
+	r := limit.Rate{Limit: 1, Per: value.Duration(time.Second), Burst: 2, Key: "a"}
 	for n := range 4 {
-		a.Put(limited(n+1, "j", task.Concurrency{}, r, 5))
+		a.Put(limited(n+1, "j", limit.Concurrency{}, r, 5))
 	}
 	d := a.Decide(noon, 100)
 	if grants(d) != "T0001 T0002" || !d.Next.Equal(noon.Add(time.Second)) {
@@ -145,14 +147,14 @@ func TestAdmissionByRate(t *testing.T) {
 func TestUndoOfWhatWasTold(t *testing.T) {
 	a := NewLimiter()
 	for n := range 4 {
-		a.Put(limited(n+1, "j", task.Concurrency{}, task.Rate{Limit: 1, Burst: 2}, 5))
+		a.Put(limited(n+1, "j", limit.Concurrency{}, limit.Rate{Limit: 1, Burst: 2}, 5))
 	}
 	d := a.Decide(noon, 100)
 	for _, g := range d.Grants {
 		a.Granted(g)
 	}
 	for name, used := range d.Rates {
-		a.Bucket(name, task.Bucket(used))
+		a.Bucket(name, limit.Bucket(used))
 	}
 	a.Undo(&d)
 	if d := a.Decide(noon, 100); !d.Empty() {
@@ -163,13 +165,13 @@ func TestUndoOfWhatWasTold(t *testing.T) {
 // What is shut for one holds up nobody else with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
 	a := NewLimiter()
-	slow, fast := task.Rate{Limit: 1, Per: value.Duration(time.Hour), Key: "slow"}, task.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
+	slow, fast := limit.Rate{Limit: 1, Per: value.Duration(time.Hour), Key: "slow"}, limit.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
 	for n := range 100 {
-		a.Put(limited(n+1, "j", task.Concurrency{Max: 3}, slow, 5))
+		a.Put(limited(n+1, "j", limit.Concurrency{Max: 3}, slow, 5))
 	}
-	a.Put(limited(200, "j", task.Concurrency{Max: 3}, fast, 1))
-	a.Put(limited(201, "j", task.Concurrency{Max: 3}, fast, 1))
-	a.Put(limited(202, "j", task.Concurrency{Max: 3}, fast, 1))
+	a.Put(limited(200, "j", limit.Concurrency{Max: 3}, fast, 1))
+	a.Put(limited(201, "j", limit.Concurrency{Max: 3}, fast, 1))
+	a.Put(limited(202, "j", limit.Concurrency{Max: 3}, fast, 1))
 	if got := grants(a.Decide(noon, 100)); got != "T0001 T0200 T0201" {
 		t.Errorf("admitted %s", got)
 	}
@@ -177,10 +179,10 @@ func TestAClosedRateHoldsUpNobody(t *testing.T) {
 
 func TestAdmissionIsInTime(t *testing.T) {
 	a := NewLimiter()
-	later := limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 9)
+	later := limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 9)
 	later.Due = noon.Add(time.Minute)
 	a.Put(later)
-	a.Put(limited(2, "j", task.Concurrency{Max: 1}, task.Rate{}, 5))
+	a.Put(limited(2, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5))
 	d := a.Decide(noon, 10)
 	if grants(d) != "T0002" || !d.Next.Equal(later.Due) {
 		t.Errorf("decided %+v: what is not due takes no place", d)
@@ -189,7 +191,7 @@ func TestAdmissionIsInTime(t *testing.T) {
 
 func TestAdmissionOfAnOldTurn(t *testing.T) {
 	a := NewLimiter()
-	k := limited(1, "j", task.Concurrency{Max: 1}, task.Rate{}, 5)
+	k := limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5)
 	a.Put(k)
 	moved := *k
 	moved.Turn, moved.Seq = 7, 7
@@ -213,36 +215,36 @@ func TestAdmissionAtRandom(t *testing.T) {
 		tasks := map[task.ID]*task.Task{}
 		granted, under := map[task.ID]uint64{}, map[task.ID]uint64{}
 		now, seq := noon, uint64(0)
-		var queue task.Queue
+		var q queue.Queue
 		var rated time.Time // since when the queue has its rate
 		started := 0        // since then
 		for range 150 {
 			seq++
 			now = now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
 			if rng.IntN(20) == 0 {
-				rate := []task.Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
-				queue = task.Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
+				rate := []limit.Rate{{}, {Limit: 4}, {Limit: 1, Burst: 3}}[rng.IntN(3)]
+				q = queue.Queue{Name: "q", Head: seq, Rate: rate, RateSince: seq}
 				rated, started = now, 0
-				a.Queue(queue)
+				a.Queue(q)
 			}
 			switch n := rng.IntN(10); {
 			case n < 4:
-				var c task.Concurrency
-				var r task.Rate
+				var c limit.Concurrency
+				var r limit.Rate
 				if rng.IntN(4) > 0 {
-					c = task.Concurrency{Max: 2, Key: string('a' + rune(rng.IntN(2)))}
+					c = limit.Concurrency{Max: 2, Key: string('a' + rune(rng.IntN(2)))}
 				}
 				if c.Max == 0 || rng.IntN(2) == 0 {
-					r = task.Rate{Limit: 2, Per: value.Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
+					r = limit.Rate{Limit: 2, Per: value.Duration(time.Second), Burst: 2, Key: string('x' + rune(rng.IntN(2)))}
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
 				if rng.IntN(3) == 0 {
 					k.Spec, k.Throttled = &task.Spec{Handler: "h"}, true // put back by a worker
 				} else if rng.IntN(3) == 0 {
-					k.Spec.Concurrency = append(k.Spec.Concurrency, task.Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
+					k.Spec.Concurrency = append(k.Spec.Concurrency, limit.Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
 				}
 				if rng.IntN(6) == 0 {
-					k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 3, Per: value.Duration(time.Second), Burst: 3, Key: "z"})
+					k.Spec.Rate = append(k.Spec.Rate, limit.Rate{Limit: 3, Per: value.Duration(time.Second), Burst: 3, Key: "z"})
 				}
 				if rng.IntN(5) == 0 {
 					k.Due = now.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
@@ -289,16 +291,16 @@ func TestAdmissionAtRandom(t *testing.T) {
 				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
 					k.State, k.Holds, k.Throttled, k.Rated = task.Pending, nil, false, g.Rated
 				}
-				if g.Rated != queue.RateSince {
-					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, queue.RateSince)
+				if g.Rated != q.RateSince {
+					t.Fatalf("seed %d: admitted under the rate of %d, and it is that of %d", seed, g.Rated, q.RateSince)
 				}
 			}
-			if started += len(d.Grants); queue.Rate.Limit > 0 && started > max(queue.Rate.Burst, 1)+int(now.Sub(rated)/queue.Rate.Every()) {
-				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), queue.Rate)
+			if started += len(d.Grants); q.Rate.Limit > 0 && started > max(q.Rate.Burst, 1)+int(now.Sub(rated)/q.Rate.Every()) {
+				t.Fatalf("seed %d: %d admitted in %v under %+v", seed, started, now.Sub(rated), q.Rate)
 			}
 			using, ahead := map[string]int{}, 0
 			for _, k := range tasks {
-				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == queue.RateSince {
+				if turn, ok := granted[k.ID]; !k.Live() && k.Holding(turn, ok) && under[k.ID] == q.RateSince {
 					ahead++
 				}
 				if turn, ok := granted[k.ID]; k.Holding(turn, ok) {
@@ -310,8 +312,8 @@ func TestAdmissionAtRandom(t *testing.T) {
 					}
 				}
 			}
-			if queue.Rate.Limit > 0 && ahead > queue.Rate.RunsAhead() {
-				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, queue.Rate)
+			if q.Rate.Limit > 0 && ahead > q.Rate.RunsAhead() {
+				t.Fatalf("seed %d: %d are admitted and have not started, under %+v", seed, ahead, q.Rate)
 			}
 			for name, n := range using {
 				if n > 2 {
@@ -327,10 +329,10 @@ func TestAdmissionAtRandom(t *testing.T) {
 					continue
 				}
 				counters, _ := k.Counters()
-				if queue.Rate.Limit > 0 {
-					counters = append(counters, task.Counter{Name: task.RateOf(&queue).Counter(), Rate: queue.Rate})
+				if q.Rate.Limit > 0 {
+					counters = append(counters, limit.Counter{Name: queue.RateOf(&q).Counter(), Rate: q.Rate})
 				}
-				free := queue.Rate.Limit == 0 || ahead < queue.Rate.RunsAhead()
+				free := q.Rate.Limit == 0 || ahead < q.Rate.RunsAhead()
 				for _, c := range counters {
 					free = free && (c.Max > 0 && using[c.Name] < c.Max || c.Rate.Limit > 0 && !a.counters[c.Name].bucket.Opens(c.Rate).After(now))
 				}
@@ -347,7 +349,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 func BenchmarkAdmission(b *testing.B) {
 	a := NewLimiter()
 	for n := range 50_000 {
-		k := limited(n, "j", task.Concurrency{Max: 1, Key: "big"}, task.Rate{}, 5)
+		k := limited(n, "j", limit.Concurrency{Max: 1, Key: "big"}, limit.Rate{}, 5)
 		a.Put(k)
 	}
 	seq := uint64(1 << 20)
@@ -359,7 +361,7 @@ func BenchmarkAdmission(b *testing.B) {
 			a.Put(&task.Task{ID: g.Task, State: task.Finished, Seq: seq})
 		}
 		seq++
-		k := limited(int(seq), "j", task.Concurrency{Max: 1, Key: "big"}, task.Rate{}, 5)
+		k := limited(int(seq), "j", limit.Concurrency{Max: 1, Key: "big"}, limit.Rate{}, 5)
 		k.Seq = seq
 		a.Put(k)
 	}

@@ -4,7 +4,8 @@ import (
 	"container/heap"
 	"fmt"
 	"iter"
-	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,7 @@ type line struct {
 	inReady bool
 	picky   bool // not all of its slots have tasks wait
 	members int  // entries that point to it
-	queue   *task.Queue
+	queue   *queue.Queue
 	route   string // where its tasks are offered, but for their priority
 	rated   bool   // the last of rates is that of the queue
 	// offered holds those that the rate of the queue has admitted and that have not started; nil without one.
@@ -32,7 +33,7 @@ type line struct {
 
 func (l *line) first() *entry { return l.waiting.list[0] }
 
-func (a *Limiter) lineOf(queue, route string, counters []task.Counter) *line {
+func (a *Limiter) lineOf(queue, route string, counters []limit.Counter) *line {
 	key := lineKey(queue, route, counters)
 	if l := a.lines[key]; l != nil {
 		return l
@@ -45,7 +46,7 @@ func (a *Limiter) lineOf(queue, route string, counters []task.Counter) *line {
 		case of.Max > 0:
 			c.max = of.Max
 			l.slots = append(l.slots, slot{c, of.Max, of.OnLimit})
-			l.picky = l.picky || of.OnLimit != "" && of.OnLimit != task.LimitWait
+			l.picky = l.picky || of.OnLimit != "" && of.OnLimit != limit.Wait
 		case c.budget:
 			c.allows = of.Allows
 			l.funds = append(l.funds, fund{c, of.Allows})
@@ -62,14 +63,14 @@ func (a *Limiter) lineOf(queue, route string, counters []task.Counter) *line {
 
 // lineKey says of which queue the tasks of a line are, where they are offered, which counters the line has
 // besides the rate of the queue, and how they are bound by each.
-func lineKey(queue, route string, counters []task.Counter) string {
+func lineKey(queue, route string, counters []limit.Counter) string {
 	b := make([]byte, 0, 64)
 	b = append(append(append(append(b, queue...), 0), route...), 0)
 	for _, c := range counters {
 		b = append(append(b, c.Name...), 0)
 		b = strconv.AppendInt(b, int64(c.Max), 10)
 		b = append(append(b, c.OnLimit...), 0)
-		if c.Allows != (task.Allowance{}) {
+		if c.Allows != (limit.Allowance{}) {
 			b = fmt.Appendf(b, "%d/%d/%d", c.Allows.Starts, c.Allows.Run, c.Allows.Reserve)
 			b = append(b, 0)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"millrace/task"
+	"millrace/task/limit"
 	"slices"
 	"time"
 )
@@ -103,12 +104,12 @@ func (p *parts) under(s *scope) *part {
 
 // Refuse has the record of its scope name a task that is refused, or asked to stop, with the part.
 func (d *Decision) Refuse(r Refusal) {
-	at, _ := slices.BinarySearch(d.Scopes, task.ScopeOf(r.Counter))
+	at, _ := slices.BinarySearch(d.Scopes, limit.ScopeOf(r.Counter))
 	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
 }
 
 // Under are the grants that go onto the chain of a scope.
-func (d *Decision) Under(of task.Scope) (all []task.Grant) {
+func (d *Decision) Under(of limit.Scope) (all []task.Grant) {
 	for i, l := range d.lines {
 		if slices.ContainsFunc(l.scopes, func(s *scope) bool { return s.name == of }) {
 			all = append(all, d.Grants[i])
@@ -153,7 +154,7 @@ func (p *part) finish() {
 		p.Records[at].Grants = p.Under(s)
 	}
 	for name, used := range p.Rates {
-		at, _ := slices.BinarySearch(p.Scopes, task.ScopeOf(name))
+		at, _ := slices.BinarySearch(p.Scopes, limit.ScopeOf(name))
 		r := &p.Records[at]
 		if r.Rates == nil {
 			r.Rates = map[string]time.Time{}

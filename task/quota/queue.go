@@ -1,16 +1,17 @@
 package quota
 
 import (
-	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"strings"
 	"time"
 )
 
 // home is what is known of a queue.
-func (a *Limiter) home(name string) *task.Queue {
+func (a *Limiter) home(name string) *queue.Queue {
 	q := a.queues[name]
 	if q == nil {
-		q = &task.Queue{Name: strings.Clone(name)}
+		q = &queue.Queue{Name: strings.Clone(name)}
 		a.queues[q.Name] = q
 	}
 	return q
@@ -18,7 +19,7 @@ func (a *Limiter) home(name string) *task.Queue {
 
 // Queue takes over what operators have said about a queue, unless it knows of more. What waits is
 // under the queue's new rate from then on, and under none if there is none.
-func (a *Limiter) Queue(said task.Queue) {
+func (a *Limiter) Queue(said queue.Queue) {
 	q := a.home(said.Name)
 	if said.Head <= q.Head {
 		return
@@ -27,12 +28,12 @@ func (a *Limiter) Queue(said task.Queue) {
 	if *q = said; q.RateSince == was.RateSince {
 		return
 	}
-	old := a.counters[task.RateOf(&was).Counter()]
+	old := a.counters[queue.RateOf(&was).Counter()]
 	if old != nil {
 		old.kept = false
 	}
 	if q.Rate.Limit > 0 {
-		c := a.counter(task.RateOf(q).Counter())
+		c := a.counter(queue.RateOf(q).Counter())
 		c.how, c.kept = q.Rate, true
 	}
 	for _, l := range a.lines {
@@ -55,8 +56,8 @@ func (a *Limiter) Queue(said task.Queue) {
 }
 
 // Said is [Limiter.Queue] for one fact.
-func (a *Limiter) Said(name string, seq uint64, at time.Time, e task.QueueEvent) {
-	a.Queue(task.EvolveQueue(*a.home(name), seq, at, "", e))
+func (a *Limiter) Said(name string, seq uint64, at time.Time, e queue.Event) {
+	a.Queue(queue.Evolve(*a.home(name), seq, at, "", e))
 }
 
 // Ruled tells whether a queue has a rate or had one.
@@ -74,7 +75,7 @@ func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
 		return
 	}
-	name := task.RateOf(l.queue).Counter()
+	name := queue.RateOf(l.queue).Counter()
 	c := a.counter(name)
 	c.how, c.kept = l.queue.Rate, true
 	l.rates = append(l.rates, tap{c, l.queue.Rate})
@@ -116,6 +117,6 @@ func (a *Limiter) started(e *entry) {
 
 // hidden tells whether a counter is a rate that a queue had once.
 func (c *counter) hidden() bool {
-	_, ofQueue := task.QueueOfLimit(c.name)
+	_, ofQueue := limit.QueueOf(c.name)
 	return ofQueue && !c.kept
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
@@ -13,7 +15,7 @@ import (
 func TestLimiterFollowsTheQueue(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
-	rates := func(seq uint64, r task.Rate) { a.Said("q", seq, noon, task.QueueLimited{Rate: r}) }
+	rates := func(seq uint64, r limit.Rate) { a.Said("q", seq, noon, queue.Limited{Rate: r}) }
 	at := func(d time.Duration, want string) Decision {
 		t.Helper()
 		got := a.Decide(noon.Add(d), 100)
@@ -27,17 +29,17 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 			k := throttledTask(n)
 			k.State, k.Holds, k.Throttled, k.Rated, k.Seq = task.Running, nil, false, g.Rated, 50
 			if n == 10 {
-				k.Spec = &task.Spec{Concurrency: task.Concurrencies{{Max: 1}}}
+				k.Spec = &task.Spec{Concurrency: limit.Concurrencies{{Max: 1}}}
 			}
 			a.Put(k)
 		}
 		return got
 	}
-	rates(100, task.Rate{Limit: 1, Per: value.Duration(time.Hour), Burst: 2})
+	rates(100, limit.Rate{Limit: 1, Per: value.Duration(time.Hour), Burst: 2})
 	for n := range 9 {
 		a.Put(throttledTask(n + 1))
 	}
-	own := limited(10, "j", task.Concurrency{Max: 1}, task.Rate{}, 9)
+	own := limited(10, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 9)
 	a.Put(own)
 	elsewhere := throttledTask(11)
 	elsewhere.Route = "@n1.5"
@@ -53,10 +55,10 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 		t.Errorf("the rate is %+v, %v", c, ok)
 	}
 	at(time.Minute, "")
-	rates(200, task.Rate{Limit: 1, Per: value.Duration(time.Second)})
+	rates(200, limit.Rate{Limit: 1, Per: value.Duration(time.Second)})
 	at(time.Minute, "T0002") // the new rate begins untouched
 	at(time.Minute+time.Second, "T0003")
-	rates(150, task.Rate{}) // told late
+	rates(150, limit.Rate{}) // told late
 	at(time.Minute+time.Second, "")
 	if got := len(a.Counters(noon.Add(time.Hour), 0)); got != 2 {
 		t.Errorf("%d limits are there, want that of the job and the present rate", got)
@@ -71,7 +73,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	moved.Route, moved.Seq = "other.5", 20
 	a.Put(moved)
 	at(2*time.Minute, "T0009")
-	rates(300, task.Rate{})
+	rates(300, limit.Rate{})
 	d = at(2*time.Minute, "T0004 T0005 T0006 T0007 T0008")
 	if d.Grants[0].Rated != 300 {
 		t.Errorf("the grants are %+v", d.Grants)
@@ -86,7 +88,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 func TestARateDoesNotRunAhead(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
-	a.Said("q", 100, noon, task.QueueLimited{Rate: task.Rate{Limit: 2, Burst: 3}})
+	a.Said("q", 100, noon, queue.Limited{Rate: limit.Rate{Limit: 2, Burst: 3}})
 	for n := range 9 {
 		a.Put(throttledTask(n + 1))
 	}
@@ -130,7 +132,7 @@ func TestARateDoesNotRunAhead(t *testing.T) {
 // and admitted since is known from its new offer, and from the grant, in either order.
 func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
 	t.Parallel()
-	grant := task.Grant{Task: limited(1, "j", task.Concurrency{Max: 5}, task.Rate{}, 5).ID, Turn: 42, Rated: 100}
+	grant := task.Grant{Task: limited(1, "j", limit.Concurrency{Max: 5}, limit.Rate{}, 5).ID, Turn: 42, Rated: 100}
 	for name, tell := range map[string]func(*Limiter, *task.Task){
 		"the offer":             func(a *Limiter, k *task.Task) { a.Put(k) },
 		"the offer first":       func(a *Limiter, k *task.Task) { a.Put(k); a.Granted(grant) },
@@ -140,8 +142,8 @@ func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := NewLimiter()
-			a.Said("q", 100, noon, task.QueueLimited{Rate: task.Rate{Limit: 1}})
-			k := limited(1, "j", task.Concurrency{Max: 5}, task.Rate{}, 5)
+			a.Said("q", 100, noon, queue.Limited{Rate: limit.Rate{Limit: 1}})
+			k := limited(1, "j", limit.Concurrency{Max: 5}, limit.Rate{}, 5)
 			k.Route, k.State, k.Holds, k.Turn, k.Seq = "q.5", task.Pending, nil, 20, 24
 			a.Put(k)
 			offered := *k
@@ -163,7 +165,7 @@ func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
 }
 
 func throttledTask(n int) *task.Task {
-	k := limited(n, "j", task.Concurrency{}, task.Rate{}, 5)
+	k := limited(n, "j", limit.Concurrency{}, limit.Rate{}, 5)
 	k.Throttled = true
 	return k
 }
@@ -172,11 +174,11 @@ func throttledTask(n int) *task.Task {
 func TestThrottledIsNotRefused(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
-	one := task.Concurrency{Max: 1, OnLimit: task.LimitSkip}
-	a.Put(limited(1, "j", one, task.Rate{}, 5))
+	one := limit.Concurrency{Max: 1, OnLimit: limit.Skip}
+	a.Put(limited(1, "j", one, limit.Rate{}, 5))
 	d := a.Decide(noon, 10)
 	a.Confirm(&d)
-	back := limited(2, "j", one, task.Rate{}, 5)
+	back := limited(2, "j", one, limit.Rate{}, 5)
 	back.Throttled = true
 	a.Put(back)
 	if d := a.Decide(noon, 10); !d.Empty() {

@@ -3,14 +3,15 @@ package quota
 import (
 	"cmp"
 	"container/heap"
-	"millrace/task"
 	"slices"
 	"strings"
+
+	"millrace/task/limit"
 )
 
 // scope is what the limiter knows of the chain of a scope.
 type scope struct {
-	name task.Scope
+	name limit.Scope
 	head uint64 // the last admission that is known; 0 for none
 	// gate is where lines rest while an admission of the scope is on its way: what it takes is not certain, and
 	// where its chain ends then is not known.
@@ -25,7 +26,7 @@ type scope struct {
 // forgotten is learned again when an admission is refused.
 const keepScopes = 10_000
 
-func (a *Limiter) scope(name task.Scope) *scope {
+func (a *Limiter) scope(name limit.Scope) *scope {
 	s := a.scopes[name]
 	if s == nil {
 		s = &scope{name: name, gate: &counter{index: -1}}
@@ -35,7 +36,7 @@ func (a *Limiter) scope(name task.Scope) *scope {
 }
 
 // Head is the sequence of the last admission of a scope that is known, 0 for none.
-func (a *Limiter) Head(name task.Scope) uint64 {
+func (a *Limiter) Head(name limit.Scope) uint64 {
 	if s := a.scopes[name]; s != nil {
 		return s.head
 	}
@@ -43,8 +44,8 @@ func (a *Limiter) Head(name task.Scope) uint64 {
 }
 
 // Learn takes over that everything up to a sequence on the chain of a scope is known.
-func (a *Limiter) Learn(name task.Scope, head uint64) {
-	s := a.scope(task.Scope(strings.Clone(string(name))))
+func (a *Limiter) Learn(name limit.Scope, head uint64) {
+	s := a.scope(limit.Scope(strings.Clone(string(name))))
 	s.head = max(s.head, head)
 }
 
@@ -106,7 +107,7 @@ func (a *Limiter) enter(l *line) {
 		l.scopes = append(l.scopes, c.scope)
 	}
 	if len(l.scopes) == 0 {
-		l.scopes = append(l.scopes, a.scope(task.ScopeNamed("queue.", l.queue.Name)))
+		l.scopes = append(l.scopes, a.scope(limit.ScopeNamed("queue.", l.queue.Name)))
 	}
 	slices.SortFunc(l.scopes, func(x, y *scope) int { return cmp.Compare(x.name, y.name) })
 	l.scopes = slices.Compact(l.scopes)
@@ -142,7 +143,7 @@ func exit(scopes []*scope) {
 
 // Closed are those of [Limiter.Around] that are closed. Where none is, which is so nearly always, it looks at none: thousands of keys
 // may have a limit in common.
-func (a *Limiter) Closed(scopes []task.Scope) (closed []task.Scope) {
+func (a *Limiter) Closed(scopes []limit.Scope) (closed []limit.Scope) {
 	if a.out > 0 {
 		_, closed = a.Around(scopes)
 	}
@@ -151,7 +152,7 @@ func (a *Limiter) Closed(scopes []task.Scope) (closed []task.Scope) {
 
 // Around are the scopes on which a decision on some others depends: those with which they have lines in common, and so
 // on, but not beyond those that are closed.
-func (a *Limiter) Around(scopes []task.Scope) (open, closed []task.Scope) {
+func (a *Limiter) Around(scopes []limit.Scope) (open, closed []limit.Scope) {
 	var all []*scope
 	seen := map[*scope]bool{}
 	for _, name := range scopes {

@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"millrace/task"
+	"millrace/task/limit"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func parted(parts []Decision) string {
 }
 
 // of makes a task of a job that waits for several limits.
-func of(job string, n int, c ...task.Concurrency) *task.Task {
+func of(job string, n int, c ...limit.Concurrency) *task.Task {
 	t := under(n, c...)
 	t.Job = job
 	return t
@@ -44,9 +45,9 @@ func of(job string, n int, c ...task.Concurrency) *task.Task {
 
 // What shares a scope, directly or by way of another task, is one part; what shares none is another.
 func TestParts(t *testing.T) {
-	own := func(max int) task.Concurrency { return task.Concurrency{Max: max} }
-	x, skip := task.Concurrency{Max: 5, Key: "/x"}, task.Concurrency{Max: 1, OnLimit: task.LimitSkip}
-	shared := string(task.ScopeOf("key:/x"))
+	own := func(max int) limit.Concurrency { return limit.Concurrency{Max: max} }
+	x, skip := limit.Concurrency{Max: 5, Key: "/x"}, limit.Concurrency{Max: 1, OnLimit: limit.Skip}
+	shared := string(limit.ScopeOf("key:/x"))
 	for name, c := range map[string]struct {
 		tasks []*task.Task
 		want  string
@@ -54,7 +55,7 @@ func TestParts(t *testing.T) {
 		"nothing":       {nil, ""},
 		"one":           {[]*task.Task{of("a", 1, own(5)), of("a", 2, own(5))}, "job.a: T0001 T0002"},
 		"two":           {[]*task.Task{of("a", 1, own(5)), of("b", 2, own(5)), of("a", 3, own(5))}, "job.a: T0001 T0003; job.b: T0002"},
-		"keys of a job": {[]*task.Task{of("a", 1, own(5), task.Concurrency{Max: 1, Key: "k"}), of("a", 2, task.Concurrency{Max: 1, Key: "l"})}, "job.a: T0001 T0002"},
+		"keys of a job": {[]*task.Task{of("a", 1, own(5), limit.Concurrency{Max: 1, Key: "k"}), of("a", 2, limit.Concurrency{Max: 1, Key: "l"})}, "job.a: T0001 T0002"},
 		"under both":    {[]*task.Task{of("a", 1, own(5), x)}, "job.a: T0001, " + shared + ": T0001"},
 		"joined": {[]*task.Task{of("a", 1, own(5)), of("c", 2, own(5)), of("b", 3, own(5), x), of("a", 4, own(5), x)},
 			"job.a: T0001 T0004, job.b: T0003, " + shared + ": T0003 T0004; job.c: T0002"},
@@ -76,16 +77,16 @@ func TestParts(t *testing.T) {
 // is refused is not admitted any more, and who could not be is refused again.
 func TestPartsThatRefuse(t *testing.T) {
 	for name, c := range map[string]struct{ onLimit, want, freed string }{
-		"skip":    {task.LimitSkip, "job.a: no T0002", ""},
-		"fail":    {task.LimitFail, "job.a: no T0002", ""},
-		"replace": {task.LimitCancelOld, "job.a: no T0001", "job.a: T0002"},
+		"skip":    {limit.Skip, "job.a: no T0002", ""},
+		"fail":    {limit.Fail, "job.a: no T0002", ""},
+		"replace": {limit.CancelOld, "job.a: no T0001", "job.a: T0002"},
 	} {
 		l := NewLimiter()
-		first := of("a", 1, task.Concurrency{Max: 1})
+		first := of("a", 1, limit.Concurrency{Max: 1})
 		l.Put(first)
 		d := l.Decide(noon, 100)
 		l.Confirm(&d)
-		l.Put(of("a", 2, task.Concurrency{Max: 1, OnLimit: c.onLimit}))
+		l.Put(of("a", 2, limit.Concurrency{Max: 1, OnLimit: c.onLimit}))
 		for range 2 {
 			d := l.Decide(noon, 100)
 			parts := l.Parts(&d)
@@ -93,7 +94,7 @@ func TestPartsThatRefuse(t *testing.T) {
 				t.Fatalf("%s: %s, want %s", name, got, c.want)
 			}
 			l.Send(&parts[0])
-			if l.Put(of("a", 3, task.Concurrency{Max: 1, OnLimit: task.LimitSkip})); !l.Out("job:a") || !empty(l) {
+			if l.Put(of("a", 3, limit.Concurrency{Max: 1, OnLimit: limit.Skip})); !l.Out("job:a") || !empty(l) {
 				t.Errorf("%s: the scope is not closed", name)
 			}
 			l.Put(ended(3))
@@ -123,16 +124,16 @@ func ended(n int) *task.Task {
 
 // So many are refused at once as one batch holds, and the others are next.
 func TestRefusedAtOnce(t *testing.T) {
-	for _, onLimit := range []string{task.LimitSkip, task.LimitCancelOld} {
+	for _, onLimit := range []string{limit.Skip, limit.CancelOld} {
 		l := NewLimiter()
 		const many = 2*refusedAtOnce + 10
 		for n := range many {
-			l.Put(of("a", n+1, task.Concurrency{Max: many, OnLimit: onLimit}))
+			l.Put(of("a", n+1, limit.Concurrency{Max: many, OnLimit: onLimit}))
 		}
 		d := l.Decide(noon, 1000)
 		l.Confirm(&d)
 		for n := range many {
-			l.Put(of("a", many+n+1, task.Concurrency{Max: many, OnLimit: onLimit}))
+			l.Put(of("a", many+n+1, limit.Concurrency{Max: many, OnLimit: onLimit}))
 		}
 		refused := map[task.ID]bool{}
 		for _, want := range []int{refusedAtOnce, refusedAtOnce, 10, 0} {
@@ -154,16 +155,16 @@ func TestRefusedAtOnce(t *testing.T) {
 // A rate goes onto the chain of its own scope, with what was taken from it and what a task asked for.
 func TestRatesOfParts(t *testing.T) {
 	l := NewLimiter()
-	k := of("a", 1, task.Concurrency{Max: 1})
-	k.Spec.Rate = task.Rates{{Limit: 1, Key: "/x"}}
+	k := of("a", 1, limit.Concurrency{Max: 1})
+	k.Spec.Rate = limit.Rates{{Limit: 1, Key: "/x"}}
 	l.Put(k)
 	other := of("b", 2)
-	other.Spec.Rate = task.Rates{{Limit: 1}}
+	other.Spec.Rate = limit.Rates{{Limit: 1}}
 	d := l.Decide(noon, 1)
 	for name, b := range l.Pause(&other.Work, noon.Add(time.Minute)) {
 		d.Rates[name] = time.Time(b)
 	}
-	if got, want := parted(l.Parts(&d)), "job.a: T0001, "+string(task.ScopeOf("rate:/x"))+": T0001 rate:/x; job.b: rate:b"; got != want {
+	if got, want := parted(l.Parts(&d)), "job.a: T0001, "+string(limit.ScopeOf("rate:/x"))+": T0001 rate:/x; job.b: rate:b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -171,7 +172,7 @@ func TestRatesOfParts(t *testing.T) {
 // While an admission of a scope is on its way, nobody else takes anything from its counters, or is refused there; all
 // others go on, and what was waiting goes when it is settled.
 func TestScopeThatIsOut(t *testing.T) {
-	x, skip := task.Concurrency{Max: 1, Key: "/x"}, task.Concurrency{Max: 2, OnLimit: task.LimitSkip}
+	x, skip := limit.Concurrency{Max: 1, Key: "/x"}, limit.Concurrency{Max: 2, OnLimit: limit.Skip}
 	l := NewLimiter()
 	l.Put(of("a", 1, skip))
 	d := l.Decide(noon, 100)
@@ -190,7 +191,7 @@ func TestScopeThatIsOut(t *testing.T) {
 		t.Error("the limiter is shut though another scope is not")
 	}
 	d = l.Decide(noon, 100)
-	if got := parted(l.Parts(&d)); got != string(task.ScopeOf("key:/x"))+": T0005" {
+	if got := parted(l.Parts(&d)); got != string(limit.ScopeOf("key:/x"))+": T0005" {
 		t.Errorf("meanwhile %s", got)
 	}
 	l.Confirm(&first)
@@ -214,10 +215,10 @@ func TestScopeThatIsOut(t *testing.T) {
 // Of scopes without counters only so many are remembered.
 func TestScopesAreForgotten(t *testing.T) {
 	l := NewLimiter()
-	l.Put(of("a", 1, task.Concurrency{Max: 1}))
+	l.Put(of("a", 1, limit.Concurrency{Max: 1}))
 	l.Learn("job.a", 3)
 	for i := range keepScopes + 10 {
-		l.Learn(task.Scope(fmt.Sprint("job.", i)), 1)
+		l.Learn(limit.Scope(fmt.Sprint("job.", i)), 1)
 	}
 	l.Prune(noon)
 	if len(l.scopes) != keepScopes || l.Head("job.a") != 3 {
@@ -229,10 +230,10 @@ func TestScopesAreForgotten(t *testing.T) {
 func TestGrantsByScope(t *testing.T) {
 	l := NewLimiter()
 	for n := range 10 {
-		l.Put(of("a", n, task.Concurrency{Max: 100}))
+		l.Put(of("a", n, limit.Concurrency{Max: 100}))
 	}
 	for n := range 3 {
-		l.Put(of("b", 10+n, task.Concurrency{Max: 100}))
+		l.Put(of("b", 10+n, limit.Concurrency{Max: 100}))
 	}
 	for _, want := range []string{
 		"job.a: T0000 T0001 T0002 T0003; job.b: T0010 T0011 T0012", "job.a: T0004 T0005 T0006 T0007", "job.a: T0008 T0009", "",
@@ -248,7 +249,7 @@ func TestGrantsByScope(t *testing.T) {
 func TestScopesAtOnce(t *testing.T) {
 	l := NewLimiter()
 	for n := range 1000 {
-		l.Put(of(fmt.Sprint("j", n), n, task.Concurrency{Max: 1}, task.Concurrency{Max: 2000, Key: "/all"}))
+		l.Put(of(fmt.Sprint("j", n), n, limit.Concurrency{Max: 1}, limit.Concurrency{Max: 2000, Key: "/all"}))
 	}
 	d := l.Decide(noon, 5000)
 	if p := l.Parts(&d); len(p) != 1 || len(p[0].Scopes) != scopesAtOnce {

@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
 // under makes a task that waits for several limits.
-func under(n int, c ...task.Concurrency) *task.Task {
-	t := limited(n, "j", task.Concurrency{}, task.Rate{}, 5)
+func under(n int, c ...limit.Concurrency) *task.Task {
+	t := limited(n, "j", limit.Concurrency{}, limit.Rate{}, 5)
 	t.Spec.Concurrency = c
 	return t
 }
 
 // A task takes a place under all of its limits or under none, so what waits for one holds no other.
 func TestAllOrNone(t *testing.T) {
-	job, a, b := task.Concurrency{Max: 3}, task.Concurrency{Max: 1, Key: "a"}, task.Concurrency{Max: 1, Key: "b"}
+	job, a, b := limit.Concurrency{Max: 3}, limit.Concurrency{Max: 1, Key: "a"}, limit.Concurrency{Max: 1, Key: "b"}
 	l := NewLimiter()
 	l.Put(under(1, job, a))
 	l.Put(under(2, job, a))
@@ -56,7 +57,7 @@ func TestAllOrNone(t *testing.T) {
 
 // Two that need the same two limits, named in different order, never wait for each other.
 func TestNoCircle(t *testing.T) {
-	a, b := task.Concurrency{Max: 1, Key: "a"}, task.Concurrency{Max: 1, Key: "b"}
+	a, b := limit.Concurrency{Max: 1, Key: "a"}, limit.Concurrency{Max: 1, Key: "b"}
 	l := NewLimiter()
 	for n := 1; n <= 10; n += 2 {
 		l.Put(under(n, a, b))
@@ -73,22 +74,22 @@ func TestNoCircle(t *testing.T) {
 }
 
 func TestOnLimitOfSeveral(t *testing.T) {
-	wait := task.Concurrency{Max: 1}
-	key := func(onLimit string) task.Concurrency { return task.Concurrency{Max: 1, Key: "k", OnLimit: onLimit} }
-	other := func(onLimit string) task.Concurrency { return task.Concurrency{Max: 1, Key: "o", OnLimit: onLimit} }
+	wait := limit.Concurrency{Max: 1}
+	key := func(onLimit string) limit.Concurrency { return limit.Concurrency{Max: 1, Key: "k", OnLimit: onLimit} }
+	other := func(onLimit string) limit.Concurrency { return limit.Concurrency{Max: 1, Key: "o", OnLimit: onLimit} }
 	for name, c := range map[string]struct {
-		holders           [][]task.Concurrency
-		last              []task.Concurrency
+		holders           [][]limit.Concurrency
+		last              []limit.Concurrency
 		refused, replaced string
 		by                string
 	}{
-		"only the one that waits is full":     {[][]task.Concurrency{{wait}}, []task.Concurrency{wait, key(task.LimitSkip)}, "", "", ""},
-		"the one that skips is full":          {[][]task.Concurrency{{key("")}}, []task.Concurrency{wait, key(task.LimitSkip)}, "T0009", "", "key:j/k"},
-		"both are full":                       {[][]task.Concurrency{{wait}, {key("")}}, []task.Concurrency{wait, key(task.LimitFail)}, "T0009", "", "key:j/k"},
-		"the old one makes room":              {[][]task.Concurrency{{wait, key("")}}, []task.Concurrency{other(""), key(task.LimitCancelOld)}, "", "T0001", "key:j/k"},
-		"in vain, so it does not":             {[][]task.Concurrency{{wait}, {key("")}}, []task.Concurrency{wait, key(task.LimitCancelOld)}, "", "", ""},
-		"two make room":                       {[][]task.Concurrency{{other("")}, {key("")}}, []task.Concurrency{other(task.LimitCancelOld), key(task.LimitCancelOld)}, "", "T0001 T0002", "key:j/o"},
-		"one under both makes room only once": {[][]task.Concurrency{{other(""), key("")}}, []task.Concurrency{other(task.LimitCancelOld), key(task.LimitCancelOld)}, "", "T0001", "key:j/o"},
+		"only the one that waits is full":     {[][]limit.Concurrency{{wait}}, []limit.Concurrency{wait, key(limit.Skip)}, "", "", ""},
+		"the one that skips is full":          {[][]limit.Concurrency{{key("")}}, []limit.Concurrency{wait, key(limit.Skip)}, "T0009", "", "key:j/k"},
+		"both are full":                       {[][]limit.Concurrency{{wait}, {key("")}}, []limit.Concurrency{wait, key(limit.Fail)}, "T0009", "", "key:j/k"},
+		"the old one makes room":              {[][]limit.Concurrency{{wait, key("")}}, []limit.Concurrency{other(""), key(limit.CancelOld)}, "", "T0001", "key:j/k"},
+		"in vain, so it does not":             {[][]limit.Concurrency{{wait}, {key("")}}, []limit.Concurrency{wait, key(limit.CancelOld)}, "", "", ""},
+		"two make room":                       {[][]limit.Concurrency{{other("")}, {key("")}}, []limit.Concurrency{other(limit.CancelOld), key(limit.CancelOld)}, "", "T0001 T0002", "key:j/o"},
+		"one under both makes room only once": {[][]limit.Concurrency{{other(""), key("")}}, []limit.Concurrency{other(limit.CancelOld), key(limit.CancelOld)}, "", "T0001", "key:j/o"},
 	} {
 		l := NewLimiter()
 		for i, h := range c.holders {
@@ -113,7 +114,7 @@ func TestOnLimitOfSeveral(t *testing.T) {
 	}
 	// One that waited for another limit is refused when it would have been its turn.
 	l := NewLimiter()
-	for n, c := range [][]task.Concurrency{{wait}, {wait, key(task.LimitSkip)}} {
+	for n, c := range [][]limit.Concurrency{{wait}, {wait, key(limit.Skip)}} {
 		l.Put(under(n+1, c...))
 	}
 	d := l.Decide(noon, 10)
@@ -130,8 +131,8 @@ func TestOnLimitOfSeveral(t *testing.T) {
 // A pause shuts all rates of the task that asked.
 func TestPauseOfSeveral(t *testing.T) {
 	l := NewLimiter()
-	k := limited(1, "j", task.Concurrency{}, task.Rate{Limit: 10}, 5)
-	k.Spec.Rate = append(k.Spec.Rate, task.Rate{Limit: 1000, Per: value.Duration(time.Hour), Burst: 5})
+	k := limited(1, "j", limit.Concurrency{}, limit.Rate{Limit: 10}, 5)
+	k.Spec.Rate = append(k.Spec.Rate, limit.Rate{Limit: 1000, Per: value.Duration(time.Hour), Burst: 5})
 	until := noon.Add(time.Minute)
 	shut := l.Pause(&k.Work, until)
 	if len(shut) != 2 || !shut["rate:j"].Opens(k.Spec.Rate[0]).Equal(until) || !shut["rate:j@1h0m0s"].Opens(k.Spec.Rate[1]).Equal(until) {
@@ -147,7 +148,7 @@ func BenchmarkAdmissionUnderSeveral(b *testing.B) {
 			seq := 0
 			put := func(key int) {
 				seq++
-				l.Put(under(seq, task.Concurrency{Max: 5}, task.Concurrency{Max: 50, Key: "/all"}, task.Concurrency{Max: 1, Key: fmt.Sprint(key)}))
+				l.Put(under(seq, limit.Concurrency{Max: 5}, limit.Concurrency{Max: 50, Key: "/all"}, limit.Concurrency{Max: 1, Key: fmt.Sprint(key)}))
 			}
 			for n := range keys {
 				put(n)

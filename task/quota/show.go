@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/value"
 )
 
 // CounterState is a counter as people look at it.
 type CounterState struct {
-	// Name is as in [task.Counter].
+	// Name is as in [limit.Counter].
 	Name string `json:"name"`
 	// Max is how many may be under way, as the latest task has it; 0 for a rate.
 	Max int `json:"max,omitempty"`
@@ -70,7 +72,7 @@ func (b *BudgetState) Share() (used float64) {
 }
 
 // stands is how a budget stands for tasks that are allowed so much.
-func (c *counter) stands(a task.Allowance, now time.Time) *BudgetState {
+func (c *counter) stands(a limit.Allowance, now time.Time) *BudgetState {
 	y := c.tally.At(c.period, now)
 	reserved, known := c.underway.Reserve(y)
 	_, next := c.period.Bounds(now)
@@ -94,12 +96,12 @@ func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 
 // Counter returns one of them; false if no task stands under it.
 func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
-	if queue, ok := task.QueueOfLimit(name); ok {
-		q := a.queues[queue]
+	if rated, ok := limit.QueueOf(name); ok {
+		q := a.queues[rated]
 		if q == nil {
 			return CounterState{}, false
 		}
-		name = task.RateOf(q).Counter()
+		name = queue.RateOf(q).Counter()
 	}
 	c := a.counters[name]
 	if c == nil {
@@ -125,7 +127,7 @@ func (a *Limiter) Told(name string, now time.Time, most, holders int) (counters 
 }
 
 func (c *counter) state(now time.Time, most int) CounterState {
-	s := CounterState{Name: task.ShownLimit(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
+	s := CounterState{Name: limit.Shown(c.name), Max: c.max, InUse: len(c.holders), Waiting: c.waits}
 	if c.budget {
 		s.Budget = c.stands(c.allows, now)
 	}
@@ -192,7 +194,7 @@ func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool)
 	if first == nil { // it waits for nothing but the next admission
 		return s, true
 	}
-	name := task.ShownLimit(first.name)
+	name := limit.Shown(first.name)
 	slices.SortStableFunc(s.Counters, func(x, y CounterState) int {
 		return cmp.Or(truth(y.Full)-truth(x.Full), truth(y.Name == name)-truth(x.Name == name))
 	})

@@ -5,30 +5,30 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 )
 
 func TestFlow(t *testing.T) {
 	const night = `{"name":"night","rules":[{"closed":"06:00-22:00"}]}`
-	paused := &task.Pause{Since: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)}
+	paused := &queue.Pause{Since: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)}
 	for name, c := range map[string]struct {
-		q     task.Queue
+		q     queue.Queue
 		text  string // of the calendar
 		at    string
 		turns string // when it opens, or if it flows, closes; "" if not soon
 		flows bool
 		words string
 	}{
-		"no window":                  {q: task.Queue{}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
-		"a window that was taken":    {q: task.Queue{Limit: 3}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
-		"open":                       {q: task.Queue{Window: "night"}, text: night, at: "2026-03-02T23:00:00Z", flows: true},
-		"open, and closes soon":      {q: task.Queue{Window: "night"}, text: night, at: "2026-03-03T05:59:59Z", turns: "2026-03-03T06:00:00Z", flows: true},
-		"closed from that moment on": {q: task.Queue{Window: "night"}, text: night, at: "2026-03-03T06:00:00Z", turns: "2026-03-03T22:00:00Z", words: "outside of the window night, opens at 2026-03-03 22:00:00"},
-		"a clock that is early":      {q: task.Queue{Window: "night"}, text: night, at: "2026-03-03T21:59:59Z", flows: true},
-		"no such calendar":           {q: task.Queue{Window: "night"}, at: "2026-03-02T12:00:00Z", turns: "2026-03-02T12:10:00Z", words: "there is no such calendar"},
-		"a pause is the server's":    {q: task.Queue{Paused: paused}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
-		"a pause beside a window":    {q: task.Queue{Window: "night", Paused: paused}, text: night, at: "2026-03-02T12:00:00Z", turns: "2026-03-02T22:00:00Z", words: "outside of the window night"},
+		"no window":                  {q: queue.Queue{}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
+		"a window that was taken":    {q: queue.Queue{Limit: 3}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
+		"open":                       {q: queue.Queue{Window: "night"}, text: night, at: "2026-03-02T23:00:00Z", flows: true},
+		"open, and closes soon":      {q: queue.Queue{Window: "night"}, text: night, at: "2026-03-03T05:59:59Z", turns: "2026-03-03T06:00:00Z", flows: true},
+		"closed from that moment on": {q: queue.Queue{Window: "night"}, text: night, at: "2026-03-03T06:00:00Z", turns: "2026-03-03T22:00:00Z", words: "outside of the window night, opens at 2026-03-03 22:00:00"},
+		"a clock that is early":      {q: queue.Queue{Window: "night"}, text: night, at: "2026-03-03T21:59:59Z", flows: true},
+		"no such calendar":           {q: queue.Queue{Window: "night"}, at: "2026-03-02T12:00:00Z", turns: "2026-03-02T12:10:00Z", words: "there is no such calendar"},
+		"a pause is the server's":    {q: queue.Queue{Paused: paused}, text: night, at: "2026-03-02T12:00:00Z", flows: true},
+		"a pause beside a window":    {q: queue.Queue{Window: "night", Paused: paused}, text: night, at: "2026-03-02T12:00:00Z", turns: "2026-03-02T22:00:00Z", words: "outside of the window night"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, _ := time.Parse(time.RFC3339, c.at)

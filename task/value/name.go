@@ -1,6 +1,8 @@
 package value
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 )
 
@@ -26,4 +28,19 @@ func isName(s string) bool {
 		}
 	}
 	return true
+}
+
+// Mark is what stands for a unique key where only plain characters may: 32 of them.
+func Mark(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// A spec may name a window: the calendar in whose hours its tasks start. That is a condition, and no order among tasks: each waits
+// until its window opens as one with a due time does, by a timer, so nobody has to be up but the NATS server.
+// Package schedule has the calendars, and what they say to a task.
+
+// ValidWindow refuses the name of a calendar that can be none.
+func ValidWindow(field, name string) error {
+	return Under(field+": ", ValidName("calendar", name))
 }

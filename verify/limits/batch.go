@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify/book"
 )
 
@@ -14,7 +15,7 @@ import (
 // the chains of all of them in one batch. So whoever takes from one of its counters has seen it.
 type batch struct {
 	first, last uint64
-	missing     map[granted][]task.Scope // of those seen so far, on which chains they have not been
+	missing     map[granted][]limit.Scope // of those seen so far, on which chains they have not been
 }
 
 // granted is an admission of a task.
@@ -49,7 +50,7 @@ func (l *Lines) admittedOn(r *events.Record, g *task.Grant) {
 	open, seen := a.missing[key]
 	if !seen {
 		for _, name := range g.Limits {
-			if of := task.ScopeOf(name); !slices.Contains(open, of) {
+			if of := limit.ScopeOf(name); !slices.Contains(open, of) {
 				open = append(open, of)
 			}
 		}
@@ -69,7 +70,7 @@ func (l *Lines) admittedOn(r *events.Record, g *task.Grant) {
 		return
 	}
 	if a.missing == nil {
-		a.missing = map[granted][]task.Scope{}
+		a.missing = map[granted][]limit.Scope{}
 	}
 	key.task = task.ID(strings.Clone(string(key.task)))
 	a.missing[key] = open

@@ -9,6 +9,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/verify/book"
 	"millrace/verify/past"
@@ -35,14 +37,14 @@ type Lines struct {
 
 	known *quota.Limiter
 	upTo  uint64
-	next  uint64                   // when admissions are judged again
-	taken int                      // of news, what is known
-	news  []news                   // after upTo, in order
-	open  []*admission             // not judged yet, in the order of the log
-	rated map[task.ID]bool         // tasks that the rate of a queue holds and nothing else
-	ruled bool                     // a queue has a rate or had one
-	stops map[task.ID]stop         // tasks that limits have stopped, until the admission that says so
-	shut  map[task.Scope]time.Time // scopes of which a rate may be shut because a task asked for a pause, and until when
+	next  uint64                    // when admissions are judged again
+	taken int                       // of news, what is known
+	news  []news                    // after upTo, in order
+	open  []*admission              // not judged yet, in the order of the log
+	rated map[task.ID]bool          // tasks that the rate of a queue holds and nothing else
+	ruled bool                      // a queue has a rate or had one
+	stops map[task.ID]stop          // tasks that limits have stopped, until the admission that says so
+	shut  map[limit.Scope]time.Time // scopes of which a rate may be shut because a task asked for a pause, and until when
 }
 
 // Log is what else must be known of the log.
@@ -87,8 +89,8 @@ type stop struct {
 type news struct {
 	stand quota.Stand
 	limit Bounds
-	queue *task.Queue
-	took  task.Shift // what it did to the attempts of the task
+	queue *queue.Queue
+	took  limit.Shift // what it did to the attempts of the task
 	seq   uint64
 }
 
@@ -97,14 +99,14 @@ type admission struct {
 	facts []admitted
 	by    task.By
 	at    time.Time
-	shut  []task.Scope // where a rate may have been shut then because a task asked for a pause
+	shut  []limit.Scope // where a rate may have been shut then because a task asked for a pause
 }
 
 // admitted is one of these facts.
 type admitted struct {
 	seq   uint64
 	at    time.Time
-	scope task.Scope
+	scope limit.Scope
 	what  task.Granted
 	from  map[string]time.Time // how its rates stood before
 	stops map[task.ID]stop     // of those that it names as refused
@@ -117,7 +119,7 @@ func (a *admission) last() uint64  { return a.facts[len(a.facts)-1].seq }
 func (l *Lines) limiter() *quota.Limiter {
 	if l.known == nil {
 		l.known, l.rated, l.stops = quota.NewLimiter(), map[task.ID]bool{}, map[task.ID]stop{}
-		l.shut = map[task.Scope]time.Time{}
+		l.shut = map[limit.Scope]time.Time{}
 	}
 	return l.known
 }
@@ -126,7 +128,7 @@ func (l *Lines) limiter() *quota.Limiter {
 func (l *Lines) Follows(under Bounds) bool { return len(under) > 0 || l.ruled }
 
 // Stands keeps what a record has made of a task, and took of its attempts.
-func (l *Lines) Stands(k *task.Task, under Bounds, took task.Shift, seq uint64) {
+func (l *Lines) Stands(k *task.Task, under Bounds, took limit.Shift, seq uint64) {
 	l.limiter()
 	if len(under) == 0 {
 		if !k.Limited() && !l.rated[k.ID] {
@@ -140,7 +142,7 @@ func (l *Lines) Stands(k *task.Task, under Bounds, took task.Shift, seq uint64) 
 }
 
 // Said keeps what was said of a queue.
-func (l *Lines) Said(seq uint64, q *task.Queue) {
+func (l *Lines) Said(seq uint64, q *queue.Queue) {
 	if q.RateSince > 0 {
 		l.ruled = true
 		l.news = append(l.news, news{seq: seq, queue: q})
@@ -156,7 +158,7 @@ func (l *Lines) Stopped(id task.ID, r *events.Record, details string) {
 }
 
 // pauses keeps that a rate on the chain of a scope may be shut until a time.
-func (l *Lines) pauses(of task.Scope, until time.Time) {
+func (l *Lines) pauses(of limit.Scope, until time.Time) {
 	if l.limiter(); until.After(l.shut[of]) {
 		l.shut[of] = until
 	}
@@ -164,7 +166,7 @@ func (l *Lines) pauses(of task.Scope, until time.Time) {
 
 // shutAt are the scopes of which a rate may be shut. An admission has to keep them: when it is judged, what was recorded since
 // may have used a pause up.
-func (l *Lines) shutAt(at time.Time, margin time.Duration) (all []task.Scope) {
+func (l *Lines) shutAt(at time.Time, margin time.Duration) (all []limit.Scope) {
 	for of, until := range l.shut {
 		switch {
 		case until.After(at):
@@ -188,10 +190,10 @@ func (l *Lines) unborne() {
 // admits keeps an admission until it is judged.
 func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.Time, told bool) {
 	l.limiter()
-	f := admitted{seq: r.Seq, at: r.Fact.At, scope: task.Scope(strings.Clone(string(r.Fact.Scope))), what: l.mine(e), from: from, told: told}
+	f := admitted{seq: r.Seq, at: r.Fact.At, scope: limit.Scope(strings.Clone(string(r.Fact.Scope))), what: l.mine(e), from: from, told: told}
 	for _, id := range f.what.Refused {
 		s, ok := l.stops[id]
-		if !ok || task.ScopeOf(s.limit) != f.scope {
+		if !ok || limit.ScopeOf(s.limit) != f.scope {
 			l.granted(r, id, 0, "it names a task that no fact before it refuses or asks to make place")
 			continue
 		}
@@ -203,7 +205,7 @@ func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.T
 	}
 	one := &admission{facts: []admitted{f}, by: task.By{Seen: book.By(r).Seen, Cut: book.By(r).Cut}, at: r.Fact.At, shut: l.shutAt(r.Fact.At, l.log.Margin)}
 	for _, of := range book.By(r).Closed {
-		one.by.Closed = append(one.by.Closed, task.Scope(strings.Clone(string(of))))
+		one.by.Closed = append(one.by.Closed, limit.Scope(strings.Clone(string(of))))
 	}
 	for n := len(l.open); n > 0 && one.joins(l.open[n-1]); n-- {
 		one.facts = append(l.open[n-1].facts, one.facts...)
@@ -276,7 +278,7 @@ func (l *Lines) advance(to uint64) {
 			if now.took.Ended || now.took.Began {
 				l.limiter().Spend(l.terms.counters(now.limit), now.took)
 			}
-			l.limiter().Stands(now.stand, func() ([]task.Counter, error) { return l.terms.counters(now.limit), nil })
+			l.limiter().Stands(now.stand, func() ([]limit.Counter, error) { return l.terms.counters(now.limit), nil })
 		}
 	}
 	l.upTo = max(l.upTo, to)
@@ -285,7 +287,7 @@ func (l *Lines) advance(to uint64) {
 // together takes out the admission that was made by least, and others that were decided with it, as far as can be told.
 func (l *Lines) together() (all []*admission) {
 	first := l.open[0]
-	scopes := map[task.Scope]bool{}
+	scopes := map[limit.Scope]bool{}
 	rest := l.open[:0]
 	for i, a := range l.open {
 		if a.by.Seen != first.by.Seen {
@@ -325,7 +327,7 @@ func (l *Lines) judge(all []*admission) {
 	for _, a := range all {
 		for i := range a.facts {
 			for name, used := range a.facts[i].from {
-				l.known.Bucket(name, task.Bucket(used))
+				l.known.Bucket(name, limit.Bucket(used))
 			}
 		}
 	}
@@ -365,7 +367,7 @@ func (l *Lines) compare(a *admission, d *quota.Decision) {
 // unsure tells whether a decision depends on other chains of which it is not certain what was known: an admission there came
 // since, which may be by whoever decided or not, or a pause was asked for.
 func (l *Lines) unsure(a *admission) bool {
-	var scopes []task.Scope
+	var scopes []limit.Scope
 	for i := range a.facts {
 		scopes = append(scopes, a.facts[i].scope)
 	}
@@ -375,7 +377,7 @@ func (l *Lines) unsure(a *admission) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(a.shut, func(of task.Scope) bool { return slices.Contains(open, of) })
+	return slices.ContainsFunc(a.shut, func(of limit.Scope) bool { return slices.Contains(open, of) })
 }
 
 // whole tells whether all scopes of those whom it admits are there.
@@ -383,7 +385,7 @@ func (a *admission) whole() bool {
 	for i := range a.facts {
 		for _, g := range a.facts[i].what.Grants {
 			for _, name := range g.Limits {
-				of := task.ScopeOf(name)
+				of := limit.ScopeOf(name)
 				if !slices.ContainsFunc(a.facts, func(f admitted) bool { return f.scope == of }) {
 					return false
 				}
@@ -466,7 +468,7 @@ func (l *Lines) take(a *admission) {
 		}
 		l.known.Learn(a.facts[i].scope, a.facts[i].seq)
 		for name, used := range a.facts[i].what.Rates {
-			l.known.Bucket(name, task.Bucket(used))
+			l.known.Bucket(name, limit.Bucket(used))
 		}
 		for _, id := range a.facts[i].what.Refused {
 			l.known.Stopped(id)

@@ -9,6 +9,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 	"millrace/verify/book"
 )
 
@@ -24,24 +26,24 @@ type bucket struct {
 }
 
 // Pause shuts the rates of a task until a time: of the limits under which it stands, and of its queue.
-func (l *Lines) Pause(under Bounds, queue string, until time.Time) {
+func (l *Lines) Pause(under Bounds, of string, until time.Time) {
 	for _, b := range under {
 		if how, ok := l.terms.rate(b); ok {
 			l.pause(l.terms.words.Text(b.counter), how, until)
 		}
 	}
-	if queue != "" {
-		if q, ok := l.log.Queues.Now(queue); ok && q.Rate.Limit > 0 {
-			l.pause(task.RateOf(&q).Counter(), q.Rate, until)
+	if of != "" {
+		if q, ok := l.log.Queues.Now(of); ok && q.Rate.Limit > 0 {
+			l.pause(queue.RateOf(&q).Counter(), q.Rate, until)
 		}
 	}
 }
 
-func (l *Lines) pause(name string, how task.Rate, until time.Time) {
+func (l *Lines) pause(name string, how limit.Rate, until time.Time) {
 	b := l.bucket(name)
-	if p := time.Time(task.Bucket{}.Pause(how, until)); p.After(b.used) && !slices.ContainsFunc(b.paused, p.Equal) {
+	if p := time.Time(limit.Bucket{}.Pause(how, until)); p.After(b.used) && !slices.ContainsFunc(b.paused, p.Equal) {
 		b.paused = append(b.paused, p)
-		l.pauses(task.ScopeOf(name), until)
+		l.pauses(limit.ScopeOf(name), until)
 	}
 }
 
@@ -66,7 +68,7 @@ func (l *Lines) Granted(r *events.Record) {
 	if book.By(r).Seen == 0 {
 		l.granted(r, "", 0, "it does not say up to where tasks were known")
 	}
-	takes := map[string][]task.Rate{} // by what each is taken from in turn
+	takes := map[string][]limit.Rate{} // by what each is taken from in turn
 	for i := range e.Grants {
 		l.grantAgain(r, &e.Grants[i], takes)
 	}
@@ -94,7 +96,7 @@ func (l *Lines) granted(r *events.Record, id task.ID, other uint64, what string)
 }
 
 // grantAgain judges one grant, and adds what it takes from the rates of the scope.
-func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]task.Rate) {
+func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]limit.Rate) {
 	under, turn, ok := l.log.Task(g.Task)
 	switch {
 	case !ok:
@@ -110,7 +112,7 @@ func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]t
 }
 
 // counts compares the counters of a grant with those of its task: its own, and the rate of the queue.
-func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[string][]task.Rate) (wrong string) {
+func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[string][]limit.Rate) (wrong string) {
 	left := g.Limits
 	for _, b := range under {
 		name := l.terms.words.Text(b.counter)
@@ -118,34 +120,34 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 			return fmt.Sprintf("the task stands under %s, and it is admitted under %v", name, g.Limits)
 		}
 		left = left[1:]
-		if how, ok := l.terms.rate(b); ok && task.ScopeOf(name) == r.Fact.Scope {
+		if how, ok := l.terms.rate(b); ok && limit.ScopeOf(name) == r.Fact.Scope {
 			takes[name] = append(takes[name], how)
 		}
 	}
 	if len(left) == 0 {
 		return ""
 	}
-	queue, _ := task.QueueOfLimit(left[0])
-	q, forgotten := l.log.Queues.At(queue, g.Rated)
+	of, _ := limit.QueueOf(left[0])
+	q, forgotten := l.log.Queues.At(of, g.Rated)
 	switch {
 	case forgotten:
 		l.book.Forgotten++
-	case len(left) > 1 || q == nil || task.RateOf(q).Counter() != left[0]:
+	case len(left) > 1 || q == nil || queue.RateOf(q).Counter() != left[0]:
 		return fmt.Sprintf("it is admitted under %v, and no fact at %d has set that", left, g.Rated)
-	case task.ScopeOf(left[0]) == r.Fact.Scope:
+	case limit.ScopeOf(left[0]) == r.Fact.Scope:
 		takes[left[0]] = append(takes[left[0]], q.Rate)
 	}
 	return ""
 }
 
 // rateAgain judges what is left of a rate from which so much was taken, and returns how it stood before.
-func (l *Lines) rateAgain(r *events.Record, name string, left time.Time, takes []task.Rate) (from time.Time) {
+func (l *Lines) rateAgain(r *events.Record, name string, left time.Time, takes []limit.Rate) (from time.Time) {
 	b, at := l.bucket(name), r.Fact.At
 	from = b.used
 	before := append([]time.Time{b.used}, b.paused...)
 	wrong := ""
 	for i, used := range before {
-		is := task.Bucket(used)
+		is := limit.Bucket(used)
 		shut := time.Time{}
 		for _, how := range takes {
 			if opens := is.Opens(how); opens.After(at) && shut.IsZero() {

@@ -6,6 +6,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify/book"
 	"millrace/verify/thin"
 )
@@ -155,7 +156,7 @@ func (n *Running) leave(key counted, epoch uint64, own bool, of task.ID) {
 			name := n.terms.words.Text(key.Node)
 			what := fmt.Sprintf("at %d the session %s of node %s ran attempts in %d slots, and it has %d", c.at, n.terms.words.Text(key.Session.Session), name, len(c.sure), s.slots)
 			if key.counter != 0 {
-				what = fmt.Sprintf("at %d node %s ran %d %s, and per_node is %d", c.at, name, len(c.sure), task.LimitWords(n.terms.words.Text(key.counter)), s.slots)
+				what = fmt.Sprintf("at %d node %s ran %d %s, and per_node is %d", c.at, name, len(c.sure), limit.Words(n.terms.words.Text(key.counter)), s.slots)
 			}
 			n.book.Find(book.Limits, book.Finding{Node: node.ID(name), Task: of, Seqs: slices.Clone(c.sure), What: what,
 				Look: "`millrace node show " + name + "`, and `millrace events show` of each epoch"})

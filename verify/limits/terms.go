@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/verify/thin"
 )
 
@@ -38,8 +39,8 @@ func (t *Terms) Index(of Bounds, counter string) int {
 
 // allowed is what a rate or a budget allows; the other one is zero.
 type allowed struct {
-	rate   task.Rate
-	budget task.Allowance
+	rate   limit.Rate
+	budget limit.Allowance
 }
 
 // allowances are what rates and budgets allow: few for many tasks.
@@ -58,7 +59,7 @@ func (r *allowances) number(how allowed) uint32 {
 }
 
 // rate is the rate that a limit is; false if it is none.
-func (t *Terms) rate(b bound) (task.Rate, bool) {
+func (t *Terms) rate(b bound) (limit.Rate, bool) {
 	how := t.allowances.list[b.how].rate
 	return how, how.Limit > 0
 }
@@ -81,8 +82,8 @@ func (t *Terms) Of(w *task.Work) Bounds {
 
 // onLimit is the constant of a text, which shares no memory with a record.
 func onLimit(s string) string {
-	if i := slices.Index(task.OnLimits, s); i >= 0 {
-		return task.OnLimits[i]
+	if i := slices.Index(limit.OnLimits, s); i >= 0 {
+		return limit.OnLimits[i]
 	}
 	return ""
 }
@@ -104,9 +105,9 @@ func (t *Terms) OnNode(w *task.Work) Bounds {
 }
 
 // counters are the limits as a task has them.
-func (t *Terms) counters(l Bounds) (all []task.Counter) {
+func (t *Terms) counters(l Bounds) (all []limit.Counter) {
 	for _, b := range l {
-		all = append(all, task.Counter{Name: t.words.Text(b.counter), Max: int(b.max), OnLimit: b.onLimit, Rate: t.allowances.list[b.how].rate, Allows: t.allowances.list[b.how].budget})
+		all = append(all, limit.Counter{Name: t.words.Text(b.counter), Max: int(b.max), OnLimit: b.onLimit, Rate: t.allowances.list[b.how].rate, Allows: t.allowances.list[b.how].budget})
 	}
 	return all
 }

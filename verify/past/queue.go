@@ -4,24 +4,24 @@ import (
 	"strings"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/queue"
 	"millrace/verify/thin"
 )
 
 // Queues are queues as operators had them after each of the latest facts about them.
-type Queues map[string]Latest[task.Queue]
+type Queues map[string]Latest[queue.Queue]
 
 // Add takes a fact about a queue in, and tells what that has made of it.
-func (all Queues) Add(r *events.Record) (was, is *task.Queue) {
-	e, _ := r.Fact.Event.(task.QueueEvent)
+func (all Queues) Add(r *events.Record) (was, is *queue.Queue) {
+	e, _ := r.Fact.Event.(queue.Event)
 	past, ok := all[r.Fact.Queue]
 	if ok {
-		was = &task.Queue{}
+		was = &queue.Queue{}
 		*was = past[len(past)-1]
 	} else {
-		was = &task.Queue{Name: strings.Clone(r.Fact.Queue)}
+		was = &queue.Queue{Name: strings.Clone(r.Fact.Queue)}
 	}
-	next := task.EvolveQueue(*was, r.Seq, r.Fact.At, r.Fact.Actor, e)
+	next := queue.Evolve(*was, r.Seq, r.Fact.At, r.Fact.Actor, e)
 	is = thin.Own(&next) // the record's memory is not ours to keep
 	past.Add(*is)
 	all[was.Name] = past
@@ -29,7 +29,7 @@ func (all Queues) Add(r *events.Record) (was, is *task.Queue) {
 }
 
 // Now is a queue as the latest fact has left it; false if there is none.
-func (all Queues) Now(name string) (q task.Queue, ok bool) {
+func (all Queues) Now(name string) (q queue.Queue, ok bool) {
 	past := all[name]
 	if len(past) == 0 {
 		return q, false
@@ -38,6 +38,6 @@ func (all Queues) Now(name string) (q task.Queue, ok bool) {
 }
 
 // At is a queue as it was after the fact at a sequence; nil if that is forgotten, or no fact about it.
-func (all Queues) At(name string, seq uint64) (q *task.Queue, forgotten bool) {
-	return all[name].At(seq, func(q *task.Queue) uint64 { return q.Head })
+func (all Queues) At(name string, seq uint64) (q *queue.Queue, forgotten bool) {
+	return all[name].At(seq, func(q *queue.Queue) uint64 { return q.Head })
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/schedule"
 )
 
@@ -25,7 +25,7 @@ func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) 
 		return a, fmt.Errorf("ask the calendar %s: %w", q.window, err)
 	}
 	at := p.Recorder.Moment()
-	shut, closes := schedule.Flow(&task.Queue{Window: q.window}, &is, at)
+	shut, closes := schedule.Flow(&queue.Queue{Window: q.window}, &is, at)
 	if q.claim.Closes = closes; shut != nil {
 		a.rest = min(shut.Until.Sub(at), shutRest)
 	}

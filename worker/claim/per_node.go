@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // places are those that tasks have on this node whose job bounds how many run on one. An offer takes its places before
@@ -63,7 +64,7 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 
 // take takes a place under each counter, or none and says which has none. It waits for claims that hold a place and may not
 // come to it.
-func (l *places) take(ctx context.Context, id task.ID, counters []task.Counter, q *question) (*task.Crowd, error) {
+func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter, q *question) (*task.Crowd, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -97,7 +98,7 @@ func (l *places) take(ctx context.Context, id task.ID, counters []task.Counter, 
 
 // full is the first counter that has no place for a task, nil if all have; claiming is whether that depends on a claim that
 // is under way. The caller holds l.mu.
-func (l *places) full(id task.ID, counters []task.Counter) (crowd *task.Crowd, claiming bool) {
+func (l *places) full(id task.ID, counters []limit.Counter) (crowd *task.Crowd, claiming bool) {
 	for _, c := range counters {
 		o := l.of[c.Name]
 		if o == nil {
@@ -144,11 +145,11 @@ func (l *places) occupy(t *task.Task) {
 }
 
 // vacate gives back the places of a task's attempt, or with epoch 0 of its claim.
-func (l *places) vacate(id task.ID, counters []task.Counter, epoch uint64) {
+func (l *places) vacate(id task.ID, counters []limit.Counter, epoch uint64) {
 	l.each(counters, func(o *placesOf) { delete(o.holders, holder{id, epoch}) })
 }
 
-func (l *places) each(counters []task.Counter, do func(*placesOf)) {
+func (l *places) each(counters []limit.Counter, do func(*placesOf)) {
 	if len(counters) == 0 {
 		return
 	}

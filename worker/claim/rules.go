@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // question is what the rules are asked about: may this node start the task of an offer?
@@ -18,7 +19,7 @@ type question struct {
 	// memory is what is to be remembered of where the task starts, if it does.
 	memory task.Ran
 	// taken are the places that the claim has taken on this node.
-	taken []task.Counter
+	taken []limit.Counter
 }
 
 // waits tells whether the task waits under the offer; else the offer is stale, or the lease of an attempt.

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // Limited is what limits cost.
@@ -73,7 +74,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: b.store.Now, NewID: events.NewID}
 	s := noop
 	s.Queue = queue
-	s.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
+	s.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
 	birth, err := task.Birth(s, nil, 0, b.store.Now())
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/load"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -188,7 +189,7 @@ func (l *loading) make(a load.Arrival) []task.Submission {
 	case load.Retry:
 		first.Spec = &task.Spec{Handler: failsOnce, Retry: task.Retry{Max: 1, Min: value.Duration(100 * time.Millisecond)}}
 	case load.Limited:
-		first.Concurrency = task.Concurrencies{{Max: 1, Key: "{labels.key}"}}
+		first.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 		first.Labels = map[string]string{"key": strconv.Itoa(a.N % limitedTo)}
 	case load.Fan:
 		all, last := []task.Submission{first}, one(noop.Spec)

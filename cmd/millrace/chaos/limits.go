@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // Limits of a load have keys that are common to all tasks. A limit counts tasks, and what is told here of it is what ran: no
@@ -24,14 +25,14 @@ const labelLimit = "limit"
 // a task has it. All but short tasks only wait: one that a limit refuses or cancels shows nothing else.
 func bounds(rate float64) []bound {
 	places := max(1, int(math.Ceil(rate/10)))
-	how := task.Rate{Limit: places, Burst: 2 * places, Key: "/rate"}
+	how := limit.Rate{Limit: places, Burst: 2 * places, Key: "/rate"}
 	return []bound{
-		{label: "wait", chance: 12, any: true, places: task.Concurrency{Max: 2 * places, Key: "/wait"}},
-		{label: "skip", chance: 10, places: task.Concurrency{Max: places, Key: "/skip", OnLimit: task.LimitSkip}},
-		{label: "fail", chance: 6, places: task.Concurrency{Max: places, Key: "/fail", OnLimit: task.LimitFail}},
-		{label: "cancel-old", chance: 8, places: task.Concurrency{Max: places, Key: "/cancel-old", OnLimit: task.LimitCancelOld}},
+		{label: "wait", chance: 12, any: true, places: limit.Concurrency{Max: 2 * places, Key: "/wait"}},
+		{label: "skip", chance: 10, places: limit.Concurrency{Max: places, Key: "/skip", OnLimit: limit.Skip}},
+		{label: "fail", chance: 6, places: limit.Concurrency{Max: places, Key: "/fail", OnLimit: limit.Fail}},
+		{label: "cancel-old", chance: 8, places: limit.Concurrency{Max: places, Key: "/cancel-old", OnLimit: limit.CancelOld}},
 		{label: "rate", chance: 6, rate: how},
-		{label: "both", chance: 5, places: task.Concurrency{Max: places, Key: "/both"}, rate: how},
+		{label: "both", chance: 5, places: limit.Concurrency{Max: places, Key: "/both"}, rate: how},
 	}
 }
 
@@ -39,17 +40,17 @@ type bound struct {
 	label  string
 	chance int
 	any    bool // of tasks of all kinds
-	places task.Concurrency
-	rate   task.Rate
+	places limit.Concurrency
+	rate   limit.Rate
 }
 
 // set puts a task under the limit.
 func (b *bound) set(s *task.Submission) {
 	if b.places.Max > 0 {
-		s.Spec.Concurrency = []task.Concurrency{b.places}
+		s.Spec.Concurrency = []limit.Concurrency{b.places}
 	}
 	if b.rate.Limit > 0 {
-		s.Spec.Rate = []task.Rate{b.rate}
+		s.Spec.Rate = []limit.Rate{b.rate}
 	}
 	s.Labels[labelLimit] = b.label
 }
@@ -145,7 +146,7 @@ func judgeLimits(all []*Stint, tasks map[task.ID]limited, suspended func(*Stint)
 		r.Most[key] = most
 		broken = append(broken, found...)
 	}
-	asked, how := map[string][]float64{}, map[string]task.Rate{}
+	asked, how := map[string][]float64{}, map[string]limit.Rate{}
 	for id, l := range tasks {
 		for _, rate := range l.spec.Rate {
 			asked[rate.Key], how[rate.Key] = append(asked[rate.Key], l.asked), rate
@@ -189,7 +190,7 @@ func crowd(stints []*Stint, tasks map[task.ID]limited, suspended func(*Stint) fl
 
 // hasty says which start came sooner than a rate allows, if one did: a task is admitted as soon as it is asked for and the rate
 // lets it, at the earliest, and starts then or later.
-func hasty(asked, starts []float64, rate task.Rate) string {
+func hasty(asked, starts []float64, rate limit.Rate) string {
 	slices.Sort(asked)
 	slices.Sort(starts)
 	every := cmp.Or(rate.Per.Std(), time.Second).Seconds() / float64(rate.Limit)

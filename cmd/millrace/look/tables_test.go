@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -116,7 +117,7 @@ func (v presumed) List(ctx context.Context, q view.Query) (view.Page, error) {
 
 func (presumed) Beats(context.Context) (map[node.ID]node.Heartbeat, error)       { return nil, nil }
 func (presumed) Ran(context.Context, string) (string, error)                     { return "", nil }
-func (presumed) Paused(context.Context, where.Lane) (*task.Pause, error)         { return nil, nil }
+func (presumed) Paused(context.Context, where.Lane) (*queue.Pause, error)        { return nil, nil }
 func (presumed) Standing(context.Context, task.ID, int) (*quota.Standing, error) { return nil, nil }
 
 func TestWhyTables(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"millrace/httpapi"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 )
 
@@ -388,7 +389,7 @@ func jsonOf(v any) string {
 }
 
 // rateOf is a rate as a form has it; "" for none.
-func rateOf(r task.Rate) string {
+func rateOf(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""
 	}

@@ -13,7 +13,8 @@ import (
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/limit"
+	"millrace/task/queue"
 )
 
 func (a *Commands) queuePause() *cobra.Command {
@@ -94,7 +95,7 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		to := task.LimitQueue{Reason: reason}
+		to := queue.Limit{Reason: reason}
 		var err error
 		if len(args) == 2 {
 			if to.Running, err = parseBound(args[1]); err != nil {
@@ -146,7 +147,7 @@ func parseBound(s string) (*int, error) {
 }
 
 // parseQueueRate reads --rate and --burst; nil if no rate is given.
-func parseQueueRate(rate string, burst int) (*task.Rate, error) {
+func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	switch {
 	case rate == "" && burst == 0:
 		return nil, nil
@@ -155,7 +156,7 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 	case rate == "none" && burst != 0:
 		return nil, errors.New("--burst is part of a rate, and --rate none takes it away: leave one of them out")
 	case rate == "none":
-		return &task.Rate{}, nil
+		return &limit.Rate{}, nil
 	}
 	r, err := typed.ParseRate(rate)
 	if err != nil {
@@ -166,7 +167,7 @@ func parseQueueRate(rate string, burst int) (*task.Rate, error) {
 }
 
 // sayQueue prints what operators have said about a queue.
-func (a *Commands) sayQueue(q task.Queue, err error, o *typed.Output) error {
+func (a *Commands) sayQueue(q queue.Queue, err error, o *typed.Output) error {
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 )
 
@@ -125,7 +125,7 @@ func limitTable(page *client.LimitPage, now time.Time) term.Table {
 	for i := range page.Counters {
 		c := &page.Counters[i]
 		rate, next := told.NextText(c, now)
-		t.Add(term.Plain(c.Name), term.Plain(inUse(c)), term.Plain(strconv.Itoa(c.Waiting)), term.Plain(rate), term.Plain(next), term.Plain(task.LimitWords(c.Name)))
+		t.Add(term.Plain(c.Name), term.Plain(inUse(c)), term.Plain(strconv.Itoa(c.Waiting)), term.Plain(rate), term.Plain(next), term.Plain(limit.Words(c.Name)))
 	}
 	t.Foot = []string{told.Plural(page.All, "limit")}
 	return t
@@ -133,7 +133,7 @@ func limitTable(page *client.LimitPage, now time.Time) term.Table {
 
 func limitFields(c *quota.CounterState, now time.Time) term.Table {
 	t := term.Table{Title: "Limit " + c.Name}
-	t.Field("bounds", task.LimitWords(c.Name))
+	t.Field("bounds", limit.Words(c.Name))
 	t.Field("in use", inUse(c))
 	t.Field("waiting", strconv.Itoa(c.Waiting))
 	rate, next := told.NextText(c, now)

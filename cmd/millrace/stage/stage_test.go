@@ -21,6 +21,7 @@ import (
 	"millrace/node"
 	"millrace/replay"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -82,12 +83,12 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 	on(failed, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: task.ReasonExit, Message: "no room \x1b]52;c;ZXZpbA==\a für 画像",
 		Retry: &task.RetryPlan{Attempt: 2, Due: now.Add(2 * time.Second)}})
 	submit(stuck, "bulk") // 10
-	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueuePaused{Reason: "too loud \x1b[2J 音"}})
+	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud \x1b[2J 音"}})
 	add(events.KindOffer, events.Fact{Task: failed, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = on(failed, nil, task.AttemptStarted{Attempt: 2, Node: "b", Session: "s-b", Offer: 12})
 	exit := 0
 	on(failed, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14
-	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: task.QueueResumed{}})
+	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Resumed{}})
 	now = now.Add(6 * time.Minute) // nobody serves bulk
 	add(events.KindNode, events.Fact{Node: "a", Event: node.WentOffline{Session: "s-a", Reason: "silent"}})
 	x, err := replay.New(span, replay.Config{

@@ -9,6 +9,7 @@ import (
 
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/limit"
 )
 
 // limitFlags are the limits that `millrace run` was told.
@@ -31,7 +32,7 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&f.rate, "rate", nil, "at most so many starts in a time, of the job or with the same key, `number/time[:KEY]`: 10/1m (repeat it)")
 	fs.IntVar(&f.burst, "burst", 0, "so many of --rate at once (default 1)")
 	fs.StringVar(&f.key, "key", "", "split each --concurrency, --per-node, --budget and --rate without a key of its own by this `key`: acme, {params.customer}, {labels.site}, {queue}, /for-all-jobs")
-	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(task.OnLimits, ", ")+" (default wait)")
+	fs.StringVar(&f.onLimit, "on-limit", "", "if --concurrency has no place: "+strings.Join(limit.OnLimits, ", ")+" (default wait)")
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
 }
 
@@ -51,14 +52,14 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 		if err != nil {
 			return err
 		}
-		s.Concurrency = append(s.Concurrency, task.Concurrency{Max: most, Key: key, OnLimit: f.onLimit})
+		s.Concurrency = append(s.Concurrency, limit.Concurrency{Max: most, Key: key, OnLimit: f.onLimit})
 	}
 	for _, text := range f.perNode {
 		most, key, err := f.most("per-node", text)
 		if err != nil {
 			return err
 		}
-		s.PerNode = append(s.PerNode, task.PerNode{Max: most, Key: key})
+		s.PerNode = append(s.PerNode, limit.PerNode{Max: most, Key: key})
 	}
 	for _, text := range f.budget {
 		amount, key := f.keyed(text)
@@ -94,7 +95,7 @@ func (f *limitFlags) most(flag, text string) (n int, key string, err error) {
 }
 
 // parseBudget reads a number of starts or a run time, and the period for that after a /.
-func parseBudget(text string) (b task.Budget, err error) {
+func parseBudget(text string) (b limit.Budget, err error) {
 	amount, per, timed := strings.Cut(text, "/")
 	if !timed {
 		return b, fmt.Errorf("the period is missing: %s/day is so much in a day", amount)

@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/view"
@@ -177,13 +178,13 @@ func FactDetails(r *events.Record) string {
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
 	case definition.ScheduleResumed:
 		return Words(fmt.Sprintf("revision %d", e.Revision), e.Reason)
-	case task.QueuePaused:
+	case queue.Paused:
 		return Words(e.Reason, By("until", e.Until))
-	case task.QueueResumed:
+	case queue.Resumed:
 		return e.Reason
-	case task.QueueLimited:
+	case queue.Limited:
 		return Words(Bounds(e.Running, e.Waiting, e.Rate, e.Window), e.Reason)
-	case task.QueuePurged:
+	case queue.Purged:
 		return Words(Plural(e.Ended, "task")+" cancelled", e.Reason)
 	case definition.ScheduleEvent:
 		return scheduleFact(e)

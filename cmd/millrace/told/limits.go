@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/value"
 )
 
 // Bounds says in words what bounds a queue has.
-func Bounds(running, waiting int, rate task.Rate, window string) string {
+func Bounds(running, waiting int, rate limit.Rate, window string) string {
 	text := Words(Bound(running, "run at once"), Bound(waiting, "wait"))
 	if rate.Limit > 0 {
 		text = Words(text, RateWords(rate)+" may start")
@@ -47,7 +48,7 @@ func RateText(r *quota.RateState, now time.Time) (rate, next string) {
 	if r == nil {
 		return "", ""
 	}
-	rate = RateWords(task.Rate{Limit: r.Limit, Per: r.Per, Burst: r.Burst})
+	rate = RateWords(limit.Rate{Limit: r.Limit, Per: r.Per, Burst: r.Burst})
 	if r.Opens.IsZero() {
 		return rate, fmt.Sprintf("%d now", r.Left)
 	}
@@ -55,7 +56,7 @@ func RateText(r *quota.RateState, now time.Time) (rate, next string) {
 }
 
 // RateWords say how often something may start; "" for a rate that is none.
-func RateWords(r task.Rate) string {
+func RateWords(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""
 	}
@@ -99,7 +100,7 @@ func counterDuty(c *quota.CounterState, now time.Time) string {
 	if c.Rate != nil {
 		rate, next := RateText(c.Rate, now)
 		name := "limit " + c.Name
-		if queue, ok := task.QueueOfLimit(c.Name); ok {
+		if queue, ok := limit.QueueOf(c.Name); ok {
 			name = fmt.Sprintf("the rate of queue %s (limit %s)", queue, c.Name)
 		}
 		return fmt.Sprintf("%s admits %s, the next one %s", name, rate, next)
@@ -111,7 +112,7 @@ func counterDuty(c *quota.CounterState, now time.Time) string {
 	for i, id := range c.Holders {
 		ids[i] = string(id)
 	}
-	if queue, ok := task.QueueOfLimit(c.Name); ok {
+	if queue, ok := limit.QueueOf(c.Name); ok {
 		return fmt.Sprintf("%d that the rate of queue %s has admitted wait for a worker, such as %s", c.InUse, queue, strings.Join(ids, ", "))
 	}
 	by := strings.Join(ids, ", ")

@@ -17,6 +17,7 @@ import (
 
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -181,7 +182,7 @@ func States(list []string) ([]task.State, error) {
 }
 
 // ParseRate reads a number of starts, and the time for that after a /.
-func ParseRate(text string) (r task.Rate, err error) {
+func ParseRate(text string) (r limit.Rate, err error) {
 	count, per, timed := strings.Cut(text, "/")
 	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {
 		return r, fmt.Errorf("%q is no number of at least 1", count)

@@ -1,4 +1,4 @@
-package task
+package limit
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // so that every machine knows every zone
 
 	"millrace/task/value"
 )
@@ -52,13 +51,14 @@ func (b *Budgets) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-func (b Budgets) validate() error {
-	if len(b) > MaxLimits {
-		return fmt.Errorf("budget has %d entries, want at most %d", len(b), MaxLimits)
+// Validate refuses budgets that cannot be, and names the field of each.
+func (b Budgets) Validate() error {
+	if len(b) > MaxEntries {
+		return fmt.Errorf("budget has %d entries, want at most %d", len(b), MaxEntries)
 	}
 	var all error
 	for i, one := range b {
-		all = value.JoinFaults(all, one.validate(entryName("budget", i, len(b))))
+		all = value.JoinFaults(all, one.validate(EntryName("budget", i, len(b))))
 	}
 	return all
 }
@@ -77,11 +77,8 @@ func (b Budget) validate(field string) error {
 	if _, err := zoneNamed(b.Timezone); err != nil {
 		return fmt.Errorf("%s.timezone is %q, want a zone such as Europe/Berlin: %w", field, b.Timezone, err)
 	}
-	return validKey(field+".key", b.Key)
+	return ValidKey(field+".key", b.Key)
 }
-
-// Budgeted tells whether the task stands under a budget.
-func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
 
 // Words says for people what the budget allows.
 func (b Budget) Words() string {
@@ -118,8 +115,8 @@ func zoneNamed(name string) (*time.Location, error) {
 // name a counter go by the same calendar, and who knows the name needs no task to count.
 const budgetPrefix = "budget:"
 
-// kind is how the name of the budget's counter begins: "budget:day:", or "budget:week.Europe.Berlin:".
-func (b Budget) kind() string {
+// Kind is how the name of the budget's counter begins: "budget:day:", or "budget:week.Europe.Berlin:".
+func (b Budget) Kind() string {
 	text := budgetPrefix + cmp.Or(b.Per, PerDay)
 	if b.Timezone != "" && b.Timezone != "UTC" {
 		text += "." + strings.ReplaceAll(b.Timezone, "/", ".")
@@ -220,7 +217,7 @@ func (y Tally) Run(p Period, from, to time.Time) Tally {
 	}
 	is := y.At(p, to)
 	is.Last = max(to.Sub(from), 0)
-	is.Ran += max(to.Sub(later(from, is.Since)), 0)
+	is.Ran += max(to.Sub(value.Later(from, is.Since)), 0)
 	return is
 }
 
@@ -251,13 +248,13 @@ type Allowance struct {
 	Reserve time.Duration
 }
 
-// allowance is what the budget allows to tasks with a run timeout.
-func (b Budget) allowance(timeout value.Duration) Allowance {
+// Allowance is what the budget allows to tasks with a run timeout.
+func (b Budget) Allowance(timeout value.Duration) Allowance {
 	return Allowance{Starts: b.Starts, Run: b.Run.Std(), Reserve: timeout.Std()}
 }
 
-// tighter is what two budgets allow together.
-func (a Allowance) tighter(b Allowance) Allowance {
+// Tighter is what two budgets allow together.
+func (a Allowance) Tighter(b Allowance) Allowance {
 	return Allowance{Starts: least(a.Starts, b.Starts), Run: least(a.Run, b.Run), Reserve: a.Reserve}
 }
 
@@ -300,20 +297,6 @@ type Shift struct {
 	At           time.Time
 	Ended, Began bool
 	From         time.Time // when the attempt had started that ended
-}
-
-// ShiftOf is what a fact of some time did to the attempts of a task, by how that was before and after it: its state and its epoch. From is
-// when its attempt had started before.
-func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, at time.Time) Shift {
-	ran, runs := was == Running || was == Cancelling, is == Running || is == Cancelling
-	s := Shift{Ended: ran && (!runs || before != after), Began: runs && before != after}
-	if s.Ended || s.Began {
-		s.At = at
-	}
-	if s.Ended {
-		s.From = from
-	}
-	return s
 }
 
 // Spend is what is used up after a shift.

@@ -1,12 +1,14 @@
-package task
+package limit
 
 import (
 	"strings"
 	"testing"
+
+	"millrace/task/value"
 )
 
 func TestScopeOf(t *testing.T) {
-	common := func(key string) Scope { return Scope("key." + KeyMark(key)) }
+	common := func(key string) Scope { return Scope("key." + value.Mark(key)) }
 	for counter, want := range map[string]Scope{
 		"job:mail":                       "job.mail",
 		"key:mail/acme":                  "job.mail",

@@ -1,4 +1,4 @@
-package task
+package limit
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"millrace/task/value"
 )
 
-// MaxLimits bounds how many entries [Concurrencies] and [Rates] have, each.
-const MaxLimits = 8
+// MaxEntries bounds how many entries [Concurrencies] and [Rates] have, each.
+const MaxEntries = 8
 
 // Concurrencies are the bounds on its concurrency that a task stands under: it starts when all
 // of them have a place for it, and takes all of those at once. In JSON one of them may stand
@@ -61,30 +61,32 @@ func unmarshalFew[T comparable](data []byte) ([]T, error) {
 	return []T{one}, nil
 }
 
-func (c Concurrencies) validate() error {
-	if len(c) > MaxLimits {
-		return fmt.Errorf("concurrency has %d entries, want at most %d", len(c), MaxLimits)
+// Validate refuses bounds that cannot be, and names the field of each.
+func (c Concurrencies) Validate() error {
+	if len(c) > MaxEntries {
+		return fmt.Errorf("concurrency has %d entries, want at most %d", len(c), MaxEntries)
 	}
 	var all error
 	for i, one := range c {
-		all = value.JoinFaults(all, one.validate(entryName("concurrency", i, len(c))))
+		all = value.JoinFaults(all, one.validate(EntryName("concurrency", i, len(c))))
 	}
 	return all
 }
 
-func (r Rates) validate() error {
-	if len(r) > MaxLimits {
-		return fmt.Errorf("rate has %d entries, want at most %d", len(r), MaxLimits)
+// Validate refuses rates that cannot be, and names the field of each.
+func (r Rates) Validate() error {
+	if len(r) > MaxEntries {
+		return fmt.Errorf("rate has %d entries, want at most %d", len(r), MaxEntries)
 	}
 	var all error
 	for i, one := range r {
-		all = value.JoinFaults(all, one.validate(entryName("rate", i, len(r))))
+		all = value.JoinFaults(all, one.Validate(EntryName("rate", i, len(r))))
 	}
 	return all
 }
 
-// entryName is how messages call an entry of a field that is often no list.
-func entryName(field string, i, of int) string {
+// EntryName is how messages call an entry of a field that is often no list.
+func EntryName(field string, i, of int) string {
 	if of == 1 {
 		return field
 	}

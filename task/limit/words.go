@@ -1,13 +1,13 @@
-package task
+package limit
 
 import (
 	"fmt"
 	"strings"
 )
 
-// LimitWords says for people what a limit bounds, by its name; see [Counter.Name]. It is "" for a name that is none.
-func LimitWords(name string) string {
-	if queue, ok := QueueOfLimit(name); ok {
+// Words says for people what a limit bounds, by its name; see [Counter.Name]. It is "" for a name that is none.
+func Words(name string) string {
+	if queue, ok := QueueOf(name); ok {
 		return "starts in queue " + queue + ", whatever runs there"
 	}
 	kind, rest, _ := strings.Cut(name, ":")

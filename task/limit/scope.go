@@ -1,9 +1,10 @@
-package task
+package limit
 
 import (
 	"strings"
 	"time"
 
+	"millrace/task/value"
 	"millrace/task/where"
 )
 
@@ -16,7 +17,7 @@ type Scope string
 // ScopeOf is the scope of a counter: "job.<job>", "queue.<queue>", or "key.<mark>" for a key that is common to
 // all jobs. It is one token or two of a subject, whatever the name.
 func ScopeOf(counter string) Scope {
-	if queue, ok := QueueOfLimit(counter); ok {
+	if queue, ok := QueueOf(counter); ok {
 		queue, _, _ = strings.Cut(queue, "/")
 		return ScopeNamed("queue.", queue)
 	}
@@ -32,7 +33,7 @@ func ScopeOf(counter string) Scope {
 		_, rest, _ = strings.Cut(rest, ":") // the period
 	}
 	if strings.HasPrefix(rest, "/") {
-		return Scope("key." + KeyMark(rest))
+		return Scope("key." + value.Mark(rest))
 	}
 	of, _, _ := strings.Cut(rest, "/")
 	if queue, ok := strings.CutPrefix(of, "queue."); ok {
@@ -55,7 +56,7 @@ func withoutTime(rate string) string {
 // must not keep others from being admitted.
 func ScopeNamed(kind, name string) Scope {
 	if where.ValidQueue(name) != nil {
-		return Scope("key." + KeyMark(kind+name))
+		return Scope("key." + value.Mark(kind+name))
 	}
 	return Scope(kind + name)
 }

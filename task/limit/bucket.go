@@ -1,0 +1,48 @@
+package limit
+
+import (
+	"time"
+
+	"millrace/task/value"
+)
+
+// Bucket is how much of a rate is used up: the time at which it would be as good as
+// untouched (the theoretical arrival time of the generic cell rate algorithm). The zero
+// value is untouched.
+type Bucket time.Time
+
+// Opens is when the bucket admits one more.
+func (b Bucket) Opens(r Rate) time.Time {
+	if time.Time(b).IsZero() {
+		return time.Time{}
+	}
+	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
+	return time.Time(b).Add(-spare)
+}
+
+// Left is how many the bucket would admit now.
+func (b Bucket) Left(r Rate, now time.Time) int {
+	if r.Every() <= 0 {
+		return 0
+	}
+	full := max(r.Burst, 1)
+	opens := b.Opens(r)
+	if opens.After(now) {
+		return 0
+	}
+	if time.Time(b).IsZero() {
+		return full
+	}
+	return min(full, 1+int(now.Sub(opens)/r.Every()))
+}
+
+// Take is the bucket after it has admitted one.
+func (b Bucket) Take(r Rate, now time.Time) Bucket {
+	return Bucket(value.Later(now, time.Time(b)).Add(r.Every()))
+}
+
+// Pause is the bucket if it is to admit nothing before a time.
+func (b Bucket) Pause(r Rate, until time.Time) Bucket {
+	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
+	return Bucket(value.Later(until.Add(spare), time.Time(b)))
+}

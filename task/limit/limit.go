@@ -1,0 +1,98 @@
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"millrace/task/value"
+)
+
+// Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
+// all that have the key's value in common.
+type Concurrency struct {
+	// Max is how many, 1 or more. It is the task's own: a task starts while fewer than
+	// its Max of the same counter are under way, whatever theirs says.
+	Max int `json:"max,omitempty"`
+	// Key splits the bound: each value has its own. {params.NAME} and {labels.NAME} stand for
+	// what the task was given, {queue} for its queue. A key that begins with / is common to all
+	// jobs. Default: one bound for the job, or for what is run in a queue without a job.
+	Key string `json:"key,omitempty"`
+	// OnLimit is what becomes of a task that finds no place: [Wait], the default,
+	// [Skip], [CancelOld] or [Fail]. A task that comes back for another attempt
+	// always waits.
+	OnLimit string `json:"on_limit,omitempty"`
+}
+
+// What becomes of a task for which its limit has no place.
+const (
+	Wait      = "wait"       // it waits, by priority and then by age
+	Skip      = "skip"       // it ends as cancelled/limit
+	CancelOld = "cancel_old" // the oldest one is cancelled, and it starts when that has ended
+	Fail      = "fail"       // it ends as abnormal/limit
+)
+
+// OnLimits lists the values of [Concurrency.OnLimit].
+var OnLimits = []string{Wait, Skip, CancelOld, Fail}
+
+// Rate bounds how often tasks may start.
+type Rate struct {
+	// Limit is how many attempts may start in Per, evenly spread: 1 or more.
+	Limit int `json:"limit,omitempty"`
+	// Per is the time to which Limit refers. Default 1s.
+	Per value.Duration `json:"per,omitempty"`
+	// Burst is how many may start at once after a quiet time. Default 1.
+	Burst int `json:"burst,omitempty"`
+	// Key is as that of [Concurrency].
+	Key string `json:"key,omitempty"`
+}
+
+func (c Concurrency) validate(field string) error {
+	switch {
+	case c.Max < 0:
+		return fmt.Errorf("%s.max is %d, want 1 or more", field, c.Max)
+	case c.Max == 0:
+		return fmt.Errorf("%s.max is missing: how many may run at once", field)
+	case c.OnLimit != "" && !slices.Contains(OnLimits, c.OnLimit):
+		return fmt.Errorf("%s.on_limit is %q, want one of %v", field, c.OnLimit, OnLimits)
+	}
+	return ValidKey(field+".key", c.Key)
+}
+
+// Validate refuses a rate that cannot be, in a field of this name.
+func (r Rate) Validate(field string) error {
+	switch {
+	case r.Limit < 0:
+		return fmt.Errorf("%s.limit is %d, want 1 or more", field, r.Limit)
+	case r.Limit == 0:
+		return fmt.Errorf("%s.limit is missing: how many may start", field)
+	case r.Per < 0:
+		return fmt.Errorf("%s.per is %v, want more than 0", field, r.Per)
+	case r.Limit > 0 && r.Every() <= 0:
+		return fmt.Errorf("%s.limit is %d in %v, want at most one in a nanosecond", field, r.Limit, r.Within())
+	case r.Burst < 0:
+		return fmt.Errorf("%s.burst is %d, want 1 or more, or 0 for the default", field, r.Burst)
+	case r.Burst > maxBurst:
+		return fmt.Errorf("%s.burst is %d, want at most %d", field, r.Burst, maxBurst)
+	}
+	return ValidKey(field+".key", r.Key)
+}
+
+// maxBurst keeps the arithmetic of buckets in bounds.
+const maxBurst = 1_000_000
+
+// Within is the time in which so many may start.
+func (r Rate) Within() time.Duration {
+	if r.Per == 0 {
+		return time.Second
+	}
+	return r.Per.Std()
+}
+
+// Every is the time between two starts at the full rate.
+func (r Rate) Every() time.Duration {
+	if r.Limit <= 0 {
+		return 0
+	}
+	return r.Within() / time.Duration(r.Limit)
+}

@@ -1,0 +1,38 @@
+package limit
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// queueRatePrefix begins the names of the rates of queues. No job has a name with a colon, so
+// no other counter is called so.
+const queueRatePrefix = "rate:queue:"
+
+// QueueRateSince names the rate of a queue that a fact has set, by the sequence of that fact.
+func QueueRateSince(queue string, since uint64) string {
+	return queueRatePrefix + queue + "#" + strconv.FormatUint(since, 10)
+}
+
+// QueueRate is what people call the rate of a queue, whichever it is at present.
+func QueueRate(queue string) string { return queueRatePrefix + queue }
+
+// QueueOf is the queue whose rate a counter is; false if it is none.
+func QueueOf(name string) (string, bool) {
+	rest, ok := strings.CutPrefix(name, queueRatePrefix)
+	queue, _, _ := strings.Cut(rest, "#")
+	return queue, ok
+}
+
+// Shown is the name of a counter for people.
+func Shown(name string) string {
+	if queue, ok := QueueOf(name); ok {
+		return QueueRate(queue)
+	}
+	return name
+}
+
+// RunsAhead is how many the rate of a queue may have admitted, on one route, that have not started. Else
+// they would start all at once when a pause is over, or the workers are back.
+func (r Rate) RunsAhead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }

@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// Command asks for a change of a queue and may be refused. The set is closed.
+type Command interface{ isQueueCommand() }
+
+// PauseFor asks that nothing of the queue is started, for a while or, if For is 0, until
+// somebody resumes it.
+type PauseFor struct {
+	For    time.Duration
+	Reason string
+}
+
+// Resume ends a pause.
+type Resume struct{ Reason string }
+
+// Limit sets those bounds that are not nil; 0 is none.
+type Limit struct {
+	Running, Waiting *int
+	// Rate has no key: it is one for the whole queue.
+	Rate *limit.Rate
+	// Window names a calendar; "" is none.
+	Window *string
+	Reason string
+	// Seen is the head of the queue that was looked at; any if it is empty.
+	Seen []uint64
+}
+
+// Validate refuses a bound that cannot be.
+func (c Limit) Validate() error {
+	for _, n := range []*int{c.Running, c.Waiting} {
+		if n != nil && *n < 0 {
+			return fmt.Errorf("a limit of %d: want 1 or more, or none", *n)
+		}
+	}
+	if c.Rate != nil {
+		if err := validRate(*c.Rate); err != nil {
+			return err
+		}
+	}
+	if c.Window != nil {
+		return validWindow(*c.Window)
+	}
+	return nil
+}
+
+// Purge says what a purge has done.
+type Purge Purged
+
+func (PauseFor) isQueueCommand() {}
+func (Resume) isQueueCommand()   {}
+func (Limit) isQueueCommand()    {}
+func (Purge) isQueueCommand()    {}
+
+// Decide returns the event that follows from a command. No event and no error
+// means that what was asked for holds already.
+func Decide(q Queue, c Command, now time.Time) (Event, error) {
+	switch c := c.(type) {
+	case PauseFor:
+		if c.For < 0 {
+			return nil, fmt.Errorf("a pause for %v: want more than 0, or nothing", c.For)
+		}
+		e := Paused{Reason: c.Reason}
+		if c.For > 0 {
+			e.Until = now.Add(c.For).UTC()
+		}
+		if p := q.PausedAt(now); p != nil && p.Until.Equal(e.Until) && p.Reason == e.Reason {
+			return nil, nil
+		}
+		return e, nil
+	case Resume:
+		if q.PausedAt(now) == nil {
+			return nil, nil
+		}
+		return Resumed(c), nil
+	case Limit:
+		e := Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Window: q.Window, Reason: c.Reason}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		for _, n := range []struct{ to, from *int }{{&e.Running, c.Running}, {&e.Waiting, c.Waiting}} {
+			if n.from != nil {
+				*n.to = *n.from
+			}
+		}
+		if c.Rate != nil {
+			e.Rate = *c.Rate
+		}
+		if c.Window != nil {
+			e.Window = *c.Window
+		}
+		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate && e.Window == q.Window {
+			return nil, nil
+		}
+		if err := value.Unseen(c.Seen, value.Overtaken{Is: q.Head}); err != nil {
+			return nil, err
+		}
+		return e, nil
+	case Purge:
+		return Purged(c), nil
+	}
+	return nil, fmt.Errorf("no rule for the command %T", c)
+}

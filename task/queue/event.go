@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"time"
+
+	"millrace/task/limit"
+)
+
+// Event is a fact about a queue. The set is closed.
+type Event interface{ isQueueEvent() }
+
+// Paused says that nothing of the queue is to be started.
+type Paused struct {
+	Reason string `json:"reason,omitzero"`
+	// Until is when that ends by itself; zero for never.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Resumed ends a pause.
+type Resumed struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// Limited sets all bounds of a queue; 0 is none.
+type Limited struct {
+	// Running is how many of its tasks may run at once, Waiting how many may wait.
+	Running int `json:"running,omitzero"`
+	Waiting int `json:"waiting,omitzero"`
+	// Rate is how often they may start.
+	Rate limit.Rate `json:"rate,omitzero"`
+	// Window names the calendar in whose hours they start.
+	Window string `json:"window,omitzero"`
+	Reason string `json:"reason,omitzero"`
+}
+
+// Purged says that waiting tasks of the queue were cancelled; each has a fact of its own.
+type Purged struct {
+	Reason string `json:"reason,omitzero"`
+	// Ended is how many.
+	Ended int `json:"ended,omitzero"`
+}
+
+func (Paused) isQueueEvent()  {}
+func (Resumed) isQueueEvent() {}
+func (Limited) isQueueEvent() {}
+func (Purged) isQueueEvent()  {}
+
+// Evolve adds one recorded event to a queue. It is total, as that of a task is.
+func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
+	if seq <= q.Head {
+		return q
+	}
+	q.Head = seq
+	switch e := e.(type) {
+	case Paused:
+		q.Paused = &Pause{Since: at, By: actor, Reason: e.Reason, Until: e.Until}
+	case Resumed:
+		q.Paused = nil
+	case Limited:
+		q.Limit, q.MaxWaiting = max(e.Running, 0), max(e.Waiting, 0)
+		q.rated(e.Rate, seq)
+		if q.Window = e.Window; validWindow(e.Window) != nil {
+			q.Window = ""
+		}
+	}
+	return q
+}

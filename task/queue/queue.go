@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// ErrFull refuses a task whose queue holds as many waiting tasks as it may.
+var ErrFull = errors.New("the queue is full")
+
+// Queue is what operators have said about a queue, as the facts about it add up.
+// Nobody has to have said anything: a queue exists when somebody names it.
+type Queue struct {
+	Name string `json:"name"`
+	// Paused is set while nothing of it is started.
+	Paused *Pause `json:"paused,omitempty"`
+	// Limit is how many of its tasks may run at once, and MaxWaiting how many may wait; 0 for no bound.
+	Limit      int `json:"limit,omitempty"`
+	MaxWaiting int `json:"max_waiting,omitempty"`
+	// Rate is how often its tasks may start, whatever their jobs say; zero for no bound. RateSince is
+	// the sequence of the fact that said so, 0 if nobody ever has.
+	Rate      limit.Rate `json:"rate,omitzero"`
+	RateSince uint64     `json:"rate_since,omitempty"`
+	// Window names the calendar in whose hours its tasks start; "" if they start at any time.
+	Window string `json:"window,omitempty"`
+	// Head is the sequence of the last fact about it, 0 for none.
+	Head uint64 `json:"head,omitempty"`
+}
+
+// Pause says since when, by whom and why a queue is paused.
+type Pause struct {
+	Since  time.Time `json:"since"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	// Until is when it ends by itself; zero for never.
+	Until time.Time `json:"until,omitzero"`
+	// Consumer names the consumer that is paused, if the NATS server alone has been told so and Millrace has not.
+	Consumer string `json:"consumer,omitempty"`
+}
+
+// Words says who must do what about a pause.
+func (p *Pause) Words(queue string) string {
+	if p.Consumer != "" {
+		return fmt.Sprintf("resume the consumer of queue %q (`nats consumer resume %s`): somebody has paused it on the NATS server until %s", queue, p.Consumer, value.Clock(p.Until))
+	}
+	text := fmt.Sprintf("resume queue %q (`millrace queue resume %s`): it is paused", queue, queue)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	text += " since " + value.Clock(p.Since)
+	if !p.Until.IsZero() {
+		text += " until " + value.Clock(p.Until)
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}
+
+// PausedAt is the pause that is in force at a time, nil if there is none.
+func (q *Queue) PausedAt(now time.Time) *Pause {
+	if p := q.Paused; p != nil && (p.Until.IsZero() || now.Before(p.Until)) {
+		return p
+	}
+	return nil
+}
+
+// validWindow refuses the name of a calendar that can be none; "" is no window.
+func validWindow(name string) error {
+	if name == "" {
+		return nil
+	}
+	return value.ValidWindow("window", name)
+}

@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	four, none, bad := 4, 0, -1
+	night, always, noName := "night", "", "a b"
+	rate, noRate, keyed := limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, limit.Rate{}, limit.Rate{Limit: 1, Key: "a"}
+	paused := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, By: "ann", Reason: "closed"}}
+	brief := Queue{Name: "q", Head: 1, Paused: &Pause{Since: noon, Until: noon.Add(time.Hour)}}
+	for _, c := range []struct {
+		name string
+		q    Queue
+		c    Command
+		at   time.Time
+		want Event
+	}{
+		{"pause", Queue{}, PauseFor{Reason: "closed"}, noon, Paused{Reason: "closed"}},
+		{"pause for a while", Queue{}, PauseFor{For: time.Hour}, noon, Paused{Until: noon.Add(time.Hour)}},
+		{"pause again", paused, PauseFor{Reason: "closed"}, noon, nil},
+		{"pause for another reason", paused, PauseFor{Reason: "fire"}, noon, Paused{Reason: "fire"}},
+		{"pause what was paused for a while", brief, PauseFor{}, noon.Add(time.Hour), Paused{}},
+		{"resume", paused, Resume{Reason: "open"}, noon, Resumed{Reason: "open"}},
+		{"resume what is not paused", Queue{}, Resume{}, noon, nil},
+		{"resume what has resumed by itself", brief, Resume{}, noon.Add(time.Hour), nil},
+		{"limit", Queue{MaxWaiting: 9}, Limit{Running: &four}, noon, Limited{Running: 4, Waiting: 9}},
+		{"bound", Queue{Limit: 2}, Limit{Waiting: &four}, noon, Limited{Running: 2, Waiting: 4}},
+		{"no limit", Queue{Limit: 4, MaxWaiting: 1}, Limit{Running: &none, Waiting: &none}, noon, Limited{}},
+		{"the same limit", Queue{Limit: 4}, Limit{Running: &four}, noon, nil},
+		{"rate", Queue{Limit: 4, MaxWaiting: 1}, Limit{Rate: &rate}, noon, Limited{Running: 4, Waiting: 1, Rate: rate}},
+		{"a limit beside a rate", Queue{Rate: rate}, Limit{Running: &four}, noon, Limited{Running: 4, Rate: rate}},
+		{"no rate", Queue{Limit: 4, Rate: rate}, Limit{Rate: &noRate}, noon, Limited{Running: 4}},
+		{"the same rate", Queue{Rate: rate}, Limit{Rate: &rate}, noon, nil},
+		{"window", Queue{Limit: 4, Rate: rate}, Limit{Window: &night}, noon, Limited{Running: 4, Rate: rate, Window: "night"}},
+		{"a limit beside a window", Queue{Window: "night"}, Limit{Running: &four}, noon, Limited{Running: 4, Window: "night"}},
+		{"no window", Queue{Limit: 4, Window: "night"}, Limit{Window: &always}, noon, Limited{Running: 4}},
+		{"the same window", Queue{Window: "night"}, Limit{Window: &night}, noon, nil},
+	} {
+		got, err := Decide(c.q, c.c, c.at)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
+		}
+	}
+	for _, c := range []Command{PauseFor{For: -1}, Limit{Running: &bad}, Limit{Rate: &keyed}, Limit{Rate: &limit.Rate{Limit: -1}}, Limit{Rate: &limit.Rate{Burst: 3}}, Limit{Window: &noName}} {
+		if _, err := Decide(Queue{}, c, noon); err == nil {
+			t.Errorf("%+v is not refused", c)
+		}
+	}
+	q := Queue{Name: "q"}
+	for i, e := range []Event{Paused{Reason: "closed"}, Limited{Running: 4}, Limited{Running: -3, Waiting: 7}, Purged{Ended: 3}, nil} {
+		q = Evolve(q, uint64(i+1), noon, "ann", e)
+	}
+	if q.Head != 5 || q.Limit != 0 || q.MaxWaiting != 7 || !reflect.DeepEqual(q.Paused, paused.Paused) {
+		t.Errorf("the facts add up to %+v", q)
+	}
+	if q = Evolve(q, 5, noon, "bob", Resumed{}); q.Paused == nil {
+		t.Error("a fact counted twice")
+	}
+	for i, window := range []string{"night", "a b", "night", ""} {
+		q = Evolve(q, uint64(i+6), noon, "ann", Limited{Window: window})
+		if want := []string{"night", "", "night", ""}[i]; q.Window != want {
+			t.Errorf("after the window %q it has %q, want %q", window, q.Window, want)
+		}
+	}
+}
