@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"millrace/api"
 	"millrace/jet/definitions"
@@ -34,9 +33,9 @@ type Machine struct {
 	Caller Caller
 }
 
-// Tokens are the tokens of an installation, as [jet.Store.KeepTokens] knows them.
+// Tokens are the tokens of an installation, as [jet.Store] knows them.
 type Tokens interface {
-	KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]definitions.Token), failed func(error))
+	TokenKeeper() *definitions.TokenKeeper
 }
 
 // link is what opens the door for a browser, once.
@@ -80,7 +79,7 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 	}
 	if text := r.Header.Get("Authorization"); text != "" {
 		if kind, secret, _ := strings.Cut(text, " "); strings.EqualFold(kind, "Bearer") {
-			return s.keys.find(definitions.TokenCookie(strings.TrimSpace(secret)), peer, s.now())
+			return s.bearer(r, secret)
 		}
 		return Caller{}, api.ErrWho // a cookie beside a wrong token does not make up for it
 	}
@@ -88,6 +87,16 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 		return s.keys.find(c.Value, peer, s.now())
 	}
 	return Caller{}, api.ErrWho
+}
+
+// bearer is who has a token. One that is not known may have been made this moment, by the command line or at another server: it is looked for once more.
+func (s *Server) bearer(r *http.Request, secret string) (Caller, error) {
+	secret = strings.TrimSpace(secret)
+	cookie := definitions.TokenCookie(secret)
+	if !s.keys.known(cookie) && definitions.LikeToken(secret) {
+		s.lookAgain(r.Context())
+	}
+	return s.keys.find(cookie, peerOf(r), s.now())
 }
 
 // cookieName has the port in it: browsers send a cookie to all ports of a host.
@@ -110,7 +119,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cookie := definitions.TokenCookie(strings.TrimSpace(r.PostForm.Get("token")))
-	if _, err := s.keys.find(cookie, peerOf(r), s.now()); err != nil {
+	if _, err := s.bearer(r, r.PostForm.Get("token")); err != nil {
 		s.stranger(w, r)
 		return
 	}

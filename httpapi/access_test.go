@@ -12,9 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +114,32 @@ func TestTokens(t *testing.T) {
 	brief := s.token("brief", roles.Viewer, s.store.Now().Add(time.Hour), false)
 	s.comes(200, brief)
 	s.want(200, "GET", "/api/v1/tasks", "", nil) // whatever becomes of tokens, the machine's user is let in
+}
+
+// A token is taken from the moment that it was made, wherever that was: a server that does not know it looks for it.
+func TestNewTokens(t *testing.T) {
+	s := open(t, nil)
+	for n := range 10 {
+		made := s.token("shop", roles.Viewer, time.Time{}, n > 0)
+		s.want(200, "GET", "/api/v1/tasks", "", nil, "Authorization", made)
+	}
+	form := url.Values{"token": {strings.TrimPrefix(s.token("browser", roles.Viewer, time.Time{}, false), "Bearer ")}, "to": {"/tasks"}}.Encode()
+	s.want(303, "POST", "/login", form, nil, "Authorization", "", "Content-Type", "application/x-www-form-urlencoded")
+
+	// Who shows what nobody has made is refused within a bounded time, and all who do so share the looks.
+	begun := time.Now()
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			if got, err := s.try("GET", "/api/v1/tasks", "", "Authorization", "Bearer mr_"+strings.Repeat("A", 24)+strconv.Itoa(10+n)); err != nil || got.status != 401 {
+				t.Errorf("%d, %v", got.status, err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begun); took > 10*lookWithin {
+		t.Errorf("refused after %v", took)
+	}
 }
 
 // Keys hold as long as what lets in is there, and has not expired.

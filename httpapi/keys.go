@@ -69,16 +69,106 @@ func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, erro
 	return Caller{Name: is.token.Name, Role: is.token.Role, life: is.life, cookie: cookie}, nil
 }
 
+// known tells whether a token is there that a cookie follows from.
+func (k *keys) known(cookie string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tokens[definitions.TokenHash(cookie)] != nil
+}
+
+// Bounds of how tokens are looked at.
+const (
+	// tokensEvery is how often that is done though the read model has told of no change: it may be behind.
+	tokensEvery = 5 * time.Second
+	// looksApart is how long one look comes after another at the least, whoever wants it: with tokens that nobody knows nobody keeps the log busy.
+	looksApart = 100 * time.Millisecond
+	// lookWithin is how long who shows an unknown token waits for a look, at the most.
+	lookWithin = 2 * time.Second
+)
+
+// looking are those who wait for a look at the tokens.
+type looking struct {
+	wake chan struct{} // takes a word when there is something to look for
+
+	mu   sync.Mutex
+	next chan struct{} // guarded by mu; closed when the look that begins next is over; nil if nobody waits
+}
+
+// ask has the tokens looked at.
+func (l *looking) ask() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // there is a word already
+	}
+}
+
+// await is closed when a look is over that has not begun yet.
+func (l *looking) await() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		l.next = make(chan struct{})
+	}
+	l.ask()
+	return l.next
+}
+
+// begin begins a look. Over is to be called at its end.
+func (l *looking) begin() (over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := l.next
+	l.next = nil
+	return func() {
+		if told != nil {
+			close(told)
+		}
+	}
+}
+
+// lookAgain returns when the tokens have been looked at, or could not be within some time.
+func (s *Server) lookAgain(ctx context.Context) {
+	if s.Tokens == nil {
+		return
+	}
+	late := time.NewTimer(lookWithin)
+	defer late.Stop()
+	select {
+	case <-s.looking.await():
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
 // keepTokens follows the tokens of the log until ctx ends, and calls ready when it knows them.
 func (s *Server) keepTokens(ctx context.Context, ready func()) {
 	defer s.keys.set(nil, time.Time{})
-	s.Tokens.KeepTokens(ctx, tokensEvery, s.wake, func(all []definitions.Token) {
-		s.keys.set(all, s.now())
-		ready()
-	}, func(err error) {
-		s.Log.Warn("the tokens for HTTP cannot be read; those that were known are taken; trying again", "error", err)
-	})
+	keeper := s.Tokens.TokenKeeper()
+	tick := time.NewTicker(tokensEvery)
+	defer tick.Stop()
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for {
+		over := s.looking.begin()
+		switch all, changed, err := keeper.Look(ctx); {
+		case err != nil && ctx.Err() == nil:
+			s.Log.Warn("the tokens for HTTP cannot be read; those that were known are taken; trying again", "error", err)
+		case changed:
+			s.keys.set(all, s.now())
+			ready()
+		}
+		over()
+		rest.Reset(looksApart)
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.looking.wake:
+		}
+	}
 }
-
-// tokensEvery is how often tokens are looked at though the read model has told of no change: it may be behind.
-const tokensEvery = 5 * time.Second

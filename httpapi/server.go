@@ -59,7 +59,7 @@ type Server struct {
 	hosts    []string     // of this machine, under which the service answers
 	cert     *certificate // nil without TLS
 	keys     keys
-	wake     chan struct{} // takes a word when the tokens have changed
+	looking  looking
 
 	headerTimeout, bodyTimeout time.Duration // for what who asks has to send
 	takesWithin                atomic.Int64  // nanoseconds, for what who follows from now on has to take
@@ -87,7 +87,7 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 	}
 	s := &Server{
 		config: config, listener: l, headerTimeout: headersWithin, bodyTimeout: bodyWithin,
-		feed: newFeed(), old: make(chan struct{}, oldReaders), wake: make(chan struct{}, 1), shared: map[string]*sharedAnswer{},
+		feed: newFeed(), old: make(chan struct{}, oldReaders), looking: looking{wake: make(chan struct{}, 1)}, shared: map[string]*sharedAnswer{},
 	}
 	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {
@@ -144,10 +144,7 @@ func (s *Server) now() time.Time {
 func (s *Server) Observe(steps []events.Step) {
 	s.feed.Observe(steps)
 	if slices.ContainsFunc(steps, func(is events.Step) bool { return is.Record.Fact.Def.Kind() == definition.DefToken }) {
-		select {
-		case s.wake <- struct{}{}:
-		default: // there is one already
-		}
+		s.looking.ask()
 	}
 }
 

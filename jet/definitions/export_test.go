@@ -25,10 +25,3 @@ func (c *CopyKeeper) Look(ctx context.Context) error { return c.k.look(ctx) }
 func (c *CopyKeeper) State(ctx context.Context) (bucketState, error) { return c.k.state(ctx) }
 
 func (c *CopyKeeper) Untold() definition.CopiesRestored { return c.k.untold }
-
-// TokensAnew are the tokens that a keeper knows after its first look.
-func TokensAnew(ctx context.Context, b *Book) (map[string]Token, error) {
-	k := &tokenKeeper{s: b}
-	_, err := k.look(ctx)
-	return k.tokens, err
-}

@@ -69,10 +69,19 @@ func ReadToken(name string, text []byte) (t Token, err error) {
 
 // NewToken makes a token, and what whoever has it sends: that is kept nowhere.
 func NewToken(name string, role roles.Role, expires time.Time) (t Token, secret string, err error) {
-	secret = "mr_" + rand.Text()
+	secret = tokenMark + rand.Text()
 	t = Token{name, role, TokenHash(TokenCookie(secret)), expires}
 	return t, secret, t.Validate()
 }
+
+// LikeToken tells whether a text has the form of what [NewToken] makes.
+func LikeToken(secret string) bool {
+	text, ok := strings.CutPrefix(secret, tokenMark)
+	return ok && len(text) >= 26 && len(text) <= 64
+}
+
+// tokenMark begins all tokens, so that people and scanners know one when they see it.
+const tokenMark = "mr_"
 
 // TokenCookie is what a browser shows instead of a token. It follows from the token, so that it ends with it, and does not tell it.
 func TokenCookie(secret string) string {
@@ -138,38 +147,26 @@ func (s *Book) Tokens(ctx context.Context) ([]StoredToken, error) {
 	return present(ctx, s, definition.DefToken, storedToken)
 }
 
-// KeepTokens calls each with all tokens, by name, once and whenever they are others, until ctx ends: it looks when it is woken,
-// and every so often. Failed is told when it could not look; what was known holds until it can. Who was told
-// that a token is gone is not let in by it any more, so the leader is asked: any replica may lag behind without a sign of it.
-func (s *Book) KeepTokens(ctx context.Context, every time.Duration, wake <-chan struct{}, each func([]Token), failed func(error)) {
-	k := &tokenKeeper{s: s}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		switch changed, err := k.look(ctx); {
-		case err != nil && ctx.Err() == nil:
-			failed(err)
-		case changed:
-			each(slices.SortedFunc(maps.Values(k.tokens), func(a, b Token) int { return strings.Compare(a.Name, b.Name) }))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-wake:
-		}
-	}
-}
-
-// tokenKeeper knows all tokens. It is for one goroutine.
-type tokenKeeper struct {
+// TokenKeeper knows all tokens, as of its last look. It is for one goroutine.
+type TokenKeeper struct {
 	s      *Book
 	tokens map[string]Token // nil before the first look
 	after  uint64           // changes up to it are known
 }
 
+// TokenKeeper returns one that has not looked yet.
+func (s *Book) TokenKeeper() *TokenKeeper { return &TokenKeeper{s: s} }
+
+// Look is all tokens by name, and whether they are others than at the last look; the first finds others. After an error what was
+// known before is all that is known. Who was told that a token is gone is not let in by it any more, and who was told that it is there is let in, so
+// the leader is asked: any replica may lag behind without a sign of it.
+func (k *TokenKeeper) Look(ctx context.Context) (all []Token, changed bool, err error) {
+	changed, err = k.look(ctx)
+	return slices.SortedFunc(maps.Values(k.tokens), func(a, b Token) int { return strings.Compare(a.Name, b.Name) }), changed, err
+}
+
 // look brings the tokens up to date, and tells whether they are others.
-func (k *tokenKeeper) look(ctx context.Context) (bool, error) {
+func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after)
 	if err != nil {
 		return false, err

@@ -1,7 +1,6 @@
 package definitions_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -50,27 +49,19 @@ func TestReadToken(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	ctx, stop := context.WithCancel(within(t))
-	wake, heard, ended := make(chan struct{}, 1), make(chan []definitions.Token), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.KeepTokens(ctx, time.Hour, wake, func(all []definitions.Token) {
-			select {
-			case heard <- all:
-			case <-ctx.Done():
-			}
-		}, func(err error) { t.Error(err) })
-	}()
-	defer func() { stop(); <-ended }()
+	ctx := within(t)
+	keeper := s.TokenKeeper()
 	known := func() (names []string) {
 		t.Helper()
-		select {
-		case all := <-heard:
-			for i := range all {
-				names = append(names, all[i].Name)
-			}
-		case <-ctx.Done():
-			t.Fatal("nobody is told")
+		all, changed, err := keeper.Look(ctx)
+		if err != nil || !changed {
+			t.Fatalf("%v, %v, %v: nobody is told", all, changed, err)
+		}
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+		if again, changed, err := keeper.Look(ctx); err != nil || changed || !slices.Equal(again, all) {
+			t.Errorf("looked at again: %v, %v, %v", again, changed, err)
 		}
 		return names
 	}
@@ -78,15 +69,13 @@ func TestTokens(t *testing.T) {
 		t.Errorf("there are %v", names)
 	}
 	token, secret, err := definitions.NewToken("shop", roles.Submitter, time.Time{})
-	if err != nil || !strings.HasPrefix(secret, "mr_") || token.Hash != definitions.TokenHash(definitions.TokenCookie(secret)) {
+	if err != nil || !definitions.LikeToken(secret) || token.Hash != definitions.TokenHash(definitions.TokenCookie(secret)) {
 		t.Fatalf("%+v, %q, %v", token, secret, err)
 	}
 	put := func(name string, replace bool) error {
 		is := token
 		is.Name = name
-		err := s.PutToken(ctx, is, "ada", replace)
-		wake <- struct{}{}
-		return err
+		return s.PutToken(ctx, is, "ada", replace)
 	}
 	for _, name := range []string{"shop", "admin"} {
 		if err := put(name, false); err != nil {
@@ -107,7 +96,6 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.Raw(t, s.JS, wire.DefSubject(definition.Named(definition.DefToken, "evil")), nil, []byte(`{}`)) // lets nobody in
-	wake <- struct{}{}
 	if names := known(); !slices.Equal(names, []string{"shop"}) {
 		t.Errorf("known are %v", names)
 	}
@@ -122,7 +110,7 @@ func TestTokens(t *testing.T) {
 	if err != nil || len(facts) != 2 || facts[1].Fact.Actor != "bob" || strings.Contains(string(facts[0].Raw), secret) {
 		t.Errorf("the log has %+v, %v", facts, err)
 	}
-	if fresh, err := definitions.TokensAnew(ctx, s.Book); err != nil || len(fresh) != 1 {
-		t.Errorf("who comes anew knows %v, %v", fresh, err)
+	if fresh, changed, err := s.TokenKeeper().Look(ctx); err != nil || !changed || len(fresh) != 1 {
+		t.Errorf("who comes anew knows %v, %v, %v", fresh, changed, err)
 	}
 }
