@@ -100,16 +100,16 @@
   // What is chosen stays so, whatever is drawn anew.
   const chosen = new Set();
   function choose() {
-    for (const box of document.querySelectorAll("#rows input[name='id']")) box.checked = chosen.has(box.value);
+    for (const box of document.querySelectorAll("#rows input[name='task']")) box.checked = chosen.has(box.value);
     const said = $("chosen");
     if (said) said.textContent = chosen.size ? chosen.size + " chosen" : "";
   }
   document.addEventListener("change", (e) => {
-    if (!e.target.matches("#rows input[name='id']")) return;
+    if (!e.target.matches("#rows input[name='task']")) return;
     if (e.target.checked) chosen.add(e.target.value); else chosen.delete(e.target.value);
     choose();
   });
-  addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='id']:checked")) chosen.add(box.value); choose(); });
+  addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='task']:checked")) chosen.add(box.value); choose(); });
 
   // The query bar offers what the word at the cursor may become.
   const bar = $("search"), offers = $("suggestions");
