@@ -267,8 +267,8 @@ func within(snapshot *domsnapshot.CaptureSnapshotResult, node int, ids ...string
 	for ; node >= 0; node = int(nodes.ParentIndex[node]) {
 		attributes := nodes.Attributes[node]
 		for i := 0; i+1 < len(attributes); i += 2 {
-			if id := snapshot.Strings[attributes[i+1]]; snapshot.Strings[attributes[i]] == "id" && slices.Contains(ids, id) {
-				return id
+			if name, value := attributes[i], attributes[i+1]; name >= 0 && value >= 0 && snapshot.Strings[name] == "id" && slices.Contains(ids, snapshot.Strings[value]) {
+				return snapshot.Strings[value]
 			}
 		}
 	}

@@ -314,6 +314,8 @@ func (b *tab) as(scheme string, width, height int64) {
 	b.Helper()
 	b.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))
+	// The page hears of its size when it is drawn, and looks then what scrolls.
+	b.do(run(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn())))`))
 }
 
 // layout says what is wrong with how the page is laid out.
