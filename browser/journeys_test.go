@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/domsnapshot"
 	"github.com/chromedp/cdproto/emulation"
@@ -153,6 +156,41 @@ func journeys(t *testing.T, s *site) {
 		}
 		submitter.found()
 		submitter.away(false)
+	})
+	t.Run("an incident is exported, and opened again", func(t *testing.T) {
+		b, dir := look(t, s), t.TempDir()
+		b.do(call(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+		b.goTo("/tasks?q=state%3Afinished")
+		b.click("main tbody tr a")
+		b.until("a task is shown", `location.pathname.includes("/tasks/") && document.querySelector("#title")`)
+		id := ask[string](b, `document.querySelector("#id").innerText`)
+		b.click("#actions details:has([action*='incidents/export']) summary")
+		b.click("#actions details[open] input[name=logs]")
+		b.click("#actions details[open] button[type=submit]")
+		b.until("its form is folded", `!document.querySelector("#actions details[open]")`)
+		file := ""
+		for asked := 0; file == "" && asked < mostAsked; asked++ {
+			if came, err := filepath.Glob(filepath.Join(dir, "*.mri")); err == nil && len(came) > 0 { // until it is whole it is called otherwise
+				file = came[0]
+				break
+			}
+			time.Sleep(pollEvery)
+		}
+		if file == "" {
+			t.Fatalf("nothing was downloaded; %q", b.found())
+		}
+		if said := s.cli(t, "incident", "show", file); !strings.Contains(said, "task "+id) || !strings.Contains(said, "batches") || !strings.Contains(said, "redacted") {
+			t.Errorf("the file is not what was asked for: %s", said)
+		}
+		b.goTo("/incidents")
+		b.do(chromedp.SetUploadFiles("input[type=file]", []string{file}))
+		b.click("form[enctype] button[type=submit]")
+		b.until("it is opened", `/\/incidents\/[a-z0-9]+\/$/.test(location.pathname) && document.querySelector("main h1")`)
+		b.goTo(ask[string](b, `location.pathname.slice(`+fmt.Sprint(len(prefix))+`)`) + "tasks/" + id)
+		b.until("the task is in it", `document.querySelector("#title .s-finished") && document.querySelector("#facts").innerText.includes("attempt.finished")`)
+		b.goTo("/incidents")
+		b.click("form[action$='/close'] button")
+		b.until("it is closed", `document.querySelector("#h-open") && !document.querySelector("form[action$='/close']")`)
 	})
 	t.Run("by keyboard alone", func(t *testing.T) {
 		b := look(t, s)
