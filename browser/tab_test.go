@@ -100,8 +100,10 @@ func newTab(t *testing.T, s *site, options ...chromedp.ContextOption) *tab {
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
-	// The page itself says what its policy forbids, whatever the console makes of it.
-	const listen = `addEventListener("securitypolicyviolation", (e) => console.error("forbidden by the policy: " + e.violatedDirective + " " + e.blockedURI))`
+	// The page itself says what its policy forbids, whatever the console makes of it; and what was pressed on it, for who finds out why nothing came of it.
+	const listen = `addEventListener("securitypolicyviolation", (e) => console.error("forbidden by the policy: " + e.violatedDirective + " " + e.blockedURI));
+		window.pressed = [];
+		for (const type of ["pointerdown", "pointerup", "click", "keydown", "submit"]) addEventListener(type, (e) => pressed.push(type + (e.key ? " " + e.key : "") + " on " + e.target.outerHTML?.slice(0, 80)), true)`
 	b.do(call(network.Enable, network.EnableParams{}), call(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}),
 		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: listen}))
 	t.Cleanup(func() { b.fine("the end") })
@@ -223,7 +225,7 @@ func (b *tab) until(what, expression string) {
 		}
 		stop()
 		if asked == mostAsked || silent == mostSilent {
-			b.Fatalf("it does not hold that %s:\n%s", what, ask[string](b, `location.href + "\n" + document.body.innerText`))
+			b.Fatalf("it does not hold that %s:\n%s", what, ask[string](b, `location.href + "\n" + document.body.innerText + "\n" + window.pressed?.slice(-12).join("\n")`))
 		}
 		time.Sleep(pollEvery)
 	}
@@ -281,6 +283,18 @@ func (b *tab) middle(selector string) []float64 {
 	return ask[[]float64](b, "(() => { const el = "+found+"; el.scrollIntoView({ block: 'center' }); const r = el.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
 }
 
+// hold presses the button of the pointer in the middle of an element, until it is let go.
+func (b *tab) hold(selector string) (let func()) {
+	b.Helper()
+	at := b.middle(selector)
+	press := func(o *input.DispatchMouseEventParams) { o.Button, o.ClickCount = input.MouseButtonLeft, 1 }
+	b.do(chromedp.MouseEvent(chromedp.MousePressed, at[0], at[1], press))
+	return func() {
+		b.Helper()
+		b.do(chromedp.MouseEvent(chromedp.MouseReleased, at[0], at[1], press))
+	}
+}
+
 // point moves the pointer into the middle of an element.
 func (b *tab) point(selector string) {
 	b.Helper()
@@ -300,6 +314,8 @@ func (b *tab) as(scheme string, width, height int64) {
 	b.Helper()
 	b.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))
+	// The page hears of its size when it is drawn, and looks then what scrolls.
+	b.do(run(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn())))`))
 }
 
 // layout says what is wrong with how the page is laid out.

@@ -153,6 +153,11 @@ func Await(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // what has no deadlines waits anyway
 }
 
+// Afford lets the answer to a request take so long, longer than others may.
+func Afford(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // likewise
+}
+
 // Followers is how many follow something now, and how many were dropped because they took too long.
 func (s *Server) Followers() (now, dropped int64) { return s.followers.Load(), s.dropped.Load() }
 

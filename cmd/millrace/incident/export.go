@@ -2,27 +2,25 @@ package incident
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/excerpt"
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
-	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
-	"millrace/jet/outputs"
+	"millrace/task"
 	"millrace/view"
 )
 
@@ -72,85 +70,76 @@ key that nobody keeps: within the file, equal values are equal. "millrace incide
 	return c
 }
 
-// span is what is asked for: the times between which facts are wanted.
-func (a *Commands) span(ctx context.Context, cl *client.Client, f *exportFlags) (from, to time.Time, around string, err error) {
+// center is what the flags ask for: a task, or a moment.
+func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags) (id task.ID, m view.Moment, err error) {
 	m, bad := reach.ParseMoment(f.around, a.Now())
 	switch {
-	case bad == nil && m.Seq == 0: // it may lie before the log, and the span reach into it
-		return m.At.Add(-f.window), m.At.Add(f.window), m.At.UTC().Format(time.RFC3339), nil
+	case bad == nil && m.Seq > 0:
+		_, err = a.PointAt(ctx, cl, m) // it says so if the log does not reach there
+		return "", m, err
 	case bad == nil:
-		p, err := a.PointAt(ctx, cl, m)
-		return p.At.Add(-f.window), p.At.Add(f.window), fmt.Sprintf("#%d", p.Seq), err
+		return "", m, nil
 	}
 	if err := reach.PlausibleID(f.around); err != nil {
-		return from, to, "", &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %q is no task's id, and no moment: %w", f.around, bad)}
+		return "", m, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("--around: %q is no task's id, and no moment: %w", f.around, bad)}
 	}
-	id, err := a.TaskID(ctx, cl, f.around)
-	if err != nil {
-		return from, to, "", err
-	}
-	asking, cancel := a.Asking(ctx)
+	id, err = a.TaskID(ctx, cl, f.around)
+	return id, view.Moment{}, err
+}
+
+// log is the log that a command reads.
+type log struct {
+	*Commands
+	client *client.Client
+}
+
+// History implements [excerpt.Log].
+func (l log) History(ctx context.Context, id task.ID) ([]events.Record, error) {
+	ctx, cancel := l.Asking(ctx)
 	defer cancel()
-	facts, err := cl.History(asking, id)
-	if err != nil {
-		return from, to, "", err
-	}
-	to = facts[len(facts)-1].Stored
-	if k := events.FoldTask(id, facts); !k.State.Terminal() {
-		to = a.Now()
-	}
-	return facts[0].Stored.Add(-f.window), to.Add(f.window), "task " + string(id), nil
+	return l.client.History(ctx, id)
+}
+
+// PointAt implements [excerpt.Log].
+func (l log) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error) {
+	ctx, cancel := l.Asking(ctx)
+	defer cancel()
+	return l.client.PointAt(ctx, m)
+}
+
+// Until implements [excerpt.Log].
+func (l log) Until(ctx context.Context, seq uint64, each func(*events.Record) error) error {
+	return l.Span(ctx, l.client, 1, seq, each)
+}
+
+// Printed implements [excerpt.Log].
+func (l log) Printed(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
+	return l.client.Store().PrintedAs(ctx, ids, each)
 }
 
 // write writes the file, or nothing.
 func (a *Commands) write(ctx context.Context, cl *client.Client, f *exportFlags, name string) error {
-	begin, end, around, err := a.span(ctx, cl, f)
+	s, err := a.Settings()
 	if err != nil {
 		return err
 	}
-	asking, cancel := a.Asking(ctx)
-	before, _, err := cl.PointAt(asking, view.Moment{At: begin})
-	if err != nil {
-		cancel()
+	wish := excerpt.Wish{Window: f.window, Logs: f.logs, Raw: f.raw, AckWait: cl.Store().AckWait(), Settings: excerpt.SettingsOf(&s), Now: a.Now()}
+	if wish.Task, wish.Moment, err = a.center(ctx, cl, f); err != nil {
 		return err
-	}
-	to, found, err := cl.PointAt(asking, view.Moment{At: end})
-	cancel()
-	if err == nil && !found {
-		err = &exit.Fault{Code: exit.NotFound, Err: errors.New("the log begins later")}
-	}
-	if err != nil {
-		return err
-	}
-	choice := incident.NewChoice(before.Seq+1, to.Seq)
-	m, err := a.manifest(cl, f, around)
-	if err != nil {
-		return err
-	}
-	m.To = incident.Point{Seq: to.Seq, Stored: to.At}
-	err = a.Span(ctx, cl, 1, to.Seq, func(r *events.Record) error {
-		if m.From.Seq == 0 && r.Seq > before.Seq {
-			m.From = incident.Point{Seq: r.Seq, Stored: r.Stored}
-		}
-		choice.See(r)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if m.From.Seq == 0 {
-		m.From = m.To
-	}
-	if name == "" {
-		name = fmt.Sprintf("incident-%d.mri", to.Seq)
 	}
 	out := &fresh{name: name, stdout: a.Out}
-	done, err := a.writeTo(ctx, cl, f, choice, m, out)
+	done, err := excerpt.Write(ctx, log{a, cl}, wish, out)
+	if errors.Is(err, excerpt.ErrBefore) {
+		err = &exit.Fault{Code: exit.NotFound, Err: err}
+	}
+	if out.name == "" {
+		out.name = excerpt.FileName(&done)
+	}
 	if err = out.close(err); err != nil {
 		return err
 	}
 	if name != "-" {
-		a.Note("%s: %s", name, said(&done))
+		a.Note("%s: %s", out.name, said(&done))
 	}
 	return nil
 }
@@ -167,88 +156,7 @@ func said(m *incident.Manifest) string {
 	return text + "; redacted"
 }
 
-// manifest is what is known of the file before the log is read.
-func (a *Commands) manifest(cl *client.Client, f *exportFlags, around string) (incident.Manifest, error) {
-	s, err := a.Settings()
-	m := incident.Manifest{Millrace: told.ThisBuild().Version, Made: a.Now().UTC(), Around: around, Outputs: f.logs, Raw: f.raw,
-		AckWait: cl.Store().AckWait().String(), Settings: map[string]string{}}
-	for _, d := range settings.All {
-		if judges[d.Name] {
-			m.Settings[d.Name] = d.Text(&s)
-		}
-	}
-	if !f.raw {
-		m.Rules = incident.Rules
-	}
-	return m, err
-}
-
-// judges are the settings by which duties are judged.
-var judges = map[string]bool{"start_deadline": true, "node_ttl": true, "beat": true, "sweep": true, "grace": true}
-
-// writeTo writes what was chosen, and returns the manifest as it stands at the end.
-func (a *Commands) writeTo(ctx context.Context, cl *client.Client, f *exportFlags, choice *incident.Choice, m incident.Manifest, out io.Writer) (incident.Manifest, error) {
-	m.Tasks, m.AllOf = choice.Tasks()
-	w, err := incident.NewWriter(out, m)
-	if err != nil {
-		return m, err
-	}
-	var redactor *incident.Redactor
-	if !f.raw {
-		key := make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-		redactor = incident.NewRedactor(key)
-	}
-	facts := 0
-	err = a.Span(ctx, cl, 1, m.To.Seq, func(r *events.Record) error {
-		if !choice.Keeps(r) {
-			return nil
-		}
-		if r.IsFact() {
-			facts++
-		}
-		if redactor == nil {
-			return w.Fact(r)
-		}
-		is, err := redactor.Fact(r)
-		if err != nil {
-			return fmt.Errorf("redact #%d: %w", r.Seq, err)
-		}
-		return w.Fact(&is)
-	})
-	if err == nil && f.logs {
-		err = writeOutput(ctx, cl, choice, redactor, w)
-	}
-	if err != nil {
-		return m, err
-	}
-	err = w.Close(func(end *incident.Manifest) {
-		end.Left = choice.Seen() - facts
-		m = *end
-	})
-	return m, err
-}
-
-// writeOutput writes what the tasks that are there have printed.
-func writeOutput(ctx context.Context, cl *client.Client, choice *incident.Choice, redactor *incident.Redactor, w *incident.Writer) error {
-	hide := func(*incident.Lines) {}
-	if redactor != nil {
-		hide = redactor.Output()
-	}
-	for ids := range slices.Chunk(choice.Living(), outputs.MaxTogether) {
-		err := cl.Store().PrintedAs(ctx, ids, func(seq uint64, stored time.Time, subject string, body []byte) error {
-			l := incident.Lines{Seq: seq, Stored: stored, Subject: subject, Body: body}
-			hide(&l)
-			return w.Output(&l)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fresh is a file that is there when all of it is written, or not at all; - is stdout.
+// fresh is a file that is there when all of it is written, or not at all; - is stdout. Its name may be given in the end.
 type fresh struct {
 	name   string
 	stdout io.Writer
@@ -261,7 +169,7 @@ func (f *fresh) Write(b []byte) (int, error) {
 	}
 	if f.file == nil {
 		if _, err := os.Lstat(f.name); err == nil {
-			return 0, &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is there already", f.name), Hint: exit.Hint("name another file")}
+			return 0, f.taken()
 		}
 		file, err := os.CreateTemp(filepath.Dir(f.name), "."+filepath.Base(f.name)+"-")
 		if err != nil {
@@ -272,6 +180,10 @@ func (f *fresh) Write(b []byte) (int, error) {
 	return f.file.Write(b)
 }
 
+func (f *fresh) taken() error {
+	return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is there already", f.name), Hint: exit.Hint("name another file")}
+}
+
 // close puts the file in its place, unless there is an error.
 func (f *fresh) close(err error) error {
 	if f.file == nil {
@@ -279,7 +191,9 @@ func (f *fresh) close(err error) error {
 	}
 	err = errors.Join(err, f.file.Sync(), f.file.Close())
 	if err == nil {
-		err = os.Link(f.file.Name(), f.name) // unlike a rename, it takes nobody's place
+		if err = os.Link(f.file.Name(), f.name); errors.Is(err, os.ErrExist) { // unlike a rename, it takes nobody's place
+			err = f.taken()
+		}
 	}
 	return errors.Join(err, os.Remove(f.file.Name()))
 }

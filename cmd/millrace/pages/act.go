@@ -17,7 +17,7 @@ import (
 // seenWithin is how long an action waits for lists to show what it has done.
 const seenWithin = 2 * time.Second
 
-// act has a verb of the service done, as a button asks for it: the fields of its form are those of the request. Then it leads back to the
+// act has a verb of the service done, as a button asks for it: the fields of its form, and those in its address, are those of the request. Then it leads back to the
 // page of the button, or to the task that was made.
 func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	verb := roles.Verb(r.PathValue("verb"))
@@ -33,9 +33,9 @@ func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		s.refuse(w, r, c, client.Wrongf("the form cannot be read: %w", err))
 		return
 	}
-	back := r.PostForm.Get("back")
-	r.PostForm.Del("back")
-	request, err := httpapi.Form(verb, r.PostForm)
+	back := r.Form.Get("back")
+	r.Form.Del("back")
+	request, err := httpapi.Form(verb, r.Form)
 	if err != nil {
 		s.refuse(w, r, c, err)
 		return

@@ -55,7 +55,7 @@ func showBulk(ctx context.Context, l *look) (any, error) {
 	if !l.caller.Role.May(act.verb) {
 		return nil, api.ErrRole
 	}
-	d := &bulkData{Do: l.r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: l.Asked("q"), IDs: l.query["id"]}
+	d := &bulkData{Do: l.r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: l.Asked("q"), IDs: l.query["task"]}
 	l.Title = act.Label + " tasks"
 	switch {
 	case l.Past:
@@ -116,7 +116,7 @@ func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
 		return
 	}
-	d := &bulkData{Do: r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: r.PostForm.Get("q"), IDs: r.PostForm["id"], Reason: r.PostForm.Get("reason")}
+	d := &bulkData{Do: r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: r.PostForm.Get("q"), IDs: r.PostForm["task"], Reason: r.PostForm.Get("reason")}
 	l := s.newLook(r, c, &bulkPage, r.URL.Query())
 	l.Title = act.Label + " tasks"
 	if r.PostForm.Get("batch") == "" { // else it goes on

@@ -172,7 +172,7 @@ func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
 
 // named has the letters whose ids the form has. Those that are no dead letters any more are left out.
 func (c *chosenLetters) named(ctx context.Context, l *look) error {
-	names := l.typed["id"]
+	names := l.typed["task"]
 	if len(names) > buriedAtOnce {
 		return client.Wrongf("%d are chosen, and at once it is done to %d", len(names), buriedAtOnce)
 	}
@@ -212,7 +212,7 @@ func showBuried(ctx context.Context, l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := l.typed["id"]
+	ids := l.typed["task"]
 	if len(ids) == 0 || len(ids) > buriedAtOnce {
 		return nil, client.Wrongf("%d are chosen, want 1 to %d", len(ids), buriedAtOnce)
 	}

@@ -52,7 +52,7 @@ func TestDead(t *testing.T) {
 	}
 	was := p.server.Desk.Reached()
 	page, _ = p.press(200, "/dead?q=%22echo+2%22", "do", "retry", "all", "1")
-	if !strings.Contains(page, "<b>retry 1 dead letter</b>") || !strings.Contains(page, `name="id" value="`+string(ids[2])+`"`) {
+	if !strings.Contains(page, "<b>retry 1 dead letter</b>") || !strings.Contains(page, `name="task" value="`+string(ids[2])+`"`) {
 		t.Errorf("it is not said what would be done: %s", page)
 	}
 	page, _ = p.press(200, "/dead", "do", "drop", "all", "1")
@@ -60,7 +60,7 @@ func TestDead(t *testing.T) {
 		t.Errorf("it is not said how many would be dropped: %s", page)
 	}
 	p.harmless("what would be done", page)
-	for _, odd := range [][]string{{"do", "burn", "all", "1"}, {"do", "drop", "id", "x"}} {
+	for _, odd := range [][]string{{"do", "burn", "all", "1"}, {"do", "drop", "task", "x"}} {
 		if page, _ := p.press(200, "/dead", odd...); !strings.Contains(page, `class="wrong"`) || strings.Contains(page, "dead/do") {
 			t.Errorf("%v is not refused: %s", odd, page)
 		}
@@ -71,15 +71,15 @@ func TestDead(t *testing.T) {
 	if p.server.Desk.Reached() != was {
 		t.Error("who only asked what would be done has done something")
 	}
-	page, _ = p.press(200, "/dead/do", "do", "retry", "id", string(ids[2]), "reason", "again")
+	page, _ = p.press(200, "/dead/do", "do", "retry", "task", string(ids[2]), "reason", "again")
 	if k, err := p.client.Task(t.Context(), ids[2]); err != nil || k.State != task.Pending || !strings.Contains(page, "<b>1</b> done") {
 		t.Errorf("it is %v, %v: %s", k.State, err, page)
 	}
-	page, _ = p.press(200, "/dead/do", "do", "drop", "id", string(ids[2]))
+	page, _ = p.press(200, "/dead/do", "do", "drop", "task", string(ids[2]))
 	if !strings.Contains(page, "<b>1</b> refused") || !strings.Contains(page, "no dead letter") {
 		t.Errorf("what is none can be dropped: %s", page)
 	}
-	if page, _ = p.press(200, "/dead/do", "do", "drop", "id", string(ids[0])); !strings.Contains(page, "<b>1</b> done") {
+	if page, _ = p.press(200, "/dead/do", "do", "drop", "task", string(ids[0])); !strings.Contains(page, "<b>1</b> done") {
 		t.Errorf("it was not dropped: %s", page)
 	}
 	if page, _ = p.get(200, "/dead"); strings.Contains(page, "t-"+string(ids[0])) || !strings.Contains(page, "t-"+string(ids[1])) {
@@ -96,7 +96,7 @@ func TestDead(t *testing.T) {
 	if page, _ = p.get(200, "/dead"); strings.Contains(page, `method="post"`) || strings.Contains(page, "checkbox") && strings.Contains(page, `form="many"`) {
 		t.Error("a viewer has buttons")
 	}
-	p.press(403, "/dead/do", "do", "drop", "id", string(ids[1]))
+	p.press(403, "/dead/do", "do", "drop", "task", string(ids[1]))
 	p.as(roles.Submitter)
 	p.get(403, "/dead")
 }

@@ -118,7 +118,7 @@ func TestGraphEscapes(t *testing.T) {
 				t.Errorf("%s does not lead to %s", as, b.Task.ID)
 			}
 		}
-		for _, want := range []string{told.Span(2 * time.Second), "unmade", "Retry from", `value="` + string(tree.Branches[7].Task.ID)} {
+		for _, want := range []string{told.Span(2 * time.Second), "unmade", "Retry from", `task.retry?id=` + string(tree.Branches[7].Task.ID)} {
 			if !strings.Contains(string(page), want) {
 				t.Errorf("%s does not say %q", as, want)
 			}

@@ -1,19 +1,25 @@
 package pages
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/api"
 	"millrace/client"
+	"millrace/cmd/millrace/excerpt"
 	"millrace/cmd/millrace/opened"
 	"millrace/httpapi"
+	"millrace/incident"
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/view"
@@ -104,6 +110,141 @@ func uploaded(r *http.Request) (title string, data []byte, err error) {
 		title = path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
 		return title[:min(len(title), 200)], data, nil
 	}
+}
+
+// Bounds of a file that a page writes. It is made in memory, so that the log is not read at the pace of who fetches it, and is no larger than one that
+// can be opened here.
+const (
+	mostWindow = 24 * time.Hour
+	// fetchWithin is how long a caller has to fetch it, once it is made.
+	fetchWithin = 5 * time.Minute
+	// mostFetched is how many are made or fetched at once, each of another caller.
+	mostFetched = 3
+)
+
+// Windows are those that a form offers for a file around something.
+func (l *look) Windows() []string { return []string{"1m", "5m", "10m", "1h", "6h", "24h"} }
+
+// Hides tells whether what the caller exports is without parameters, whatever he asks for.
+func (l *look) Hides() bool { return !bares(l.caller) }
+
+// bares tells whether a caller may export what people and programs have written, as it is.
+func bares(c httpapi.Caller) bool { return c.Role == roles.Operator }
+
+// fetching are those who have files made.
+type fetching struct {
+	mu sync.Mutex
+	by map[string]bool // guarded by mu
+}
+
+// take has a caller be one of them, if there is room, until leave is called.
+func (f *fetching) take(caller string) (leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.by[caller] || len(f.by) >= mostFetched {
+		return nil, api.Busy(fmt.Sprintf("%d incident files are being exported, or one of yours", len(f.by)))
+	}
+	if f.by == nil {
+		f.by = map[string]bool{}
+	}
+	f.by[caller] = true
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.by, caller)
+	}, nil
+}
+
+// bounded takes so many bytes at most.
+type bounded struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.most {
+		return 0, fmt.Errorf("%w: a file of more than %d MiB is for the command line: millrace incident export. A shorter window makes a smaller one", api.ErrTooLarge, b.most>>20)
+	}
+	return b.Buffer.Write(p)
+}
+
+// exportFile sends an incident file around a task or a moment. It changes nothing, so that it can be asked for in the past as well.
+func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
+	l := s.newLook(r, c, &incidentsPage, r.URL.Query())
+	wish := excerpt.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Settings: s.Settings, Now: s.server.Desk.Now()}
+	if !c.Role.May(incidentsPage.verb) || wish.Logs && !c.Role.May(roles.TaskOutput) || wish.Raw && !bares(c) {
+		s.refuse(w, r, c, api.ErrRole)
+		return
+	}
+	leave, err := s.fetching.take(c.Name)
+	if err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	defer leave()
+	httpapi.Afford(w, api.SurveyFor+fetchWithin)
+	var file bounded
+	file.most = opened.MaxUpload
+	var m incident.Manifest
+	if err = s.wants(r.Context(), l, &wish); err == nil {
+		err = s.server.Desk.Survey(r.Context(), func(ctx context.Context, log api.Survey) (err error) {
+			wish.AckWait = log.AckWait()
+			m, err = excerpt.Write(ctx, log, wish, &file)
+			return err
+		})
+	}
+	if errors.Is(err, excerpt.ErrBefore) {
+		err = fmt.Errorf("%w: %w", client.ErrInvalid, err)
+	}
+	if err != nil {
+		s.refuse(w, r, c, err)
+		return
+	}
+	httpapi.Afford(w, fetchWithin)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+excerpt.FileName(&m)+`"`)
+	w.Header().Set("Content-Length", strconv.Itoa(file.Len()))
+	_, _ = w.Write(file.Bytes()) // nobody may be there to read it
+}
+
+// wants reads around what the file is to be, and how far it reaches. Without a word that is the moment of the page.
+func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err error) {
+	wish.Window = 10 * time.Minute
+	if text := l.Asked("window"); text != "" {
+		if wish.Window, err = time.ParseDuration(text); err != nil || wish.Window < 0 || wish.Window > mostWindow {
+			return fmt.Errorf("%w: window is %q, want a time from 0s to %v, such as 10m", client.ErrInvalid, text, mostWindow)
+		}
+	}
+	around := strings.TrimPrefix(strings.TrimSpace(cmp.Or(l.Asked("around"), l.At)), "-")
+	if around == "" {
+		return nil
+	}
+	if wish.Moment, err = api.MomentOf(around, wish.Now.UTC()); err == nil {
+		return nil
+	}
+	id, plain := task.ParseID(strings.ToUpper(around))
+	if plain == nil {
+		wish.Task = id
+		return nil
+	}
+	part, ok := task.Part(around)
+	if !ok {
+		return fmt.Errorf("%w: around is %q, want a task's id, a sequence of the log, or a time, such as 12:00 or 10m", client.ErrInvalid, around)
+	}
+	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *api.Sight) error {
+		l.Sight = sight
+		page, err := l.tasks(ctx, client.ListRequest{ID: part, Limit: 2})
+		switch {
+		case err != nil:
+			return err
+		case len(page.Tasks) == 0:
+			return fmt.Errorf("task %s: %w", around, task.ErrUnknown)
+		case len(page.Tasks) > 1:
+			return fmt.Errorf("%w: several tasks have %q in their ids; give more of it", client.ErrInvalid, around)
+		}
+		wish.Task = page.Tasks[0].ID
+		return nil
+	})
 }
 
 // closes tells whether a caller may close a file that somebody has opened.

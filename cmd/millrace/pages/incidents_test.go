@@ -2,19 +2,26 @@ package pages
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/api"
 	"millrace/events"
+	"millrace/httpapi"
 	"millrace/incident"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/output"
 	"millrace/task/where"
 )
 
@@ -220,5 +227,203 @@ func TestHostileFile(t *testing.T) {
 		}
 		page, _ := p.get(200, "/incidents")
 		p.harmless("/incidents", page)
+	}
+}
+
+// exported asks for an incident file, and opens it.
+func (p *place) exported(query string) (*incident.File, []byte) {
+	p.Helper()
+	text, h := p.get(200, "/incidents/export?"+query)
+	f, err := incident.Open([]byte(text))
+	if err != nil || len(f.Missing) > 0 {
+		p.Fatalf("%s: %v, %v is missing", query, err, f)
+	}
+	if want := fmt.Sprintf(`attachment; filename="incident-%d.mri"`, f.Manifest.To.Seq); h.Get("Content-Disposition") != want || h.Get("Content-Length") != strconv.Itoa(len(text)) {
+		p.Errorf("%s comes as %q, of %s bytes; want %q, of %d", query, h.Get("Content-Disposition"), h.Get("Content-Length"), want, len(text))
+	}
+	return f, []byte(text)
+}
+
+// says tells whether the facts or the output of a file have a text.
+func says(t *testing.T, f *incident.File, text string) bool {
+	t.Helper()
+	for r, err := range f.Whole() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(r.Raw), text) {
+			return true
+		}
+	}
+	for l, err := range f.Output() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(l.Body), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// A page writes an incident file around a task or a moment, from which what people have written is removed unless an operator wants it.
+func TestExports(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.Settings = map[string]string{"node_ttl": "15s"}
+	s := command("echo", "argv-secret")
+	s.Params = map[string]json.RawMessage{"key": json.RawMessage(`"param-secret"`)}
+	id := p.submit(s)
+	birth := p.server.Desk.Reached()
+	if err := p.store.Print(t.Context(), output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: 1, Stream: output.Stdout, Text: "it says param-secret", At: time.Now()}}}); err != nil {
+		t.Fatal(err)
+	}
+	other := p.submit(command("date"))
+	around := "around=" + string(id)
+	for query, wants := range map[string]struct {
+		around               string
+		secret, output, bare bool
+	}{
+		around:                              {"task " + string(id), false, false, false},
+		"around=" + id.Short():              {"task " + string(id), false, false, false},
+		around + "&logs=1&window=1h":        {"task " + string(id), false, true, false},
+		around + "&raw=1":                   {"task " + string(id), true, false, true},
+		around + "&raw=1&logs=1":            {"task " + string(id), true, true, true},
+		"":                                  {fmt.Sprintf("#%d", p.server.Desk.Reached()), false, false, false},
+		fmt.Sprintf("around=%%23%d", birth): {fmt.Sprintf("#%d", birth), false, false, false},
+		fmt.Sprintf("at=%d", birth):         {fmt.Sprintf("#%d", birth), false, false, false},
+		"around=-1s":                        {"", false, false, false},
+	} {
+		f, data := p.exported(query)
+		m := &f.Manifest
+		if wants.around != "" && m.Around != wants.around || m.Raw != wants.bare || m.Outputs != wants.output || wants.output != (m.Output > 0) || (len(m.Rules) > 0) == wants.bare {
+			t.Errorf("%q is answered with %+v", query, m)
+		}
+		if m.Settings["node_ttl"] != "15s" || m.AckWait != p.store.AckWait().String() || m.Tasks != 2 {
+			t.Errorf("%q does not say by which settings it judges, or lacks a task: %+v", query, m)
+		}
+		for _, text := range []string{"param-secret", "argv-secret"} {
+			if says(t, f, text) != wants.secret {
+				t.Errorf("%q has %s: %t", query, text, !wants.secret)
+			}
+		}
+		if says(t, f, "it says") != wants.output {
+			t.Errorf("%q has the output: %t", query, !wants.output)
+		}
+		if !says(t, f, string(other)) {
+			t.Errorf("%q does not have what lived besides", query)
+		}
+		p.get(200, p.upload(303, "back.mri", data))
+	}
+	for query, status := range map[string]int{
+		"around=01ARZ3NDEKTSV4RRFFQ69G5FAV": 404, "around=VWT2CXX": 404, "around=never": 400, "around=%00": 400, "around=9999999": 400, "around=" + url.QueryEscape(hostile[0]): 400, "around=2000-01-01": 400,
+		around + "&window=25h": 400, around + "&window=-1s": 400, around + "&window=x": 400,
+	} {
+		page, _ := p.get(status, "/incidents/export?"+query)
+		p.harmless(query, page)
+	}
+	forms := func(path string, want, bare bool) {
+		t.Helper()
+		page, _ := p.get(200, path)
+		if got := strings.Contains(page, "incidents/export"); got != want {
+			t.Errorf("%s offers an export: %t", path, got)
+		}
+		if got := strings.Contains(page, `name="raw"`); got != bare {
+			t.Errorf("%s offers to hide nothing: %t", path, got)
+		}
+	}
+	of := "/tasks/" + string(id)
+	forms(of, true, true)
+	forms(fmt.Sprintf("%s?at=%d", of, birth), true, true)
+	forms("/incidents", true, true)
+	p.as(roles.Viewer)
+	forms(of, true, false)
+	forms("/incidents", true, false)
+	if f, _ := p.exported(around + "&logs=1"); says(t, f, "param-secret") {
+		t.Error("a viewer gets parameters")
+	}
+	p.get(403, "/incidents/export?"+around+"&raw=1")
+	p.as(roles.Submitter)
+	forms(of, false, false)
+	p.get(403, "/incidents/export?"+around)
+	p.as("")
+	p.get(401, "/incidents/export?"+around)
+}
+
+// lazy is one who fetches nothing until he is let go.
+type lazy struct {
+	*httptest.ResponseRecorder
+	begun, goOn, done chan struct{}
+	deadline          time.Time
+}
+
+func (l *lazy) SetWriteDeadline(at time.Time) error { l.deadline = at; return nil }
+
+func (l *lazy) Write(b []byte) (int, error) {
+	close(l.begun)
+	<-l.goOn
+	return l.ResponseRecorder.Write(b)
+}
+
+// Who fetches slowly keeps nobody from exporting, has one file at a time, and not for ever; the log is read by one at a time.
+func TestSlowExport(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.submit(command("date"))
+	const path = "/incidents/export"
+	ask := func(name string) *lazy {
+		l := &lazy{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
+		go func() {
+			defer close(l.done)
+			p.exportFile(l, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httpapi.Caller{Name: name, Role: roles.Viewer})
+		}()
+		return l
+	}
+	var slow []*lazy
+	for _, name := range []string{"ada", "ben", "cam"} {
+		l := ask(name)
+		<-l.begun
+		slow = append(slow, l)
+		if left := time.Until(l.deadline); left > fetchWithin || left < 0 {
+			t.Errorf("%s may fetch for another %v", name, left)
+		}
+		if name == "ada" { // his own share is taken, and there is room for others
+			if _, h := p.get(503, path); h.Get("Retry-After") == "" {
+				t.Error("it is not said when to come again")
+			}
+		}
+	}
+	refused := httptest.NewRecorder()
+	p.exportFile(refused, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httpapi.Caller{Name: "dan", Role: roles.Viewer})
+	if refused.Code != 503 {
+		t.Errorf("a fourth is answered with %d", refused.Code)
+	}
+	for _, l := range slow {
+		close(l.goOn)
+		<-l.done
+		if f, err := incident.Open(l.Body.Bytes()); err != nil || len(f.Missing) > 0 {
+			t.Errorf("a slow one gets no whole file: %v", err)
+		}
+	}
+	p.exported("")
+	err := p.server.Desk.Survey(t.Context(), func(context.Context, api.Survey) error {
+		p.get(503, path)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	p.exported("")
+}
+
+// A file that is too large ends where it is.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	b := bounded{most: 10}
+	if n, err := b.Write(make([]byte, 10)); n != 10 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := b.Write([]byte{1}); api.ProblemOf(err).Status != 413 || b.Len() != 10 {
+		t.Errorf("%v, with %d bytes", err, b.Len())
 	}
 }

@@ -21,6 +21,9 @@ import (
 
 // Site answers browsers. Create it with [New].
 type Site struct {
+	// Settings are those by which duties are judged, for incident files; see [excerpt.SettingsOf].
+	Settings map[string]string
+
 	server  *httpapi.Server
 	mux     *http.ServeMux
 	shapes  map[string]*shape // by the names of pages
@@ -30,6 +33,8 @@ type Site struct {
 	changed changes
 	audits  *audit.Auditor
 	shelf   opened.Shelf // incident files that somebody looks at
+	// fetching are those for whom incident files are made.
+	fetching fetching
 	// patience is how long an action waits for lists to show what it has done.
 	patience time.Duration
 }
@@ -81,6 +86,7 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("POST /bulk/{do}", s.known(s.bulk))
 	s.mux.HandleFunc("GET /tasks/export", s.known(s.export))
 	s.mux.HandleFunc("GET /tasks/complete", s.known(s.complete))
+	s.mux.HandleFunc("GET /incidents/export", s.known(s.exportFile))
 	s.mux.HandleFunc("POST /incidents/do", s.known(s.openFile))
 	s.mux.HandleFunc("POST /incidents/{file}/close", s.known(s.closeFile))
 	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))

@@ -32,7 +32,7 @@ func command(argv ...string) task.Submission {
 // paths are pages of all kinds, with a task.
 func paths(id task.ID) []string {
 	of := "/tasks/" + string(id)
-	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?id=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/run/task/" + string(id), "/nothing",
+	return []string{"/", "/tasks", "/tasks?q=state%3Apending", "/tasks?q=nothing+has+this", "/tasks?q=sate%3Aerror", "/tasks?col=id&col=params&col=labels&col=submitted", "/bulk/retry", "/bulk/retry?task=" + string(id), "/bulk/cancel?q=is%3Aroot", of, of + "?at=1", of + "/compare", of + "/compare?from=1", "/run/task/" + string(id), "/nothing",
 		"/verify", "/verify?at=1", "/events", "/events?type=task&since=2h", "/events?at=1", "/events?type=tsk", "/events/1", "/events/2?at=3", "/dead", "/dead?q=job%3Ab&at=1", "/dead?q=sate%3Aerror",
 		"/nodes", "/nodes/w1", "/nodes/w1?at=4", "/queues", "/schedules", "/jobs", "/edit/job", "/incidents", "/incidents?at=1", of + "/graph", of + "/graph?as=gantt", of + "/graph?as=list&fold=none"}
 }
@@ -88,10 +88,17 @@ func TestPagesEscape(t *testing.T) {
 	}
 }
 
+// ofForms are what scripts read of a form, and read of a field instead that is called like that: htmx then takes a form for another one, and
+// puts it in the place of the first whenever it is drawn.
+var ofForms = []string{"id", "action", "method", "target", "tagName", "attributes", "dataset", "classList", "children", "childNodes", "firstChild", "nextSibling", "parentNode", "parentElement", "elements"}
+
 // harmless holds a page against what it may have.
 func (p *place) harmless(what, page string) {
 	p.Helper()
 	for _, e := range elements(p.T, page) {
+		if is := e.attr["name"]; slices.Contains([]string{"input", "select", "textarea", "button"}, e.name) && slices.Contains(ofForms, is) {
+			p.Errorf("%s has a field %s, which hides that of its form from scripts", what, is)
+		}
 		if slices.Contains([]string{"img", "iframe", "style", "object", "embed", "base"}, e.name) || e.name == "script" && e.attr["src"] == "" {
 			p.Errorf("%s has an element %s: %v", what, e.name, e.attr)
 		}
@@ -230,7 +237,7 @@ func TestThen(t *testing.T) {
 	of := "/tasks/" + string(id)
 	now, _ := p.get(200, of)
 	then, _ := p.get(200, fmt.Sprintf("%s?at=%d", of, birth))
-	if !strings.Contains(now, `action="../do/task.retry"`) || !strings.Contains(now, "no more") {
+	if !strings.Contains(now, `action="../do/task.retry?id=`+string(id)+`"`) || !strings.Contains(now, "no more") {
 		t.Error("a cancelled task cannot be retried, or does not say why it was cancelled")
 	}
 	if strings.Contains(then, `method="post"`) || strings.Contains(then, "no more") || !strings.Contains(then, "s-pending") {
@@ -374,7 +381,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("the list is %s", page)
 	}
 	page, _ = p.get(200, "/nodes/w1")
-	for _, want := range []string{"rack3", "node.registered", `action="../do/node.drain"`, `class="f-ready"`, "its probe came through"} {
+	for _, want := range []string{"rack3", "node.registered", `action="../do/node.drain?id=w1"`, `class="f-ready"`, "its probe came through"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of a node does not have %q", want)
 		}

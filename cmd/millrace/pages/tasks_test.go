@@ -23,7 +23,7 @@ func TestBulk(t *testing.T) {
 	}
 	other := p.submit(command("uname"))
 	page, _ := p.get(200, "/tasks")
-	if strings.Count(page, `type="checkbox" name="id"`) != 4 || !strings.Contains(page, `formaction="./bulk/cancel"`) {
+	if strings.Count(page, `type="checkbox" name="task"`) != 4 || !strings.Contains(page, `formaction="./bulk/cancel"`) {
 		t.Error("tasks cannot be chosen")
 	}
 	page, _ = p.get(200, "/bulk/cancel?q=date")
@@ -38,7 +38,7 @@ func TestBulk(t *testing.T) {
 	if !strings.Contains(page, "By now it is 3 tasks") {
 		t.Errorf("more are cancelled than were confirmed: %s", page)
 	}
-	page, _ = p.press(200, "/bulk/cancel", "id", string(ids[0]), "count", "1", "reason", "no more")
+	page, _ = p.press(200, "/bulk/cancel", "task", string(ids[0]), "count", "1", "reason", "no more")
 	if !strings.Contains(page, "1 task: it is done") {
 		t.Errorf("it is not done: %s", page)
 	}
@@ -54,11 +54,11 @@ func TestBulk(t *testing.T) {
 	if got, err := p.client.Task(t.Context(), other); err != nil || got.State != task.Pending {
 		t.Errorf("another task is %s, %v", got.State, err)
 	}
-	p.press(200, "/bulk/cancel", "id", string(other), "batch", first.Batch)
+	p.press(200, "/bulk/cancel", "task", string(other), "batch", first.Batch)
 	if got, err := p.client.Task(t.Context(), other); err != nil || got.State != task.Cancelled || got.Batch != first.Batch {
 		t.Errorf("who goes on leaves %s of batch %q, %v", got.State, got.Batch, err)
 	}
-	if page, _ = p.get(200, "/bulk/cancel?id="+string(ids[0])); !strings.Contains(page, "There is none to which it can be done") {
+	if page, _ = p.get(200, "/bulk/cancel?task="+string(ids[0])); !strings.Contains(page, "There is none to which it can be done") {
 		t.Errorf("what has ended can be cancelled: %s", page)
 	}
 	p.get(404, "/bulk/submit")
@@ -75,7 +75,7 @@ func TestBulk(t *testing.T) {
 	p.as(roles.Viewer)
 	p.get(403, "/bulk/cancel")
 	p.press(403, "/bulk/cancel", "q", "date", "count", "3")
-	if page, _ := p.get(200, "/tasks"); strings.Contains(page, "checkbox\" name=\"id") || strings.Contains(page, "bulk/cancel") {
+	if page, _ := p.get(200, "/tasks"); strings.Contains(page, "checkbox\" name=\"task") || strings.Contains(page, "bulk/cancel") {
 		t.Error("a viewer chooses tasks")
 	}
 }

@@ -100,16 +100,16 @@
   // What is chosen stays so, whatever is drawn anew.
   const chosen = new Set();
   function choose() {
-    for (const box of document.querySelectorAll("#rows input[name='id']")) box.checked = chosen.has(box.value);
+    for (const box of document.querySelectorAll("#rows input[name='task']")) box.checked = chosen.has(box.value);
     const said = $("chosen");
     if (said) said.textContent = chosen.size ? chosen.size + " chosen" : "";
   }
   document.addEventListener("change", (e) => {
-    if (!e.target.matches("#rows input[name='id']")) return;
+    if (!e.target.matches("#rows input[name='task']")) return;
     if (e.target.checked) chosen.add(e.target.value); else chosen.delete(e.target.value);
     choose();
   });
-  addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='id']:checked")) chosen.add(box.value); choose(); });
+  addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='task']:checked")) chosen.add(box.value); choose(); });
 
   // The query bar offers what the word at the cursor may become.
   const bar = $("search"), offers = $("suggestions");
@@ -235,14 +235,15 @@
     location.href = u;
   }
   // A time of day is of the zone that is shown, and of today: in the address it stands whole.
-  const when = document.querySelector("form.when");
-  if (when) when.addEventListener("submit", () => {
-    const typed = /^(?:(\d{4})-(\d\d)-(\d\d)[ T])?(\d\d?):(\d\d)(?::(\d\d))?$/.exec($("at").value.trim());
+  for (const field of document.querySelectorAll("input[data-moment]")) field.form.addEventListener("submit", () => {
+    const typed = /^(?:(\d{4})-(\d\d)-(\d\d)[ T])?(\d\d?):(\d\d)(?::(\d\d))?$/.exec(field.value.trim());
     if (!typed) return;
     const today = parts(new Date()), of = [1, 2, 3, 4, 5, 6].map((i) => Number(typed[i] ?? (i < 4 ? today[i - 1] : 0)));
     of[1]--;
-    $("at").value = (zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of)).toISOString().replace(".000", "");
+    field.value = (zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of)).toISOString().replace(".000", "");
   });
+  // What is downloaded leaves the page as it is, so its form is folded.
+  document.addEventListener("submit", (e) => { const act = e.target.closest("details.act"); if (act && e.target.getAttribute("method") === "get") setTimeout(() => { act.open = false; }); });
   const slider = $("slider");
   if (slider) {
     slider.oninput = () => { $("at").value = slider.value; };
