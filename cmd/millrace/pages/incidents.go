@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -194,7 +195,7 @@ func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Call
 		})
 	}
 	if errors.Is(err, excerpt.ErrBefore) {
-		err = fmt.Errorf("%w: %w", client.ErrInvalid, err)
+		err = client.Wrong(err)
 	}
 	if err != nil {
 		s.refuse(w, r, c, err)
@@ -212,7 +213,7 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	wish.Window = 10 * time.Minute
 	if text := l.Asked("window"); text != "" {
 		if wish.Window, err = time.ParseDuration(text); err != nil || wish.Window < 0 || wish.Window > mostWindow {
-			return fmt.Errorf("%w: window is %q, want a time from 0s to %v, such as 10m", client.ErrInvalid, text, mostWindow)
+			return client.Wrongf("window is %q, want a time from 0s to %v, such as 10m", text, mostWindow)
 		}
 	}
 	around := strings.TrimPrefix(strings.TrimSpace(cmp.Or(l.Asked("around"), l.At)), "-")
@@ -229,7 +230,7 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	}
 	part, ok := task.Part(around)
 	if !ok {
-		return fmt.Errorf("%w: around is %q, want a task's id, a sequence of the log, or a time, such as 12:00 or 10m", client.ErrInvalid, around)
+		return client.Wrongf("around is %q, want a task's id, a sequence of the log, or a time, such as 12:00 or 10m", around)
 	}
 	return s.server.Desk.See(ctx, l.caller.Name, "", func(ctx context.Context, sight *api.Sight) error {
 		l.Sight = sight
@@ -240,7 +241,7 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 		case len(page.Tasks) == 0:
 			return fmt.Errorf("task %s: %w", around, task.ErrUnknown)
 		case len(page.Tasks) > 1:
-			return fmt.Errorf("%w: several tasks have %q in their ids; give more of it", client.ErrInvalid, around)
+			return client.Wrongf("several tasks have %q in their ids; give more of it", around)
 		}
 		wish.Task = page.Tasks[0].ID
 		return nil
