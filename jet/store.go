@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/jet/link"
 	"millrace/jet/outputs"
@@ -27,6 +28,7 @@ import (
 type Store struct {
 	*link.Link
 	*outputs.Outputs
+	*contents.Files
 	*reading.Log
 	*definitions.Book
 	*streams.Set
@@ -65,7 +67,7 @@ func WithPatience(p link.Patience) Option { return func(s *Store) { s.patience =
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
 	l := link.New(nc, js)
-	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
+	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Files: &contents.Files{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
 	for _, set := range options {
 		set(s)
 	}
