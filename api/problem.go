@@ -11,6 +11,7 @@ import (
 	"millrace/files/tree"
 	"millrace/jet"
 	"millrace/jet/definitions"
+	"millrace/jet/link"
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
@@ -66,7 +67,7 @@ var kinds = []kind{
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
 	{"no-room", "The log takes no messages", 507, "make room where the NATS server keeps its data, or raise its storage limit; docs/operations.md has a section on that",
 		func(err error) bool {
-			_, full := jet.Full(err)
+			_, full := link.Full(err)
 			return full || errors.Is(err, events.ErrMute) || errors.Is(err, tree.ErrFull) || errors.Is(err, syscall.ENOSPC)
 		}},
 	{"who", "The server does not know the caller", 401, "send the header \"Authorization: Bearer\" with a token: on the machine of the server that in http.token of its data directory, elsewhere one that `millrace token add` has made", oneOf(ErrWho)},

@@ -13,7 +13,7 @@ import (
 
 	"millrace/files"
 	"millrace/files/tree"
-	"millrace/jet"
+	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/task"
 )
@@ -267,14 +267,14 @@ const (
 
 // FilesSwept says what gc removed, or would remove.
 type FilesSwept struct {
-	jet.Swept
+	contents.Swept
 	// Artifacts counts the sets of artifacts that were too old.
 	Artifacts int `json:"artifacts"`
 }
 
 // SweepFiles removes versions and contents that no name, no job, no task that has not
 // ended and no artifact needs. It may run beside pushes and submissions. The error wraps
-// [jet.ErrNoService] if no server tells which tasks have not ended, or [jet.ErrSweeping].
+// [jet.ErrNoService] if no server tells which tasks have not ended, or [contents.ErrSweeping].
 func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, error) {
 	if o.OlderThan == 0 {
 		o.OlderThan = DefaultSweepAge

@@ -203,7 +203,7 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 }
 
 // Ping asks the process of a node for itself, past the log and any server of Millrace. The error
-// wraps [jet.ErrNoPong] if none answers before ctx ends.
+// wraps [presence.ErrNoPong] if none answers before ctx ends.
 func (c *Client) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	return c.store.Ping(ctx, id)
 }

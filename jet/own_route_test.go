@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -309,7 +311,9 @@ func TestDropNode(t *testing.T) {
 		o := must(s.Offers(within(t), []string{"default", id.Queue()}))(t)
 		prove(t, o)
 		o.Close()
-		beat(t, s, id, time.Minute)
+		if err := s.Beat(within(t), id, node.Heartbeat{Session: "s1"}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 {
 		if err := s.DropNode(within(t), "n1"); err != nil {
@@ -319,7 +323,7 @@ func TestDropNode(t *testing.T) {
 	if hasRoute(t, s, "n1") || !hasRoute(t, s, "n2") {
 		t.Error("want no route of n1, and that of n2")
 	}
-	if got := alive(t, s); got != "[n2]" {
+	if got := fmt.Sprint(slices.Collect(maps.Keys(must(s.Alive(within(t)))(t)))); got != "[n2]" {
 		t.Errorf("alive: %s", got)
 	}
 	if err := s.DropNode(within(t), "*"); err == nil {
@@ -361,7 +365,7 @@ func TestManyNodesAlive(t *testing.T) {
 	s := newStore(t, streams.Layout{})
 	const nodes = 1500
 	for i := range nodes {
-		raw(t, s, fmt.Sprintf("%sn%d", beatPrefix, i), nil, []byte(`{"session":"s"}`))
+		raw(t, s, fmt.Sprintf("$KV.%s.n%d", wire.NodesBucket, i), nil, []byte(`{"session":"s"}`))
 	}
 	if got := must(s.Alive(within(t)))(t); len(got) != nodes {
 		t.Errorf("%d nodes are alive, want %d", len(got), nodes)

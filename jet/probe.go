@@ -152,7 +152,7 @@ func muteReason(err error) error {
 	if err == nil {
 		return nil
 	}
-	if word, full := Full(err); full {
+	if word, full := link.Full(err); full {
 		return fmt.Errorf("%w: its storage limit is reached (the NATS server says %q): raise the limit, or remove something", events.ErrMute, word)
 	}
 	if errors.Is(err, events.ErrNoStream) {
@@ -163,26 +163,6 @@ func muteReason(err error) error {
 			"`millrace server` and `dev` then start their own server again, any other nats-server has to be restarted", events.ErrMute)
 	}
 	return fmt.Errorf("%w: %w", events.ErrMute, err)
-}
-
-// Full tells whether an error of any call is the server's word that a stream, the account or the
-// server has no room left, and what it said.
-func Full(err error) (word string, full bool) {
-	if e, ok := errors.AsType[*link.ServerError](err); ok {
-		return e.Description, fullCode(e.ErrCode)
-	}
-	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return e.Description, fullCode(int(e.ErrorCode))
-	}
-	return "", false
-}
-
-func fullCode(code int) bool {
-	switch code {
-	case link.CodeAccountLimit, link.CodeStorageLimit, link.CodeMemoryLimit, link.CodeResources, link.CodeStoreFailed:
-		return true
-	}
-	return false
 }
 
 // KeepStreams looks every so often whether a stream or bucket is missing, for example because an

@@ -14,7 +14,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/files"
+	"millrace/files/tree"
+	"millrace/jet/definitions"
 	"millrace/jet/link"
+	"millrace/jet/rig"
 	"millrace/jet/roles"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
@@ -265,5 +269,54 @@ func TestCallerOn(t *testing.T) {
 	}
 	if got := roles.CallerOn(&nats.Conn{}); roles.ValidCaller(got) != nil {
 		t.Errorf("one without a name asks as %q", got)
+	}
+}
+
+// What workers and clients do with files they do with the rights of their roles.
+func TestFilesWithFewRights(t *testing.T) {
+	t.Parallel()
+	srv := newStrict(t)
+	server := srv.as("s")
+	ctx := within(t)
+	client, worker := srv.as("c"), srv.as("w")
+
+	v := rig.Pushed(t, client, "one", "two")
+	must(client.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: v.Digest}))(t)
+	must(client.NameHistory(ctx, "app"))(t)
+	must(client.BundleNames(ctx))(t)
+
+	own := offersOf(t, worker, "@w")
+	prove(t, own)
+	own.Close()
+	if err := client.DropNode(ctx, "w"); err != nil {
+		t.Error(err)
+	}
+
+	must(tree.Manifest(ctx, worker, v.Digest))(t)
+	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
+		t.Error(err)
+	}
+	left := task.Left{Task: newTask(), Epoch: 7, Digest: string(rig.Pushed(t, worker, "an artifact").Digest)}
+	if err := worker.KeepArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	stream := must(server.JS.Stream(ctx, wire.FilesStream))(t)
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+"*")); err != nil {
+		t.Fatal(err)
+	}
+	done, err := client.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) {
+		return map[files.Digest]bool{v.Digest: true}, nil
+	})
+	if err != nil || len(done.Versions) != 1 || done.Chunks != 2 {
+		t.Errorf("%+v: %v", done, err)
+	}
+	if err := client.ForgetArtifacts(ctx, left); err != nil {
+		t.Error(err)
+	}
+	if err := client.RemoveBundle(ctx, "app", "ada"); err != nil {
+		t.Error(err)
 	}
 }

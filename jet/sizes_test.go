@@ -56,7 +56,7 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 				item := must(json.Marshal(l.Lines[0].Text))(t)
 				refused = s.Keep(within(t), output.Records{Task: running, Attempt: 1, Epoch: 1, First: i, Items: []json.RawMessage{item}})
 			}
-			if word, full := Full(refused); !full {
+			if word, full := link.Full(refused); !full {
 				t.Errorf("records beyond the bound: %v (%q), want the server's word that there is no room", refused, word)
 			}
 			if err := s.Beat(within(t), "n1", node.Heartbeat{At: time.Now()}, time.Minute); err != nil {
@@ -106,7 +106,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	if err := s.Kept(within(t), id, false, func(r output.Records) error { n += len(r.Items); return nil }); err != nil || n != 10 {
 		t.Errorf("of 10 records %d are left (%v)", n, err)
 	}
-	if _, full := Full(keep(10)); !full {
+	if _, full := link.Full(keep(10)); !full {
 		t.Error("a record beyond the bound was taken")
 	}
 	if err := s.Size(within(t), streams.Sizes{Records: streams.NoBound, Output: streams.NoBound, Files: streams.NoBound, State: streams.NoBound}, 0); err != nil {

@@ -11,9 +11,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millrace/events"
+	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/jet/link"
 	"millrace/jet/outputs"
+	"millrace/jet/presence"
 	"millrace/jet/publish"
 	"millrace/jet/reading"
 	"millrace/jet/roles"
@@ -27,18 +29,18 @@ import (
 type Store struct {
 	*link.Link
 	*outputs.Outputs
+	*contents.Files
 	*reading.Log
 	*definitions.Book
 	*streams.Set
+	*presence.Beats
 	caller  string // under which name it asks the service
 	log     jetstream.Stream
 	timers  jetstream.Stream
 	pub     *publish.Publisher // also that of the link
 	facts   *publish.Facts     // nil before the log is open
 	ackWait time.Duration
-	nodes   jetstream.KeyValue
 	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special ones
-	beats   sync.Map // of [node.ID]; the sequence of the heartbeat that this store stored last, if it is known
 
 	patience link.Patience // of opening
 
@@ -65,7 +67,7 @@ func WithPatience(p link.Patience) Option { return func(s *Store) { s.patience =
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
 	l := link.New(nc, js)
-	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
+	s := &Store{Link: l, Outputs: &outputs.Outputs{Link: l}, Files: &contents.Files{Link: l}, Log: &reading.Log{Link: l}, Set: &streams.Set{Link: l}, caller: roles.CallerOn(nc)}
 	for _, set := range options {
 		set(s)
 	}
@@ -160,9 +162,11 @@ func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
 	if err := f.Do(ctx, func(ctx context.Context) (err error) { s.timers, err = s.JS.Stream(ctx, wire.TimerStream); return err }); err != nil {
 		return fmt.Errorf("stream %s: %w", wire.TimerStream, err)
 	}
-	if err := f.Do(ctx, func(ctx context.Context) (err error) { s.nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
+	var nodes jetstream.KeyValue
+	if err := f.Do(ctx, func(ctx context.Context) (err error) { nodes, err = s.JS.KeyValue(ctx, wire.NodesBucket); return err }); err != nil {
 		return fmt.Errorf("bucket %s: %w", wire.NodesBucket, err)
 	}
+	s.Beats = presence.New(s.Link, nodes)
 	s.Book = definitions.New(s.Log, s.log, s)
 	made := streams.LayoutOf(s.log.CachedInfo().Config)
 	s.ackWait = made.AckWait

@@ -65,3 +65,23 @@ func IsOffline(err error) bool { return Answers(err, codeOffline) }
 
 // IsForming tells whether the cluster is not, or not yet, whole enough.
 func IsForming(err error) bool { return Answers(err, CodeNoPeers, CodeNoLeader) }
+
+// Full tells whether an error of any call is the server's word that a stream, the account or the
+// server has no room left, and what it said.
+func Full(err error) (word string, full bool) {
+	if e, ok := errors.AsType[*ServerError](err); ok {
+		return e.Description, fullCode(e.ErrCode)
+	}
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e.Description, fullCode(int(e.ErrorCode))
+	}
+	return "", false
+}
+
+func fullCode(code int) bool {
+	switch code {
+	case CodeAccountLimit, CodeStorageLimit, CodeMemoryLimit, CodeResources, CodeStoreFailed:
+		return true
+	}
+	return false
+}

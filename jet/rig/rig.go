@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"millrace/events"
+	"millrace/files/tree"
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
@@ -152,4 +154,20 @@ func Raw(t testing.TB, js jetstream.JetStream, subject string, header nats.Heade
 		t.Fatalf("publish to %s: %v", subject, err)
 	}
 	return ack.Sequence
+}
+
+// Pushed pushes a folder with some files and returns their version.
+func Pushed(t testing.TB, s tree.Store, contents ...string) *tree.Tree {
+	t.Helper()
+	dir := t.TempDir()
+	for i, c := range contents {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(c), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := Must(os.OpenRoot(dir))(t)
+	defer root.Close()
+	scanned := Must(tree.Scan(t.Context(), root, tree.Options{}))(t)
+	Must(tree.Push(Within(t), s, root, scanned, "ada", time.Now(), nil))(t)
+	return scanned
 }

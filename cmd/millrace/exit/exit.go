@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/jet"
+	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/jet/embed"
 	"millrace/jet/link"
@@ -160,7 +161,7 @@ func Of(err error) *Fault {
 		return &Fault{Code: Refused, Err: err, Hint: Hint("--replace makes another one of this name, and the old one is refused from then on")}
 	case errors.Is(err, definition.ErrLongDefinition), errors.Is(err, schedule.ErrNeverOpen), errors.Is(err, definitions.ErrBadToken):
 		return &Fault{Code: Usage, Err: err}
-	case errors.Is(err, jet.ErrSweeping):
+	case errors.Is(err, contents.ErrSweeping):
 		return &Fault{Code: Refused, Err: err}
 	case errors.Is(err, definitions.ErrNoSchedule):
 		return &Fault{Code: NotFound, Err: err, Hint: Hint("`millrace schedule ls` lists the schedules there are, `millrace schedule add` adds one")}
@@ -209,7 +210,7 @@ func denied(err error) *Fault {
 
 // full tells whether an error is the NATS server's word that there is no room.
 func full(err error) bool {
-	_, is := jet.Full(err)
+	_, is := link.Full(err)
 	return is
 }
 

@@ -1,4 +1,4 @@
-package jet
+package presence_test
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 
 	"millrace/events"
 	"millrace/internal/testkit"
-	"millrace/jet/streams"
+	"millrace/jet"
+	"millrace/jet/presence"
+	"millrace/jet/rig"
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
@@ -19,12 +21,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-func alive(t *testing.T, s *Store) string {
+func alive(t *testing.T, s *jet.Store) string {
 	t.Helper()
 	return fmt.Sprint(slices.Sorted(maps.Keys(must(s.Alive(within(t)))(t))))
 }
 
-func beat(t *testing.T, s *Store, id node.ID, ttl time.Duration) {
+func beat(t *testing.T, s *jet.Store, id node.ID, ttl time.Duration) {
 	t.Helper()
 	if err := s.Beat(within(t), id, node.Heartbeat{Session: "s1", At: time.Now().UTC()}, ttl); err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func beat(t *testing.T, s *Store, id node.ID, ttl time.Duration) {
 
 func TestPresence(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	if got := alive(t, s); got != "[]" {
 		t.Fatalf("alive before any beat: %s", got)
 	}
@@ -44,7 +46,7 @@ func TestPresence(t *testing.T) {
 	beat(t, s, "leaves", time.Minute)
 	beat(t, s, "dies", time.Second)
 	beat(t, s, "odd", 300*time.Millisecond) // whole seconds, at least one
-	raw(t, s, "$KV."+wire.NodesBucket+".garbage", nil, []byte("{"))
+	rig.Raw(t, s.JS, "$KV."+wire.NodesBucket+".garbage", nil, []byte("{"))
 	if got := alive(t, s); got != "[dies kept leaves odd]" {
 		t.Fatalf("alive: %s", got)
 	}
@@ -71,7 +73,7 @@ func TestPresence(t *testing.T) {
 // Each beat begins the TTL anew.
 func TestBeatsKeepANodeAlive(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	beat(t, s, "n1", time.Second)
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -87,18 +89,18 @@ func TestBeatsKeepANodeAlive(t *testing.T) {
 
 func TestHints(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	got := make(chan task.ID, 10)
 	stop := must(s.OnHint("n1", func(id task.ID) { got <- id }))(t)
 	defer stop()
 	if err := s.NC.Flush(); err != nil { // now the server knows of it
 		t.Fatal(err)
 	}
-	id := newTask()
+	id := rig.NewTask()
 	if err := s.NC.Publish(wire.HintPrefix+"n1", []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
-	for n, id := range map[node.ID]task.ID{"n2": newTask(), "n1": id} {
+	for n, id := range map[node.ID]task.ID{"n2": rig.NewTask(), "n1": id} {
 		if err := s.Hint(n, id); err != nil {
 			t.Fatal(err)
 		}
@@ -117,13 +119,13 @@ func TestHints(t *testing.T) {
 	if err := s.NC.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	must(s.Append(within(t), newFact(id, note("x")), 0))(t)
+	must(s.Append(within(t), rig.NewFact(id, rig.Note("x")), 0))(t)
 	<-changed
 }
 
 func TestPing(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	want := node.Pong{Node: "n1", Session: "S", Serving: true, Running: 2, Slots: 4}
 	stop := must(s.OnPing("n1", func() node.Pong { return want }))(t)
 	if got := must(s.Ping(within(t), "n1"))(t); got != want {
@@ -131,18 +133,18 @@ func TestPing(t *testing.T) {
 	}
 	stop()
 	for _, id := range []node.ID{"n1", "n2"} {
-		if _, err := s.Ping(within(t), id); !errors.Is(err, ErrNoPong) {
+		if _, err := s.Ping(within(t), id); !errors.Is(err, presence.ErrNoPong) {
 			t.Errorf("ping %s: %v, want ErrNoPong", id, err)
 		}
 	}
 	must(s.NC.Subscribe(wire.PingPrefix+"mute", func(*nats.Msg) {}))(t)
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := s.Ping(soon, "mute"); !errors.Is(err, ErrNoPong) {
+	if _, err := s.Ping(soon, "mute"); !errors.Is(err, presence.ErrNoPong) {
 		t.Errorf("ping of a process that does not answer: %v, want ErrNoPong", err)
 	}
 	must(s.NC.Subscribe(wire.PingPrefix+"odd", func(m *nats.Msg) { _ = m.Respond([]byte("pong")) }))(t)
-	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, ErrNoPong) {
+	if _, err := s.Ping(within(t), "odd"); err == nil || errors.Is(err, presence.ErrNoPong) {
 		t.Errorf("rubbish for an answer: %v", err)
 	}
 }
@@ -151,9 +153,11 @@ func TestPing(t *testing.T) {
 // what has run out, is found out before it is written over.
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
-	other := &Store{Link: s.Link, log: s.log, pub: s.pub, nodes: s.nodes}
-	beat := func(of *Store, session string, want error) {
+	s := newStore(t)
+	other := presence.New(s.Link, must(s.JS.KeyValue(within(t), wire.NodesBucket))(t))
+	beat := func(of interface {
+		Beat(context.Context, node.ID, node.Heartbeat, time.Duration) error
+	}, session string, want error) {
 		t.Helper()
 		if err := of.Beat(within(t), "n1", node.Heartbeat{Session: session}, time.Minute); !errors.Is(err, want) {
 			t.Fatalf("%s: %v, want %v", session, err, want)

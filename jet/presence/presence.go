@@ -1,4 +1,4 @@
-package jet
+package presence
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,10 +22,22 @@ import (
 	"millrace/task"
 )
 
-// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last one of this store of which the
+// Beats are the heartbeats of nodes, and the words that go to them beside.
+type Beats struct {
+	*link.Link
+	bucket jetstream.KeyValue
+	last   sync.Map // of [node.ID]; the sequence of the heartbeat that was stored last from here, if it is known
+}
+
+// New returns the heartbeats in a bucket.
+func New(l *link.Link, bucket jetstream.KeyValue) *Beats {
+	return &Beats{Link: l, bucket: bucket}
+}
+
+// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last one from here of which the
 // answer came. So one that was on its way over a connection that is lost cannot be stored on top of a later one, and a
 // process that has been succeeded cannot pass for alive: it is refused once, and has to look at the log.
-func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
+func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	body, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -32,18 +45,18 @@ func (s *Store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	seconds := max(int(math.Ceil(ttl.Seconds())), 1)
 	// The bucket's own Put would drop the TTL of the key.
 	m := &nats.Msg{Subject: "$KV." + wire.NodesBucket + "." + string(id), Data: body, Header: nats.Header{"Nats-TTL": {strconv.Itoa(seconds) + "s"}}}
-	if last, known := s.beats.Load(id); known {
+	if last, known := s.last.Load(id); known {
 		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last.(uint64), 10)}
 	}
-	seq, err := s.pub.Publish(ctx, m)
+	seq, err := s.Pub.Publish(ctx, m)
 	switch {
 	case errors.Is(err, events.ErrConflict):
-		s.beats.Delete(id)
+		s.last.Delete(id)
 		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	case err != nil:
 		return fmt.Errorf("heartbeat of %s: %w", id, err)
 	}
-	s.beats.Store(id, seq)
+	s.last.Store(id, seq)
 	return nil
 }
 
@@ -57,7 +70,7 @@ func heartbeat(h nats.Header, body []byte) (beat node.Heartbeat, ok bool) {
 
 // Alive returns the heartbeats that have not run out, of any number of nodes. A
 // replica that lags may answer.
-func (s *Store) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
+func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
 	// A bucket without history holds one message for each node, and one that is
 	// renewed meanwhile only moves further back: nothing is missed.
@@ -89,14 +102,14 @@ const beatStream = "KV_" + wire.NodesBucket
 
 // Beating returns the heartbeat of a node, and false if it has run out: the
 // word of the bucket's leader.
-func (s *Store) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
+func (s *Beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
 	p, err := s.lastBeat(ctx, id)
 	return p.Beat, p.Beat.Session != "", err
 }
 
 // Pulse implements [events.Pulses]: the time is that of the log, everything else the word of the
 // bucket's leader.
-func (s *Store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
+func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	now, err := s.Time(ctx)
 	if err != nil {
 		return node.Pulse{}, err
@@ -107,7 +120,7 @@ func (s *Store) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 }
 
 // lastBeat reads the last message about a node's heartbeat, without the time.
-func (s *Store) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err error) {
+func (s *Beats) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err error) {
 	m, found, err := s.LeaderGetFrom(ctx, beatStream, map[string]any{"last_by_subj": beatPrefix + string(id)})
 	if err != nil {
 		return p, fmt.Errorf("heartbeat of %s: %w", id, err)
@@ -131,9 +144,9 @@ func (s *Store) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err err
 }
 
 // Forget removes a node's heartbeat at once, when it leaves.
-func (s *Store) Forget(ctx context.Context, id node.ID) error {
-	s.beats.Delete(id)
-	if err := s.nodes.Purge(ctx, string(id), jetstream.PurgeTTL(streams.MarkerTTL)); err != nil {
+func (s *Beats) Forget(ctx context.Context, id node.ID) error {
+	s.last.Delete(id)
+	if err := s.bucket.Purge(ctx, string(id), jetstream.PurgeTTL(streams.MarkerTTL)); err != nil {
 		return fmt.Errorf("forget node %s: %w", id, err)
 	}
 	return nil
@@ -141,12 +154,12 @@ func (s *Store) Forget(ctx context.Context, id node.ID) error {
 
 // Hint tells a node, without any promise of delivery, that something has happened to a task that it runs, or to
 // the node itself if the task is "". It looks at the log by itself now and then.
-func (s *Store) Hint(n node.ID, id task.ID) error {
+func (s *Beats) Hint(n node.ID, id task.ID) error {
 	return s.NC.Publish(wire.HintPrefix+string(n), []byte(id))
 }
 
 // OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is called.
-func (s *Store) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
+func (s *Beats) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.HintPrefix+string(n), func(m *nats.Msg) {
 		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {
 			look(id)

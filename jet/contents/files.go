@@ -1,4 +1,4 @@
-package jet
+package contents
 
 import (
 	"context"
@@ -28,10 +28,13 @@ import (
 // long to store that way and 39 times as long to read (BenchmarkObjects: 776 µs and 63 µs,
 // 3.1 ms and 79 µs, on a busy machine, side by side).
 
-var _ tree.Store = (*Store)(nil)
+// Files stores and reads contents, versions and what attempts have left by a connection.
+type Files struct{ *link.Link }
+
+var _ tree.Store = (*Files)(nil)
 
 // Put implements [tree.Store].
-func (s *Store) Put(ctx context.Context, d files.Digest, chunk []byte) error {
+func (s *Files) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 	if err := s.putFile(ctx, &nats.Msg{Subject: wire.ChunkPrefix + string(d), Data: chunk}); err != nil {
 		return fmt.Errorf("store content %s: %w", d.Short(), err)
 	}
@@ -40,7 +43,7 @@ func (s *Store) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 
 // putFile stores a message of the files' stream. As the same message may be stored
 // any number of times, it is sent again until there is an answer.
-func (s *Store) putFile(ctx context.Context, m *nats.Msg) error {
+func (s *Files) putFile(ctx context.Context, m *nats.Msg) error {
 	_, err := s.patientlySend(ctx, m, putPatience)
 	return filesTrouble(err)
 }
@@ -48,11 +51,11 @@ func (s *Store) putFile(ctx context.Context, m *nats.Msg) error {
 // putPatience is how long a message is sent again while no answer comes.
 const putPatience = time.Minute
 
-func (s *Store) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) (uint64, error) {
+func (s *Files) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		seq, err := s.pub.Publish(ctx, m)
+		seq, err := s.Pub.Publish(ctx, m)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, events.ErrUnknown) || errors.Is(err, events.ErrNoStream) || link.Says(err, link.CodeSameInFlight) || link.Says(err, link.CodeWriteInFlight) || link.Says(err, link.CodeNoLeader)) {
 			return seq, err
 		}
@@ -69,7 +72,7 @@ var errNoFiles = errors.New("this server holds no files of Millrace yet: start i
 
 // filesTrouble puts the server's errors into words of what to do.
 func filesTrouble(err error) error {
-	word, full := Full(err)
+	word, full := link.Full(err)
 	switch {
 	case err == nil:
 		return nil
@@ -88,7 +91,7 @@ func filesTrouble(err error) error {
 }
 
 // Get implements [tree.Store]. Any replica is asked, and the leader if that one does not have it.
-func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
+func (s *Files) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	b, found, err := s.getFile(ctx, wire.ChunkPrefix+string(d))
 	switch {
 	case err != nil:
@@ -106,16 +109,16 @@ func (s *Store) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 const damagedTTL = 30 * 24 * time.Hour
 
 // damaged notes that a chunk was replaced by something else, so that the next push stores it again.
-func (s *Store) damaged(ctx context.Context, d files.Digest, why error) error {
+func (s *Files) damaged(ctx context.Context, d files.Digest, why error) error {
 	note := &nats.Msg{Subject: wire.DamagedPrefix + string(d), Header: link.TTL(damagedTTL)}
-	if _, err := s.pub.Publish(ctx, note); err != nil {
+	if _, err := s.Pub.Publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}
 	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
 }
 
 // undamaged takes those away that a reader has found to be something else since they were stored.
-func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
+func (s *Files) undamaged(ctx context.Context, there map[string]bool) error {
 	noted, err := s.fileSubjects(ctx, wire.DamagedPrefix+"*")
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func (s *Store) undamaged(ctx context.Context, there map[string]bool) error {
 // filePatience is how long a read is repeated while nobody answers.
 const filePatience = 30 * time.Second
 
-func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found bool, err error) {
+func (s *Files) getFile(ctx context.Context, subject string) (body []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
 	err = s.Patiently(ctx, func(ctx context.Context) error {
@@ -172,7 +175,7 @@ func (s *Store) getFile(ctx context.Context, subject string) (body []byte, found
 const few = 256
 
 // Missing implements [tree.Store].
-func (s *Store) Missing(ctx context.Context, all []files.Digest) ([]files.Digest, error) {
+func (s *Files) Missing(ctx context.Context, all []files.Digest) ([]files.Digest, error) {
 	there := make(map[string]bool, len(all))
 	err := s.present(ctx, all, there)
 	if err == nil {
@@ -190,7 +193,7 @@ func (s *Store) Missing(ctx context.Context, all []files.Digest) ([]files.Digest
 	return missing, nil
 }
 
-func (s *Store) present(ctx context.Context, all []files.Digest, there map[string]bool) error {
+func (s *Files) present(ctx context.Context, all []files.Digest, there map[string]bool) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -219,7 +222,7 @@ func (s *Store) present(ctx context.Context, all []files.Digest, there map[strin
 }
 
 // fileSubjects lists the subjects of the files' stream that match a filter, as its leader has them.
-func (s *Store) fileSubjects(ctx context.Context, filter string) ([]string, error) {
+func (s *Files) fileSubjects(ctx context.Context, filter string) ([]string, error) {
 	var all []string
 	for {
 		body, err := json.Marshal(map[string]any{"subjects_filter": filter, "offset": len(all)})
@@ -265,7 +268,7 @@ const protection = 24 * time.Hour
 
 // Protect implements [tree.Store]. It waits for a sweep that is under way: what that has removed
 // is missing afterwards, and the next one knows of the version.
-func (s *Store) Protect(ctx context.Context, v tree.Version) error {
+func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -292,7 +295,7 @@ func (s *Store) Protect(ctx context.Context, v tree.Version) error {
 }
 
 // Commit implements [tree.Store]. A version that is known already stays as it is.
-func (s *Store) Commit(ctx context.Context, v tree.Version) error {
+func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 	if err := v.Validate(); err != nil {
 		return err
 	}
@@ -315,7 +318,7 @@ func (s *Store) Commit(ctx context.Context, v tree.Version) error {
 }
 
 // Version implements [tree.Store].
-func (s *Store) Version(ctx context.Context, d files.Digest) (tree.Version, error) {
+func (s *Files) Version(ctx context.Context, d files.Digest) (tree.Version, error) {
 	var v tree.Version
 	if !d.Valid() {
 		return v, fmt.Errorf("%w: %q", tree.ErrNoVersion, d)
@@ -342,7 +345,7 @@ func readVersion(body []byte, d files.Digest, v *tree.Version) error {
 }
 
 // Versions lists the digests of all versions whose digest begins so.
-func (s *Store) Versions(ctx context.Context, prefix string) ([]files.Digest, error) {
+func (s *Files) Versions(ctx context.Context, prefix string) ([]files.Digest, error) {
 	subjects, err := s.fileSubjects(ctx, wire.VersionPrefix+"*")
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", filesTrouble(err))
@@ -357,7 +360,7 @@ func (s *Store) Versions(ctx context.Context, prefix string) ([]files.Digest, er
 }
 
 // FilesSize is how many chunks are stored, and how many bytes the files' stream takes.
-func (s *Store) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
+func (s *Files) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
 	stream, err := s.JS.Stream(ctx, wire.FilesStream)
 	if err != nil {
 		return 0, 0, filesTrouble(err)
@@ -372,7 +375,7 @@ func leftSubject(id task.ID, epoch uint64) string {
 }
 
 // KeepArtifacts records what an attempt has left.
-func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
+func (s *Files) KeepArtifacts(ctx context.Context, a task.Left) error {
 	body, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -384,7 +387,7 @@ func (s *Store) KeepArtifacts(ctx context.Context, a task.Left) error {
 }
 
 // Artifacts lists what the attempts of a task have left, in order; those of all tasks if id is "".
-func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
+func (s *Files) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
 	filter := wire.LeftPrefix + "*.*"
 	if id != "" {
 		filter = wire.LeftPrefix + string(id) + ".*"
@@ -408,8 +411,8 @@ func (s *Store) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 	return all, nil
 }
 
-// ForgetArtifacts removes what [Store.KeepArtifacts] recorded; the contents stay until gc.
-func (s *Store) ForgetArtifacts(ctx context.Context, a task.Left) error {
+// ForgetArtifacts removes what [Files.KeepArtifacts] recorded; the contents stay until gc.
+func (s *Files) ForgetArtifacts(ctx context.Context, a task.Left) error {
 	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
 	if err != nil || !found {
 		return filesTrouble(err)

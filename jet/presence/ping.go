@@ -1,4 +1,4 @@
-package jet
+package presence
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 var ErrNoPong = errors.New("no process answers for this node")
 
 // OnPing answers whoever asks a node for itself, until stop is called.
-func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
+func (s *Beats) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.PingPrefix+string(id), func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
 		if err == nil && roles.Answerable(m.Reply) {
@@ -32,7 +32,7 @@ func (s *Store) OnPing(id node.ID, answer func() node.Pong) (stop func(), err er
 
 // Ping asks the process of a node for itself. The error wraps [ErrNoPong] if none listens, or
 // none answers before ctx ends.
-func (s *Store) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
+func (s *Beats) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	var p node.Pong
 	m, err := s.Request(ctx, wire.PingPrefix+string(id), nil)
 	switch {

@@ -1,12 +1,14 @@
-package jet
+package presence_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"millrace/jet"
 	"millrace/jet/embed"
-	"millrace/jet/streams"
+	"millrace/jet/rig"
+	"millrace/jet/wire"
 	"millrace/node"
 )
 
@@ -14,9 +16,9 @@ import (
 // connection was cut, and it is told when it may have missed one.
 func TestWatchBeats(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, embed.Config{})
-	nc := connect(t, server.URL())
-	s := openStore(t, nc, streams.Layout{})
+	server := rig.StartServer(t, embed.Config{})
+	nc := rig.Connect(t, server.URL(), jet.Resilient(t.Name(), nil)...)
+	s := openStore(t, nc)
 	gone, lost := make(chan node.ID, 10), make(chan struct{}, 10)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -56,8 +58,8 @@ func TestWatchBeats(t *testing.T) {
 	beat(t, s, "next", time.Second)
 	heard("next")
 	// Somebody removes its consumer.
-	for name := range must(s.JS.Stream(within(t), beatStream))(t).ConsumerNames(within(t)).Name() {
-		if err := s.JS.DeleteConsumer(within(t), beatStream, name); err != nil {
+	for name := range must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).ConsumerNames(within(t)).Name() {
+		if err := s.JS.DeleteConsumer(within(t), "KV_"+wire.NodesBucket, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +70,7 @@ func TestWatchBeats(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n := must(s.JS.Stream(within(t), beatStream))(t).CachedInfo().State.Consumers; n > 0 {
+	if n := must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).CachedInfo().State.Consumers; n > 0 {
 		t.Errorf("it left %d consumers", n)
 	}
 }

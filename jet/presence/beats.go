@@ -1,4 +1,4 @@
-package jet
+package presence
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const beatWindow = 4096
 //
 // It reads through a pull consumer of its own. The client's Watch would stall for
 // a quarter of a minute after a restart of the server, and skip what happened meanwhile.
-func (s *Store) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
+func (s *Beats) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
 	for {
 		again, err := s.watchBeats(ctx, gone, lost)
 		if err != nil || ctx.Err() != nil || !again {
@@ -36,7 +36,7 @@ func (s *Store) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 }
 
 // watchBeats watches through one consumer until that is lost.
-func (s *Store) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
+func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
 	// From before the consumer is there, or a cut between the two would be missed.
 	status := s.NC.StatusChanged(nats.CONNECTED)
 	defer s.NC.RemoveStatusListener(status)

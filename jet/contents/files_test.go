@@ -1,4 +1,4 @@
-package jet
+package contents_test
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,34 +17,18 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/internal/testkit"
-	"millrace/jet/definitions"
-	"millrace/jet/streams"
+	"millrace/jet/contents"
+	"millrace/jet/rig"
 	"millrace/jet/wire"
 	"millrace/task"
 )
 
-// pushed pushes a folder with some files and returns their version.
-func pushed(t testing.TB, s *Store, contents ...string) *tree.Tree {
-	t.Helper()
-	dir := t.TempDir()
-	for i, c := range contents {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(c), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root := must(os.OpenRoot(dir))(t)
-	defer root.Close()
-	scanned := must(tree.Scan(t.Context(), root, tree.Options{}))(t)
-	must(tree.Push(within(t), s, root, scanned, "ada", time.Now(), nil))(t)
-	return scanned
-}
-
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
 	big := strings.Repeat("0123456789abcdef", files.ChunkSize/16+1)
-	v := pushed(t, s, "one", big)
+	v := rig.Pushed(t, s, "one", big)
 	m := must(tree.Manifest(ctx, s, v.Digest))(t)
 	if len(m.Entries) != 2 || m.Size() != int64(3+len(big)) {
 		t.Errorf("read %+v", m)
@@ -56,12 +38,12 @@ func TestFiles(t *testing.T) {
 	if missing := must(s.Missing(ctx, append(all, none)))(t); !slices.Equal(missing, []files.Digest{none}) {
 		t.Errorf("missing: %v", missing)
 	}
-	many := append(make([]files.Digest, 0, 2*few), all...)
-	for i := range few {
+	many := append(make([]files.Digest, 0, 2*contents.Few), all...)
+	for i := range contents.Few {
 		many = append(many, files.DigestOf(fmt.Append(nil, i)))
 	}
-	if missing := must(s.Missing(ctx, many))(t); len(missing) != few {
-		t.Errorf("of a long list %d are missing, want %d", len(missing), few)
+	if missing := must(s.Missing(ctx, many))(t); len(missing) != contents.Few {
+		t.Errorf("of a long list %d are missing, want %d", len(missing), contents.Few)
 	}
 	if _, err := s.Get(ctx, none); !errors.Is(err, tree.ErrNoChunk) {
 		t.Error(err)
@@ -70,7 +52,7 @@ func TestFiles(t *testing.T) {
 		t.Error(err)
 	}
 	// Somebody has written to the stream by other means.
-	raw(t, s, wire.ChunkPrefix+string(all[0]), nil, []byte("rubbish"))
+	rig.Raw(t, s.JS, wire.ChunkPrefix+string(all[0]), nil, []byte("rubbish"))
 	if _, err := s.Get(ctx, all[0]); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)
 	}
@@ -84,46 +66,11 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func TestBundleNames(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, streams.Layout{})
-	ctx := within(t)
-	if names, err := s.BundleNames(ctx); err != nil || len(names) != 0 {
-		t.Errorf("%v: %v", names, err)
-	}
-	a, b := files.DigestOf([]byte("a")), files.DigestOf([]byte("b"))
-	for i, d := range []files.Digest{a, a, b} {
-		changed, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: d})
-		if err != nil || changed != (i != 1) {
-			t.Errorf("%d: changed %v, %v", i, changed, err)
-		}
-	}
-	if n := must(s.Named(ctx, "app"))(t); n.Digest != b {
-		t.Errorf("%+v", n)
-	}
-	if all := must(s.NameHistory(ctx, "app"))(t); len(all) != 2 || all[0].Digest != b || all[1].Digest != a {
-		t.Errorf("%+v", all)
-	}
-	if err := s.RemoveBundle(ctx, "app", "ada"); err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range []error{second(s.Named(ctx, "app")), second(s.NameHistory(ctx, "app")), s.RemoveBundle(ctx, "app", "ada")} {
-		if !errors.Is(err, definitions.ErrNoBundle) {
-			t.Error(err)
-		}
-	}
-	if _, err := s.NameVersion(ctx, definitions.NamedVersion{Name: "a.b", Digest: a}); err == nil {
-		t.Error("a name with a dot was taken")
-	}
-}
-
-func second[T any](_ T, err error) error { return err }
-
 func TestArtifactsByEpoch(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
-	id, other := newTask(), newTask()
+	id, other := rig.NewTask(), rig.NewTask()
 	for _, l := range []task.Left{{Task: id, Epoch: 12, Attempt: 2}, {Task: id, Epoch: 9, Attempt: 1}, {Task: other, Epoch: 10}} {
 		if err := s.KeepArtifacts(ctx, l); err != nil {
 			t.Fatal(err)
@@ -144,10 +91,10 @@ func TestArtifactsByEpoch(t *testing.T) {
 // TestSweep takes away the protection that a push leaves for a day, as time does.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
 	common := "in both"
-	kept, lost := pushed(t, s, common, "kept"), pushed(t, s, common, "lost", "and more")
+	kept, lost := rig.Pushed(t, s, common, "kept"), rig.Pushed(t, s, common, "lost", "and more")
 	soon := time.Now().Add(time.Hour)
 	wanted := func(context.Context) (map[files.Digest]bool, error) {
 		return map[files.Digest]bool{kept.Digest: true}, nil
@@ -192,17 +139,17 @@ func TestSweep(t *testing.T) {
 // TestSweepsAndPushesWaitForEachOther has the mark of a sweep.
 func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
-	unmark := must(s.mark(ctx))(t)
+	unmark := must(s.Mark(ctx))(t)
 	_, err := s.SweepFiles(ctx, time.Now(), false, func(context.Context) (map[files.Digest]bool, error) { return map[files.Digest]bool{}, nil })
-	if !errors.Is(err, ErrSweeping) {
+	if !errors.Is(err, contents.ErrSweeping) {
 		t.Error(err)
 	}
 	waited := make(chan error)
 	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
 	go func() { waited <- s.Protect(ctx, v) }()
-	testkit.Eventually(t, "protection", func() bool { p, err := s.protected(ctx); return err == nil && len(p) == 1 })
+	testkit.Eventually(t, "protection", func() bool { p, err := s.Protected(ctx); return err == nil && len(p) == 1 })
 	select {
 	case err := <-waited:
 		t.Error("a push did not wait for a sweep", err)
@@ -212,7 +159,7 @@ func TestSweepsAndPushesWaitForEachOther(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	again := must(s.mark(ctx))(t)
+	again := must(s.Mark(ctx))(t)
 	again()
 }
 
@@ -226,10 +173,10 @@ func TestHoldsUp(t *testing.T) {
 		{"no sweep", 0, 7, 0, false},
 		{"a sweep that may not know of the version", 5, 7, time.Second, true},
 		{"one that began later", 9, 7, time.Second, false},
-		{"a mark that nobody takes away", 5, 7, markTTL, false},
+		{"a mark that nobody takes away", 5, 7, contents.MarkTTL, false},
 		{"stored by a clock that was set back since", 5, 7, -time.Hour, true},
 	} {
-		if got := holdsUp(c.mark, c.protection, c.age); got != c.want {
+		if got := contents.HoldsUp(c.mark, c.protection, c.age); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
@@ -239,21 +186,21 @@ func TestHoldsUp(t *testing.T) {
 // anybody else; and the next sweep takes its place.
 func TestAMarkThatStays(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
 	v := tree.Version{Digest: files.DigestOf([]byte("v"))}
 	// As if the mark came right after the protection, before the look for it.
 	body := must(json.Marshal(v))(t)
-	protection := raw(t, s, wire.ProtectPrefix+string(v.Digest), nil, body)
-	mark := raw(t, s, wire.SweepSubject, nil, nil)
-	seq, age, err := s.sweepMark(ctx)
+	protection := rig.Raw(t, s.JS, wire.ProtectPrefix+string(v.Digest), nil, body)
+	mark := rig.Raw(t, s.JS, wire.SweepSubject, nil, nil)
+	seq, age, err := s.SweepMark(ctx)
 	if err != nil || seq != mark || age < 0 || age > 20*time.Second {
 		t.Errorf("the mark is at %d, %v old: %v", seq, age, err)
 	}
-	if holdsUp(seq, protection, age) {
+	if contents.HoldsUp(seq, protection, age) {
 		t.Error("a push waits for a sweep that knows of it")
 	}
-	if _, err := s.mark(ctx); !errors.Is(err, ErrSweeping) {
+	if _, err := s.Mark(ctx); !errors.Is(err, contents.ErrSweeping) {
 		t.Errorf("two sweeps at once: %v", err)
 	}
 }
@@ -261,11 +208,11 @@ func TestAMarkThatStays(t *testing.T) {
 // Contents that were replaced are found out by whoever reads them, and stored anew by the next push.
 func TestReplacedContents(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
-	pushed(t, s, "one", "two")
+	rig.Pushed(t, s, "one", "two")
 	d := files.DigestOf([]byte("one"))
-	raw(t, s, wire.ChunkPrefix+string(d), nil, []byte("eno"))
+	rig.Raw(t, s.JS, wire.ChunkPrefix+string(d), nil, []byte("eno"))
 	if missing := must(s.Missing(ctx, []files.Digest{d}))(t); len(missing) > 0 {
 		t.Error("it is missing before anybody has looked")
 	}
@@ -275,7 +222,7 @@ func TestReplacedContents(t *testing.T) {
 	if missing := must(s.Missing(ctx, []files.Digest{d, files.DigestOf([]byte("two"))}))(t); !slices.Equal(missing, []files.Digest{d}) {
 		t.Errorf("missing: %v", missing)
 	}
-	pushed(t, s, "one", "two")
+	rig.Pushed(t, s, "one", "two")
 	if got, err := s.Get(ctx, d); err != nil || string(got) != "one" {
 		t.Errorf("after the next push: %q, %v", got, err)
 	}
@@ -288,7 +235,7 @@ func TestReplacedContents(t *testing.T) {
 // no version that was pushed may lack any.
 func TestSweepBesidePushes(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
 	ended := make(chan struct{})
 	go func() {
@@ -307,7 +254,7 @@ func TestSweepBesidePushes(t *testing.T) {
 			return
 		default:
 		}
-		v := pushed(t, s, "the same", fmt.Sprint("another", i%3))
+		v := rig.Pushed(t, s, "the same", fmt.Sprint("another", i%3))
 		m := must(tree.Manifest(ctx, s, v.Digest))(t)
 		for _, e := range m.Entries {
 			must(s.Get(ctx, e.Chunks[0]))(t)
@@ -321,7 +268,7 @@ func TestSweepBesidePushes(t *testing.T) {
 
 func TestStorageLimit(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, streams.Layout{})
+	s := newStore(t)
 	ctx := within(t)
 	cfg := must(s.JS.Stream(ctx, wire.FilesStream))(t).CachedInfo().Config
 	cfg.MaxBytes = files.ChunkSize
@@ -374,7 +321,7 @@ func BenchmarkObjects(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/file")
 	}
-	s := newStore(b, streams.Layout{})
+	s := newStore(b)
 	ctx := context.WithoutCancel(b.Context())
 	objects := must(s.JS.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "compared"}))(b)
 	b.Run("put/chunk", func(b *testing.B) { each(b, func(i int) error { return s.Put(ctx, digests[i], contents[i]) }) })
@@ -385,53 +332,4 @@ func BenchmarkObjects(b *testing.B) {
 	b.Run("get/object", func(b *testing.B) {
 		each(b, func(i int) error { _, err := objects.GetBytes(ctx, string(digests[i])); return err })
 	})
-}
-
-// What workers and clients do with files they do with the rights of their roles.
-func TestFilesWithFewRights(t *testing.T) {
-	t.Parallel()
-	srv := newStrict(t)
-	server := srv.as("s")
-	ctx := within(t)
-	client, worker := srv.as("c"), srv.as("w")
-
-	v := pushed(t, client, "one", "two")
-	must(client.NameVersion(ctx, definitions.NamedVersion{Name: "app", Digest: v.Digest}))(t)
-	must(client.NameHistory(ctx, "app"))(t)
-	must(client.BundleNames(ctx))(t)
-
-	own := offersOf(t, worker, "@w")
-	prove(t, own)
-	own.Close()
-	if err := client.DropNode(ctx, "w"); err != nil {
-		t.Error(err)
-	}
-
-	must(tree.Manifest(ctx, worker, v.Digest))(t)
-	if _, err := worker.Get(ctx, files.DigestOf([]byte("none"))); !errors.Is(err, tree.ErrNoChunk) {
-		t.Error(err)
-	}
-	left := task.Left{Task: newTask(), Epoch: 7, Digest: string(pushed(t, worker, "an artifact").Digest)}
-	if err := worker.KeepArtifacts(ctx, left); err != nil {
-		t.Error(err)
-	}
-	if all := must(client.Artifacts(ctx, left.Task))(t); len(all) != 1 {
-		t.Errorf("%+v", all)
-	}
-	stream := must(server.JS.Stream(ctx, wire.FilesStream))(t)
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+"*")); err != nil {
-		t.Fatal(err)
-	}
-	done, err := client.SweepFiles(ctx, time.Now().Add(time.Hour), false, func(context.Context) (map[files.Digest]bool, error) {
-		return map[files.Digest]bool{v.Digest: true}, nil
-	})
-	if err != nil || len(done.Versions) != 1 || done.Chunks != 2 {
-		t.Errorf("%+v: %v", done, err)
-	}
-	if err := client.ForgetArtifacts(ctx, left); err != nil {
-		t.Error(err)
-	}
-	if err := client.RemoveBundle(ctx, "app", "ada"); err != nil {
-		t.Error(err)
-	}
 }

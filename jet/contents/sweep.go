@@ -1,4 +1,4 @@
-package jet
+package contents
 
 import (
 	"context"
@@ -57,7 +57,7 @@ type stored struct {
 // SweepFiles removes versions and chunks that were stored before a time and that none
 // of the wanted versions needs; with dry it only tells what. It may take long; what it did when
 // ctx ends stays done. The error wraps [ErrSweeping] if another one is under way.
-func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, wanted func(context.Context) (map[files.Digest]bool, error)) (Swept, error) {
+func (s *Files) SweepFiles(ctx context.Context, before time.Time, dry bool, wanted func(context.Context) (map[files.Digest]bool, error)) (Swept, error) {
 	w := sweep{s: s, dry: dry, wanted: wanted, manifests: map[files.Digest][]files.Digest{}}
 	var err error
 	if w.chunks, err = s.storedBefore(ctx, wire.ChunkPrefix, before); err != nil {
@@ -74,7 +74,7 @@ func (s *Store) SweepFiles(ctx context.Context, before time.Time, dry bool, want
 }
 
 // storedBefore lists the messages of one kind that were stored before a time.
-func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
+func (s *Files) storedBefore(ctx context.Context, prefix string, before time.Time) ([]stored, error) {
 	c, err := s.JS.OrderedConsumer(ctx, wire.FilesStream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{prefix + "*"}, DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, InactiveThreshold: time.Minute,
 	})
@@ -116,7 +116,7 @@ func (s *Store) storedBefore(ctx context.Context, prefix string, before time.Tim
 }
 
 type sweep struct {
-	s                *Store
+	s                *Files
 	dry              bool
 	wanted           func(context.Context) (map[files.Digest]bool, error)
 	versions, chunks []stored // those that were not looked at yet
@@ -204,7 +204,7 @@ func (w *sweep) needed(ctx context.Context) (keep, needed map[files.Digest]bool,
 	return keep, needed, nil
 }
 
-func (s *Store) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, error) {
+func (s *Files) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, error) {
 	m, err := tree.ManifestOf(ctx, s, v)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *Store) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, e
 }
 
 // protected are the versions that are being pushed, or were just asked for.
-func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
+func (s *Files) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
 	subjects, err := s.fileSubjects(ctx, wire.ProtectPrefix+"*")
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (s *Store) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 }
 
 // sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
-func (s *Store) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
+func (s *Files) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
 	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": wire.SweepSubject})
 	if err != nil || !found {
 		return 0, 0, err
@@ -260,7 +260,7 @@ func holdsUp(mark, protection uint64, age time.Duration) bool {
 
 // mark says that files are being removed. A mark that is older than any of a sweep, for somebody has set one that
 // stays for ever, it replaces.
-func (s *Store) mark(ctx context.Context) (unmark func(), err error) {
+func (s *Files) mark(ctx context.Context) (unmark func(), err error) {
 	last, age, err := s.sweepMark(ctx)
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (w *sweep) remove(ctx context.Context, all []stored, spare func(files.Diges
 	return g.Wait()
 }
 
-func (s *Store) removeFile(ctx context.Context, seq uint64) error {
+func (s *Files) removeFile(ctx context.Context, seq uint64) error {
 	body, err := json.Marshal(map[string]any{"seq": seq, "no_erase": true})
 	if err != nil {
 		return err
