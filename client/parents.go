@@ -13,6 +13,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/view"
 )
 
@@ -137,14 +138,14 @@ func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 }
 
 // retryChildren gives those children of a parent that did not finish another life.
-func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string) error {
+func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) error {
 	tasks, ends, err := c.children(ctx, t)
 	if err != nil {
 		return err
 	}
 	again := map[string]task.ID{}
 	for _, child := range tasks {
-		if child.State.Terminal() && child.State != task.Finished && child.Reason != task.ReasonSkipped {
+		if child.State.Terminal() && child.State != task.Finished && child.Reason != reason.Skipped {
 			again[string(child.ID)] = child.ID
 		}
 	}
@@ -153,7 +154,7 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string)
 		delete(again, string(task.ChildID(t.ID, name)))
 	}
 	if err := c.eachChild(ctx, again, func(child task.Task) error {
-		_, err := c.reopen(ctx, child, reason)
+		_, err := c.reopen(ctx, child, code)
 		return err
 	}, func(task.Task) {}); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, reason string)
 	for _, id := range again {
 		ends[id] = task.End{State: task.Pending}
 	}
-	return c.retryDependents(ctx, t, ends, reason)
+	return c.retryDependents(ctx, t, ends, code)
 }
 
 // retryDependents gives those steps of a task another life that follow from that of others: what was

@@ -11,6 +11,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -37,7 +38,7 @@ func full() map[Type]Fact {
 				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
 			Timeout: task.Timeout{Pending: value.Duration(time.Hour), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
-				Jitter: 0.5, On: []string{task.ReasonExit, task.ReasonNetwork}, NotOn: []string{task.ReasonMemory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
+				Jitter: 0.5, On: []string{reason.Exit, reason.Network}, NotOn: []string{reason.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
 			Breaker: &task.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
 			Window:  "night",
 			PerNode: limit.PerNodes{{Max: 2, Key: "{params.tenant}"}},
@@ -82,13 +83,13 @@ func full() map[Type]Fact {
 	bodies := map[Type]any{
 		TaskSubmitted: task.Submitted{Work: work, Due: noon.Add(time.Minute), RetryOf: "01JNA0RETRY000000000000000",
 			Window: &task.Shut{Calendar: 3, From: noon, Detail: "outside of the window night, opens at 2026-03-01 12:01:00 +00:00"}},
-		TaskQueued: task.Queued{Work: work, Attempt: 2, After: 41, Reason: task.ReasonExit, Due: noon.Add(2 * time.Second), Rated: 17},
+		TaskQueued: task.Queued{Work: work, Attempt: 2, After: 41, Reason: reason.Exit, Due: noon.Add(2 * time.Second), Rated: 17},
 		TaskDue:    task.Due{After: 41, Route: "images.8", Due: noon.Add(2 * time.Second), Number: 3},
 		AttemptStarted: task.AttemptStarted{Attempt: 2, Node: "w2", Session: "s9", Offer: 52,
 			TookOver: &task.TookOver{Epoch: 40, Reason: "the lease of w1 ran out: no heartbeat has named the attempt since 11:59:20.000", Ground: task.GroundBeat,
 				Heard: noon.Add(-40 * time.Second)}},
 		AttemptFinished: task.AttemptFinished{Attempt: 2, Epoch: 53, Exit: &exit, Result: json.RawMessage(`{"files":2}`), Usage: usage},
-		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: task.ReasonExit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
+		AttemptFailed: task.AttemptFailed{Attempt: 2, Epoch: 53, Class: reason.Exit, Exit: &exit, Message: "cannot read \"a\"\nline 2",
 			Retry: &task.RetryPlan{Attempt: 3, Due: noon.Add(4 * time.Second)}, Reason: "the task asked for a pause of 4s", RetryAfter: value.Duration(4 * time.Second), Usage: usage},
 		AttemptReleased:     task.AttemptReleased{Attempt: 2, Epoch: 53, Reason: "the node shuts down"},
 		AttemptLost:         task.AttemptLost{Attempt: 2, Epoch: 53, Reason: "node w2 is offline"},
@@ -96,14 +97,14 @@ func full() map[Type]Fact {
 		AttemptAdopted:      task.AttemptAdopted{Attempt: 2, Epoch: 53, Node: "w2", Session: "01JNA0SESS1ONB000000000000", PID: 4242, Gap: value.Duration(1500 * time.Millisecond)},
 		AttemptLate:         task.AttemptLate{Epoch: 40, Node: "w1", Said: json.RawMessage(`{"type":"attempt.finished","exit":0}`)},
 		TaskCancelRequested: task.CancelRequested{Reason: "wrong input", Deadline: noon.Add(10 * time.Second)},
-		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: task.ReasonSkipped, Epoch: 53, Exit: &exit, Usage: usage},
-		TaskAbnormal:        task.GivenUp{Reason: task.ReasonPoison, Detail: "4 nodes were lost while running it, the last one w2"},
+		TaskCancelled:       task.CancelConfirmed{Reason: "wrong input", Code: reason.Skipped, Epoch: 53, Exit: &exit, Usage: usage},
+		TaskAbnormal:        task.GivenUp{Reason: reason.Poison, Detail: "4 nodes were lost while running it, the last one w2"},
 		TaskReassigned:      task.Reassigned{From: "@w2.8", To: "images.8", Reason: "node w2 takes no new work", Asked: asked, Until: noon.Add(10 * time.Second)},
-		TaskPostponed:       task.Postponed{Reason: task.ReasonBreaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
+		TaskPostponed:       task.Postponed{Reason: reason.Breaker, Detail: "the breaker of job thumbnail is open", Due: noon.Add(time.Minute)},
 		TaskThrottled:       task.Throttled{Node: "w2", Limit: "rate:queue:images#17"},
 		TaskReopened:        task.Reopened{Reason: "the input was repaired"},
 		TaskExpanded:        task.Expanded{Children: task.Children{AtSeq: 51, Names: []string{"w1", "w2"}, Spares: []string{"w4"}}},
-		TaskConcluded: task.Concluded{State: task.Error, Reason: task.ReasonTask, Message: "2 of 2 have ended: 1 finished, 1 error",
+		TaskConcluded: task.Concluded{State: task.Error, Reason: reason.Task, Message: "2 of 2 have ended: 1 finished, 1 error",
 			Result: json.RawMessage(`{"error":1,"finished":1}`)},
 		NodeLabelled: node.Labelled{Labels: map[string]*string{"gpu": &gpu, "spot": nil}, Reason: "a new card"},
 		LimitGranted: task.Granted{Grants: []task.Grant{{Task: sampleTask, Turn: 52, Limits: []string{"key:thumbnail/acme", "rate:/example.org", "rate:queue:images#17"}, Rated: 17}}, Refused: []task.ID{"01JNA0CH11D000000000000000"},

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -99,16 +100,16 @@ var (
 	classes         = append(slices.Clone(task.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(task.Classes), task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker)
+	endReasons      = append(slices.Clone(task.Classes), reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker)
 )
 
 // noEnds are the ways in which tasks end, of which none has been seen.
 var noEnds = func() map[end]uint64 {
-	ends := map[end]uint64{{task.Finished, noReason}: 0, {task.Cancelled, task.ReasonUser}: 0}
+	ends := map[end]uint64{{task.Finished, noReason}: 0, {task.Cancelled, reason.User}: 0}
 	for _, class := range task.Classes {
 		ends[end{task.Error, class}] = 0
 	}
-	for _, reason := range []string{task.ReasonExpired, task.ReasonLost, task.ReasonPoison, task.ReasonUnplaced, task.ReasonBreaker} {
+	for _, reason := range []string{reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker} {
 		ends[end{task.Abnormal, reason}] = 0
 	}
 	return ends
@@ -187,7 +188,7 @@ func (f *Fold) step(s *events.Step) {
 	switch {
 	case s.Is.State.Terminal() && !s.Was.State.Terminal():
 		q.ended[end{s.Is.State, reasonOf(s)}]++
-		if s.Is.State == task.Abnormal && s.Is.Reason == task.ReasonExpired {
+		if s.Is.State == task.Abnormal && s.Is.Reason == reason.Expired {
 			q.expired++
 			f.expired.observe(at.Sub(s.Was.Since))
 		}

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -110,7 +111,7 @@ func TestFoldCountsTasks(t *testing.T) {
 	epoch := s.start("a", "n1")
 	s.start("a", "n2") // refused by Evolve: somebody else holds it
 	s.pass(3 * time.Second)
-	s.chain("a", task.AttemptFailed{Epoch: epoch, Class: task.ReasonExit, Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(time.Second)}})
+	s.chain("a", task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(time.Second)}})
 	s.pass(time.Second)
 	s.add(events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: "a", Event: task.Queued{Attempt: 2, After: s.seq, Due: s.now}}})
 	s.pass(time.Second)
@@ -122,7 +123,7 @@ func TestFoldCountsTasks(t *testing.T) {
 
 	s.birth("b", "gpu")
 	s.pass(300 * time.Second)
-	s.chain("b", task.GivenUp{Reason: task.ReasonExpired})
+	s.chain("b", task.GivenUp{Reason: reason.Expired})
 	s.chain("b", task.Reopened{})
 
 	s.birth("c", "bulk")
@@ -167,7 +168,7 @@ func TestFoldCountsImpact(t *testing.T) {
 	s.chain("lost", task.AttemptLost{Epoch: lost})
 	s.chain("slow", task.AttemptLost{Epoch: slow})
 	s.start("poison", "n2")
-	s.chain("poison", task.GivenUp{Reason: task.ReasonPoison})
+	s.chain("poison", task.GivenUp{Reason: reason.Poison})
 	stopped := s.start("stopped", "n2")
 	s.chain("stopped", task.CancelRequested{})
 	s.chain("stopped", task.CancelConfirmed{Epoch: stopped})

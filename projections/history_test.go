@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -92,7 +93,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 6:
 		return task.AttemptFinished{Epoch: epoch, Exit: h.exit(), Result: h.json(), Usage: h.usage()}
 	case 7:
-		e := task.AttemptFailed{Epoch: epoch, Class: task.ReasonExit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
+		e := task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Exit: h.exit(), Message: h.text(), Usage: h.usage()}
 		if h.IntN(2) == 0 {
 			e.Retry = &task.RetryPlan{Attempt: 2, Due: h.time()}
 		}
@@ -106,7 +107,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 11:
 		return task.CancelConfirmed{Reason: h.text(), Epoch: epoch, Exit: h.exit()}
 	case 12:
-		return task.GivenUp{Reason: task.ReasonLost, Detail: h.text()}
+		return task.GivenUp{Reason: reason.Lost, Detail: h.text()}
 	case 13:
 		return task.Dismissed{Reason: h.text()}
 	}
@@ -129,7 +130,7 @@ func (h *history) event(id task.ID) task.Event {
 	case 3:
 		return task.Throttled{Limit: h.text()}
 	case 2:
-		return task.Postponed{Reason: task.ReasonBreaker, Detail: h.text(), Due: h.time()}
+		return task.Postponed{Reason: reason.Breaker, Detail: h.text(), Due: h.time()}
 	case 0:
 		return task.AttemptLate{Epoch: epoch, Said: h.json()}
 	case 1:

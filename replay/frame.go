@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/view"
 )
 
@@ -337,7 +338,7 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 	}
 	place := fmt.Sprintf("%d of %d nodes may claim it", may, len(plan.Nodes))
 	told := map[string]string{
-		task.ReasonBreaker: circuit, task.ReasonWindow: strings.Join(plan.Windows, "; "), task.ReasonPerNode: strings.Join(plan.PerNode, "; "),
+		reason.Breaker: circuit, reason.Window: strings.Join(plan.Windows, "; "), reason.PerNode: strings.Join(plan.PerNode, "; "),
 		"place": strings.TrimSuffix(place+"; "+plan.Prefers, "; "), "slots": fmt.Sprintf("takes %d", t.Spec.Slots),
 	}
 	var all []Answered

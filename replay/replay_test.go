@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -112,7 +113,7 @@ func tale(t testing.TB) (s *story, a, b task.ID) {
 	s.ready("b", "images") // 4 to 6
 	a = s.submit("images", 2)
 	epoch := s.start(a, 1, "a") // 8
-	s.on(a, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: task.ReasonExit, Message: "no room",
+	s.on(a, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: reason.Exit, Message: "no room",
 		Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(2 * time.Second)}})
 	b = s.submit("bulk", 0) // 10
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud"}})

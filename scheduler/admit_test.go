@@ -17,6 +17,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/task/reason"
 )
 
 // limitView is a read model in memory, which tells one scheduler what it was made of.
@@ -220,7 +221,7 @@ func TestAdmits(t *testing.T) {
 			t.Fatalf("%s started, too", third)
 		}
 		endFirst(nil)
-		endSecond(task.Fail{Class: task.ReasonExit, Message: "broken"})
+		endSecond(task.Fail{Class: reason.Exit, Message: "broken"})
 		time.Sleep(10 * time.Millisecond)
 		if got := w.task(t, second); got.State != task.Retrying || len(got.Holds) != 1 {
 			t.Errorf("the failed one is %v, held by %v", got.State, got.Holds)
@@ -265,9 +266,9 @@ func TestRefusesAndReplaces(t *testing.T) {
 			}
 		}
 		is(one(1, limit.Skip, "a"), task.Pending, "")
-		is(one(2, limit.Skip, "a"), task.Cancelled, task.ReasonLimit)
+		is(one(2, limit.Skip, "a"), task.Cancelled, reason.Limit)
 		is(one(3, limit.Fail, "b"), task.Pending, "")
-		is(one(4, limit.Fail, "b"), task.Abnormal, task.ReasonLimit)
+		is(one(4, limit.Fail, "b"), task.Abnormal, reason.Limit)
 		old := one(5, limit.CancelOld, "c")
 		is(old, task.Pending, "")
 		offers, _ := w.Offers(t.Context(), []string{"default"})
@@ -278,7 +279,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 			}
 		}
 		recent := one(6, limit.CancelOld, "c")
-		is(old, task.Cancelling, task.ReasonUser)
+		is(old, task.Cancelling, reason.User)
 		is(recent, task.Held, task.HoldLimit)
 		now := w.task(t, old)
 		if _, _, err := w.rec.Do(t.Context(), now, task.Stopped{Epoch: now.Epoch}); err != nil {
@@ -351,7 +352,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 		if id, end := w.runOne(t, "n"); id != first {
 			t.Fatalf("%q started", id)
 		} else {
-			end(task.Fail{Class: task.ReasonNetwork, Message: "429", RetryAfter: time.Minute})
+			end(task.Fail{Class: reason.Network, Message: "429", RetryAfter: time.Minute})
 		}
 		time.Sleep(2 * time.Second)
 		stop()
@@ -587,7 +588,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 			w.submitLimited(t, n, spec)
 			look(both[0])
 			_, end := w.runOne(t, "n")
-			end(task.Fail{Class: task.ReasonTask, Final: true, RetryAfter: time.Minute})
+			end(task.Fail{Class: reason.Task, Final: true, RetryAfter: time.Minute})
 			pass(after)
 			for _, s := range append(both, both...) {
 				look(s)

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -69,7 +70,7 @@ func (w *judged) attempt(fails bool) {
 	}
 	var end task.Command = task.Finish{Epoch: k.Epoch}
 	if fails {
-		end = task.Fail{Epoch: k.Epoch, Class: task.ReasonExit}
+		end = task.Fail{Epoch: k.Epoch, Class: reason.Exit}
 	}
 	if _, _, err := w.rec.Do(w.t.Context(), k, end); err != nil {
 		w.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -37,7 +38,7 @@ func TestABudgetOfStarts(t *testing.T) {
 		if third != ids[2] {
 			t.Fatalf("after a restart %q started, want %s", third, ids[2])
 		}
-		end(task.Fail{Class: task.ReasonTask})
+		end(task.Fail{Class: reason.Task})
 		stop() // the next one knows of it what the log says
 		defer admitting(t.Context(), w, w.Memory)()
 		for range 23 {
@@ -90,7 +91,7 @@ func TestABudgetOfRunTime(t *testing.T) {
 		first[0](nil)
 		second := starts(ids[1:3]...) // one hour is used up, two are for these
 		time.Sleep(time.Minute)
-		second[0](task.Fail{Class: task.ReasonTask, Final: true})
+		second[0](task.Fail{Class: reason.Task, Final: true})
 		third := starts(ids[3:]...) // such tasks take a minute now
 		time.Sleep(3 * time.Hour)
 		for _, end := range []func(task.Command){second[1], third[0], third[1]} {

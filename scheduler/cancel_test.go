@@ -14,6 +14,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -126,7 +127,7 @@ var always = []string{
 // fail has an attempt fail, after which there is another.
 func (c *cancelled) fail(t *testing.T, now task.Task) {
 	t.Helper()
-	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
 	now = c.task(t, now.ID)
 	if err := c.rec.Settle(t.Context(), &now); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // deliveries are what a test says of the offers of a log in memory.
@@ -63,7 +64,7 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 			dead(seq)
 		}
 		pass(time.Second)
-		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != task.ReasonPoison {
+		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != reason.Poison {
 			t.Errorf("the one that waited is %s/%s", now.State, now.Reason)
 		}
 		// That its offer was handed out too often says nothing about the one that runs: its node is well.

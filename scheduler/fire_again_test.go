@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -145,7 +146,7 @@ func (s *stage) endSome(t *testing.T, rng *rand.Rand) {
 		if now.State == task.Cancelling {
 			c = task.Stopped{Epoch: now.Epoch}
 		} else if rng.IntN(4) > 0 {
-			c = task.Fail{Epoch: now.Epoch, Class: task.ReasonTask, Final: true}
+			c = task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true}
 		}
 		if _, _, err := rec.Do(t.Context(), now, c); err != nil {
 			t.Fatal(err)

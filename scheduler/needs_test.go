@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // runTold runs schedulers that are told of what the log holds, as the read model does.
@@ -139,10 +140,10 @@ func TestEndsSkip(t *testing.T) {
 		mend := w.need(t, "", task.WhenFailure, first)
 		always := w.need(t, "", task.WhenEnd, first, second, third)
 		started := w.claim(t, first, "n1")
-		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: task.ReasonTask, Message: "no"})
+		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: reason.Task, Message: "no"})
 		synctest.Wait()
-		w.wants(t, "the second", second, task.Cancelled, task.ReasonSkipped)
-		w.wants(t, "the third", third, task.Cancelled, task.ReasonSkipped)
+		w.wants(t, "the second", second, task.Cancelled, reason.Skipped)
+		w.wants(t, "the third", third, task.Cancelled, reason.Skipped)
 		w.wants(t, "the one for failures", mend, task.Pending, "")
 		w.wants(t, "the one for any end", always, task.Pending, "")
 		pass(time.Minute)

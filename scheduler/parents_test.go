@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -211,14 +212,14 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 		if now := w.task(t, falls); now.Route != "default.5" || !now.Offered {
 			t.Errorf("what falls back is on %s", now.Route)
 		}
-		if now := w.task(t, fails); now.State != task.Abnormal || now.Reason != task.ReasonUnplaced {
+		if now := w.task(t, fails); now.State != task.Abnormal || now.Reason != reason.Unplaced {
 			t.Errorf("what fails is %s/%s", now.State, now.Reason)
 		}
 		if now := w.task(t, expires); now.State != task.Pending {
 			t.Errorf("before its start deadline, counted from the loss of the last node, it is %s: %s", now.State, now.Message)
 		}
 		pass(settings.StartDeadline + 10*time.Second)
-		if now := w.task(t, expires); now.State != task.Abnormal || now.Reason != task.ReasonExpired {
+		if now := w.task(t, expires); now.State != task.Abnormal || now.Reason != reason.Expired {
 			t.Errorf("what expires is %s/%s", now.State, now.Reason)
 		}
 		if now := w.task(t, waits); now.State != task.Pending {
@@ -239,11 +240,11 @@ func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
 		child := w.adopt(t, id)[0]
 		fail := func() {
 			now := w.claim(t, child, "n1")
-			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask, Final: true})
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true})
 			at = w.observed(t, at, all...)
 		}
 		fail()
-		w.wants(t, "it", id, task.Error, task.ReasonTask)
+		w.wants(t, "it", id, task.Error, reason.Task)
 		w.do(t, w.task(t, id), task.Reopen{})
 		at = w.observed(t, at, all...)
 		w.wants(t, "with another life it", id, task.Running, "")
@@ -258,11 +259,11 @@ func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
 		w.do(t, w.task(t, child), task.Reopen{})
 		at = w.observed(t, at, all...)
 		fail()
-		w.wants(t, "it", id, task.Error, task.ReasonTask)
+		w.wants(t, "it", id, task.Error, reason.Task)
 		w.do(t, w.task(t, id), task.Reopen{})
 		w.observed(t, at, all...)
 		pass(settings.Slack + 10*time.Second)
-		w.wants(t, "with children of whom nobody took care it", id, task.Error, task.ReasonTask)
+		w.wants(t, "with children of whom nobody took care it", id, task.Error, reason.Task)
 		noRepairs(t, all)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -143,7 +144,7 @@ func TestARateForRetries(t *testing.T) {
 		for range 300 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
 				if k.Attempt < 3 {
-					return task.Fail{Epoch: k.Epoch, Class: task.ReasonExit}
+					return task.Fail{Epoch: k.Epoch, Class: reason.Exit}
 				}
 				return finish(k)
 			})
@@ -158,7 +159,7 @@ func TestARateForRetries(t *testing.T) {
 		next := w.submitLimited(t, 10, task.Spec{})
 		for range 20 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
-				return task.Fail{Epoch: k.Epoch, Class: task.ReasonNetwork, RetryAfter: 30 * time.Second}
+				return task.Fail{Epoch: k.Epoch, Class: reason.Network, RetryAfter: 30 * time.Second}
 			})
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // hooked is a world in which something happens at the worst moment, once.
@@ -238,7 +239,7 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 	}
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000002"}}}
 	step(5, events.Glance{}, held, task.Submitted{Work: task.Work{Spec: &task.Spec{}, Needs: needs, Holds: []string{task.HoldNeeds}}})
-	step(10, held, events.Glance{State: task.Cancelled}, task.CancelConfirmed{Code: task.ReasonSkipped})
+	step(10, held, events.Glance{State: task.Cancelled}, task.CancelConfirmed{Code: reason.Skipped})
 	step(20, events.Glance{State: task.Cancelled}, held, task.Reopened{})
 	n.done(id, 10)
 	if n.waiting[id] == nil || !n.look[id] {

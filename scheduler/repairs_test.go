@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
 // A deadline that only the scheduler keeps is no repair; a step that somebody else should
 // have taken is one.
 func TestKindOf(t *testing.T) {
-	expire, move := task.Expire{Reason: task.ReasonTimeout}, task.Reassign{To: where.QueueRoute("q", 5)}
+	expire, move := task.Expire{Reason: reason.Timeout}, task.Reassign{To: where.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {
 		task task.Task
 		duty task.Duty

@@ -17,6 +17,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
@@ -319,7 +320,7 @@ func TestUnservedQueueExpires(t *testing.T) {
 		}
 		pass(15 * time.Second)
 		now := w.task(t, id)
-		if now.State != task.Abnormal || now.Reason != task.ReasonExpired {
+		if now.State != task.Abnormal || now.Reason != reason.Expired {
 			t.Errorf("it is %s/%s, want abnormal/expired", now.State, now.Reason)
 		}
 	})
@@ -345,7 +346,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 		s := w.run(t, 1)[0]
 		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
-		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +372,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 		s := w.run(t, 1)[0]
 		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
-		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask})
+		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,8 +466,8 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 			}
 		}
 		pass(settings.StartDeadline + 10*time.Second)
-		for id, want := range map[task.ID]string{fails: task.ReasonUnplaced, expires: task.ReasonExpired} {
-			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != want || want == task.ReasonExpired && !strings.Contains(now.Message, "timeout") {
+		for id, want := range map[task.ID]string{fails: reason.Unplaced, expires: reason.Expired} {
+			if now := w.task(t, id); now.State != task.Abnormal || now.Reason != want || want == reason.Expired && !strings.Contains(now.Message, "timeout") {
 				t.Errorf("it is %s/%s (%s), want abnormal/%s", now.State, now.Reason, now.Message, want)
 			}
 		}
@@ -496,7 +497,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second + task.StopMargin + 6*time.Second)
-		if now := w.task(t, id); now.State != task.Abnormal || now.Reason != task.ReasonLost {
+		if now := w.task(t, id); now.State != task.Abnormal || now.Reason != reason.Lost {
 			t.Errorf("it is %s/%s, want abnormal/lost: its end was not seen", now.State, now.Reason)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // handled is a step that needs others.
@@ -45,7 +46,7 @@ func TestStepsGoOn(t *testing.T) {
 		is("at first", map[task.ID]task.State{id: task.Running, step("a"): task.Pending, step("b"): task.Held, step("c"): task.Held, step(task.OnExit): task.Held})
 
 		now := w.claim(t, step("a"), "n1")
-		if _, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: task.ReasonTask, Final: true}); err != nil {
+		if _, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true}); err != nil {
 			t.Fatal(err)
 		}
 		settle()
@@ -102,7 +103,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		fails := func(id task.ID, message string) {
 			t.Helper()
 			now := w.claim(t, id, "n1")
-			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: task.ReasonExit, Message: message, Final: true})
+			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Exit, Message: message, Final: true})
 		}
 		done(step("a"), ` [ "one < two",	"two" ] `)
 		done(step("large"), `"`+strings.Repeat("<", task.MaxInputs-20)+`"`)
@@ -143,7 +144,7 @@ func TestStrangeChildIsDecidedAgain(t *testing.T) {
 		for range 3 {
 			at = w.observed(t, at, all...)
 		}
-		if now := w.task(t, id); now.State != task.Error || now.Reason != task.ReasonSystem {
+		if now := w.task(t, id); now.State != task.Error || now.Reason != reason.System {
 			t.Errorf("it is %s (%s)", now.State, now.Message)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 )
 
@@ -105,7 +106,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 			}
 			pass(time.Duration(killed)*turns.Patience + turns.Patience/2)
 			for _, id := range ids {
-				w.wants(t, "a task whose offer is dead", id, task.Abnormal, task.ReasonPoison)
+				w.wants(t, "a task whose offer is dead", id, task.Abnormal, reason.Poison)
 			}
 			pass(3 * turns.Patience)
 			n := 0

@@ -3,11 +3,13 @@ package task
 import (
 	"slices"
 	"testing"
+
+	"millrace/task/reason"
 )
 
 func TestTries(t *testing.T) {
 	code := 1
-	fails := AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Exit: &code, Message: "exit 1", Retry: failed.Retry, Reason: "as it asked"}
+	fails := AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &code, Message: "exit 1", Retry: failed.Retry, Reason: "as it asked"}
 	for name, c := range map[string]struct {
 		history []Event
 		want    []string // attempt by attempt
@@ -21,7 +23,7 @@ func TestTries(t *testing.T) {
 		"lost":                 {lost, []string{TryLost}},
 		"taken over":           {after(running, AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 2}}), []string{TryTakenOver, TryRuns}},
 		"stopped":              {after(cancelling, CancelConfirmed{Epoch: 2}), []string{TryCancelled}},
-		"given up":             {after(running, GivenUp{Reason: ReasonPoison}), []string{TryAbnormal}},
+		"given up":             {after(running, GivenUp{Reason: reason.Poison}), []string{TryAbnormal}},
 		"a report of no epoch": {after(running, AttemptFinished{Epoch: 1}, AttemptStarted{Attempt: 2}), []string{TryRuns}},
 		"a parent has none": {[]Event{
 			Submitted{Work: Work{Spec: &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "a"}}}}}}, Concluded{State: Finished}, Reopened{}, Concluded{State: Finished},
@@ -45,7 +47,7 @@ func TestTries(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		if name == "failed and again" {
-			if f := tries[0]; f.Node != "n1" || f.Class != ReasonExit || *f.Exit != 1 || f.Message != "exit 1" || f.Retry != failed.Retry || f.Reason != "as it asked" {
+			if f := tries[0]; f.Node != "n1" || f.Class != reason.Exit || *f.Exit != 1 || f.Message != "exit 1" || f.Retry != failed.Retry || f.Reason != "as it asked" {
 				t.Errorf("the failed one: %+v", f)
 			}
 		}

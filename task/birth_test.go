@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"millrace/task/reason"
 )
 
 // Whoever reads a history comes to the same birth: the fold, step by step, and Born.
@@ -65,7 +67,7 @@ func TestOneBirth(t *testing.T) {
 func TestBirthOnTheChain(t *testing.T) {
 	k := Evolve(Task{ID: "01JNA0000000000000000BRTH1"}, Recorded{Seq: 7, Chain: true, At: noon, Event: Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}}})
 	next, missing := NextOffer(&k)
-	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != ReasonBorn {
+	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != reason.Born {
 		t.Errorf("the offer is %+v, %v", next, missing)
 	}
 	if d := Owes(k, Surroundings{}, settings); d.Who != "scheduler" || d.What != "place its next offer (born)" {

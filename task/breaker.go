@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -199,7 +200,7 @@ func (b *Breaker) Admit(c Circuit, t Task, now time.Time, chance float64) Admiss
 		return Admission{Event: BreakerTried{Reason: "trial: task " + string(t.ID), Until: c.Until, Left: c.Left - 1}, Trial: true}
 	}
 	if b.OnOpen == OnOpenFail {
-		return Admission{Hold: GiveUp{Reason: ReasonBreaker, Detail: b.words(c, t.Job)}}
+		return Admission{Hold: GiveUp{Reason: reason.Breaker, Detail: b.words(c, t.Job)}}
 	}
 	until := c.Until
 	if c.State == CircuitHalfOpen { // the trials may be over soon
@@ -209,7 +210,7 @@ func (b *Breaker) Admit(c Circuit, t Task, now time.Time, chance float64) Admiss
 	if !t.StartBy.IsZero() && t.StartBy.Before(until) {
 		until = t.StartBy // it expires then, and not later
 	}
-	return Admission{Hold: Postpone{After: t.Turn, Reason: ReasonBreaker, Detail: b.words(c, t.Job), Due: until}}
+	return Admission{Hold: Postpone{After: t.Turn, Reason: reason.Breaker, Detail: b.words(c, t.Job), Due: until}}
 }
 
 func (c Circuit) whyHalfOpen() string {
@@ -253,7 +254,7 @@ func OutcomeOf(e Event, at time.Time, epoch uint64) (Outcome, bool) {
 	case AttemptFinished:
 	case AttemptFailed:
 		o.Failed, o.What = true, e.Class
-		if e.Class == ReasonExit && e.Exit != nil {
+		if e.Class == reason.Exit && e.Exit != nil {
 			o.What = fmt.Sprintf("exit %d", *e.Exit)
 		}
 	default:

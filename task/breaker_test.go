@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -93,18 +94,18 @@ func TestBreakerAdmits(t *testing.T) {
 		if a.Event != c.event || a.Trial != c.trial || !p.Due.Equal(c.until) || held == c.until.IsZero() {
 			t.Errorf("%s: %+v", name, a)
 		}
-		if held && (p.After != 7 || p.Reason != ReasonBreaker || !strings.Contains(p.Detail, "the breaker of job j is")) {
+		if held && (p.After != 7 || p.Reason != reason.Breaker || !strings.Contains(p.Detail, "the breaker of job j is")) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if g, ok := fails.Admit(open, k, noon, 0).Hold.(GiveUp); !ok || g.Reason != ReasonBreaker {
+	if g, ok := fails.Admit(open, k, noon, 0).Hold.(GiveUp); !ok || g.Reason != reason.Breaker {
 		t.Error("with on_open fail it is not ended")
 	}
 }
 
 func TestPostpone(t *testing.T) {
 	due := noon.Add(time.Hour)
-	hold := Postpone{Reason: ReasonBreaker, Detail: "open", Due: due}
+	hold := Postpone{Reason: reason.Breaker, Detail: "open", Due: due}
 	for _, c := range []struct {
 		name  string
 		given []Event
@@ -118,14 +119,14 @@ func TestPostpone(t *testing.T) {
 	} {
 		hold.After = c.after
 		e, err := Decide(given(c.given...), hold, noon)
-		if !errors.Is(err, c.err) || err == nil && e != (Postponed{ReasonBreaker, "open", due}) {
+		if !errors.Is(err, c.err) || err == nil && e != (Postponed{reason.Breaker, "open", due}) {
 			t.Errorf("%s: %v, %v", c.name, e, err)
 		}
 	}
 	bounded := birth
 	bounded.StartBy = noon.Add(time.Minute)
-	got := given(bounded, Postponed{ReasonBreaker, "open", due})
-	if got.State != Scheduled || got.Reason != ReasonBreaker || got.Message != "open" || !got.Due.Equal(due) || got.Offered || got.Turn != 2 || !got.StartBy.Equal(bounded.StartBy) {
+	got := given(bounded, Postponed{reason.Breaker, "open", due})
+	if got.State != Scheduled || got.Reason != reason.Breaker || got.Message != "open" || !got.Due.Equal(due) || got.Offered || got.Turn != 2 || !got.StartBy.Equal(bounded.StartBy) {
 		t.Errorf("postponed: %+v", got)
 	}
 	if next, ok := NextOffer(&got); !ok || next.After != 2 || !next.Due.Equal(due) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -188,7 +189,7 @@ func (t *Task) DecidedBy(c Command, e Event) *By {
 			if t.Live() {
 				return c.Account.by(by)
 			}
-			if e.(GivenUp).Reason == ReasonUnplaced {
+			if e.(GivenUp).Reason == reason.Unplaced {
 				by.Self = &Known{c.Node, c.At}
 			}
 			return by

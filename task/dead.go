@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"millrace/task/reason"
 )
 
 // ErrNotDead: the task is no dead letter, so it cannot be dismissed as one.
@@ -71,7 +73,7 @@ func Undelivered(t Task, offer Recorded) (Command, bool) {
 	case t.Live() && t.Offer == offer.Seq:
 		return Lose{Epoch: t.Epoch, Reason: "its lease ran out, and the server gave the offer up"}, true
 	case t.State == Pending && t.Offered && t.Turn == after:
-		return GiveUp{Reason: ReasonPoison, Detail: fmt.Sprintf("offer %d was handed out again and again, and nobody could start the task", offer.Seq)}, true
+		return GiveUp{Reason: reason.Poison, Detail: fmt.Sprintf("offer %d was handed out again and again, and nobody could start the task", offer.Seq)}, true
 	}
 	return nil, false
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"millrace/task/reason"
 )
 
 func TestUndelivered(t *testing.T) {
@@ -13,9 +15,9 @@ func TestUndelivered(t *testing.T) {
 		offer Recorded
 		want  Command
 	}{
-		"waits for it":       {pending, Recorded{Seq: 1, Event: birth}, GiveUp{Reason: ReasonPoison, Detail: "offer 1 was handed out again and again, and nobody could start the task"}},
+		"waits for it":       {pending, Recorded{Seq: 1, Event: birth}, GiveUp{Reason: reason.Poison, Detail: "offer 1 was handed out again and again, and nobody could start the task"}},
 		"waits for another":  {after(released, second), Recorded{Seq: 1, Event: birth}, nil},
-		"waits for that one": {after(released, second), Recorded{Seq: 4, Event: second}, GiveUp{Reason: ReasonPoison, Detail: "offer 4 was handed out again and again, and nobody could start the task"}},
+		"waits for that one": {after(released, second), Recorded{Seq: 4, Event: second}, GiveUp{Reason: reason.Poison, Detail: "offer 4 was handed out again and again, and nobody could start the task"}},
 		"runs under it":      {running, Recorded{Seq: 1, Event: birth}, Lose{Epoch: 2, Reason: "its lease ran out, and the server gave the offer up"}},
 		"runs under another": {running, Recorded{Seq: 9, Event: birth}, nil},
 		"not offered yet":    {released, Recorded{Seq: 1, Event: birth}, nil},
@@ -31,7 +33,7 @@ func TestUndelivered(t *testing.T) {
 
 // A dead letter is dismissed once, by whoever was first, and another life begins without a trace of that.
 func TestDismiss(t *testing.T) {
-	dead := after(pending, GivenUp{Reason: ReasonExpired})
+	dead := after(pending, GivenUp{Reason: reason.Expired})
 	dismissed := after(dead, Dismissed{Reason: "seen"})
 	for name, c := range map[string]struct {
 		given []Event
@@ -44,7 +46,7 @@ func TestDismiss(t *testing.T) {
 		"runs":           {running, nil, ErrNotDead},
 		"failed":         {after(running, AttemptFailed{Attempt: 1, Epoch: 2}), nil, ErrNotDead},
 		"reopened":       {after(dismissed, Reopened{}), nil, ErrNotDead},
-		"dead once more": {after(dismissed, Reopened{}, GivenUp{Reason: ReasonExpired}), Dismissed{Reason: "again"}, nil},
+		"dead once more": {after(dismissed, Reopened{}, GivenUp{Reason: reason.Expired}), Dismissed{Reason: "again"}, nil},
 	} {
 		got, err := Decide(given(c.given...), Dismiss{Reason: "again"}, noon)
 		if got != c.want || !errors.Is(err, c.err) {
@@ -55,7 +57,7 @@ func TestDismiss(t *testing.T) {
 	by := Recorded{Seq: k.Seq + 1, Chain: true, At: noon.Add(time.Hour), Actor: "ann", Event: Dismissed{Reason: "seen"}}
 	k = Evolve(k, by)
 	want := Dismissal{At: by.At, By: "ann", Reason: "seen"}
-	if k.State != Abnormal || k.Reason != ReasonExpired || k.Dead() || k.Dismissed == nil || *k.Dismissed != want {
+	if k.State != Abnormal || k.Reason != reason.Expired || k.Dead() || k.Dismissed == nil || *k.Dismissed != want {
 		t.Errorf("dismissed: %+v", k)
 	}
 	by.Seq, by.Actor = by.Seq+1, "bob"

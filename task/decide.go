@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -136,7 +137,7 @@ type Cancel struct{ Reason string }
 // Expire ends a task that was not started in time.
 type Expire struct {
 	Detail string
-	// Reason is a code. Default [ReasonExpired].
+	// Reason is a code. Default [reason.Expired].
 	Reason string
 }
 
@@ -215,7 +216,7 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 		if !t.Waiting() {
 			return nil, ErrNotWaiting
 		}
-		return GivenUp{Reason: cmp.Or(c.Reason, ReasonExpired), Detail: c.Detail}, nil
+		return GivenUp{Reason: cmp.Or(c.Reason, reason.Expired), Detail: c.Detail}, nil
 	case GiveUp:
 		if t.State.Terminal() {
 			return nil, ErrEnded
@@ -301,10 +302,10 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 			return nil, ErrStale
 		}
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
-			return GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
+			return GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
 		}
 		if t.tooLong(now) {
-			return GivenUp{Reason: ReasonTimeout, Detail: t.totalWords()}, nil
+			return GivenUp{Reason: reason.Timeout, Detail: t.totalWords()}, nil
 		}
 		if !c.Closes.IsZero() && !now.Before(c.Closes) {
 			return nil, ErrShut
@@ -350,7 +351,7 @@ func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {
 		return start, nil
 	}
 	if ok, why := t.Spec.room().Match(c.Labels); !ok {
-		return GivenUp{Reason: ReasonUnplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
+		return GivenUp{Reason: reason.Unplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
 	}
 	return start, nil
 }
@@ -449,11 +450,11 @@ func fail(t *Task, c Fail, now time.Time) Event {
 }
 
 func lostWhileCancelling(t *Task) Event {
-	return GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
+	return GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and " + t.Node + " did not confirm the end of the process"}
 }
 
 func poison(t *Task) Event {
-	return GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
+	return GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
 }
 
 func (t *Task) grace() time.Duration {
@@ -476,13 +477,10 @@ func NextOffer(t *Task) (Queued, bool) {
 // queuedFor is why the task is offered, as a code.
 func (t *Task) queuedFor() string {
 	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
-		return ReasonBorn
+		return reason.Born
 	}
 	return t.Reason
 }
-
-// ReasonBorn is why a task is offered of which the birth lies on its chain.
-const ReasonBorn = "born"
 
 // Renewed is an offer to take the place of one that was handed out and is given back. It is good for
 // the same turn; the claim lets only one of them pass. The second result is false for what is no offer.

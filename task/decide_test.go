@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -51,11 +52,11 @@ func TestDecide(t *testing.T) {
 		{"claim at the last moment", []Event{withinBound}, claimed, noon.Add(time.Minute),
 			AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
 		{"claim too late", []Event{withinBound}, claimed, noon.Add(time.Minute + 1),
-			GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
+			GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
 		{"a retry has a bound of its own", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5 * time.Minute),
 			AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
 		{"and must keep it", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5*time.Minute + 16*time.Second),
-			GivenUp{Reason: ReasonExpired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
+			GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
 
 		// The offer of what runs comes to somebody else: only the account tells whether its lease has ended.
 		{"an offer alone takes nothing over", running, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
@@ -69,9 +70,9 @@ func TestDecide(t *testing.T) {
 			TookOver: &TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
 				Ground: GroundClaim, Heard: noon}}, nil},
 		{"take over what was to be cancelled", cancelling, by(2, "s1", lease), noon,
-			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+			GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), noon,
-			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
+			GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 
 		// What a node reports.
 		{"finish", running, Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, noon,
@@ -80,23 +81,23 @@ func TestDecide(t *testing.T) {
 		{"finish under an old epoch", running, Finish{Epoch: 1}, noon, nil, ErrFenced},
 		{"finish twice", finished, Finish{Epoch: 2}, noon, nil, ErrFenced},
 		{"finish after release", released, Finish{Epoch: 2}, noon, nil, ErrFenced},
-		{"fail and retry", running, Fail{Epoch: 2, Class: ReasonExit, Exit: &exit, Message: "m", Usage: usage}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Exit: &exit, Message: "m", Usage: usage,
+		{"fail and retry", running, Fail{Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage}, noon,
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage,
 				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(10 * time.Second)}}, nil},
-		{"fail again and wait longer", after(retrying, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), Fail{Epoch: 4, Class: ReasonExit}, noon,
-			AttemptFailed{Attempt: 2, Epoch: 4, Class: ReasonExit, Retry: &RetryPlan{Attempt: 3, Due: noon.Add(20 * time.Second)}}, nil},
-		{"fail for a reason that is not retried", running, Fail{Epoch: 2, Class: ReasonMemory}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonMemory, Reason: "no retry on memory"}, nil},
-		{"fail for good", running, Fail{Epoch: 2, Class: ReasonExit, Final: true}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task said that no other attempt can mend it"}, nil},
-		{"fail and ask for a pause", running, Fail{Epoch: 2, Class: ReasonExit, RetryAfter: time.Minute}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
+		{"fail again and wait longer", after(retrying, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), Fail{Epoch: 4, Class: reason.Exit}, noon,
+			AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Retry: &RetryPlan{Attempt: 3, Due: noon.Add(20 * time.Second)}}, nil},
+		{"fail for a reason that is not retried", running, Fail{Epoch: 2, Class: reason.Memory}, noon,
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Reason: "no retry on memory"}, nil},
+		{"fail for good", running, Fail{Epoch: 2, Class: reason.Exit, Final: true}, noon,
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task said that no other attempt can mend it"}, nil},
+		{"fail and ask for a pause", running, Fail{Epoch: 2, Class: reason.Exit, RetryAfter: time.Minute}, noon,
+			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
 				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(time.Minute)}}, nil},
-		{"fail when no retry is left", []Event{withinBound, started, failed, AttemptStarted{Attempt: 2}}, Fail{Epoch: 4, Class: ReasonExit}, noon,
-			AttemptFailed{Attempt: 2, Epoch: 4, Class: ReasonExit, Reason: "its retries are used up: retry.max is 1"}, nil},
-		{"losses use up no retry", after(pending, append(lose(2), started)...), Fail{Epoch: 6, Class: ReasonExit}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 6, Class: ReasonExit, Retry: &RetryPlan{Attempt: 2, Due: noon.Add(10 * time.Second)}}, nil},
-		{"fail although a cancel was asked for", cancelling, Fail{Epoch: 2, Class: ReasonExit, Exit: &exit}, noon,
+		{"fail when no retry is left", []Event{withinBound, started, failed, AttemptStarted{Attempt: 2}}, Fail{Epoch: 4, Class: reason.Exit}, noon,
+			AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Reason: "its retries are used up: retry.max is 1"}, nil},
+		{"losses use up no retry", after(pending, append(lose(2), started)...), Fail{Epoch: 6, Class: reason.Exit}, noon,
+			AttemptFailed{Attempt: 1, Epoch: 6, Class: reason.Exit, Retry: &RetryPlan{Attempt: 2, Due: noon.Add(10 * time.Second)}}, nil},
+		{"fail although a cancel was asked for", cancelling, Fail{Epoch: 2, Class: reason.Exit, Exit: &exit}, noon,
 			CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
 		{"fail under an old epoch", running, Fail{Epoch: 1}, noon, nil, ErrFenced},
 		{"stopped", cancelling, Stopped{Epoch: 2, Exit: &exit}, noon, CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
@@ -109,9 +110,9 @@ func TestDecide(t *testing.T) {
 		{"lose what holds its lease", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease-1).Account}, noon, nil, ErrLeased},
 		{"lose what was adopted meanwhile", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s0", lease).Account}, noon, nil, ErrLeased},
 		{"lose once too often", poisoned, Lose{Epoch: uint64(len(poisoned))}, noon,
-			GivenUp{Reason: ReasonPoison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
+			GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 		{"lose what was to be cancelled", cancelling, Lose{Epoch: 2}, noon,
-			GivenUp{Reason: ReasonLost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+			GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
 		{"lose what is finished", finished, Lose{Epoch: 2}, noon, nil, ErrFenced},
 		{"report late", finished, ReportLate{Epoch: 1, Node: "n1", Said: result}, noon, AttemptLate{Epoch: 1, Node: "n1", Said: result}, nil},
 		{"report late of what nobody knows", nil, ReportLate{Epoch: 1}, noon, AttemptLate{Epoch: 1}, nil},
@@ -129,12 +130,12 @@ func TestDecide(t *testing.T) {
 		{"cancel what is finished", finished, Cancel{}, noon, nil, ErrEnded},
 		{"cancel what is abnormal", abnormal, Cancel{}, noon, nil, ErrEnded},
 		{"cancel what nobody knows", nil, Cancel{}, noon, nil, ErrUnknown},
-		{"expire what waits", pending, Expire{Detail: "d"}, noon, GivenUp{Reason: ReasonExpired, Detail: "d"}, nil},
-		{"expire between attempts", retrying, Expire{Detail: "d"}, noon, GivenUp{Reason: ReasonExpired, Detail: "d"}, nil},
+		{"expire what waits", pending, Expire{Detail: "d"}, noon, GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
+		{"expire between attempts", retrying, Expire{Detail: "d"}, noon, GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
 		{"expire what runs", running, Expire{}, noon, nil, ErrNotWaiting},
 		{"expire what is finished", finished, Expire{}, noon, nil, ErrNotWaiting},
-		{"give up what waits", pending, GiveUp{Reason: ReasonUnplaced, Detail: "d"}, noon, GivenUp{Reason: ReasonUnplaced, Detail: "d"}, nil},
-		{"give up what runs", running, GiveUp{Reason: ReasonLost}, noon, GivenUp{Reason: ReasonLost}, nil},
+		{"give up what waits", pending, GiveUp{Reason: reason.Unplaced, Detail: "d"}, noon, GivenUp{Reason: reason.Unplaced, Detail: "d"}, nil},
+		{"give up what runs", running, GiveUp{Reason: reason.Lost}, noon, GivenUp{Reason: reason.Lost}, nil},
 		{"give up what is finished", finished, GiveUp{}, noon, nil, ErrEnded},
 		{"reopen what is finished", finished, Reopen{Reason: "r"}, noon, Reopened{Reason: "r"}, nil},
 		{"reopen what is abnormal", abnormal, Reopen{Reason: "r"}, noon, Reopened{Reason: "r"}, nil},
@@ -157,7 +158,7 @@ func TestDecide(t *testing.T) {
 // The failures of a life that is over do not count in the next one.
 func TestReopenedTaskRetriesAnew(t *testing.T) {
 	task := given(after(inError, Reopened{Reason: "again"}, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1})...)
-	e, err := Decide(task, Fail{Epoch: task.Epoch, Class: ReasonExit}, noon)
+	e, err := Decide(task, Fail{Epoch: task.Epoch, Class: reason.Exit}, noon)
 	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(10*time.Second) {
 		t.Errorf("got %+v, %v; want the first retry", e, err)
 	}
@@ -166,7 +167,7 @@ func TestReopenedTaskRetriesAnew(t *testing.T) {
 func TestDelayFallsByChance(t *testing.T) {
 	jittery := work
 	jittery.Spec = &Spec{Handler: "noop", Retry: Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
-	e, err := Decide(given(Submitted{Work: jittery}, started), Fail{Epoch: 2, Class: ReasonExit, Chance: 0.5}, noon)
+	e, err := Decide(given(Submitted{Work: jittery}, started), Fail{Epoch: 2, Class: reason.Exit, Chance: 0.5}, noon)
 	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(7500*time.Millisecond) {
 		t.Errorf("got %+v, %v; want a retry after 7.5s", e, err)
 	}
@@ -231,7 +232,7 @@ func state(t Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismissed}
 func allCommands(t Task) []Command {
 	all := []Command{Cancel{}, Expire{}, GiveUp{}, Reopen{}, Dismiss{}, ReportLate{}}
 	for _, epoch := range []uint64{0, t.Epoch, t.Epoch + 1} {
-		all = append(all, Finish{Epoch: epoch}, Fail{Epoch: epoch, Class: ReasonExit}, Fail{Epoch: epoch, Final: true},
+		all = append(all, Finish{Epoch: epoch}, Fail{Epoch: epoch, Class: reason.Exit}, Fail{Epoch: epoch, Final: true},
 			Stopped{Epoch: epoch}, Release{Epoch: epoch}, Lose{Epoch: epoch}, ReportLate{Epoch: epoch})
 	}
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
@@ -267,7 +268,7 @@ func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
 	k := Task{State: Pending, Head: 7}
 	on := k.Head
 	expire := Judged{Command: Expire{Detail: "late"}, On: &on}
-	if e, err := k.Decide(expire, noon); err != nil || e != (GivenUp{Reason: ReasonExpired, Detail: "late"}) {
+	if e, err := k.Decide(expire, noon); err != nil || e != (GivenUp{Reason: reason.Expired, Detail: "late"}) {
 		t.Errorf("at its head: %v, %v", e, err)
 	}
 	k.Head = 9

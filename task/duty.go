@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -221,7 +222,7 @@ func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise s
 
 // retriesLeft says whether a failure may be followed by another attempt.
 func (t *Task) retriesLeft() string {
-	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.covers(ReasonTimeout, nil) {
+	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.covers(reason.Timeout, nil) {
 		return ""
 	}
 	return "; another attempt may follow"

@@ -204,7 +204,7 @@ type CancelRequested struct {
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
 	Reason string `json:"reason,omitzero"`
-	// Code is the reason's code; "" for [ReasonUser].
+	// Code is the reason's code; "" for [reason.User].
 	Code string `json:"code,omitzero"`
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64 `json:"epoch,omitzero"`

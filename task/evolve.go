@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -69,7 +70,7 @@ func (t *Task) Apply(r Recorded) {
 		t.Late++
 	case CancelRequested:
 		if t.State == Running {
-			t.enter(Cancelling, ReasonUser, e.Reason, r)
+			t.enter(Cancelling, reason.User, e.Reason, r)
 			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // whoever wrote it, a cancel has an end
 				t.CancelBy = r.At.Add(t.grace() + StopMargin)
 			}
@@ -80,7 +81,7 @@ func (t *Task) Apply(r Recorded) {
 			if e.Usage != nil {
 				t.Usage = e.Usage
 			}
-			t.end(Cancelled, cmp.Or(e.Code, ReasonUser), e.Reason, r)
+			t.end(Cancelled, cmp.Or(e.Code, reason.User), e.Reason, r)
 		}
 	case GivenUp:
 		if !t.State.Terminal() {
@@ -172,7 +173,7 @@ func (t *Task) submitted(e *Submitted, r Recorded) {
 	case len(e.Holds) > 0:
 		t.enter(Held, e.Holds[0], "", r)
 	case e.Window != nil:
-		t.enter(Scheduled, ReasonWindow, e.Window.Detail, r)
+		t.enter(Scheduled, reason.Window, e.Window.Detail, r)
 	default:
 		t.enter(Scheduled, "", "", r)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -41,7 +42,7 @@ func TestEvolve(t *testing.T) {
 		f.Exit, f.Usage = &exit, &Usage{MaxMemory: 5}
 		got := given(after(running, f)...)
 		want := given(running...)
-		want.State, want.Reason, want.Message, want.Due = Retrying, ReasonExit, "exit 1", f.Retry.Due
+		want.State, want.Reason, want.Message, want.Due = Retrying, reason.Exit, "exit 1", f.Retry.Due
 		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, at(3), false, 1
 		want.FailedOn, want.Ran = "n1", value.Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
@@ -56,7 +57,7 @@ func TestEvolve(t *testing.T) {
 	})
 	t.Run("known from an offer", func(t *testing.T) {
 		// A worker sees no more than the offer and claims at the head that it names.
-		offer := Queued{Work: work, Attempt: 3, After: 8, Reason: ReasonExit}
+		offer := Queued{Work: work, Attempt: 3, After: 8, Reason: reason.Exit}
 		got := Evolve(Task{ID: "t"}, Recorded{Seq: 12, At: noon, Event: offer})
 		want := Task{ID: "t", State: Pending, Work: work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: noon}
 		compare(t, got, want)
@@ -93,7 +94,7 @@ func TestEvolve(t *testing.T) {
 			"it failed and was cancelled":   {[]Event{failed, CancelConfirmed{}}, time.Second},
 			"it took long to be stopped":    {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}}, 2 * time.Second},
 			"it has another life":           {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}}, 0},
-			"and was skipped in that":       {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}, CancelConfirmed{Code: ReasonSkipped}}, 0},
+			"and was skipped in that":       {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}, CancelConfirmed{Code: reason.Skipped}}, 0},
 			"it was taken over, and failed": {[]Event{AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 2}}, GivenUp{}}, time.Second},
 		} {
 			if got := given(after(running, c.events...)...); got.Ran.Std() != c.want {
@@ -121,7 +122,7 @@ func TestBoundOfEachTurn(t *testing.T) {
 	bound := func(s *Spec) Submitted {
 		return Submitted{Work: Work{Spec: s, Route: "default.5", StartBy: noon.Add(time.Minute)}}
 	}
-	release, expired := AttemptReleased{Epoch: 2}, GivenUp{Reason: ReasonExpired}
+	release, expired := AttemptReleased{Epoch: 2}, GivenUp{Reason: reason.Expired}
 	soon := failed
 	soon.Retry = &RetryPlan{Attempt: 2, Due: noon}
 	for name, c := range map[string]struct {
@@ -166,7 +167,7 @@ func TestEvolveIgnores(t *testing.T) {
 		"a cancel after the end":              {finished, CancelRequested{}},
 		"a confirmation of another epoch":     {cancelling, CancelConfirmed{Epoch: 1}},
 		"a confirmation after the end":        {finished, CancelConfirmed{Epoch: 2}},
-		"giving up after the end":             {cancelled, GivenUp{Reason: ReasonLost}},
+		"giving up after the end":             {cancelled, GivenUp{Reason: reason.Lost}},
 		"reopening what runs":                 {running, Reopened{}},
 		"reopening what waits":                {pending, Reopened{}},
 		"an offer while it runs":              {running, Queued{Work: work}},
@@ -327,7 +328,7 @@ func anyEvent(rng *rand.Rand, t Task) Event {
 	case 5:
 		return AttemptFinished{Epoch: epoch}
 	case 6:
-		f := AttemptFailed{Epoch: epoch, Class: ReasonExit}
+		f := AttemptFailed{Epoch: epoch, Class: reason.Exit}
 		if rng.IntN(2) == 0 {
 			f.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: when()}
 		}
@@ -342,7 +343,7 @@ func anyEvent(rng *rand.Rand, t Task) Event {
 		return CancelConfirmed{Epoch: epoch}
 	case 11:
 		if rng.IntN(2) == 0 {
-			return GivenUp{Reason: ReasonPoison}
+			return GivenUp{Reason: reason.Poison}
 		}
 		return Reopened{}
 	}

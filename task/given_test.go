@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -47,7 +48,7 @@ var (
 	spec = &Spec{
 		Handler: "noop",
 		Timeout: Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(3 * time.Second)},
-		Retry:   Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{ReasonMemory}},
+		Retry:   Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{reason.Memory}},
 	}
 	bounded = &Spec{Handler: "noop", Timeout: Timeout{Pending: value.Duration(5 * time.Minute)}, Retry: Retry{Max: 1}}
 
@@ -57,7 +58,7 @@ var (
 
 	started = AttemptStarted{Attempt: 1, Node: "n1", Session: "s1", Offer: 1}
 	cancel2 = CancelRequested{Reason: "not needed", Deadline: noon.Add(time.Minute)}
-	failed  = AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonExit, Message: "exit 1", Retry: &RetryPlan{Attempt: 2, Due: noon.Add(15 * time.Second)}}
+	failed  = AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Message: "exit 1", Retry: &RetryPlan{Attempt: 2, Due: noon.Add(15 * time.Second)}}
 
 	pending    = []Event{birth}
 	scheduled  = []Event{hold}
@@ -67,9 +68,9 @@ var (
 	released   = after(running, AttemptReleased{Attempt: 1, Epoch: 2, Reason: "shutdown"})
 	lost       = after(running, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"})
 	finished   = after(running, AttemptFinished{Attempt: 1, Epoch: 2})
-	inError    = after(running, AttemptFailed{Attempt: 1, Epoch: 2, Class: ReasonMemory, Message: "too much"})
+	inError    = after(running, AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Message: "too much"})
 	cancelled  = after(pending, CancelConfirmed{Reason: "not needed"})
-	abnormal   = after(pending, GivenUp{Reason: ReasonExpired, Detail: "late"})
+	abnormal   = after(pending, GivenUp{Reason: reason.Expired, Detail: "late"})
 	reopened   = after(finished, Reopened{Reason: "again"})
 )
 
@@ -86,7 +87,7 @@ var histories = map[string]struct {
 	"running":                {running, Running},
 	"cancelling":             {cancelling, Cancelling},
 	"retrying":               {retrying, Retrying},
-	"retry offered":          {after(retrying, Queued{Work: work, Attempt: 2, After: 3, Reason: ReasonExit}), Pending},
+	"retry offered":          {after(retrying, Queued{Work: work, Attempt: 2, After: 3, Reason: reason.Exit}), Pending},
 	"released":               {released, Pending},
 	"released and offered":   {after(released, Queued{Work: work, Attempt: 2, After: 3}), Pending},
 	"lost":                   {lost, Pending},
@@ -97,7 +98,7 @@ var histories = map[string]struct {
 	"reopened":               {reopened, Pending},
 	"reopened and offered":   {after(reopened, Queued{Work: work, Attempt: 2, After: 4}), Pending},
 	"reported late":          {after(finished, AttemptLate{Epoch: 9, Node: "n9"}), Finished},
-	"known from an offer":    {[]Event{nil, Queued{Work: work, Attempt: 3, After: 1, Reason: ReasonExit}}, Pending},
+	"known from an offer":    {[]Event{nil, Queued{Work: work, Attempt: 3, After: 1, Reason: reason.Exit}}, Pending},
 	"garbage while it ran":   {after(running, nil), Running},
 	"lost as often as it is": {after(pending, lose(MaxLosses)...), Pending},
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -95,7 +96,7 @@ func skip(t *Task, c Skip) (Event, error) {
 	case !slices.Contains(t.Holds, HoldNeeds):
 		return nil, ErrNotWaiting
 	}
-	return CancelConfirmed{Reason: c.Reason, Code: ReasonSkipped}, nil
+	return CancelConfirmed{Reason: c.Reason, Code: reason.Skipped}, nil
 }
 
 func (t *Task) unheld(e Unheld, r Recorded) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"millrace/task/reason"
 )
 
 func held(holds ...string) Submitted {
@@ -34,7 +36,7 @@ func TestHolds(t *testing.T) {
 		"another opened":                 {[]Event{held(HoldNeeds), Unheld{Hold: HoldSignal}}, Held, HoldNeeds, false},
 		"opened by an offer":             {[]Event{held(HoldLimit), offer}, Pending, "", false},
 		"an offer for an old turn":       {[]Event{held(HoldNeeds, HoldLimit), Unheld{Hold: HoldNeeds}, offer}, Held, HoldLimit, false},
-		"cancelled":                      {[]Event{held(HoldNeeds), CancelConfirmed{}, Unheld{Hold: HoldNeeds}}, Cancelled, ReasonUser, false},
+		"cancelled":                      {[]Event{held(HoldNeeds), CancelConfirmed{}, Unheld{Hold: HoldNeeds}}, Cancelled, reason.User, false},
 		"not held":                       {[]Event{birth, Unheld{Hold: HoldNeeds}}, Pending, "", false},
 	} {
 		got := given(c.story...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -198,9 +199,9 @@ func refuse(t *Task, c Refuse) (Event, error) {
 		return nil, err
 	}
 	if of := limit.Named(counters, c.Limit); of != nil && of.OnLimit == limit.Fail {
-		return GivenUp{Reason: ReasonLimit, Detail: c.Detail}, nil
+		return GivenUp{Reason: reason.Limit, Detail: c.Detail}, nil
 	}
-	return CancelConfirmed{Code: ReasonLimit, Reason: c.Detail}, nil
+	return CancelConfirmed{Code: reason.Limit, Reason: c.Detail}, nil
 }
 
 // Admissible tells whether the limits may admit the task: nothing else holds it.

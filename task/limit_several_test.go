@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -108,8 +109,8 @@ func TestRefuseIsOfOneLimit(t *testing.T) {
 	held := Task{ID: "T", State: Held, Work: Work{Job: "j", Holds: onlyLimit, Spec: &Spec{Handler: "h",
 		Concurrency: limit.Concurrencies{{Max: 1, OnLimit: limit.Skip}, {Max: 1, Key: "k", OnLimit: limit.Fail}}}}}
 	for limit, want := range map[string]Event{
-		"job:j":   CancelConfirmed{Code: ReasonLimit, Reason: "full"},
-		"key:j/k": GivenUp{Reason: ReasonLimit, Detail: "full"},
+		"job:j":   CancelConfirmed{Code: reason.Limit, Reason: "full"},
+		"key:j/k": GivenUp{Reason: reason.Limit, Detail: "full"},
 	} {
 		if got, err := Decide(held, Refuse{Limit: limit, Detail: "full"}, noon); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", limit, got, err)

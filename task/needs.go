@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"millrace/task/reason"
 )
 
 // Needs are the tasks that have to end before another one may run.
@@ -103,7 +105,7 @@ func EndOf(t *Task) End {
 func (e End) failed() bool { return e.State == Error || e.State == Abnormal }
 
 // skipped tells whether it is that of a task that never got what it needs.
-func (e End) skipped() bool { return e.State == Cancelled && e.Reason == ReasonSkipped }
+func (e End) skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }
 
 // Judge says whether the needs are met, given the ends of the tasks in Of, in their
 // order. The text says why, in words.

@@ -5,11 +5,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"millrace/task/reason"
 )
 
 func TestJudge(t *testing.T) {
-	good, bad, gone := End{State: Finished}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonUser}
-	skipped, lost := End{State: Cancelled, Reason: ReasonSkipped}, End{State: Abnormal, Reason: ReasonLost}
+	good, bad, gone := End{State: Finished}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.User}
+	skipped, lost := End{State: Cancelled, Reason: reason.Skipped}, End{State: Abnormal, Reason: reason.Lost}
 	runs, none := End{State: Running}, End{}
 	for _, c := range []struct {
 		rule, when string
@@ -55,7 +57,7 @@ func TestNeedsFollow(t *testing.T) {
 		"nothing is known of one": {[]Input{done, {}}, nil},
 		"all is well": {[]Input{done, {State: Finished, Seq: 15}}, Unhold{Hold: HoldNeeds, Reason: "all that it needs has ended", Ends: []uint64{12, 15},
 			Inputs: json.RawMessage(`{"a":{"task":"01JNA000000000000000000001","state":"finished","result":7},"b":{"task":"01JNA000000000000000000002","state":"finished"}}`)}},
-		"one failed": {[]Input{{}, {State: Error, Reason: ReasonExit, Seq: 15}}, Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
+		"one failed": {[]Input{{}, {State: Error, Reason: reason.Exit, Seq: 15}}, Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
 	} {
 		got, err := n.Follow(c.known)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -86,7 +88,7 @@ func TestNeedsValidate(t *testing.T) {
 func TestInputs(t *testing.T) {
 	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
 	big := json.RawMessage(`"` + strings.Repeat("x", MaxInputs) + `"`)
-	text, err := n.Inputs([]Input{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: ReasonExit}})
+	text, err := n.Inputs([]Input{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: reason.Exit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +102,11 @@ func TestInputs(t *testing.T) {
 func TestReopenedIsHeldAgain(t *testing.T) {
 	s := held(HoldNeeds)
 	s.Needs = &Needs{Of: []Need{{Task: "a"}}}
-	got := given(s, CancelConfirmed{Code: ReasonSkipped, Reason: "a failed"}, Reopened{Reason: "a runs again"})
+	got := given(s, CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, Reopened{Reason: "a runs again"})
 	if got.State != Held || len(got.Holds) != 1 {
 		t.Errorf("it is %s, held by %v", got.State, got.Holds)
 	}
-	got = given(s, CancelConfirmed{Code: ReasonSkipped, Reason: "a failed"}, Reopened{}, Unheld{Hold: HoldNeeds})
+	got = given(s, CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, Reopened{}, Unheld{Hold: HoldNeeds})
 	if _, ok := NextOffer(&got); got.State != Pending || !ok {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -236,7 +237,7 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	case t.State.Terminal():
 		return nil, false
 	case t.Children == nil && t.State == Cancelling:
-		return Conclude{State: Cancelled, Reason: ReasonUser, Message: "it was cancelled before it had children"}, true
+		return Conclude{State: Cancelled, Reason: reason.User, Message: "it was cancelled before it had children"}, true
 	case t.Children == nil:
 		return nil, false
 	}
@@ -251,13 +252,13 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	c := Conclude{State: Finished, Message: t.failures(ends) + p.String(), Result: p.Result()}
 	switch {
 	case t.ranOut() && p.States[Finished]+p.Skipped < p.Total():
-		c.State, c.Reason, c.Message = Error, ReasonTimeout, t.totalWords()+"; "+c.Message
+		c.State, c.Reason, c.Message = Error, reason.Timeout, t.totalWords()+"; "+c.Message
 	case t.State == Cancelling && p.States[Finished]+p.Skipped < p.Total() || t.State == Cancelling && p.Total() == 0:
-		c.State, c.Reason = Cancelled, ReasonUser
+		c.State, c.Reason = Cancelled, reason.User
 	case p.States[Error]+p.States[Abnormal] > 0:
-		c.State, c.Reason = Error, ReasonTask
+		c.State, c.Reason = Error, reason.Task
 	case p.States[Cancelled] > 0:
-		c.State, c.Reason = Cancelled, ReasonUser
+		c.State, c.Reason = Cancelled, reason.User
 	}
 	return c, true
 }
@@ -306,7 +307,7 @@ func (t *Task) Concluding(c Conclude, children []Task) (end Conclude, rule strin
 
 // Estranged is the end of a parent of which another task has the id of a child.
 func (t *Task) Estranged(c Conclude, name, field string) Conclude {
-	c.State, c.Reason = Error, ReasonSystem
+	c.State, c.Reason = Error, reason.System
 	c.Message = fmt.Sprintf("task %s has the id of child %q, and this task has not made it: %s differs", ChildID(t.ID, name), name, field)
 	return c
 }
@@ -460,7 +461,7 @@ func (t *Task) Unmade() bool { return t.State == Cancelling && !t.Spec.outlives(
 
 // short says why a parent has no children at all although it was expanded, as a code and in words; "" if
 // it may have them.
-func (t *Task) short() (reason, why string) {
+func (t *Task) short() (code, why string) {
 	switch {
 	case t.Spec == nil || t.Children == nil:
 		return "", ""
@@ -469,7 +470,7 @@ func (t *Task) short() (reason, why string) {
 			return "", ""
 		}
 		if _, err := t.Spec.Each.items(&t.Work); err != nil {
-			return ReasonUser, err.Error()
+			return reason.User, err.Error()
 		}
 		return "", ""
 	case len(t.Spec.Steps) > 0:
@@ -479,9 +480,9 @@ func (t *Task) short() (reason, why string) {
 	found := len(t.Children.Names)
 	switch {
 	case p.Count > found:
-		return ReasonUnplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
+		return reason.Unplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
 	case found == 0 && p.Late != LateInclude:
-		return ReasonUnplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
+		return reason.Unplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
 	}
 	return "", ""
 }

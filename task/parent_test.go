@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/task/reason"
 )
 
 const parentID ID = "01JNA0PARENT00000000000000"
@@ -87,8 +89,8 @@ func TestFollow(t *testing.T) {
 func TestFollowNamesFailures(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	p := add(t, parent(t, Place{Nodes: names, Each: true}), Expand{Children{AtSeq: 1, Names: names}})
-	exit := End{State: Error, Reason: ReasonExit, Message: "sh exited with code 7: KeyError: 'x'"}
-	long := End{State: Abnormal, Reason: ReasonLost, Message: strings.Repeat("é", 200)}
+	exit := End{State: Error, Reason: reason.Exit, Message: "sh exited with code 7: KeyError: 'x'"}
+	long := End{State: Abnormal, Reason: reason.Lost, Message: strings.Repeat("é", 200)}
 	ok := End{State: Finished}
 	for _, c := range []struct {
 		ends []End
@@ -148,7 +150,7 @@ func TestParentWithoutEnoughNodes(t *testing.T) {
 		}
 		if ok {
 			end := add(t, p, command)
-			if end.State != Abnormal || end.Reason != ReasonUnplaced {
+			if end.State != Abnormal || end.Reason != reason.Unplaced {
 				t.Errorf("%+v: it is %s/%s", c.place, end.State, end.Reason)
 			}
 			if again := add(t, end, Reopen{}); again.Children != nil || again.State != Running {
@@ -228,11 +230,11 @@ func TestExpects(t *testing.T) {
 		want   bool
 	}{
 		"a failure of the life before":            {again, Task{State: Error, Seq: 9}, true},
-		"a cancel of it":                          {again, Task{State: Cancelled, Reason: ReasonUser, Seq: 9}, true},
+		"a cancel of it":                          {again, Task{State: Cancelled, Reason: reason.User, Seq: 9}, true},
 		"a failure since":                         {again, Task{State: Error, Seq: 11}, false},
 		"one that lives":                          {again, Task{State: Pending, Seq: 11}, false},
 		"one that has finished":                   {again, Task{State: Finished, Seq: 9}, false},
-		"one that was skipped, and may be so now": {again, Task{State: Cancelled, Reason: ReasonSkipped, Seq: 9}, false},
+		"one that was skipped, and may be so now": {again, Task{State: Cancelled, Reason: reason.Skipped, Seq: 9}, false},
 		"the first life":                          {Task{}, Task{State: Error, Seq: 9}, false},
 	} {
 		if got := row.parent.Expects([]Task{{State: Finished, Seq: 3}, row.child}); got != row.want {
@@ -258,7 +260,7 @@ func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", moved)}); rule != "" || c.State != Finished {
 		t.Errorf("children that were moved: %+v", c)
 	}
-	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", forged)}); rule != RuleStranger || c.State != Error || c.Reason != ReasonSystem {
+	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", forged)}); rule != RuleStranger || c.State != Error || c.Reason != reason.System {
 		t.Errorf("a stranger among them: %+v", c)
 	}
 }

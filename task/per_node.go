@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 )
 
 // OnNode returns the counters of which each node may run so many tasks, named as those of [Work.Counters]. The error says that a key
@@ -17,7 +18,7 @@ func (w *Work) OnNode() ([]limit.Counter, error) {
 	for i, p := range w.Spec.PerNode {
 		name, err := w.counter("job:", "key:", p.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(ReasonPerNode, i, len(w.Spec.PerNode)), err)
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(reason.PerNode, i, len(w.Spec.PerNode)), err)
 		}
 		if twin := limit.Named(all, name); twin == nil {
 			all = append(all, limit.Counter{Name: name, Max: p.Max})
@@ -65,8 +66,8 @@ func (c *Crowd) Postpone(turn uint64, at time.Time) Postpone {
 	if latest := at.Add(crowdLatest); due.After(latest) {
 		due = latest
 	}
-	return Postpone{After: turn, Reason: ReasonPerNode, Due: due,
-		Detail: fmt.Sprintf("node %s has as many %s as %s allows: %d", c.Node, limit.Words(c.Counter.Name), ReasonPerNode, c.Counter.Max)}
+	return Postpone{After: turn, Reason: reason.PerNode, Due: due,
+		Detail: fmt.Sprintf("node %s has as many %s as %s allows: %d", c.Node, limit.Words(c.Counter.Name), reason.PerNode, c.Counter.Max)}
 }
 
 // waits tells whether others make the task wait longer.

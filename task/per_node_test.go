@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 )
 
 // The bounds per node of a task, as its keys are filled in.
@@ -86,7 +87,7 @@ func TestCrowd(t *testing.T) {
 		if got := p.Due.Sub(noon); got != want {
 			t.Errorf("if the last one comes after %v, it comes after %v, want %v", last, got, want)
 		}
-		if p.After != 41 || p.Reason != ReasonPerNode || p.Detail != "node n1 has as many tasks under way of job mail as per_node allows: 2" {
+		if p.After != 41 || p.Reason != reason.PerNode || p.Detail != "node n1 has as many tasks under way of job mail as per_node allows: 2" {
 			t.Errorf("it is postponed by %+v", p)
 		}
 		if by.Since.IsZero() != (want == time.Second) || by.Rule != RulePerNode || by.Limit != "job:mail" || by.Self.Node != "n1" {

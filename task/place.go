@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -337,7 +338,7 @@ func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundin
 	case NoNodeFail:
 		d.By = since.Add(s.Slack)
 		d.Else = "it ends as abnormal/unplaceable"
-		d.Command = GiveUp{Reason: ReasonUnplaced, Detail: "no node that it is meant for takes work: " + named}
+		d.Command = GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: " + named}
 		return d
 	case NoNodeWait:
 		return awaited(t, around, s, d)

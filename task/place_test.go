@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -43,7 +44,7 @@ func TestPlacementDuty(t *testing.T) {
 		"none, expire at its bound": {placed(NoNodeExpire, 3*time.Hour), nobody, "operator", noon.Add(3 * time.Hour), "release", bound},
 		"none, wait":                {placed(NoNodeWait, 0), nobody, "operator", at(1).Add(5 * time.Second), "since 2026-03-01T13:00:00Z", nil},
 		"none, wait for a bound":    {placed(NoNodeWait, 3*time.Hour), nobody, "operator", noon.Add(3 * time.Hour), "back", bound},
-		"none, fail":                {placed(NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "back", GiveUp{Reason: ReasonUnplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
+		"none, fail":                {placed(NoNodeFail, 0), nobody, "operator", gone.Add(time.Second), "back", GiveUp{Reason: reason.Unplaced, Detail: "no node that it is meant for takes work: n1, n2"}},
 		"none, fallback":            {placed(NoNodeFallback, 0), nobody, "scheduler", gone, `queue "images"`, Reassign{From: "@n1.5", To: "images.5", Reason: "no node that it is meant for takes new work: fallback"}},
 	} {
 		d := Owes(given(c.given), c.around, settings)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task/queue"
+	"millrace/task/reason"
 )
 
 // A claim is put back once for each rate of the task's queue, and never throws back what was claimed.
@@ -116,7 +117,7 @@ func TestThrottledLife(t *testing.T) {
 	if k.Limited() {
 		t.Error("limits look after what has started")
 	}
-	does(Fail{Epoch: k.Epoch, Class: ReasonExit})
+	does(Fail{Epoch: k.Epoch, Class: reason.Exit})
 	if k.State != Retrying || k.Rated != 0 || len(k.Holds) > 0 {
 		t.Errorf("for its next attempt it is %+v", k)
 	}

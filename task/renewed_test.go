@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -16,7 +17,7 @@ func TestRenewed(t *testing.T) {
 		ok    bool
 	}{
 		"a birth":        {Submitted{Work: work}, Queued{Work: work, Attempt: 1}, true},
-		"a later offer":  {Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, Queued{Work: work, Attempt: 3, After: 41, Reason: ReasonExit}, true},
+		"a later offer":  {Queued{Work: work, Attempt: 3, After: 41, Reason: reason.Exit}, Queued{Work: work, Attempt: 3, After: 41, Reason: reason.Exit}, true},
 		"a timer's":      {Due{After: 41, Route: "q.5"}, Due{After: 41, Route: "q.5"}, true},
 		"no offer":       {AttemptStarted{Attempt: 1}, nil, false},
 		"nothing at all": {nil, nil, false},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -116,7 +117,7 @@ func (r Retry) covers(class string, exit *int) bool {
 }
 
 // exitPrefix begins the names of exit codes in [Retry.On].
-const exitPrefix = ReasonExit + "="
+const exitPrefix = reason.Exit + "="
 
 // matchesFailure tells whether an entry of [Retry.On] names a failure.
 func matchesFailure(what, class string, exit *int) bool {
@@ -124,7 +125,7 @@ func matchesFailure(what, class string, exit *int) bool {
 		return true
 	}
 	from, to, ok := exitCodes(what)
-	return ok && class == ReasonExit && exit != nil && from <= *exit && *exit <= to
+	return ok && class == reason.Exit && exit != nil && from <= *exit && *exit <= to
 }
 
 // exitCodes reads "exit=75" or "exit=64-78".
@@ -143,7 +144,7 @@ func exitCodes(what string) (from, to int, ok bool) {
 
 // failureName is a failure as [Retry.On] spells it.
 func failureName(class string, exit *int) string {
-	if class == ReasonExit && exit != nil {
+	if class == reason.Exit && exit != nil {
 		return exitPrefix + strconv.Itoa(*exit)
 	}
 	return class
@@ -187,7 +188,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 }
 
 // Classes of failure, for [Retry.On] and [Retry.NotOn].
-var Classes = []string{ReasonExit, ReasonTimeout, ReasonMemory, ReasonKilled, ReasonSystem, ReasonNetwork, ReasonTask, ReasonUser}
+var Classes = []string{reason.Exit, reason.Timeout, reason.Memory, reason.Killed, reason.System, reason.Network, reason.Task, reason.User}
 
 // ValidFailure refuses what cannot stand in [Retry.On]: it is neither a class nor
 // "exit=" and a code, or a range of codes, from 1 to 255.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -63,8 +64,8 @@ func TestRetryPlan(t *testing.T) {
 	code := func(n int) *int { return &n }
 	on := func(what ...string) Retry { return Retry{Max: 2, On: what} }
 	notOn := func(what ...string) Retry { return Retry{Max: 2, NotOn: what} }
-	exit := Failure{Class: ReasonExit, Exit: code(75), Failures: 1}
-	network := Failure{Class: ReasonNetwork, Exit: code(75), Failures: 1}
+	exit := Failure{Class: reason.Exit, Exit: code(75), Failures: 1}
+	network := Failure{Class: reason.Network, Exit: code(75), Failures: 1}
 	with := func(f Failure, change func(*Failure)) Failure { change(&f); return f }
 	min := func(n int) value.Duration { return value.Duration(time.Duration(n) * time.Minute) }
 	for name, c := range map[string]struct {
@@ -78,23 +79,23 @@ func TestRetryPlan(t *testing.T) {
 		"last":               {Retry{Max: 2}, with(exit, func(f *Failure) { f.Failures = 2 }), 2 * time.Second, ""},
 		"one too many":       {Retry{Max: 2}, with(exit, func(f *Failure) { f.Failures = 3 }), 0, "its retries are used up: retry.max is 2"},
 		"final":              {Retry{Max: 2}, with(exit, func(f *Failure) { f.Final = true }), 0, "the task said that no other attempt can mend it"},
-		"on its class":       {on(ReasonNetwork), network, time.Second, ""},
-		"on another class":   {on(ReasonNetwork), exit, 0, "no retry on exit=75"},
+		"on its class":       {on(reason.Network), network, time.Second, ""},
+		"on another class":   {on(reason.Network), exit, 0, "no retry on exit=75"},
 		"on its code":        {on("exit=75"), exit, time.Second, ""},
-		"on a range":         {on(ReasonTimeout, "exit=64-78"), exit, time.Second, ""},
+		"on a range":         {on(reason.Timeout, "exit=64-78"), exit, time.Second, ""},
 		"beside a range":     {on("exit=76-78"), exit, 0, "no retry on exit=75"},
 		"a code is of exit":  {on("exit=75"), network, 0, "no retry on network"},
-		"without a code":     {on("exit=75"), Failure{Class: ReasonExit, Failures: 1}, 0, "no retry on exit"},
-		"not on its class":   {notOn(ReasonExit), exit, 0, "no retry on exit=75"},
+		"without a code":     {on("exit=75"), Failure{Class: reason.Exit, Failures: 1}, 0, "no retry on exit"},
+		"not on its class":   {notOn(reason.Exit), exit, 0, "no retry on exit=75"},
 		"not on its code":    {notOn("exit=75"), exit, 0, "no retry on exit=75"},
 		"not on other codes": {notOn("exit=1-74"), exit, time.Second, ""},
-		"not on wins":        {Retry{Max: 2, On: []string{ReasonExit}, NotOn: []string{"exit=75"}}, exit, 0, "no retry on exit=75"},
+		"not on wins":        {Retry{Max: 2, On: []string{reason.Exit}, NotOn: []string{"exit=75"}}, exit, 0, "no retry on exit=75"},
 		"class of tomorrow":  {Retry{Max: 1}, Failure{Class: "gravity", Failures: 1}, time.Second, ""},
 		"asked": {Retry{Max: 1, Min: min(1), Jitter: 1}, with(exit, func(f *Failure) { f.After, f.Chance = 30*time.Second, 0.9 }),
 			30 * time.Second, "the task asked for a pause of 30s"},
 		"asked for too much": {Retry{Max: 1, MaxDelay: min(1)}, with(exit, func(f *Failure) { f.After = time.Hour }),
 			time.Minute, "the task asked for a pause of 1h0m0s; retry.max_delay is 1m0s"},
-		"asked in vain": {Retry{Max: 1, NotOn: []string{ReasonExit}}, with(exit, func(f *Failure) { f.After = time.Second }), 0, "no retry on exit=75"},
+		"asked in vain": {Retry{Max: 1, NotOn: []string{reason.Exit}}, with(exit, func(f *Failure) { f.After = time.Second }), 0, "no retry on exit=75"},
 		"in the budget": {Retry{Max: 9, Min: min(1), Backoff: BackoffFixed, Budget: min(5)},
 			with(exit, func(f *Failure) { f.Begun = noon.Add(-4 * time.Minute) }), time.Minute, ""},
 		"over the budget": {Retry{Max: 9, Min: min(1), Backoff: BackoffFixed, Budget: min(5)},
@@ -164,7 +165,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		offer := func() { add(Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
 		for _, on := range []string{"n1", "n2", "n1"} {
 			add(AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
-			add(AttemptFailed{Epoch: k.Epoch, Class: ReasonExit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+			add(AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
 			offer()
 		}
 		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !strings.Contains(k.shunned()+k.Message, "n1") {
@@ -196,7 +197,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 			t.Errorf("%s: it is left to others twice", name)
 		}
 		add(AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
-		add(AttemptFailed{Epoch: k.Epoch, Class: ReasonExit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+		add(AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
 		offer()
 		if k.Route != home {
 			t.Errorf("%s: the next turn begins on %s, want %s", name, k.Route, home)
@@ -204,7 +205,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		if _, ok := k.HandsOver(peer("n1"), peers, "n1"); ok {
 			t.Errorf("%s: all have failed, and still it is left to others", name)
 		}
-		add(GivenUp{Reason: ReasonLost}, true)
+		add(GivenUp{Reason: reason.Lost}, true)
 		add(Reopened{}, true)
 		if len(k.Avoids) > 0 {
 			t.Errorf("%s: another life begins with %v", name, k.Avoids)

@@ -3,6 +3,7 @@ package task
 import (
 	"slices"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -43,13 +44,13 @@ type Rule struct {
 // Rules are all of them, in the order in which faults are listed.
 var Rules = []Rule{
 	{
-		Name: ReasonBreaker, Question: Quota, Then: "the timer offers it when it is due",
+		Name: reason.Breaker, Question: Quota, Then: "the timer offers it when it is due",
 		Has:   func(s *Spec) bool { return s.Breaker != nil },
 		Check: func(s *Spec) error { return s.Breaker.validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
 	},
 	{
-		Name: ReasonWindow, Question: Condition, Then: "the timer offers it when its window opens",
+		Name: reason.Window, Question: Condition, Then: "the timer offers it when its window opens",
 		Has:   func(s *Spec) bool { return s.Window != "" },
 		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
 		Copy:  func(to, from *Spec) { to.Window = from.Window },
@@ -61,7 +62,7 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Place = from.Place },
 	},
 	{
-		Name: ReasonPerNode, Question: Choice, Keyed: true, Then: "the timer offers it again, to any node that has a place for it",
+		Name: reason.PerNode, Question: Choice, Keyed: true, Then: "the timer offers it again, to any node that has a place for it",
 		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
 		Check: func(s *Spec) error { return s.PerNode.Validate() },
 		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },

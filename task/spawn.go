@@ -3,6 +3,8 @@ package task
 import (
 	"errors"
 	"fmt"
+
+	"millrace/task/reason"
 )
 
 // Spawning bounds the children that a running task may ask for (SPAWN, or Spawn of a handler). The
@@ -114,14 +116,14 @@ func (t *Task) Spawns() error {
 
 // Deserted tells whether the children that a task has spawned are stopped when it comes to a state:
 // when it is cancelled, by whomever, or its time is up.
-func Deserted(s State, reason string) bool {
+func Deserted(s State, code string) bool {
 	switch s {
 	case Cancelling, Cancelled:
 		return true
 	case Error:
-		return reason == ReasonTimeout
+		return code == reason.Timeout
 	case Abnormal:
-		return reason == ReasonTimeout || reason == ReasonLost // lost: its cancel was never confirmed
+		return code == reason.Timeout || code == reason.Lost // lost: its cancel was never confirmed
 	}
 	return false
 }

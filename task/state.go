@@ -77,24 +77,3 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseState(string(text))
 	return err
 }
-
-// Reason codes of terminal states, and of the facts that lead to them.
-const (
-	ReasonExit     = "exit"        // the process ended with a code other than 0
-	ReasonTimeout  = "timeout"     // ran longer than timeout.run
-	ReasonMemory   = "memory"      // was ended for using too much memory
-	ReasonKilled   = "killed"      // ended by a signal that Millrace did not send
-	ReasonSystem   = "system"      // the node could not start or serve it
-	ReasonNetwork  = "network"     // the program said that the network failed it
-	ReasonTask     = "task"        // the handler or program reported an error of its own
-	ReasonUser     = "user"        // a person asked, or the program says that its input is at fault
-	ReasonExpired  = "expired"     // was not started in time
-	ReasonLost     = "lost"        // its node vanished and nobody could see its end
-	ReasonPoison   = "poison"      // took its node down more often than is allowed
-	ReasonLimit    = "limit"       // a limit had no place for it
-	ReasonUnplaced = "unplaceable" // no node can ever run it
-	ReasonBreaker  = "breaker"     // its job's breaker is open
-	ReasonWindow   = "window"      // its window is closed
-	ReasonPerNode  = "per_node"    // the node that was offered it runs as many of its kind as it may
-	ReasonSkipped  = "skipped"     // what it needs ended otherwise than it needs
-)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"millrace/task/reason"
 )
 
 // does is a step that needs others by success.
@@ -67,8 +69,8 @@ func TestStepBirths(t *testing.T) {
 }
 
 func TestHandlersNeeds(t *testing.T) {
-	ok, bad := End{State: Finished}, End{State: Error, Reason: ReasonExit}
-	user, skip := End{State: Cancelled, Reason: ReasonUser}, End{State: Cancelled, Reason: ReasonSkipped}
+	ok, bad := End{State: Finished}, End{State: Error, Reason: reason.Exit}
+	user, skip := End{State: Cancelled, Reason: reason.User}, End{State: Cancelled, Reason: reason.Skipped}
 	p := graph(t, does("a"), does("b"))
 	for _, c := range []struct {
 		a, b                           End
@@ -92,7 +94,7 @@ func TestHandlersNeeds(t *testing.T) {
 }
 
 func TestAwaken(t *testing.T) {
-	ok, bad, skip, runs := End{State: Finished, Reason: ""}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonSkipped}, End{State: Pending}
+	ok, bad, skip, runs := End{State: Finished, Reason: ""}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.Skipped}, End{State: Pending}
 	// The chain stands in the file the wrong way round.
 	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", WhenFailure)))
 	for _, c := range []struct {
@@ -119,7 +121,7 @@ func TestAwaken(t *testing.T) {
 }
 
 func TestFollowSteps(t *testing.T) {
-	ok, bad, user, skip := End{State: Finished, Reason: ""}, End{State: Error, Reason: ReasonExit}, End{State: Cancelled, Reason: ReasonUser}, End{State: Cancelled, Reason: ReasonSkipped}
+	ok, bad, user, skip := End{State: Finished, Reason: ""}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.User}, End{State: Cancelled, Reason: reason.Skipped}
 	open := expandedTask(t, Spec{Steps: []Step{does("a"), does("b", need("a", WhenFailure))}}, nil)
 	cancelling := add(t, open, Cancel{})
 	for _, c := range []struct {

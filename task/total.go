@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -32,7 +33,7 @@ func (t *Task) withinTotal(d Duty) Duty {
 	}
 	switch {
 	case t.Waiting():
-		d.Else, d.Command = "it ends as abnormal/timeout: total timeout", Expire{Reason: ReasonTimeout, Detail: t.totalWords()}
+		d.Else, d.Command = "it ends as abnormal/timeout: total timeout", Expire{Reason: reason.Timeout, Detail: t.totalWords()}
 	case t.State == Running && t.Epoch == 0:
 		d.Else, d.Command = "its children are cancelled, and it ends as error/timeout", Cancel{Reason: t.totalWords()}
 	default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -36,7 +37,7 @@ func TestTotalTimeout(t *testing.T) {
 	retrying := total(Spec{Retry: Retry{Max: 3}})
 	late := total(Spec{Timeout: Timeout{Pending: value.Duration(time.Minute)}})
 	words := "total timeout: not done by 2026-03-01T13:00:00Z, 1h0m0s after it might begin"
-	expire := Expire{Reason: ReasonTimeout, Detail: words}
+	expire := Expire{Reason: reason.Timeout, Detail: words}
 	for name, c := range map[string]struct {
 		story []Event
 		by    time.Time
@@ -71,14 +72,14 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// What is refused when the time is up, or would be.
-	if e, err := Decide(given(total(Spec{})), Claim{Node: "n1", Offer: 1}, by); err != nil || e != (GivenUp{Reason: ReasonTimeout, Detail: words}) {
+	if e, err := Decide(given(total(Spec{})), Claim{Node: "n1", Offer: 1}, by); err != nil || e != (GivenUp{Reason: reason.Timeout, Detail: words}) {
 		t.Errorf("a claim after the end: %+v, %v", e, err)
 	}
-	e, err := Decide(given(retrying, running), Fail{Epoch: 2, Class: ReasonExit}, by.Add(-time.Millisecond))
+	e, err := Decide(given(retrying, running), Fail{Epoch: 2, Class: reason.Exit}, by.Add(-time.Millisecond))
 	if failed := e.(AttemptFailed); err != nil || failed.Retry != nil || !strings.Contains(failed.Reason, "timeout.total") {
 		t.Errorf("a failure just before the end: %+v, %v", e, err)
 	}
-	if e, _ = Decide(given(retrying, running), Fail{Epoch: 2, Class: ReasonExit}, at(3)); e.(AttemptFailed).Retry == nil {
+	if e, _ = Decide(given(retrying, running), Fail{Epoch: 2, Class: reason.Exit}, at(3)); e.(AttemptFailed).Retry == nil {
 		t.Error("a failure in time is not retried")
 	}
 	if e, _ := Decide(given(short, running), Extend{Epoch: 2, Until: by.Add(time.Hour)}, at(3)); e.(AttemptExtended).Until.After(by) {
@@ -89,7 +90,7 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// Another life begins anew, and the children of a parent have no bound of their own.
-	again := given(total(Spec{}), GivenUp{Reason: ReasonTimeout}, Reopened{})
+	again := given(total(Spec{}), GivenUp{Reason: reason.Timeout}, Reopened{})
 	if want := at(3).Add(time.Hour); !again.EndBy.Equal(want) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
 	}
@@ -103,11 +104,11 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// Why it was cancelled decides what it is.
-	ends := map[ID]End{ChildID(p.ID, "a"): {State: Cancelled, Reason: ReasonUser}}
+	ends := map[ID]End{ChildID(p.ID, "a"): {State: Cancelled, Reason: reason.User}}
 	for when, want := range map[time.Time]State{at(5): Cancelled, by: Error} {
 		stopped := Evolve(p, Recorded{Seq: 9, Chain: true, At: when, Event: CancelRequested{Deadline: when.Add(time.Minute)}})
 		c, ok := Follow(&stopped, ends)
-		if got, _ := c.(Conclude); !ok || got.State != want || want == Error && got.Reason != ReasonTimeout {
+		if got, _ := c.(Conclude); !ok || got.State != want || want == Error && got.Reason != reason.Timeout {
 			t.Errorf("cancelled at %v it becomes %+v, want %s", when, c, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -23,7 +24,7 @@ func TestBirthOutsideOfItsWindow(t *testing.T) {
 	}
 	is := Task{ID: "t"}
 	is.Apply(Recorded{Seq: 1, At: noon, Event: birth})
-	if is.State != Scheduled || is.Reason != ReasonWindow || is.Message != "outside of the window night" || !is.Due.Equal(opens) {
+	if is.State != Scheduled || is.Reason != reason.Window || is.Message != "outside of the window night" || !is.Due.Equal(opens) {
 		t.Errorf("the task is %s/%s until %v: %s", is.State, is.Reason, is.Due, is.Message)
 	}
 	if d := Owes(is, Surroundings{}, Settings{}); d.Who != "server" || d.What != "the timer offers it when its window opens" || !d.By.Equal(opens) {

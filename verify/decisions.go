@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/verify/book"
 )
 
@@ -69,9 +70,9 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 		v.lines.Stopped(s.id, r, e.Reason)
 	case task.CancelConfirmed:
 		switch e.Code {
-		case task.ReasonLimit:
+		case reason.Limit:
 			s.refused(v, k, e.Reason, r)
-		case task.ReasonSkipped:
+		case reason.Skipped:
 			s.ofNeeds(v, k, r)
 		default:
 			v.lines.Stopped(s.id, r, e.Reason)
@@ -131,7 +132,7 @@ func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *eve
 	if !k.Live() || k.Epoch != e.Epoch {
 		return // I-3 says so
 	}
-	if was := v.tasks.task(s.id, &s.now); e.Class == task.ReasonTimeout && stops(&was, r.Fact.At) && !stops(k, r.Fact.At) {
+	if was := v.tasks.task(s.id, &s.now); e.Class == reason.Timeout && stops(&was, r.Fact.At) && !stops(k, r.Fact.At) {
 		s.found(v, Decisions, []uint64{r.Seq}, "the attempt would not have been stopped for its run timeout")
 		return
 	}

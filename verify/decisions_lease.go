@@ -9,6 +9,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/verify/book"
 )
@@ -115,7 +116,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 				return
 			}
 			claim.Account, k = &account, anywhere(k)
-		} else if e.Reason == task.ReasonUnplaced {
+		} else if e.Reason == reason.Unplaced {
 			self, known := s.known(v, book.By(r).Self, r)
 			if !known {
 				return
@@ -204,7 +205,7 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 		on = k.Spec.Concurrency[i].OnLimit
 	}
 	end, failed := r.Fact.Event.(task.GivenUp)
-	failed = failed && end.Reason == task.ReasonLimit
+	failed = failed && end.Reason == reason.Limit
 	if want := on == limit.Fail; !k.Admissible() || on != limit.Fail && on != limit.Skip || failed != want || detail != "no place under "+by.Limit {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, because limit %q had no place: on_limit is %q there, the task was %s, and it says %q", r.Fact.Type, by.Limit, on, k.State, detail)
 	}

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
@@ -33,7 +34,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 		what any
 	}
 	failed := func(again time.Duration) task.AttemptFailed {
-		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: task.ReasonTask, RetryAfter: value.Duration(again)}
+		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: reason.Task, RetryAfter: value.Duration(again)}
 	}
 	ran := []said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {0, ids[0], task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}}
 	// Three tasks of a job wait, of which two may run and one may start each second.
@@ -122,7 +123,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 		return said{"", task.Granted{Refused: []task.ID{id}}, seen}
 	}
 	refused := func(id task.ID, seen uint64) said {
-		return said{id, task.CancelConfirmed{Code: task.ReasonLimit, Reason: "no place under job:j"}, seen}
+		return said{id, task.CancelConfirmed{Code: reason.Limit, Reason: "no place under job:j"}, seen}
 	}
 	cut := func(s said) said {
 		return said{"", cutOff{s.what.(task.Granted)}, s.seen}

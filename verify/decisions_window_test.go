@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/verify"
 )
 
@@ -25,7 +26,7 @@ func TestWindowsAreDecidedAgain(t *testing.T) {
 		return task.Submitted{Work: work, Due: due, Window: &task.Shut{Calendar: calendar, From: start, Detail: detail}}
 	}
 	held := func(due time.Time) task.Postponed {
-		return task.Postponed{Reason: task.ReasonWindow, Detail: words, Due: due}
+		return task.Postponed{Reason: reason.Window, Detail: words, Due: due}
 	}
 	by := func(calendar uint64) *task.By {
 		return &task.By{Rule: task.RuleWindow, At: start, Calendar: calendar}

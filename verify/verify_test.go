@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/verify"
 )
 
@@ -202,7 +203,7 @@ func TestDismissed(t *testing.T) {
 		return r
 	}
 	garbage := events.Record{Kind: events.KindOffer, Fact: events.Fact{Task: "x"}, Err: errors.New("garbage")}
-	born, dead, dismissed, message := fact(task.Submitted{Work: work}), fact(task.GivenUp{Reason: task.ReasonExpired}), fact(task.Dismissed{}), fact(task.MessageDismissed{})
+	born, dead, dismissed, message := fact(task.Submitted{Work: work}), fact(task.GivenUp{Reason: reason.Expired}), fact(task.Dismissed{}), fact(task.MessageDismissed{})
 	later := message
 	later.Fact.Message = 2
 	for name, c := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 )
 
 func TestChain(t *testing.T) {
@@ -44,7 +45,7 @@ func TestChain(t *testing.T) {
 		}, 0, "2 submitted, 3 attempt"},
 		{"a retry and a takeover", func(s *story) task.ID {
 			id := s.submit(task.Submission{})
-			failed := s.on(id, task.AttemptFailed{Epoch: s.start(id, "n1"), Class: task.ReasonExit, Retry: &task.RetryPlan{Attempt: 2}})
+			failed := s.on(id, task.AttemptFailed{Epoch: s.start(id, "n1"), Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2}})
 			is := events.FoldTask(id, s.about(Task(id)))
 			s.add(events.KindOffer, events.Fact{Task: id, Event: task.Queued{Work: is.Work, Attempt: 2, After: failed}})
 			epoch := s.start(id, "n1")

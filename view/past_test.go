@@ -13,6 +13,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -203,7 +204,7 @@ func TestMatch(t *testing.T) {
 	b := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
 	c := s.submit(task.Submission{Nodes: []string{"n1"}, Spec: &task.Spec{Run: &task.Run{Argv: []string{"echo", "Größe"}}}})
 	s.start(c, "n1")
-	s.on(a, task.GivenUp{Reason: task.ReasonExpired})
+	s.on(a, task.GivenUp{Reason: reason.Expired})
 	all := []task.ID{a, b, c}
 	for _, row := range []struct {
 		name string

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -62,16 +63,16 @@ func TestPhases(t *testing.T) {
 		{"it had begun to stop before it was asked", []at{birth, first, {6, chain, task.CancelRequested{}}, {8, chain, task.CancelConfirmed{Epoch: 2, Usage: &task.Usage{Run: value.Duration(3 * time.Second), Stop: value.Duration(3 * time.Second)}}}}, 9,
 			"pending 2, run#1@a 3, stop#1@a 3"},
 		{"due later, and its timer was late", []at{{0, events.KindHold, task.Submitted{Work: work, Due: second(4)}}, {6, events.KindOffer, task.Due{Route: "bulk.5", Due: second(4)}}}, 9, "scheduled 4, pending 5"},
-		{"postponed by its window", []at{birth, {1, chain, task.Postponed{Reason: task.ReasonWindow, Due: second(5)}}, {5, events.KindOffer, task.Due{After: 2, Route: "bulk.5", Due: second(5)}}}, 9,
+		{"postponed by its window", []at{birth, {1, chain, task.Postponed{Reason: reason.Window, Due: second(5)}}, {5, events.KindOffer, task.Due{After: 2, Route: "bulk.5", Due: second(5)}}}, 9,
 			"pending 1, scheduled/window 4, pending 4"},
 		{"held by one thing after another", []at{{0, events.KindHold, task.Submitted{Work: limited}}, {3, chain, task.Unheld{Hold: task.HoldNeeds}}, {7, events.KindOffer, task.Queued{Work: limited, Attempt: 1, After: 2}}}, 9,
 			"held/needs 3, held/limit 4, pending 2"},
-		{"a failure, a pause, another attempt", []at{birth, first, {4, chain, task.AttemptFailed{Epoch: 2, Class: task.ReasonExit, Retry: &task.RetryPlan{Attempt: 2, Due: second(6)}}},
+		{"a failure, a pause, another attempt", []at{birth, first, {4, chain, task.AttemptFailed{Epoch: 2, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: second(6)}}},
 			{4, events.KindOffer, task.Queued{Work: work, Attempt: 2, After: 3, Due: second(6)}}, {7, chain, task.AttemptStarted{Attempt: 2, Node: "b", Offer: 4}}}, 9,
 			"pending 2, run#1@a 2, retrying/exit 2, pending 1, run#2@b 2"},
 		{"a takeover", []at{birth, first, {5, chain, task.AttemptStarted{Attempt: 2, Node: "b", Offer: 1, TookOver: &task.TookOver{Epoch: 2}}}}, 9, "pending 2, run#1@a 3, run#2@b 4"},
 		{"lost, and moved, and still waiting", []at{birth, first, {4, chain, task.AttemptLost{Epoch: 2, Reason: "gone"}}, {5, chain, task.Reassigned{From: "bulk.5", To: "other.5"}}}, 9, "pending 2, run#1@a 2, pending 5"},
-		{"another life", []at{birth, first, {3, chain, task.AttemptFailed{Epoch: 2, Class: task.ReasonExit}}, {6, chain, task.Reopened{}}}, 9, "pending 2, run#1@a 1, error/exit 3, pending 3"},
+		{"another life", []at{birth, first, {3, chain, task.AttemptFailed{Epoch: 2, Class: reason.Exit}}, {6, chain, task.Reopened{}}}, 9, "pending 2, run#1@a 1, error/exit 3, pending 3"},
 		{"a clock that was behind", []at{{5, events.KindOffer, task.Submitted{Work: work}}, first, {7, chain, task.AttemptFinished{Epoch: 2}}}, 9, "run#1@a 2"},
 		{"an end before the birth", []at{{5, events.KindOffer, task.Submitted{Work: work}}, first, {1, chain, task.AttemptFinished{Epoch: 2}}}, 9, "run#1@a 0"},
 		{"what does not count", []at{birth, first, {4, chain, task.AttemptFinished{Epoch: 1}}, {5, chain, task.AttemptLate{Epoch: 1}}}, 9, "pending 2, run#1@a 7"},

@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -61,7 +62,7 @@ func (s *story) finish(id task.ID, epoch uint64) {
 }
 
 func (s *story) fail(id task.ID, epoch uint64, message string) {
-	s.on(id, task.AttemptFailed{Epoch: epoch, Class: task.ReasonExit, Message: message})
+	s.on(id, task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Message: message})
 }
 
 // ready brings a node up that serves a queue.

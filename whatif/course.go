@@ -12,6 +12,7 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/verify"
 )
@@ -621,7 +622,7 @@ func (c *course) willEnd(k *played) {
 	}
 	at := k.StartedAt.Add(took)
 	if until := k.RunUntil(); !until.IsZero() && at.After(until) {
-		at, ends = until, task.Fail{Class: task.ReasonTimeout, Message: "its run timeout has passed"}
+		at, ends = until, task.Fail{Class: reason.Timeout, Message: "its run timeout has passed"}
 	}
 	switch e := ends.(type) {
 	case task.Finish:

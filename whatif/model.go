@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // How sure it is how long an attempt that is played takes and how it ends.
@@ -110,7 +111,7 @@ func (m *model) ended(t *task.Task, is *try, attempt int, r *events.Record) {
 	case task.AttemptFinished:
 		is.ends = task.Finish{Exit: e.Exit, Result: e.Result}
 	case task.AttemptFailed:
-		if class = e.Class; class == task.ReasonTimeout {
+		if class = e.Class; class == reason.Timeout {
 			return // without the timeout it would have run for longer
 		}
 		c := task.Fail{Class: e.Class, Exit: e.Exit, Message: e.Message, RetryAfter: e.RetryAfter.Std()}

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/whatif"
 )
@@ -69,7 +70,7 @@ func queue(t *testing.T, spec task.Spec) []events.Record {
 	finishes(2, 4004*ms)
 	starts(4, 4010*ms)
 	finishes(3, 6009*ms)
-	w.fails(7010*ms, 4, epochs[4], task.ReasonExit)
+	w.fails(7010*ms, 4, epochs[4], reason.Exit)
 	return w.log
 }
 

@@ -16,6 +16,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/verify"
 	"millrace/whatif"
@@ -108,7 +109,7 @@ func TestOtherSettings(t *testing.T) {
 	t.Parallel()
 	failsOnce := func(retry task.Retry) func(*written) {
 		return func(w *written) {
-			w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, task.Spec{Retry: retry})), task.ReasonExit)
+			w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, task.Spec{Retry: retry})), reason.Exit)
 		}
 	}
 	runs := func(timeout task.Timeout, waits, runs time.Duration, class string) func(*written) {
@@ -127,7 +128,7 @@ func TestOtherSettings(t *testing.T) {
 			breaker := &task.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
 			for n := 1; n <= 3; n++ {
 				at := time.Duration(n) * 3 * s
-				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), task.ReasonExit)
+				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), reason.Exit)
 			}
 		}
 	}
@@ -165,7 +166,7 @@ func TestOtherSettings(t *testing.T) {
 		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
 		"it runs for longer than it may":        {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
 		"it runs for less":                      {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
-		"it would have had longer to run":       {runs(task.Timeout{Run: value.Duration(5 * s)}, s, 6*s, task.ReasonTimeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
+		"it would have had longer to run":       {runs(task.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
 		"no node serves, and the bound is less": {runs(task.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},
 		"heartbeats last less":                  {lost, []string{"node_ttl=10s"}, whatif.Only{}, whatif.AsSoon, "5s sooner"},
 		"heartbeats last longer":                {lost, []string{"node_ttl=30s"}, whatif.Only{}, whatif.Not, "would have lasted until 2026-03-01T12:00:30Z"},
@@ -207,7 +208,7 @@ func TestWhatIsUnknown(t *testing.T) {
 	}
 	done(0, 1)
 	epoch := w.starts(4*s, 2, w.born(3*s, 2, task.Spec{Retry: task.Retry{Max: 1}}))
-	w.fails(5*s, 2, epoch, task.ReasonExit)
+	w.fails(5*s, 2, epoch, reason.Exit)
 	done(10*s, 3, func(k *task.Work) { k.Needs = &task.Needs{Of: []task.Need{{Task: id(2)}}} })
 	done(20*s, 4, func(k *task.Work) { k.Parent = id(2) })
 	done(30*s, 5)

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -49,11 +50,11 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(5 * time.Second)}})
 
 		due := time.Now().Add(5 * time.Second)
-		w.wantState(w.task(id), task.Retrying, task.ReasonTask)
+		w.wantState(w.task(id), task.Retrying, reason.Task)
 		w.wantState(w.ended(id), task.Finished, "")
 		w.wantFacts(id, events.AttemptStarted, events.AttemptFailed, events.TaskDue, events.AttemptStarted, events.AttemptFinished)
 		failed := event[task.AttemptFailed](w, w.facts(id))
-		if failed.Class != task.ReasonTask || failed.Message != "not yet" {
+		if failed.Class != reason.Task || failed.Message != "not yet" {
 			w.Errorf("failed as %s: %s", failed.Class, failed.Message)
 		}
 		if failed.Retry == nil || failed.Retry.Attempt != 2 || !failed.Retry.Due.Equal(due) {
@@ -76,11 +77,11 @@ func TestFailures(t *testing.T) {
 		// attempts is how often it is tried.
 		attempts int
 	}{
-		{"error", task.Spec{}, func(context.Context, task.Task) error { return errBroken }, task.ReasonTask, errBroken.Error(), 1},
-		{"error, with a retry", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, task.ReasonTask, errBroken.Error(), 2},
-		{"final", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, task.ReasonTask, errBroken.Error(), 1},
-		{"final, wrapped", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, task.ReasonTask, "no: " + errBroken.Error(), 1},
-		{"panic", task.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, task.ReasonTask, "oh no", 1},
+		{"error", task.Spec{}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 1},
+		{"error, with a retry", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 2},
+		{"final", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, reason.Task, errBroken.Error(), 1},
+		{"final, wrapped", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, reason.Task, "no: " + errBroken.Error(), 1},
+		{"panic", task.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, reason.Task, "oh no", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -139,7 +140,7 @@ func TestRunTimeout(t *testing.T) {
 		id := w.submit(task.Spec{Timeout: task.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		got := w.ended(id)
-		w.wantState(got, task.Error, task.ReasonTimeout)
+		w.wantState(got, task.Error, reason.Timeout)
 		if took := got.EndedAt.Sub(began); took != 3*time.Second {
 			w.Errorf("it ran for %v, want 3s", took)
 		}

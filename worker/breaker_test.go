@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -47,7 +48,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		}
 		pass(19 * time.Second)
 		for _, id := range ids {
-			w.wantState(w.task(id), task.Scheduled, task.ReasonBreaker)
+			w.wantState(w.task(id), task.Scheduled, reason.Breaker)
 		}
 		if n := len(w.facts(ids[0])); n != 1 {
 			w.Errorf("a task that is held has %d facts on its chain, want one", n)
@@ -92,7 +93,7 @@ func TestBreakerFailsTasks(t *testing.T) {
 			w.Fatal(err)
 		}
 		got := w.ended(id)
-		w.wantState(got, task.Abnormal, task.ReasonBreaker)
+		w.wantState(got, task.Abnormal, reason.Breaker)
 		if want := fmt.Sprintf("the breaker of job j is open until %s: all fails", time.Now().Add(time.Hour).Format(time.RFC3339)); got.Message != want {
 			w.Errorf("it says %q, want %q", got.Message, want)
 		}

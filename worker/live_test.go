@@ -10,6 +10,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -118,7 +119,7 @@ func TestSpawnIsAsked(t *testing.T) {
 		<-r.done
 		w.start(worker.Config{Node: "b"}, handlers)
 		ended := w.ended(w.submit(task.Spec{}))
-		if w.wantState(ended, task.Error, task.ReasonTask); !strings.Contains(ended.Message, "cannot submit") {
+		if w.wantState(ended, task.Error, reason.Task); !strings.Contains(ended.Message, "cannot submit") {
 			w.Errorf("%s", ended.Message)
 		}
 	})
@@ -132,7 +133,7 @@ type chatty struct {
 func (c chatty) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	c.do(ctx, a)
 	if ctx.Err() != nil {
-		return worker.Outcome{Class: task.ReasonKilled, Stopped: true}
+		return worker.Outcome{Class: reason.Killed, Stopped: true}
 	}
 	return worker.Outcome{}
 }
@@ -164,7 +165,7 @@ func TestMoreTime(t *testing.T) {
 		}
 		spec.Timeout.Extend = value.Duration(time.Minute)
 		ended := w.ended(w.submit(spec))
-		w.wantState(ended, task.Error, task.ReasonTimeout)
+		w.wantState(ended, task.Error, reason.Timeout)
 		if took := ended.EndedAt.Sub(ended.StartedAt); took != 90*time.Second {
 			w.Errorf("it was ended after %v", took)
 		}
@@ -191,7 +192,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 		w.wantState(w.ended(w.submit(spec)), task.Finished, "")
 		beats = false
 		ended := w.ended(w.submit(spec))
-		w.wantState(ended, task.Error, task.ReasonTimeout)
+		w.wantState(ended, task.Error, reason.Timeout)
 		if took := ended.EndedAt.Sub(ended.StartedAt); took < 5*time.Second || took > 6*time.Second || !strings.Contains(ended.Message, "heartbeat") {
 			w.Errorf("after %v: %s", took, ended.Message)
 		}

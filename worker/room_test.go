@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker"
 )
 
@@ -71,7 +72,7 @@ func TestLargeTaskWithRoom(t *testing.T) {
 			t.Errorf("%d slots were taken at once, and there are 4", most)
 		}
 		never := w.submit(task.Spec{Slots: 5, Place: task.Place{Nodes: []string{"a"}}})
-		w.wantState(w.ended(never), task.Abnormal, task.ReasonUnplaced)
+		w.wantState(w.ended(never), task.Abnormal, reason.Unplaced)
 	})
 }
 

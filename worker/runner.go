@@ -11,6 +11,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 )
 
 // Runner runs attempts of one kind, for example child processes.
@@ -244,12 +245,12 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.Output.Line(output.System, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
-			o = Outcome{Class: task.ReasonTask, Message: fmt.Sprintf("the handler panicked: %v", p)}
+			o = Outcome{Class: reason.Task, Message: fmt.Sprintf("the handler panicked: %v", p)}
 		}
 	}()
 	handle, ok := h[a.Task.Spec.Handler]
 	if !ok {
-		return Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(
+		return Outcome{Class: reason.System, Message: fmt.Sprintf(
 			"node %s has no handler %q: register it with Handle, or let this queue be served only by workers that have it", a.worker.cfg.Node, a.Task.Spec.Handler)}
 	}
 	err := handle(context.WithValue(ctx, attemptKey{}, a), a.Task)
@@ -257,7 +258,7 @@ func (h handlers) Run(ctx context.Context, a *Attempt) (o Outcome) {
 	if err == nil {
 		return o
 	}
-	o.Class, o.Message = task.ReasonTask, err.Error()
+	o.Class, o.Message = reason.Task, err.Error()
 	o.Final, o.Stopped = IsFinal(err), ctx.Err() != nil
 	if asked, ok := errors.AsType[retryAfterError](err); ok {
 		o.RetryAfter = asked.after

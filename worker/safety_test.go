@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 )
@@ -83,7 +84,7 @@ func TestIdleTimeout(t *testing.T) {
 		}})
 		began := time.Now()
 		ended := w.ended(w.submit(task.Spec{Timeout: task.Timeout{Idle: value.Duration(5 * time.Second)}}))
-		w.wantState(ended, task.Error, task.ReasonTimeout)
+		w.wantState(ended, task.Error, reason.Timeout)
 		if want := "idle timeout: said nothing for 5s"; ended.Message != want {
 			t.Errorf("the message is %q, want %q", ended.Message, want)
 		}

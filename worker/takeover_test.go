@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker"
@@ -103,9 +104,9 @@ func TestEarlyRedeliveryWhileCancelling(t *testing.T) {
 			w.log.Redeliver(w.task(id).Offer, true)
 			pass(time.Second)
 		}
-		w.wantState(w.task(id), task.Cancelling, task.ReasonUser)
+		w.wantState(w.task(id), task.Cancelling, reason.User)
 		close(ended)
-		w.wantState(w.ended(id), task.Cancelled, task.ReasonUser)
+		w.wantState(w.ended(id), task.Cancelled, reason.User)
 	})
 }
 

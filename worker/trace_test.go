@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker"
 )
 
@@ -61,7 +62,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 		if _, err := w.rec.Submit(w.Context(), child, birth); err != nil {
 			w.Fatal(err)
 		}
-		w.wantState(w.ended(child), task.Error, task.ReasonTask)
+		w.wantState(w.ended(child), task.Error, reason.Task)
 		if r.roots[top] != top || r.roots[child] != top {
 			w.Errorf("the roots are %v, want %s", r.roots, top)
 		}

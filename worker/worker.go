@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/worker/claim"
 )
@@ -246,7 +247,7 @@ func (w *Worker) see(a *Attempt) {
 		return
 	}
 	if err := a.Output.close(); err != nil && outcome.Class == "" {
-		outcome.Class, outcome.Message = task.ReasonSystem, err.Error()
+		outcome.Class, outcome.Message = reason.System, err.Error()
 	}
 	a.traced(&outcome)
 	if outcome.Stopped && ownFault(context.Cause(a.context)) {
@@ -279,7 +280,7 @@ func (w *Worker) runner(t *task.Task) Runner {
 type noCommands struct{}
 
 func (noCommands) Run(context.Context, *Attempt) Outcome {
-	return Outcome{Class: task.ReasonSystem, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
+	return Outcome{Class: reason.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }
 
 // begin makes a claimed task, or one that an earlier process has left, an attempt that runs.
@@ -354,7 +355,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			a.tellReported()
 			return
 		case errors.Is(err, events.ErrTooLarge):
-			c = task.Fail{Epoch: a.Task.Epoch, Class: task.ReasonSystem, Message: err.Error(), Final: true}
+			c = task.Fail{Epoch: a.Task.Epoch, Class: reason.System, Message: err.Error(), Final: true}
 			continue
 		}
 		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
@@ -386,13 +387,13 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	case errors.Is(cause, ErrCancelled):
 		return task.Stopped{Epoch: epoch, Exit: o.Exit, Usage: o.Usage}
 	case errors.Is(cause, ErrTimeout):
-		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
+		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("timeout: ran longer than %v", a.allowed())
 		return fail
 	case errors.Is(cause, ErrHeartbeat):
-		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
+		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("heartbeat timeout: sent no message for %v", a.Task.Spec.Timeout.Heartbeat)
 		return fail
 	case errors.Is(cause, ErrIdle):
-		fail.Class, fail.Message = task.ReasonTimeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
+		fail.Class, fail.Message = reason.Timeout, fmt.Sprintf("idle timeout: said nothing for %v", a.Task.Spec.Timeout.Idle)
 		return fail
 	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrHurry), errors.Is(cause, ErrDrained), errors.Is(cause, ErrSucceeded), errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrCrowded), errors.Is(cause, ErrLeft), errors.Is(cause, ErrUnread):
 		return task.Release{Epoch: epoch, Reason: cause.Error()}

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -58,7 +59,7 @@ func workOne(ctx context.Context, c *client.Client, offers events.Offers, code i
 	}
 	var end task.Command = task.Finish{Epoch: t.Epoch, Exit: &code}
 	if code != 0 {
-		end = task.Fail{Epoch: t.Epoch, Class: task.ReasonExit, Exit: &code, Message: "it did not go well"}
+		end = task.Fail{Epoch: t.Epoch, Class: reason.Exit, Exit: &code, Message: "it did not go well"}
 	}
 	if _, _, err = rec.Do(ctx, t, end); err != nil {
 		return err

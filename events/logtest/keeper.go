@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 )
 
 var keeperCases = []testCase{
@@ -92,7 +93,7 @@ func (s *suite) from(seq uint64, n int) (records []events.Record) {
 // The end of a task that a limit refuses is on its own chain, and is taken only if nobody has been admitted meanwhile.
 func endWithAdmission(s *suite) {
 	id := s.task()
-	end, granted := s.fact(id, task.GivenUp{Reason: task.ReasonLimit}), s.granted("job.a", s.task())
+	end, granted := s.fact(id, task.GivenUp{Reason: reason.Limit}), s.granted("job.a", s.task())
 	before := s.append(s.granted("job.a", s.task()), 0)
 	facts := []*events.Fact{end, granted}
 	for _, last := range [][]uint64{{0, 0}, {before, before}} {

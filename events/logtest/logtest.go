@@ -20,6 +20,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -133,7 +134,7 @@ func work(queue string) task.Work {
 }
 
 // note is an event that any chain takes.
-func note(text string) task.Event { return task.GivenUp{Reason: task.ReasonExpired, Detail: text} }
+func note(text string) task.Event { return task.GivenUp{Reason: reason.Expired, Detail: text} }
 
 func (s *suite) append(f *events.Fact, last uint64) uint64 {
 	s.Helper()

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -99,7 +100,7 @@ func life(s *suite) {
 
 	first := s.next(offers)
 	t := claim(first, "n1", nil)
-	t = do(t, task.Fail{Epoch: t.Epoch, Class: task.ReasonTask, Message: "flaky"}, task.Retrying)
+	t = do(t, task.Fail{Epoch: t.Epoch, Class: reason.Task, Message: "flaky"}, task.Retrying)
 	for range 2 { // to settle twice is harmless
 		if err := r.Settle(ctx, &t); err != nil {
 			s.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -313,7 +314,7 @@ func TestAdoptWithoutShim(t *testing.T) {
 		if alone {
 			worker = p.Worker("only", "--spool", "kept")
 		}
-		if ended := p.Await(c, id, task.Error); ended.Reason != task.ReasonKilled || !strings.Contains(ended.Message, "beside the worker was killed") {
+		if ended := p.Await(c, id, task.Error); ended.Reason != reason.Killed || !strings.Contains(ended.Message, "beside the worker was killed") {
 			t.Errorf("it ended as %s: %s", ended.Reason, ended.Message)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/param"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/where"
 	"millrace/view"
@@ -448,7 +449,7 @@ func (c *cell) state(id task.ID) string {
 	switch {
 	case t.State == task.Held && len(t.Holds) > 0:
 		return isHeld
-	case t.State == task.Scheduled && t.Reason == task.ReasonWindow:
+	case t.State == task.Scheduled && t.Reason == reason.Window:
 		return isShut
 	case t.State == task.Pending, t.State == task.Running:
 		return isMade

@@ -7,6 +7,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -23,9 +24,9 @@ func (w *programs) tooLong(t *testing.T) {
 		result string
 		says   string // in the message of the end, and in the log
 	}{
-		"result":       {long("RESULT", "r", "70000"), task.Error, task.ReasonTask, "", "RESULT refused: it has 70008 bytes, want at most 65536"},
+		"result":       {long("RESULT", "r", "70000"), task.Error, reason.Task, "", "RESULT refused: it has 70008 bytes, want at most 65536"},
 		"smaller":      {long("RESULT", "r", "70000") + small, task.Finished, "", "1", "RESULT refused: it has 70008 bytes, want at most 65536"},
-		"records":      {long("INSERT_DATA", "r", "2000000") + small, task.Error, task.ReasonTask, "", "INSERT_DATA refused: its line has 2000050 bytes, want at most 1048576"},
+		"records":      {long("INSERT_DATA", "r", "2000000") + small, task.Error, reason.Task, "", "INSERT_DATA refused: its line has 2000050 bytes, want at most 1048576"},
 		"checkpoint":   {long("CHECKPOINT", "r", "70000") + small, task.Finished, "", "1", "CHECKPOINT refused: it has 70008 bytes, want at most 65536"},
 		"longer still": {long("LOG", "r", "9000000") + small, task.Finished, "", "1", "LOG refused: its line has 9000042 bytes, want at most 1048576"},
 	} {

@@ -17,6 +17,7 @@ import (
 	"millrace/integration/place"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -341,7 +342,7 @@ func (w *programs) surroundings(t *testing.T) {
 	s.Spec.Run.EnvClear, s.Spec.Run.Inherit = true, []string{"INTEGRATION_TEST"}
 	s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: w.p.Path("secret")}}
 	ended := w.end(t, s)
-	wantEnd(t, ended, task.Error, task.ReasonTask)
+	wantEnd(t, ended, task.Error, reason.Task)
 	mark := strings.TrimPrefix(w.p.Mark, "INTEGRATION_TEST=")
 	all := w.lines(t, ended.ID, "")
 	if all[0] != "file|spec|two words||"+mark+"|[secret]" && all[1] != "file|spec|two words||"+mark+"|[secret]" {
@@ -360,7 +361,7 @@ func (w *programs) surroundings(t *testing.T) {
 
 	s = shellTask("true")
 	s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: "/no/such/file"}}
-	if ended := w.end(t, s); ended.Reason != task.ReasonSystem || !strings.Contains(ended.Message, "/no/such/file") {
+	if ended := w.end(t, s); ended.Reason != reason.System || !strings.Contains(ended.Message, "/no/such/file") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
 
@@ -368,7 +369,7 @@ func (w *programs) surroundings(t *testing.T) {
 	s.Spec.Run.User = "nobody"
 	ended = w.end(t, s)
 	if u, err := user.Current(); err == nil && u.Uid != "0" {
-		if u.Username != "nobody" && (ended.Reason != task.ReasonSystem || !strings.Contains(ended.Message, "root")) {
+		if u.Username != "nobody" && (ended.Reason != reason.System || !strings.Contains(ended.Message, "root")) {
 			t.Errorf("%s: %s", ended.Reason, ended.Message)
 		}
 		return
@@ -384,7 +385,7 @@ func (w *programs) bounds(t *testing.T) {
 	s := shellTask(`x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`)
 	s.Spec.Resources.Memory = 32 << 20
 	ended := w.end(t, s)
-	wantEnd(t, ended, task.Error, task.ReasonMemory)
+	wantEnd(t, ended, task.Error, reason.Memory)
 	if ended.Usage == nil || !strings.Contains(ended.Usage.Limits, "memory 32MiB") {
 		t.Errorf("used %+v", ended.Usage)
 	}
@@ -398,13 +399,13 @@ func (w *programs) bounds(t *testing.T) {
 	}
 
 	s = shellTask(`echo '{"type":"ERROR","payload":{"message":"in vain","fatal":true,"class":"user"}}'`)
-	wantEnd(t, w.end(t, s), task.Error, task.ReasonUser)
+	wantEnd(t, w.end(t, s), task.Error, reason.User)
 	s = shellTask(`echo '{"complete":1,"code":7,"description":"no disk"}'`)
-	if ended := w.end(t, s); ended.Reason != task.ReasonTask || ended.Message != "no disk" {
+	if ended := w.end(t, s); ended.Reason != reason.Task || ended.Message != "no disk" {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
 	s = shellTask(`head -c 5000 /dev/urandom; printf '{"type":"RESULT","pay'; kill -KILL $$`)
-	if ended := w.end(t, s); ended.Reason != task.ReasonKilled || ended.Usage.Signal != "SIGKILL" {
+	if ended := w.end(t, s); ended.Reason != reason.Killed || ended.Usage.Signal != "SIGKILL" {
 		t.Errorf("%s: %s, %+v", ended.Reason, ended.Message, ended.Usage)
 	}
 }
@@ -413,7 +414,7 @@ func (w *programs) bounds(t *testing.T) {
 func (w *programs) time(t *testing.T) {
 	s := shellTask(`while :; do echo chat; sleep 0.1; done`)
 	s.Spec.Timeout = task.Timeout{Heartbeat: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
-	if ended := w.end(t, s); ended.Reason != task.ReasonTimeout || !strings.Contains(ended.Message, "heartbeat") {
+	if ended := w.end(t, s); ended.Reason != reason.Timeout || !strings.Contains(ended.Message, "heartbeat") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
 	s = shellTask(`echo '{"type":"EXTEND","payload":"1m"}'; sleep 1.5; echo '{"type":"READY"}'; sleep 0.1`)
@@ -425,7 +426,7 @@ func (w *programs) time(t *testing.T) {
 	}
 	s = shellTask(`echo '{"type":"EXTEND","payload":"1h"}'; sleep 1000`)
 	s.Spec.Timeout = task.Timeout{Run: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
-	wantEnd(t, w.end(t, s), task.Error, task.ReasonTimeout)
+	wantEnd(t, w.end(t, s), task.Error, reason.Timeout)
 }
 
 // goesOn: a checkpoint outlives its attempt, and a task that is cancelled hears of it.

@@ -9,6 +9,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker"
 )
 
@@ -94,7 +95,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	// What no node can run ends as its policy says.
 	nobody := p.SubmitAs(c, task.Submission{Spec: &task.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: task.NoNodeFail})
 	want[nobody] = p.Await(c, nobody, task.Abnormal).State
-	if ended := p.State(c, nobody); ended.Reason != task.ReasonUnplaced {
+	if ended := p.State(c, nobody); ended.Reason != reason.Unplaced {
 		t.Errorf("it ended as %s: %s", ended.Reason, ended.Message)
 	}
 	commands.Stop()

@@ -9,6 +9,7 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -170,7 +171,7 @@ func (h *history) submission(id task.ID) task.Submission {
 	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
 		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], task.BackoffExponential
-		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {task.ReasonTimeout}}[h.policies.IntN(2)]
+		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {reason.Timeout}}[h.policies.IntN(2)]
 	}
 	if h.rng.IntN(3) == 0 {
 		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &task.Run{Shell: "work"}, task.RestartAdopt

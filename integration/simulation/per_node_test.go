@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker/claim"
 )
 
@@ -23,7 +24,7 @@ func TestSimulationOfNodesWithRoom(t *testing.T) {
 		}
 		for i := range h.records {
 			r := &h.records[i]
-			if e, ok := r.Fact.Event.(task.Postponed); ok && r.Err == nil && r.Fact.Actor != stranger && e.Reason == task.ReasonPerNode {
+			if e, ok := r.Fact.Event.(task.Postponed); ok && r.Err == nil && r.Fact.Actor != stranger && e.Reason == reason.PerNode {
 				postponed.Add(1)
 			}
 		}

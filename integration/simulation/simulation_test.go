@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 var (
@@ -105,8 +106,8 @@ var remarkable = []string{
 	string(events.TaskSubmitted), string(events.TaskQueued),
 	string(events.AttemptStarted), string(events.AttemptFinished), string(events.AttemptFailed),
 	string(events.AttemptReleased), string(events.AttemptLost), string(events.AttemptAdopted), string(events.AttemptLate),
-	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), string(events.TaskThrottled), task.ReasonUnplaced,
-	"cancelled while running", "retry", task.ReasonExpired, task.ReasonLost, task.ReasonPoison,
+	string(events.TaskCancelRequested), string(events.TaskCancelled), string(events.TaskAbnormal), string(events.TaskReopened), string(events.TaskReassigned), string(events.TaskDismissed), string(events.TaskThrottled), reason.Unplaced,
+	"cancelled while running", "retry", reason.Expired, reason.Lost, reason.Poison,
 	string(events.NodeDraining), string(events.NodeOffline),
 }
 

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker"
@@ -409,12 +410,12 @@ func (w *workerProcess) look(ctx context.Context, mine task.Task) error {
 
 // command is what the end of an attempt means.
 func (w *workerProcess) command(t task.Task, stop error) task.Command {
-	fail := task.Fail{Epoch: t.Epoch, Class: task.ReasonTask, Chance: w.h.rng.Float64()}
+	fail := task.Fail{Epoch: t.Epoch, Class: reason.Task, Chance: w.h.rng.Float64()}
 	switch {
 	case errors.Is(stop, worker.ErrCancelled):
 		return task.Stopped{Epoch: t.Epoch}
 	case errors.Is(stop, worker.ErrTimeout):
-		fail.Class = task.ReasonTimeout
+		fail.Class = reason.Timeout
 		return fail
 	case errors.Is(stop, worker.ErrShutdown), errors.Is(stop, worker.ErrLeaseLost):
 		return task.Release{Epoch: t.Epoch, Reason: stop.Error()}

@@ -19,6 +19,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -144,7 +145,7 @@ func Work(queue string) task.Work {
 }
 
 // Note is an event that any chain takes.
-func Note(text string) task.Event { return task.GivenUp{Reason: task.ReasonExpired, Detail: text} }
+func Note(text string) task.Event { return task.GivenUp{Reason: reason.Expired, Detail: text} }
 
 // Raw stores a message as somebody could who knows nothing of facts.
 func Raw(t testing.TB, js jetstream.JetStream, subject string, header nats.Header, body []byte) uint64 {

@@ -6,6 +6,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 )
 
 // lookAgain is when a task looks for its calendar again that is not there, or cannot be read.
@@ -48,5 +49,5 @@ func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, c
 
 // Postpone is what is asked for a task in place of a start, under an offer made for a turn.
 func (w *Wait) Postpone(turn uint64) task.Postpone {
-	return task.Postpone{After: turn, Reason: task.ReasonWindow, Detail: w.Detail, Due: w.Until}
+	return task.Postpone{After: turn, Reason: reason.Window, Detail: w.Detail, Due: w.Until}
 }

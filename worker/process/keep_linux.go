@@ -20,6 +20,7 @@ import (
 	"millrace/ipc"
 	"millrace/private"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -134,7 +135,7 @@ const shimStart = 10 * time.Second
 // runKept runs a command such that it outlives this process.
 func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secrets []string, p place) worker.Outcome {
 	failed := func(format string, args ...any) worker.Outcome {
-		return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
+		return worker.Outcome{Class: reason.System, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
 	}
 	a := s.attempt
 	note, received := a.Note()

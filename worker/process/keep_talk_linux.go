@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"millrace/ipc"
-	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -268,7 +268,7 @@ func (k *keeping) result() (r shimResult) {
 	if err == nil && json.Unmarshal(text, &r) == nil {
 		return r
 	}
-	r = shimResult{Result: child.Result{Class: task.ReasonKilled, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
+	r = shimResult{Result: child.Result{Class: reason.Killed, Message: "the process that kept it beside the worker was killed, and it as well; ask who did it, or whether memory ran out"}}
 	k.kill()
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -115,7 +116,7 @@ func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.O
 	switch {
 	case err == nil:
 	case success:
-		o.Class, o.Message, o.Result = task.ReasonSystem, "artifacts: "+err.Error(), nil
+		o.Class, o.Message, o.Result = reason.System, "artifacts: "+err.Error(), nil
 		o.Final, o.Stopped = worker.IsFinal(err), ctx.Err() != nil
 	default: // its own failure is what counts
 		a.Output.Line(output.System, "artifacts: "+err.Error())

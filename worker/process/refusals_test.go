@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/reason"
 	"millrace/worker/process/child"
 )
 
 // TestLongFailure: the end of an attempt repeats the beginning of what the program said, and its class counts
 // however long that is.
 func TestLongFailure(t *testing.T) {
-	s := &session{failure: &ipc.Failure{Message: strings.Repeat("é", 450_000), Class: task.ReasonUser}, out: nil}
-	o := s.outcome(&child.Result{Class: task.ReasonExit})
-	if o.Class != task.ReasonUser || len(o.Message) > maxFailure+4 || !strings.HasSuffix(o.Message, "é…") {
+	s := &session{failure: &ipc.Failure{Message: strings.Repeat("é", 450_000), Class: reason.User}, out: nil}
+	o := s.outcome(&child.Result{Class: reason.Exit})
+	if o.Class != reason.User || len(o.Message) > maxFailure+4 || !strings.HasSuffix(o.Message, "é…") {
 		t.Errorf("class %s, a message of %d bytes that ends in %q", o.Class, len(o.Message), o.Message[len(o.Message)-8:])
 	}
 }

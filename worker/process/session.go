@@ -14,6 +14,7 @@ import (
 	"millrace/ipc"
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -297,26 +298,26 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 	if r.Usage != (task.Usage{}) {
 		o.Usage = &r.Usage
 	}
-	if s.failure == nil && !o.Stopped && (o.Class == task.ReasonExit || o.Class == task.ReasonKilled) {
+	if s.failure == nil && !o.Stopped && (o.Class == reason.Exit || o.Class == reason.Killed) {
 		last := s.out.LastLine(output.Stdout, output.Stderr, output.Log)
 		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have heard one
 			o.Message = child.WithLastLine(o.Message, last)
 		}
 	}
 	if s.dropped != nil && o.Class == "" {
-		o.Class, o.Message = task.ReasonSystem, s.dropped.Error()
+		o.Class, o.Message = reason.System, s.dropped.Error()
 	}
 	if why := cmp.Or(s.unfit.Records, s.unfit.Result); why != "" && o.Class == "" {
-		o.Class, o.Message, o.Final = task.ReasonTask, why, true
+		o.Class, o.Message, o.Final = reason.Task, why, true
 	}
-	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != task.ReasonMemory || o.Class == "" && s.failure.Fatal) {
+	if s.failure != nil && !o.Stopped && (o.Class != "" && o.Class != reason.Memory || o.Class == "" && s.failure.Fatal) {
 		if s.failure.Message != "" {
 			o.Message = cut(s.failure.Message, maxFailure)
 		}
 		if slices.Contains(task.Classes, s.failure.Class) {
 			o.Class = s.failure.Class
 		} else {
-			o.Class = task.ReasonTask
+			o.Class = reason.Task
 		}
 		o.Final = s.failure.Retryable != nil && !*s.failure.Retryable
 		o.RetryAfter = time.Duration(s.failure.RetryAfter)

@@ -10,6 +10,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/output"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
 	"millrace/worker/process/child"
@@ -55,7 +56,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	run := a.Task.Spec.Run
 	system := func(format string, args ...any) worker.Outcome {
-		return worker.Outcome{Class: task.ReasonSystem, Message: fmt.Sprintf(format, args...)}
+		return worker.Outcome{Class: reason.System, Message: fmt.Sprintf(format, args...)}
 	}
 	as, err := accountOf(run)
 	if err != nil {
@@ -67,7 +68,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	}
 	place, err := t.place(ctx, a, as)
 	if err != nil {
-		o := worker.Outcome{Class: task.ReasonSystem, Message: err.Error(), Stopped: ctx.Err() != nil}
+		o := worker.Outcome{Class: reason.System, Message: err.Error(), Stopped: ctx.Err() != nil}
 		if took := time.Since(began).Truncate(time.Millisecond); surrounded && took > 0 {
 			o.Usage = &task.Usage{Setup: value.Duration(took)}
 		}

@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/limit"
+	"millrace/task/reason"
 )
 
 // Limits of a load have keys that are common to all tasks. A limit counts tasks, and what is told here of it is what ran: no
@@ -98,11 +99,11 @@ func (l *LimitsReport) count(records []events.Record) {
 	for i := range records {
 		switch e := records[i].Fact.Event.(type) {
 		case task.GivenUp:
-			if e.Reason == task.ReasonLimit {
+			if e.Reason == reason.Limit {
 				l.Refused++
 			}
 		case task.CancelConfirmed:
-			if e.Code == task.ReasonLimit {
+			if e.Code == reason.Limit {
 				l.Refused++
 			}
 		case task.CancelRequested:

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // Injected is a fault as it happened to one target.
@@ -354,7 +355,7 @@ func (m *measure) count() {
 		case task.AttemptLate:
 			m.figures.Late++
 		case task.GivenUp:
-			if e.Reason != task.ReasonLimit { // as ordered
+			if e.Reason != reason.Limit { // as ordered
 				abnormal[e.Reason] = append(abnormal[e.Reason], id)
 			}
 		}
@@ -379,9 +380,9 @@ func (m *measure) count() {
 
 // whyOdd says of the ways in which tasks end abnormally why no promise is broken by it.
 var whyOdd = map[string]string{
-	task.ReasonLost:    ", as is promised where the end of a process that was being cancelled was not seen",
-	task.ReasonPoison:  ", as is promised where so many nodes were lost with it",
-	task.ReasonExpired: ", as is promised where nothing could start it in time",
+	reason.Lost:    ", as is promised where the end of a process that was being cancelled was not seen",
+	reason.Poison:  ", as is promised where so many nodes were lost with it",
+	reason.Expired: ", as is promised where nothing could start it in time",
 }
 
 func (m *measure) odd(format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 func one(ms float64) Latency { return Latency{Count: 1, P50: ms, P99: ms, Max: ms} }
@@ -135,7 +136,7 @@ func TestMeasure(t *testing.T) {
 				s.born(1, "t")
 				s.born(1, "t")
 				s.chain(2, "t", task.AttemptLate{})
-				s.chain(3, "t", task.GivenUp{Reason: task.ReasonPoison})
+				s.chain(3, "t", task.GivenUp{Reason: reason.Poison})
 			},
 			nil, Figures{Late: 1}, "as is promised where so many nodes were lost with it: t; 1 task born twice",
 		},

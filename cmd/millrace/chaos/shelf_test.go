@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // TestShelf: a version is known by all of its bytes, and by nothing else.
@@ -66,7 +67,7 @@ func TestShelfJudges(t *testing.T) {
 	born("good", orders[with])
 	born("wrong", orders[with])
 	born("none", orders[other])
-	fact("good", task.AttemptFailed{Class: task.ReasonSystem, Retry: &task.RetryPlan{}})
+	fact("good", task.AttemptFailed{Class: reason.System, Retry: &task.RetryPlan{}})
 	fact("good", task.AttemptFinished{})
 	fact("wrong", task.AttemptFailed{Exit: &code})
 	fact("none", task.AttemptFailed{Exit: &fails})

@@ -11,6 +11,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -82,7 +83,7 @@ func judgeTimes(records []events.Record, delays map[task.ID]time.Duration, apart
 			}
 			delete(due, id) // of later attempts the retry decides
 		case task.GivenUp:
-			if waited := rec.Stored.Sub(born[id]); e.Reason == task.ReasonExpired && waited < impatient-timesApart {
+			if waited := rec.Stored.Sub(born[id]); e.Reason == reason.Expired && waited < impatient-timesApart {
 				violate("task %s, which may wait for %v, expires %v after it was submitted", id, impatient, waited.Round(time.Millisecond))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -48,11 +49,11 @@ func TestJudgeTimes(t *testing.T) {
 		}, ""},
 		"expired at birth": {func(s *story) {
 			s.born(1, "x")
-			s.chain(1.5, "x", task.GivenUp{Reason: task.ReasonExpired})
+			s.chain(1.5, "x", task.GivenUp{Reason: reason.Expired})
 		}, "expires 500ms after it was submitted"},
 		"expired in time": {func(s *story) {
 			s.born(1, "x")
-			s.chain(1+impatient.Seconds(), "x", task.GivenUp{Reason: task.ReasonExpired})
+			s.chain(1+impatient.Seconds(), "x", task.GivenUp{Reason: reason.Expired})
 		}, ""},
 		"a time to come": {func(s *story) {
 			s.born(1, "x")

@@ -9,6 +9,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -19,7 +20,7 @@ func TestJobTable(t *testing.T) {
 			Job:      task.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}}},
 			Revision: 3, Changed: noon.Add(-5 * time.Minute),
 		},
-		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-2 * time.Hour)},
+		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: reason.Exit, Since: noon.Add(-2 * time.Hour)},
 	}, {
 		StoredJob: definitions.StoredJob{Job: task.Job{Name: "resize", Queue: "images", Spec: task.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
 		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
@@ -37,7 +38,7 @@ func TestScheduleTable(t *testing.T) {
 	paused.Paused, paused.Next = &schedule.Pause{Reason: "enough of it"}, nil
 	rows := []client.ScheduleRow{
 		row("late", task.Schedule{Every: value.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
-		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: task.ReasonExit, Since: noon.Add(-9 * time.Hour)},
+		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: reason.Exit, Since: noon.Add(-9 * time.Hour)},
 			noon, map[string]int{definition.SkipOverlap: 2, definition.SkipMissed: 1}),
 		paused,
 	}

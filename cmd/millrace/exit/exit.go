@@ -21,6 +21,7 @@ import (
 	"millrace/task"
 	"millrace/task/definition"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
@@ -240,7 +241,7 @@ func OfTask(t task.Task) int {
 		return TaskAbnormal
 	}
 	switch {
-	case t.Reason == task.ReasonTimeout:
+	case t.Reason == reason.Timeout:
 		return TaskTimeout
 	case t.Exit != nil && *t.Exit > 0 && *t.Exit < 256:
 		return *t.Exit

@@ -11,6 +11,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -55,12 +56,12 @@ func TestTaskExit(t *testing.T) {
 		want int
 	}{
 		"finished":        {task.Task{State: task.Finished, Exit: code(0)}, 0},
-		"exit":            {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(7)}, 7},
-		"timeout":         {task.Task{State: task.Error, Reason: task.ReasonTimeout, Exit: code(7)}, 124},
-		"killed":          {task.Task{State: task.Error, Reason: task.ReasonKilled}, 1},
-		"said an error":   {task.Task{State: task.Error, Reason: task.ReasonTask, Exit: code(0)}, 1},
-		"not of this os":  {task.Task{State: task.Error, Reason: task.ReasonExit, Exit: code(70000)}, 1},
-		"never started":   {task.Task{State: task.Abnormal, Reason: task.ReasonExpired}, 125},
+		"exit":            {task.Task{State: task.Error, Reason: reason.Exit, Exit: code(7)}, 7},
+		"timeout":         {task.Task{State: task.Error, Reason: reason.Timeout, Exit: code(7)}, 124},
+		"killed":          {task.Task{State: task.Error, Reason: reason.Killed}, 1},
+		"said an error":   {task.Task{State: task.Error, Reason: reason.Task, Exit: code(0)}, 1},
+		"not of this os":  {task.Task{State: task.Error, Reason: reason.Exit, Exit: code(70000)}, 1},
+		"never started":   {task.Task{State: task.Abnormal, Reason: reason.Expired}, 125},
 		"cancelled":       {task.Task{State: task.Cancelled}, 130},
 		"cancelled, exit": {task.Task{State: task.Cancelled, Exit: code(143)}, 130},
 	} {

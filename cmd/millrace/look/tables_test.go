@@ -15,6 +15,7 @@ import (
 	"millrace/task/output"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/view"
@@ -47,7 +48,7 @@ func recorded() []events.Record {
 	add(0, events.KindOffer, "ada@desk", task.Submitted{Work: work})
 	add(2*time.Millisecond, events.KindChain, "", task.AttemptStarted{Attempt: 1, Node: "node-a", Session: "s1", Offer: 10})
 	add(3*time.Second, events.KindChain, "", task.AttemptFailed{
-		Attempt: 1, Epoch: 11, Class: task.ReasonExit, Exit: &code, Message: "backup exited with code 3", Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(4 * time.Second)},
+		Attempt: 1, Epoch: 11, Class: reason.Exit, Exit: &code, Message: "backup exited with code 3", Retry: &task.RetryPlan{Attempt: 2, Due: noon.Add(4 * time.Second)},
 		Usage: &task.Usage{UserTime: value.Duration(20 * time.Millisecond), MaxMemory: 5 << 20},
 	})
 	add(3*time.Second, events.KindOffer, "node-a", task.Queued{Work: work, Attempt: 2, After: 12, Reason: "exit", Due: noon.Add(4 * time.Second)})
@@ -65,7 +66,7 @@ func TestTaskTables(t *testing.T) {
 	now := noon.Add(50 * time.Second)
 	running := events.FoldTask(id1, records)
 	ended := task.Task{
-		ID: id2, State: task.Abnormal, Reason: task.ReasonExpired, Message: "start timeout:\x1b[31m no node\nserved queue \"gpu\"", SubmittedAt: noon.Add(-3 * time.Hour),
+		ID: id2, State: task.Abnormal, Reason: reason.Expired, Message: "start timeout:\x1b[31m no node\nserved queue \"gpu\"", SubmittedAt: noon.Add(-3 * time.Hour),
 		Work: task.Work{Spec: &task.Spec{Run: &task.Run{Shell: "for i in 1 2 3; do echo $i; done | sort --reverse"}}, Route: "gpu.5"},
 	}
 	page := client.ListPage{
@@ -143,11 +144,11 @@ func TestWhyTables(t *testing.T) {
 		e.Suspect, e.Nodes = nil, nil // other tables show them
 		golden.Table(t, name, whyTable(&Explanation{Explanation: *e}, c.now), 0, false)
 	}
-	whole := task.Task{ID: id1, State: task.Error, Reason: task.ReasonTask, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
+	whole := task.Task{ID: id1, State: task.Error, Reason: reason.Task, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
 	children := []task.Task{
-		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: task.ReasonSkipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
-		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: task.ReasonExit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
+		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: reason.Skipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
+		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: reason.Exit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
 	}
 	e := &Explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
 	e.Parts = view.PartsOf(&whole, children)

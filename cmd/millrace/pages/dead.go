@@ -15,6 +15,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/view"
 )
 
@@ -104,11 +105,11 @@ func showDead(ctx context.Context, l *look) (any, error) {
 // actsOnDead says who must act on a dead letter, by why it is one. Nobody does so by himself: that is what makes it one.
 func actsOnDead(t *task.Task) string {
 	switch t.Reason {
-	case task.ReasonUnplaced:
+	case reason.Unplaced:
 		return "an operator: start a node that may run it, and retry it; or drop it"
-	case task.ReasonExpired:
+	case reason.Expired:
 		return "an operator: see why nothing took it in time, and retry it; or drop it"
-	case task.ReasonPoison:
+	case reason.Poison:
 		return "who wrote it: find out how it takes nodes down; an operator retries it then, or drops it"
 	}
 	return "an operator: retry it, or drop it"

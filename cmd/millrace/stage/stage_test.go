@@ -22,6 +22,7 @@ import (
 	"millrace/replay"
 	"millrace/task"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -80,7 +81,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 	}
 	submit(failed, "images") // 7
 	epoch := on(failed, nil, task.AttemptStarted{Attempt: 1, Node: "a", Session: "s-a", Offer: 7})
-	on(failed, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: task.ReasonExit, Message: "no room \x1b]52;c;ZXZpbA==\a für 画像",
+	on(failed, &task.By{Drawn: 0.5}, task.AttemptFailed{Attempt: 1, Epoch: epoch, Class: reason.Exit, Message: "no room \x1b]52;c;ZXZpbA==\a für 画像",
 		Retry: &task.RetryPlan{Attempt: 2, Due: now.Add(2 * time.Second)}})
 	submit(stuck, "bulk") // 10
 	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud \x1b[2J 音"}})

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -58,12 +59,12 @@ func Ending(t *task.Task) string {
 func StateAndReason(t *task.Task) string { return State(t.State, t.Reason) }
 
 // State leaves out the reasons that say no more than the state.
-func State(s task.State, reason string) string {
-	tells := s.Terminal() && reason != task.ReasonUser || s == task.Held
-	if reason == "" || !tells {
+func State(s task.State, code string) string {
+	tells := s.Terminal() && code != reason.User || s == task.Held
+	if code == "" || !tells {
 		return s.String()
 	}
-	return s.String() + "/" + reason
+	return s.String() + "/" + code
 }
 
 // Phase names a phase: what was waited for, or which attempt was at work, and where.

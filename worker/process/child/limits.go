@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // limits is what bounds one run, and how.
@@ -69,14 +70,14 @@ func (l *limits) judge(r Result, over string, peak int64) Result {
 	memory := l.want.Memory
 	switch {
 	case over == overPIDs:
-		fail(task.ReasonTask, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
+		fail(reason.Task, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
 	case over == overMemory,
 		memory > 0 && r.Class != "" && !r.Stopped && l.group != nil && l.group.outOfMemory(),
 		// It may have been refused memory, or have gone faster than anybody looked.
 		memory > 0 && r.Class != "" && !r.Stopped && r.Usage.MaxMemory > int64(memory):
-		fail(task.ReasonMemory, "it used more than %v of memory: raise resources.memory, or use less", memory)
+		fail(reason.Memory, "it used more than %v of memory: raise resources.memory, or use less", memory)
 	case l.want.FileSize > 0 && r.Signal == "SIGXFSZ":
-		fail(task.ReasonTask, "it wrote a file of more than %v: raise resources.file_size, or write less", l.want.FileSize)
+		fail(reason.Task, "it wrote a file of more than %v: raise resources.file_size, or write less", l.want.FileSize)
 	}
 	return r
 }

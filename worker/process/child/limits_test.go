@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/reason"
 )
 
 // TestBoundsAreKept runs programs that take too much. Where there are no control
@@ -26,11 +27,11 @@ func TestBoundsAreKept(t *testing.T) {
 		class  string
 		want   string // in the message
 	}{
-		"memory":                  {task.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, task.ReasonMemory, "32MiB"},
-		"memory of a child":       {task.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, task.ReasonMemory, "resources.memory"},
+		"memory":                  {task.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, reason.Memory, "32MiB"},
+		"memory of a child":       {task.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, reason.Memory, "resources.memory"},
 		"memory within its bound": {task.Resources{Memory: 512 << 20}, `sleep 0.1`, "", ""},
-		"processes":               {task.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, task.ReasonTask, "resources.pids"},
-		"the size of a file":      {task.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, task.ReasonTask, "resources.file_size"},
+		"processes":               {task.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, reason.Task, "resources.pids"},
+		"the size of a file":      {task.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, reason.Task, "resources.file_size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := shell(c.line)
@@ -102,7 +103,7 @@ func TestCgroupFiles(t *testing.T) {
 		t.Error("that the kernel has killed is not seen")
 	}
 	l := limits{want: task.Resources{Memory: 64 << 20}, group: g}
-	if r := l.judge(Result{Class: task.ReasonKilled, Signal: "SIGKILL"}, "", 0); r.Class != task.ReasonMemory {
+	if r := l.judge(Result{Class: reason.Killed, Signal: "SIGKILL"}, "", 0); r.Class != reason.Memory {
 		t.Errorf("%+v", r)
 	}
 	if err := (&cgroup{dir: t.TempDir(), fd: -1}).bound(task.Resources{PIDs: 7}); !errors.Is(err, os.ErrNotExist) {

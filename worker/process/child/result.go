@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -19,8 +20,8 @@ type Result struct {
 	Exit *int
 	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
 	Signal string
-	// Class is empty after an exit with 0, else [task.ReasonExit] (another
-	// code), [task.ReasonKilled] (a signal) or [task.ReasonSystem] (it could
+	// Class is empty after an exit with 0, else [reason.Exit] (another
+	// code), [reason.Killed] (a signal) or [reason.System] (it could
 	// not be started). If Stopped is set it tells only how the process took
 	// it; why it had to end is what [context.Cause] tells.
 	Class string
@@ -45,11 +46,11 @@ type Result struct {
 }
 
 func refused(message string) Result {
-	return Result{Class: task.ReasonSystem, Message: message}
+	return Result{Class: reason.System, Message: message}
 }
 
 func NotStarted(ctx context.Context) Result {
-	return Result{Class: task.ReasonKilled, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
+	return Result{Class: reason.Killed, Stopped: true, Message: fmt.Sprintf("not started: %v", context.Cause(ctx))}
 }
 
 func ended(ctx context.Context, program string, status syscall.WaitStatus, usage syscall.Rusage, stopped bool) Result {
@@ -62,7 +63,7 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 	}}
 	how := ""
 	if status.Signaled() {
-		r.Class = task.ReasonKilled
+		r.Class = reason.Killed
 		r.Signal = unix.SignalName(status.Signal())
 		r.Usage.Signal = r.Signal
 		how = "ended by " + r.Signal
@@ -70,7 +71,7 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 		code := status.ExitStatus()
 		r.Exit = &code
 		if code != 0 {
-			r.Class = task.ReasonExit
+			r.Class = reason.Exit
 			how = fmt.Sprintf("exited with code %d", code)
 		}
 	}

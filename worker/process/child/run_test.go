@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/reason"
 	"millrace/task/value"
 )
 
@@ -28,14 +28,14 @@ func TestRunEnds(t *testing.T) {
 		message string
 	}{
 		{"exit 0", 0, "", "", ""},
-		{"exit 3", 3, "", task.ReasonExit, "/bin/sh exited with code 3: see its last output"},
-		{"no-such-program", 127, "", task.ReasonExit, "cannot find"},
-		{"exit 126", 126, "", task.ReasonExit, "chmod +x"},
-		{"sh -c 'kill -SEGV $$'; exit $?", 139, "", task.ReasonExit, "ended by SIGSEGV"},
-		{"exit 255", 255, "", task.ReasonExit, "code 255"},
-		{"kill -KILL $$", -1, "SIGKILL", task.ReasonKilled, "not by Millrace"},
-		{"kill -TERM $$", -1, "SIGTERM", task.ReasonKilled, "ended by SIGTERM"},
-		{"kill -TERM 0", -1, "SIGTERM", task.ReasonKilled, "ended by SIGTERM"},
+		{"exit 3", 3, "", reason.Exit, "/bin/sh exited with code 3: see its last output"},
+		{"no-such-program", 127, "", reason.Exit, "cannot find"},
+		{"exit 126", 126, "", reason.Exit, "chmod +x"},
+		{"sh -c 'kill -SEGV $$'; exit $?", 139, "", reason.Exit, "ended by SIGSEGV"},
+		{"exit 255", 255, "", reason.Exit, "code 255"},
+		{"kill -KILL $$", -1, "SIGKILL", reason.Killed, "not by Millrace"},
+		{"kill -TERM $$", -1, "SIGTERM", reason.Killed, "ended by SIGTERM"},
+		{"kill -TERM 0", -1, "SIGTERM", reason.Killed, "ended by SIGTERM"},
 	} {
 		res, _ := run(t, c.line)
 		exit := -1
@@ -124,7 +124,7 @@ func TestRunCannotStart(t *testing.T) {
 		{"too large", Command{Argv: []string{"/bin/echo", strings.Repeat("x", 4<<20)}}, "pass the data in a file"},
 	} {
 		res := runner(t).Run(context.Background(), c.Command, &count{})
-		if res.Class != task.ReasonSystem || res.Exit != nil || res.Stopped || !strings.Contains(res.Message, c.want) {
+		if res.Class != reason.System || res.Exit != nil || res.Stopped || !strings.Contains(res.Message, c.want) {
 			t.Errorf("%s: %+v, want %q", c.name, res, c.want)
 		}
 	}
@@ -295,7 +295,7 @@ func TestCloseRefusesAndWaits(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { r.Close(); close(closed) }()
 	for {
-		if res := r.Run(context.Background(), shell("true"), &count{}); res.Class == task.ReasonSystem {
+		if res := r.Run(context.Background(), shell("true"), &count{}); res.Class == reason.System {
 			break // Close has begun
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/task"
+	"millrace/task/reason"
 )
 
 // MarkerVar is the variable of the environment by which the guard knows the
@@ -217,8 +217,8 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	} else {
 		res = r.runBounded(ctx, p, argv[0], s)
 	}
-	if res.Class == task.ReasonKilled && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
-		res.Class = task.ReasonMemory
+	if res.Class == reason.Killed && !res.Stopped && res.Signal == "SIGKILL" && r.kills.lately() {
+		res.Class = reason.Memory
 		res.Message = "the node ran out of memory, and the kernel has killed processes: bound the task with resources.memory, or give the node more"
 	}
 	return res

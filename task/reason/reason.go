@@ -1,0 +1,25 @@
+package reason
+
+// Born is why a task is offered of which the birth lies on its chain.
+const Born = "born"
+
+// Reason codes of terminal states, and of the facts that lead to them.
+const (
+	Exit     = "exit"        // the process ended with a code other than 0
+	Timeout  = "timeout"     // ran longer than timeout.run
+	Memory   = "memory"      // was ended for using too much memory
+	Killed   = "killed"      // ended by a signal that Millrace did not send
+	System   = "system"      // the node could not start or serve it
+	Network  = "network"     // the program said that the network failed it
+	Task     = "task"        // the handler or program reported an error of its own
+	User     = "user"        // a person asked, or the program says that its input is at fault
+	Expired  = "expired"     // was not started in time
+	Lost     = "lost"        // its node vanished and nobody could see its end
+	Poison   = "poison"      // took its node down more often than is allowed
+	Limit    = "limit"       // a limit had no place for it
+	Unplaced = "unplaceable" // no node can ever run it
+	Breaker  = "breaker"     // its job's breaker is open
+	Window   = "window"      // its window is closed
+	PerNode  = "per_node"    // the node that was offered it runs as many of its kind as it may
+	Skipped  = "skipped"     // what it needs ended otherwise than it needs
+)
