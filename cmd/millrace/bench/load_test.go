@@ -14,6 +14,7 @@ import (
 
 // Each profile makes the tasks that it says, and finds the end of each.
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

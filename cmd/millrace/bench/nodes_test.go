@@ -9,6 +9,7 @@ import (
 )
 
 func TestManyNodes(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	w, err := ManyNodes(ctx, Config{Dial: serve(t, streams.Layout{}), Latencies: 6}, 6, 3, time.Second)

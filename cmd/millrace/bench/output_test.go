@@ -12,6 +12,7 @@ import (
 
 // TestChatterIsMeasuredAndComplete: what one task prints and produces is all there.
 func TestChatterIsMeasuredAndComplete(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
