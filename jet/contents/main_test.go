@@ -4,13 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"millrace/jet"
 	"millrace/jet/embed"
 	"millrace/jet/rig"
 	"millrace/jet/streams"
-	"millrace/jet/wire"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -27,10 +24,4 @@ func newStore(t testing.TB) *jet.Store {
 	s := must(jet.Open(within(t), nc, streams.Layout{}))(t)
 	t.Cleanup(s.Close)
 	return s
-}
-
-// timersOf is the stream of a store's timers.
-func timersOf(t testing.TB, s *jet.Store) jetstream.Stream {
-	t.Helper()
-	return must(s.JS.Stream(within(t), wire.TimerStream))(t)
 }
