@@ -17,7 +17,7 @@ import (
 
 // The index of the past answers at any sequence as the plain fold of what was there, over restarts and whatever the batches were.
 func TestPastTells(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(16) {
 		h := newHistory(900+seed, 40)
 		path := filepath.Join(t.TempDir(), "read.db")
 		for done := 0; done < 500; done = len(h.records) {
@@ -29,8 +29,11 @@ func TestPastTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if done > 0 { // all that is read at once and kept is small, as it is beside a large log
+				s.then.bounds = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40)}
+			}
 			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
-			for range 5 {
+			for range 6 {
 				pastAgrees(t, s, h, 1+h.IntN(len(h.records)))
 			}
 			if err := s.Close(); err != nil {
@@ -57,11 +60,6 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 		q.Suspect = nil // of the past nobody knows
 		have, err := past.List(t.Context(), q)
 		want, err2 := memory.List(t.Context(), q)
-		if unknown := q.Text != ""; unknown != errors.Is(err, view.ErrUnindexed) {
-			t.Fatalf("%+v: %v", q.Filter, err)
-		} else if unknown {
-			continue
-		}
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
@@ -140,12 +138,12 @@ func TestPastIsReadInParts(t *testing.T) {
 	w := &pastWriter{}
 	c := &change{task: task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}}
 	c.task.Labels = map[string]string{"zone": "eu"}
-	w.note(7, c)
+	w.note(7, c, said{})
 	c.task.State = task.Running
-	w.note(1<<40, c)
+	w.note(1<<40, c, said{})
 	w.other(&events.Record{Seq: 1<<40 + 1, Kind: events.KindLimit, Fact: events.Fact{Event: task.Granted{Grants: []task.Grant{{Task: "a", Turn: 9, Rated: 300}}}}})
 	other := &change{task: task.Task{ID: "01JNAT00000000000000000099", State: task.Held}}
-	w.note(1<<40+2, other)
+	w.note(1<<40+2, other, said{})
 	told := func(parts ...[]byte) (all []string) {
 		s := pastScan{until: math.MaxUint64}
 		s.birth = func(n uint32, id []byte) { all = append(all, fmt.Sprint("birth ", n, string(id))) }
