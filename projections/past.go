@@ -301,17 +301,17 @@ type walk struct {
 	filter *view.Filter
 	after  task.ID
 	meets  func(number uint32) bool
-	may    func(number uint32, id []byte) bool // as to its texts
-	blocks []*pastBlock                        // that are still to be read, in the order of the ids that come first in them
+	says   *says        // nil if no text is asked for
+	blocks []*pastBlock // that are still to be read, in the order of the ids that come first in them
 	odd    map[*pastBlock]bool
 	found  []numbered // in order; those of blocks that were read
 }
 
 func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID) (*walk, error) {
-	w := &walk{past: p, scene: s, filter: f, after: after, meets: s.chosen(f), may: func(uint32, []byte) bool { return true }, odd: map[*pastBlock]bool{}}
+	w := &walk{past: p, scene: s, filter: f, after: after, meets: s.chosen(f), odd: map[*pastBlock]bool{}}
 	if f.Text != "" {
 		var err error
-		if w.may, err = p.says(ctx, s, f); err != nil {
+		if w.says, err = p.says(ctx, s, f); err != nil {
 			return nil, err
 		}
 	}
@@ -321,7 +321,11 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 		}
 	}
 	for i := range s.blocks {
-		if b := &s.blocks[i]; b.at < s.at && b.until > b.tasks && (w.odd[b] || b.bears(f)) && (after == "" || w.precedes(string(after), b.far(!f.OldestFirst))) {
+		b := &s.blocks[i]
+		switch {
+		case b.at >= s.at || b.until == b.tasks, !w.odd[b] && !b.bears(f), after != "" && !w.precedes(string(after), b.far(!f.OldestFirst)):
+		case w.says != nil && !w.says.block(b, s.tasks):
+		default:
 			w.blocks = append(w.blocks, b)
 		}
 	}
@@ -410,7 +414,7 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	}
 	n, f := len(w.found), w.filter
 	scan := &pastScan{birth: func(number uint32, id []byte) {
-		if w.meets(number) && within(f, string(w.after), string(id)) && w.may(number, id) {
+		if w.meets(number) && within(f, string(w.after), string(id)) && (w.says == nil || w.says.may(number, id)) {
 			w.found = append(w.found, numbered{task.ID(id), number})
 		}
 	}}
@@ -446,28 +450,49 @@ func within(f *view.Filter, after, id string) bool {
 	return strings.HasPrefix(id, f.IDPart) || strings.HasSuffix(id, f.IDPart)
 }
 
-// says tells of each task whether it may have had a text: if it has it now, or if it has said something else since.
-func (p *past) says(ctx context.Context, s *scene, f *view.Filter) (func(number uint32, id []byte) bool, error) {
-	spans := []span{{}}
+// says is who may have had a text: who has it now, or has said something else since.
+type says struct {
+	spans []span   // where who has it now may be, in the order of ids
+	since []uint64 // has a bit for each task that has said something else
+}
+
+func (p *past) says(ctx context.Context, s *scene, f *view.Filter) (*says, error) {
+	is := &says{spans: []span{{}}}
 	if len(f.Text) >= 3 {
-		spans = p.store.texts.spans(f.Text) // before the index is read: who says something else from now on is noted there
+		is.spans = p.store.texts.spans(f.Text) // before the index is read: who says something else from now on is noted there
 	}
-	since, err := p.saidSince(ctx, s)
-	if err != nil {
-		return nil, err
+	var err error
+	is.since, err = p.saidSince(ctx, s)
+	return is, err
+}
+
+// may tells whether a task may have had it.
+func (s *says) may(number uint32, id []byte) bool {
+	return s.since[number/64]&(1<<(number%64)) != 0 || s.within(string(id), string(id))
+}
+
+// within tells whether who has it now may be from one id up to another one.
+func (s *says) within(low, high string) bool {
+	at, _ := slices.BinarySearchFunc(s.spans, low, func(s span, low string) int {
+		if s.end != "" && s.end <= low {
+			return -1
+		}
+		return 1
+	})
+	return at < len(s.spans) && s.spans[at].first <= high
+}
+
+// block tells whether a task of a block may have had it, of those up to a number.
+func (s *says) block(b *pastBlock, until uint32) bool {
+	if s.within(b.low, b.high) {
+		return true
 	}
-	return func(number uint32, id []byte) bool {
-		if since[number/64]&(1<<(number%64)) != 0 {
+	for number := b.tasks + 1; number <= min(b.until, until); number++ {
+		if s.since[number/64]&(1<<(number%64)) != 0 {
 			return true
 		}
-		at, _ := slices.BinarySearchFunc(spans, string(id), func(s span, id string) int {
-			if s.end != "" && s.end <= id {
-				return -1
-			}
-			return 1
-		})
-		return at < len(spans) && spans[at].first <= string(id)
-	}, nil
+	}
+	return false
 }
 
 // saidSince has a bit for each task of the scene that has said something else since then.
@@ -664,6 +689,38 @@ func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID
 		}
 	}
 	return then, nil
+}
+
+// States implements [view.Index].
+func (p *past) States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error) {
+	s, err := p.scene(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states := make(map[task.ID]task.State, len(ids))
+	err = p.store.view(ctx, "look at the states of tasks", func(tx *sql.Tx, _ uint64) error {
+		for some := range slices.Chunk(ids, statesAtOnce) {
+			args := make([]any, len(some))
+			for i, id := range some {
+				args[i] = string(id)
+			}
+			var id task.ID
+			var number uint32
+			err := each(ctx, tx, "SELECT id, number FROM tasks WHERE id IN ("+repeat("?", len(some))+")", args, []any{&id, &number}, func() error {
+				if number <= s.tasks && s.in[number] > 0 {
+					if state := s.tables.places[s.in[number]-1].state; state != task.Unknown {
+						states[id] = state
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return states, err
 }
 
 // Oldest implements [view.Index].

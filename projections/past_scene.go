@@ -52,7 +52,7 @@ type pastBlock struct {
 	low, high string
 	// first and last bound when they were submitted, and labels has the bits of their labels.
 	first, last int64
-	labels      [4]uint64
+	labels      [16]uint64
 	// skips is until when the latest ticks are without a task, of which it tells; limits, whether it tells of limits; and texts, whether
 	// of texts that became others.
 	skips         int64
@@ -60,7 +60,7 @@ type pastBlock struct {
 }
 
 // labelBit is which bit of a block a mark of a label has.
-func labelBit(mark []byte) (word int, bit uint64) { return int(mark[0] >> 6), 1 << (mark[0] & 63) }
+func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1] & 15), 1 << (mark[0] & 63) }
 
 // pastMap is what is known of the index in memory, which begins when somebody first asks about the past. None of it is needed, it tells where to read.
 type pastMap struct {

@@ -75,6 +75,10 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 			t.Fatalf("at %d, %+v: %v, %v, want %v", at.Seq, q.Filter, err, counts, plain)
 		}
 	}
+	states, err := past.States(t.Context(), h.tasks)
+	if want, err2 := memory.States(t.Context(), h.tasks); err != nil || err2 != nil || !reflect.DeepEqual(states, want) {
+		t.Fatalf("at %d: %v, %v, %v, want %v", at.Seq, err, err2, states, want)
+	}
 	since := at.At.Add(-1e12)
 	if have, want := sumsOf(t, past, since), sumsOf(t, memory, since); !reflect.DeepEqual(have, want) {
 		t.Fatalf("at %d:\n%v\nwant\n%v", at.Seq, have, want)

@@ -32,6 +32,13 @@ type Index interface {
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
 	Summed
+	Staged
+}
+
+// Staged is what a [View] of the past may be besides: it tells of many tasks at once how far they had come.
+type Staged interface {
+	// States returns the states of those of the tasks that are there.
+	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
 }
 
 // Numbered reads messages of the log, also by their sequences.
@@ -217,6 +224,17 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 		}
 	}
 	return all, m.at.Seq, nil
+}
+
+// States implements [Staged].
+func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.State, error) {
+	states := make(map[task.ID]task.State, len(ids))
+	for _, id := range ids {
+		if t := m.tasks[id]; t != nil && t.State != task.Unknown {
+			states[id] = t.State
+		}
+	}
+	return states, nil
 }
 
 // EachLimited implements [Summed].

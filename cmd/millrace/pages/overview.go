@@ -249,7 +249,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 	if !l.Past {
 		return page, l.ask(ctx, roles.TaskList, r, &page)
 	}
-	return client.PageOf(ctx, l.View, client.FilterOf(&r), r.Counts)
+	return client.PastPageOf(ctx, l.View, client.FilterOf(&r), &r)
 }
 
 func (p *nodesPanel) find(ctx context.Context, l *look) error {
