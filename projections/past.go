@@ -439,7 +439,45 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 		}
 		w.found = fit
 	}
-	return nil
+	if w.says == nil || plainPart(f.Text) == "" {
+		return nil
+	}
+	found, err := w.saying(ctx, w.found[n:])
+	w.found = append(w.found[:n], found...)
+	return err
+}
+
+// saying are those of some tasks that may have had the text by their rows: to read a whole row costs ten times as much.
+func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
+	now := map[string]bool{}
+	err = w.past.store.view(ctx, "look for a text", func(tx *sql.Tx, _ uint64) error {
+		for some := range slices.Chunk(of, statesAtOnce) {
+			c := conditions(&view.Filter{Text: w.filter.Text}, nil, "")
+			ids := make([]any, len(some))
+			for i := range some {
+				ids[i] = string(some[i].id)
+			}
+			c.and("id IN ("+repeat("?", len(ids))+")", ids...)
+			var id string
+			if err := each(ctx, tx, "SELECT id FROM tasks WHERE "+c.text.String(), c.args, []any{&id}, func() error { now[id] = true; return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Now, for the rows may have become others since the index was read.
+	if w.says.since, err = w.past.saidSince(ctx, w.scene); err != nil {
+		return nil, err
+	}
+	for _, t := range of {
+		if now[string(t.id)] || w.says.has(t.number) {
+			found = append(found, t)
+		}
+	}
+	return found, nil
 }
 
 // within tells whether an id lies behind another one in the order of the filter, and has the part that it asks for.
@@ -468,8 +506,11 @@ func (p *past) says(ctx context.Context, s *scene, f *view.Filter) (*says, error
 
 // may tells whether a task may have had it.
 func (s *says) may(number uint32, id []byte) bool {
-	return s.since[number/64]&(1<<(number%64)) != 0 || s.within(string(id), string(id))
+	return s.has(number) || s.within(string(id), string(id))
 }
+
+// has tells whether a task has said something else since.
+func (s *says) has(number uint32) bool { return s.since[number/64]&(1<<(number%64)) != 0 }
 
 // within tells whether who has it now may be from one id up to another one.
 func (s *says) within(low, high string) bool {
@@ -488,7 +529,7 @@ func (s *says) block(b *pastBlock, until uint32) bool {
 		return true
 	}
 	for number := b.tasks + 1; number <= min(b.until, until); number++ {
-		if s.since[number/64]&(1<<(number%64)) != 0 {
+		if s.has(number) {
 			return true
 		}
 	}
