@@ -68,6 +68,7 @@ type pastMap struct {
 	mu     sync.Mutex
 	scan   pastScan // guarded by mu; over what the blocks have. Its tables have all that the index has defined so far
 	read   int64    // guarded by mu; how far
+	born   uint64   // guarded by mu; the sequence of the message that has named the newest task first
 	blocks []pastBlock
 	odd    map[uint32]bool // guarded by mu; of which tasks a later block says where they come from
 	frames []pastFrame     // guarded by mu; in order
@@ -85,7 +86,7 @@ func (m *pastMap) reset() {
 
 // begin must be called with mu held.
 func (m *pastMap) begin() {
-	m.scan, m.read, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, nil, map[uint32]bool{}, nil
+	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
@@ -99,17 +100,23 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		} else {
 			b.low, b.high = min(b.low, is), max(b.high, is)
 		}
-		b.until = number
+		b.until, m.born = number, s.seq
 	}
 	s.from = func(number, _ uint32, submitted, _ int64, labels []byte) {
-		if number <= b.tasks {
+		of := b
+		switch {
+		case number > b.tasks:
+		case number == b.tasks && s.seq == m.born: // a block before ends within the message of its birth
+			m.blocks = slices.Clone(m.blocks) // others may look at that
+			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
+		default:
 			m.odd[number] = true
 			return
 		}
-		b.first, b.last = min(b.first, submitted), max(b.last, submitted)
+		of.first, of.last = min(of.first, submitted), max(of.last, submitted)
 		for at := 0; at+labelBytes <= len(labels); at += labelBytes {
 			word, bit := labelBit(labels[at:])
-			b.labels[word] |= bit
+			of.labels[word] |= bit
 		}
 	}
 	s.move = func(_, place uint32, _ int64) { b.texts = b.texts || s.places[place].said }
