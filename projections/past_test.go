@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"millrace/events"
@@ -41,6 +43,29 @@ func TestPastTells(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Several ask at once, of moments and questions in any order, while the fold goes on.
+func TestPastIsAskedByMany(t *testing.T) {
+	h := newHistory(77, 40)
+	for range 300 {
+		h.add()
+		h.sum()
+	}
+	s, half := open(t, ""), len(h.records)/2
+	s.then.bounds.block, s.then.bounds.frame, s.then.bounds.near = 300, 900, 1000
+	project(t, s, 20, h.records[:half], all)
+	var asking sync.WaitGroup
+	for i := range uint64(4) {
+		own := &history{rand.New(rand.NewPCG(i, 2)), h.tasks, h.records}
+		asking.Go(func() {
+			for range 6 {
+				pastAgrees(t, s, own, 1+own.IntN(half))
+			}
+		})
+	}
+	project(t, s, 20, h.records[half:], func() int { return 7 })
+	asking.Wait()
 }
 
 // pastAgrees compares what the index says about the place behind the first n records with their fold.
