@@ -41,7 +41,7 @@ type Desk struct {
 
 // NewDesk returns the desk of a service. There is one for all ways by which requests come.
 func NewDesk(s *Service) *Desk {
-	s.verifying = make(chan struct{}, 1)
+	s.verifying, s.moments = make(chan struct{}, 1), new(moments)
 	return &Desk{
 		service: s, places: semaphore.NewWeighted(together), bytes: share{limit: requestBytes},
 		answered: share{limit: together}, waiting: share{limit: idle}, following: share{limit: maxFollowers},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"millrace/client"
@@ -73,12 +75,40 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 	if !found {
 		return v, when, badRequest{fmt.Errorf("at is %s, and the log begins later", at)}
 	}
-	return s.Client.Past(view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
-		if kind == view.Tasks { // that would read the whole log
-			return view.ErrUnindexed
-		}
-		return s.Client.Before(ctx, kind, p.Seq, each)
-	}, s.Model.At(p, s.Client.Log()))), p.At, nil
+	return s.Client.Past(s.moments.of(p, func() *view.Folding {
+		return view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {
+			if kind == view.Tasks { // that would read the whole log
+				return view.ErrUnindexed
+			}
+			return s.Client.Before(ctx, kind, p.Seq, each)
+		}, s.Model.At(p, s.Client.Log()))
+	})), p.At, nil
+}
+
+// moments are those at which people have looked last, with what was folded for them: who looks at the past looks at one moment from several
+// sides, and it does not become another.
+type moments struct {
+	mu   sync.Mutex
+	kept []*view.Folding // guarded by mu; the one that was asked for last is last
+	at   []view.Point    // guarded by mu; where each of them is
+}
+
+// mostMoments is how many are kept. One has the nodes, queues and definitions of then.
+const mostMoments = 4
+
+// of is the model of a place in the log: the one that is kept, else a new one.
+func (m *moments) of(p view.Point, fresh func() *view.Folding) *view.Folding {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	is := fresh()
+	if i := slices.Index(m.at, p); i >= 0 {
+		is = m.kept[i]
+		m.kept, m.at = slices.Delete(m.kept, i, i+1), slices.Delete(m.at, i, i+1)
+	} else if len(m.at) == mostMoments {
+		m.kept, m.at = slices.Delete(m.kept, 0, 1), slices.Delete(m.at, 0, 1)
+	}
+	m.kept, m.at = append(m.kept, is), append(m.at, p)
+	return is
 }
 
 func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {

@@ -49,6 +49,7 @@ type Service struct {
 	Log   *slog.Logger
 
 	verifying chan struct{} // the place of who has the log verified
+	moments   *moments
 }
 
 // Model is the read model that answers: what may be asked of a [view.View], and what lists tell besides.

@@ -124,7 +124,7 @@ func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.F
 	if err != nil {
 		return taskPage{}, err
 	}
-	found, err := client.PageOf(ctx, v, *f, r.Counts)
+	found, err := client.PastPageOf(ctx, v, *f, r)
 	return taskPage{found, f}, err
 }
 

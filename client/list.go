@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +67,8 @@ type ListRequest struct {
 	Counts bool `json:"counts,omitempty"`
 	// Query adds what people type: terms such as state:error since:2h, and text. What it says must not be said by another field, too.
 	Query string `json:"query,omitempty"`
-	// At is a moment of the past: a sequence of the log, or a time; "" is now. Then nothing is told of Progress, and Suspect, NewerThan
-	// and Text are refused.
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. Then Progress tells of Wholes alone, and Suspect and NewerThan
+	// are refused, and so is Text if it would take the whole log.
 	At string `json:"at,omitempty"`
 }
 
@@ -171,6 +173,40 @@ func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
 		}
 	}
 	return w
+}
+
+// WholesOf are how far those of the tasks have come in a view that run there as children; nil if it does not tell of many at once.
+func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]*Whole, error) {
+	staged, ok := v.(view.Staged)
+	if !ok {
+		return nil, nil
+	}
+	wholes := map[task.ID]*Whole{}
+	for i := range tasks {
+		t := &tasks[i]
+		if !t.Live() || t.Children == nil {
+			continue
+		}
+		states, err := staged.States(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+		if err != nil {
+			return nil, err
+		}
+		ends := make(map[task.ID]task.End, len(states))
+		for id, state := range states {
+			ends[id] = task.End{State: state}
+		}
+		whole := WholeOf(t, ends)
+		wholes[t.ID] = &whole
+	}
+	return wholes, nil
+}
+
+// PastPageOf is a page of tasks of a view of the past, with what a request asks for of their progress and counts.
+func PastPageOf(ctx context.Context, v view.View, f view.Filter, r *ListRequest) (page ListPage, err error) {
+	if page, err = PageOf(ctx, v, f, r.Counts); err == nil && r.Progress {
+		page.Wholes, err = WholesOf(ctx, v, page.Tasks)
+	}
+	return page, err
 }
 
 // Text is that in one line: "3/8, 1 failed: transform, load".

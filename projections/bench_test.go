@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -259,5 +260,85 @@ func BenchmarkQueries(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	})
+}
+
+// BenchmarkPast asks of the past: "first" is who asks first after the start, of the middle; "moment" of another moment each time, and the others of the
+// middle again.
+func BenchmarkPast(b *testing.B) {
+	const n = 300_000
+	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	f, err := newFold(b.Context(), store, DefaultCacheSize)
+	if err != nil {
+		b.Fatal(err)
+	}
+	born := 0
+	records := noops(b, n, n/100, func(w *task.Work) {
+		if born++; born%20 == 0 {
+			labels(w)
+		}
+	})
+	for rest := records; len(rest) > 0; {
+		size := min(len(rest), DefaultMaxBatch)
+		if err := f.apply(b.Context(), rest[:size]); err != nil {
+			b.Fatal(err)
+		}
+		rest = rest[size:]
+	}
+	if err := f.w.close(); err != nil {
+		b.Fatal(err)
+	}
+	at := func(n int) view.Index {
+		return store.At(view.Point{Seq: records[n].Seq, At: records[n].Fact.At}, view.Slice(records))
+	}
+	ask := func(n int, f view.Filter) func() error {
+		return func() error {
+			_, err := at(n).List(b.Context(), view.Query{Kind: view.Tasks, Filter: f})
+			return err
+		}
+	}
+	count := func(n int) error {
+		_, err := at(n).Count(b.Context(), view.Query{Kind: view.Tasks})
+		return err
+	}
+	benchmarkQuery(b, "first", func() error {
+		store.then.reset()
+		return count(len(records) / 2)
+	})
+	b.ReportMetric(float64(store.then.framed), "frames-B")
+	dice := rand.New(rand.NewPCG(1, 2))
+	benchmarkQuery(b, "moment", func() error { return count(dice.IntN(len(records))) })
+	benchmarkQuery(b, "moment-list", func() error { return ask(dice.IntN(len(records)), view.Filter{})() })
+	middle := len(records) / 2
+	benchmarkQuery(b, "counts", func() error { return count(middle) })
+	for _, bm := range []struct {
+		name   string
+		filter view.Filter
+	}{
+		{"newest", view.Filter{}},
+		{"pending", view.Filter{States: []task.State{task.Pending}}},
+		{"finished", view.Filter{States: []task.State{task.Finished}}},
+		{"label", view.Filter{Labels: map[string]string{"tier": "gold"}}},
+		{"no-such-label", view.Filter{Labels: map[string]string{"a": "b"}}},
+		{"no-such-text", view.Filter{Text: "none"}},
+		{"no-such-job", view.Filter{Job: "none"}},
+	} {
+		benchmarkQuery(b, bm.name, ask(middle, bm.filter))
+	}
+	benchmarkQuery(b, "oldest", func() error {
+		_, err := at(middle).Oldest(b.Context())
+		return err
+	})
+	benchmarkQuery(b, "jobs", func() error {
+		_, _, err := at(middle).LastOfJobs(b.Context())
+		return err
+	})
+	benchmarkQuery(b, "limited", func() error {
+		_, _, err := at(middle).EachLimited(b.Context(), func(*task.Task, *task.Grant) {})
+		return err
 	})
 }

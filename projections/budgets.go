@@ -17,8 +17,11 @@ type shift struct {
 
 // follow applies a record to the task that it is about, and notes where that leaves it.
 func (f *fold) follow(r *events.Record, c *change) {
+	said := saidOf(&c.task)
 	f.spend(r, &c.task)
-	f.past.note(r.Seq, c)
+	if f.past.note(r.Seq, c, said) {
+		f.noteLatest(c)
+	}
 }
 
 // spend applies a record to the task that it is about, and notes what that does to attempts under budgets.

@@ -38,6 +38,7 @@ type fold struct {
 	changes []change
 	of      []int   // of each record, its place in changes, or -1
 	shifts  []shift // of attempts under budgets, in order
+	latests map[latestKey]latest
 
 	noted     []noted
 	observers []Observer
@@ -47,11 +48,13 @@ type fold struct {
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
-	// number is the task's in the index of the past, 0 if it has none yet; origin, submitted and labels are what that says of it.
-	number    uint32
-	origin    origin
-	submitted int64
-	labels    map[string]string
+	// number is the task's in the index of the past, 0 if it has none yet; told is whether that says where the task comes from: origin,
+	// submitted, tick and labels are what it says.
+	number          uint32
+	told            bool
+	origin          origin
+	submitted, tick int64
+	labels          map[string]string
 	// before is where it was counted; isNew is whether it is taken to have no row.
 	before counted
 	isNew  bool
@@ -83,7 +86,7 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}}
+	f := &fold{store: s, w: w, live: newCache(cacheSize), index: map[task.ID]int{}, latests: map[latestKey]latest{}}
 	if err = f.at.load(ctx, w.conn); err == nil {
 		f.past, err = s.pastWriter(&f.at)
 	}
@@ -230,7 +233,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 		return err
 	}
 	for i := range f.changes {
-		f.changes[i].origin, f.changes[i].submitted, f.changes[i].labels = originOf(&f.changes[i].task), f.changes[i].task.SubmittedAt.UnixMicro(), f.changes[i].task.Labels
+		f.changes[i].tells()
 		f.changes[i].before = countedOf(&f.changes[i].task)
 		f.changes[i].dismissed = f.changes[i].task.Dismissed != nil
 		f.changes[i].spec, f.changes[i].message = f.changes[i].task.Spec, f.changes[i].task.Message
@@ -249,6 +252,7 @@ func taskOf(r *events.Record) task.ID {
 
 func (f *fold) evolve(records []events.Record) {
 	f.past.begin()
+	clear(f.latests)
 	if len(f.observers) > 0 {
 		f.evolveObserved(records)
 		return

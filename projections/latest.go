@@ -21,52 +21,47 @@ const (
 // keepSkips is for how long ticks without a task are counted.
 const keepSkips = 31 * 24 * time.Hour
 
-// latest is what a batch says is the latest of a name.
-type latest struct {
-	task task.ID
-	at   int64
-}
-
 // latestKey names it.
 type latestKey struct{ kind, name string }
 
-// writeLatest notes the latest tasks of jobs and schedules, and what became of ticks. A batch
+// latest is what a batch says of a name; of a tick no task.
+type latest struct {
+	view.Latest
+	task task.ID
+}
+
+func (f *fold) latest(kind, name string, l latest) {
+	if have, ok := f.latests[latestKey{kind, name}]; name != "" && (!ok || l.After(have.Latest)) {
+		f.latests[latestKey{kind, name}] = l
+	}
+}
+
+// noteLatest notes of what a task is the latest. It must be called whenever the index of the past says anew where the task comes from.
+func (f *fold) noteLatest(c *change) {
+	if t := &c.task; t.Parent == "" {
+		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.number}, t.ID})
+		f.latest(latestOfSchedule, t.Schedule, latest{view.Latest{At: t.Tick.UnixMicro(), Number: c.number}, t.ID})
+	}
+}
+
+// writeLatest writes the latest tasks of jobs and schedules, and what became of ticks. A batch
 // has few names, so this costs a few rows however many tasks it has.
 func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
-	found := map[latestKey]latest{}
-	note := func(kind, name string, l latest) {
-		k := latestKey{kind, name}
-		if have, ok := found[k]; !ok || l.at >= have.at {
-			found[k] = l
-		}
-	}
-	for i := range f.changes {
-		c := &f.changes[i]
-		if c.before.state != task.Unknown || c.task.State == task.Unknown || c.task.Parent != "" {
-			continue // it was there before, or is part of another one
-		}
-		if c.task.Job != "" {
-			note(latestOfJob, c.task.Job, latest{c.task.ID, c.task.SubmittedAt.UnixMicro()})
-		}
-		if c.task.Schedule != "" {
-			note(latestOfSchedule, c.task.Schedule, latest{c.task.ID, c.task.Tick.UnixMicro()})
-		}
-	}
 	for i := range records {
 		d, ok := decidedOn(&records[i])
 		if !ok {
 			continue
 		}
-		note(latestTick, d.schedule, latest{at: d.until.UnixMicro()})
+		f.latest(latestTick, d.schedule, latest{Latest: view.Latest{At: d.until.UnixMicro()}})
 		if d.skipped > 0 {
 			if err := f.writeSkip(ctx, d.schedule, d.until, d.reason, d.skipped); err != nil {
 				return err
 			}
 		}
 	}
-	for k, l := range found {
-		if err := f.w.exec(ctx, "INSERT INTO latest VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at WHERE excluded.at >= at",
-			k.kind, k.name, string(l.task), l.at); err != nil {
+	for k, l := range f.latests {
+		if err := f.w.exec(ctx, "INSERT INTO latest VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET task = excluded.task, at = excluded.at, number = excluded.number"+
+			" WHERE (excluded.at, excluded.number) > (at, number)", k.kind, k.name, string(l.task), l.At, int64(l.Number)); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ func TestModelRefuses(t *testing.T) {
 
 // What lists of queues, jobs and schedules say besides is the same, however the records came in.
 func TestSumsAgree(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(20) {
 		h := newHistory(600+seed, 30)
 		s, memory, done := open(t, ""), view.NewMemory(), 0
 		for range 5 {

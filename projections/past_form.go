@@ -44,6 +44,7 @@ type place struct {
 	dead    bool // a dead letter
 	limited bool // it stands under limits, or was admitted by the rate of its queue
 	waits   bool // for nothing but its limits
+	said    bool // what people search of it became another with this message: see [view.Texts]
 	route   where.Route
 	home    string // the queue as people call it, of a route of a selector; else "": see [place.queue]
 	node    string
@@ -87,7 +88,7 @@ func (o origin) clone() origin {
 
 // appendText makes a text of a place, and of an origin.
 func (p place) appendText(b []byte) []byte {
-	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2)
+	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch)
 }
 
@@ -157,7 +158,7 @@ func readPlace(text []byte) (p place, ok bool) {
 	if r.bad {
 		return p, false
 	}
-	p.state, p.dead, p.limited, p.waits = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0
+	p.state, p.dead, p.limited, p.waits, p.said = task.State(is[0]), is[1]&1 != 0, is[1]&2 != 0, is[1]&4 != 0, is[1]&8 != 0
 	return p, true
 }
 
@@ -247,8 +248,27 @@ func (w *pastWriter) message(seq uint64) {
 	}
 }
 
-// note adds where a task is after a message.
-func (w *pastWriter) note(seq uint64, c *change) {
+// tells sets what the index says of where the task comes from: that is written with the first message after which the task is known at all.
+func (c *change) tells() {
+	c.told = c.task.State != task.Unknown
+	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
+}
+
+// said is what tells whether anything that people search of a task has become another.
+type said struct {
+	job, step, message string
+	spec               *task.Spec
+}
+
+func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec} }
+
+// differs tells whether the task says something else now.
+func (s *said) differs(t *task.Task) bool {
+	return s.message != t.Message || s.job != t.Job || s.step != t.Step || s.spec != t.Spec && s.spec.Text() != t.Spec.Text()
+}
+
+// note adds where a task is after a message, before which it said something. From tells that it has said anew where the task comes from.
+func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
 	t := &c.task
 	w.message(seq)
 	known := c.number > 0
@@ -265,14 +285,15 @@ func (w *pastWriter) note(seq uint64, c *change) {
 		c.number = w.tasks
 	}
 	back := uint64(w.tasks - c.number)
-	at := t.SubmittedAt.UnixMicro()
-	if is := originOf(t); !known || is != c.origin || at != c.submitted || !maps.Equal(t.Labels, c.labels) {
-		c.origin, c.submitted, c.labels = is, at, t.Labels
+	if t.State != task.Unknown && (!c.told || t.SubmittedAt.UnixMicro() != c.submitted || t.Tick.UnixMicro() != c.tick || originOf(t) != c.origin || !maps.Equal(t.Labels, c.labels)) {
+		from = true
+		c.tells()
+		is, at := c.origin, c.submitted
 		n := numberOf(w, &w.origins, pastOrigin, is)
 		w.head(pastFrom, back)
 		w.batch = binary.AppendVarint(binary.AppendUvarint(w.batch, n), at-w.submitted)
 		if w.submitted = at; is.schedule != "" {
-			w.batch = binary.AppendVarint(w.batch, t.Tick.UnixMicro()-at)
+			w.batch = binary.AppendVarint(w.batch, c.tick-at)
 		}
 		w.batch = binary.AppendUvarint(w.batch, uint64(len(t.Labels)*labelBytes))
 		for k, v := range t.Labels {
@@ -281,6 +302,7 @@ func (w *pastWriter) note(seq uint64, c *change) {
 		}
 	}
 	is := placeOf(t)
+	is.said = known && said.differs(t)
 	n := numberOf(w, &w.places, pastPlace, is)
 	w.head(pastMove, back)
 	w.batch = binary.AppendUvarint(w.batch, n)
@@ -289,6 +311,7 @@ func (w *pastWriter) note(seq uint64, c *change) {
 		w.batch = binary.AppendVarint(w.batch, at-w.since)
 		w.since = at
 	}
+	return from
 }
 
 // other adds what a record says that is about no task.
@@ -408,6 +431,7 @@ func (w *pastWriter) write(p *position) error {
 type pastScan struct {
 	pastState
 	until   uint64 // what lies behind this sequence is not read
+	whole   bool   // the tables have all that is defined
 	places  []place
 	origins []origin
 	names   []string
@@ -506,6 +530,16 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 
 // define reads an entry that is a text.
 func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
+	switch {
+	case kind == pastNote:
+		r := pastReader{b: text}
+		if s.note != nil {
+			s.note(&r)
+		}
+		return !r.bad
+	case s.whole:
+		return true
+	}
 	switch kind {
 	case pastPlace:
 		var p place
@@ -518,12 +552,6 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 	case pastName:
 		s.names = append(s.names, string(text))
 		ok = true
-	case pastNote:
-		r := pastReader{b: text}
-		if s.note != nil {
-			s.note(&r)
-		}
-		ok = !r.bad
 	}
 	return ok
 }

@@ -17,7 +17,7 @@ const applicationID = 0x4d696c6c // "Mill"
 
 // foldVersion is raised when the same facts come to other rows, though neither a table nor a field is another one, or the index of the past is
 // written otherwise.
-const foldVersion = 9
+const foldVersion = 10
 
 // schemaVersion tells files of one version from those of another, which are not migrated but made again from
 // the log. It follows from all that rows are made of: whoever adds a field to a task, a node or a queue finds it in each row.
@@ -93,12 +93,13 @@ CREATE TABLE queues (
 ) WITHOUT ROWID;
 
 -- The latest task of each job and schedule, and the latest tick of each schedule on which anything was
--- decided: at is what makes it the latest, in microseconds since 1970.
+-- decided: at is what makes it the latest, in microseconds since 1970, and of one at number, that of the task.
 CREATE TABLE latest (
 	kind TEXT    NOT NULL,
 	name TEXT    NOT NULL,
 	task TEXT    NOT NULL,
 	at   INTEGER NOT NULL,
+	number INTEGER NOT NULL,
 	PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 

@@ -34,6 +34,7 @@ type Store struct {
 	form  *rowForm
 	reach reach
 	texts texts
+	then  pastMap
 
 	mu      sync.RWMutex // held for reading during each use of the files
 	read    *sql.DB      // guarded by mu; nil once closed
@@ -50,7 +51,7 @@ type Store struct {
 // path + ".discarded". [Store.Notices] then says so. An error means that no
 // file could be made or opened at path.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}}
+	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}, then: pastMap{bounds: usualBounds}}
 	if path == "" || path == ":memory:" {
 		dir, err := os.MkdirTemp("", "millrace-")
 		if err != nil {
@@ -197,6 +198,7 @@ func (s *Store) openFiles() error {
 	}
 	s.read, s.write, s.past = read, write, past
 	s.reach.set(p.Seq)
+	s.then.reset()
 	s.texts.begin(p.Seq == 0)
 	return nil
 }

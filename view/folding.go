@@ -57,6 +57,7 @@ type Folded struct {
 }
 
 var (
+	_ Staged  = Folded{}
 	_ View    = Folded{}
 	_ Limited = Folded{}
 )
@@ -124,6 +125,12 @@ func (f *Folding) Schedules(ctx context.Context, since time.Time) (ticks map[str
 func (f *Folding) EachLimited(ctx context.Context, each func(*task.Task, *task.Grant)) (used quota.Used, at uint64, err error) {
 	err = f.sum(ctx, func(s Summed) error { used, at, err = s.EachLimited(ctx, each); return err })
 	return used, at, err
+}
+
+// States implements [Staged].
+func (f *Folding) States(ctx context.Context, ids []task.ID) (states map[task.ID]task.State, err error) {
+	err = f.tell(ctx, Tasks, func(i Index) error { states, err = i.States(ctx, ids); return err }, func(m *Memory) error { states, err = m.States(ctx, ids); return err })
+	return states, err
 }
 
 func (f *Folding) sum(ctx context.Context, ask func(Summed) error) error {

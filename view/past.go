@@ -75,17 +75,23 @@ type Memory struct {
 	ids         []task.ID  // of all tasks; in order from sorted on
 	sorted      bool       // guarded by sorting
 	sorting     sync.Mutex // held while they are sorted
-	tasks       map[task.ID]*task.Task
+	tasks       map[task.ID]*numberedTask
 	nodes       map[node.ID]node.Node
 	queues      map[string]queue.Queue
 	definitions map[definition.Def]definition.Definition
 	messages    map[uint64]Message
 }
 
+// numberedTask is a task with its place among all, in the order in which the log first says something of them.
+type numberedTask struct {
+	task.Task
+	number uint32
+}
+
 // NewMemory returns a model of the beginning of the log, when there was nothing.
 func NewMemory() *Memory {
 	return &Memory{
-		sums: newSums(), tasks: map[task.ID]*task.Task{}, nodes: map[node.ID]node.Node{}, queues: map[string]queue.Queue{},
+		sums: newSums(), tasks: map[task.ID]*numberedTask{}, nodes: map[node.ID]node.Node{}, queues: map[string]queue.Queue{},
 		definitions: map[definition.Def]definition.Definition{}, messages: map[uint64]Message{},
 	}
 }
@@ -104,7 +110,7 @@ func (m *Memory) Add(r *events.Record) {
 		id := task.ID(ref.ID)
 		t := m.tasks[id]
 		if t == nil {
-			t = &task.Task{ID: id}
+			t = &numberedTask{task.Task{ID: id}, uint32(len(m.ids) + 1)}
 			m.tasks[id], m.ids, m.sorted = t, append(m.ids, id), false
 		}
 		was, epoch, began := t.State, t.Epoch, t.StartedAt
@@ -176,7 +182,7 @@ func (m *Memory) list(f *Filter, most int) (Page, error) {
 	}
 	tasks := make([]task.Task, 0, min(len(m.ids), most+1))
 	for _, id := range m.from(after, f.OldestFirst) {
-		if t := m.tasks[id]; f.Match(t) {
+		if t := &m.tasks[id].Task; f.Match(t) {
 			if tasks = append(tasks, *t); len(tasks) > most {
 				break
 			}
@@ -213,7 +219,7 @@ func (m *Memory) Count(_ context.Context, q Query) (Counts, error) {
 		return c, wrong{fmt.Errorf("nothing is counted of %s", q.Kind)}
 	}
 	for _, t := range m.tasks {
-		if q.Match(t) {
+		if q.Match(&t.Task) {
 			c.Add(t.QueueName(), t.State, 1)
 		}
 	}

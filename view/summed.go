@@ -32,10 +32,18 @@ type Index interface {
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
 	Summed
+	Staged
 }
 
-// Numbered reads messages of the log by their sequences.
+// Staged is what a [View] of the past may be besides: it tells of many tasks at once how far they had come.
+type Staged interface {
+	// States returns the states of those of the tasks that are there.
+	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
+}
+
+// Numbered reads messages of the log, also by their sequences.
 type Numbered interface {
+	Facts
 	// Messages returns those of the messages that are there, in no certain order.
 	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
@@ -64,9 +72,37 @@ type Ticks struct {
 	Skipped map[string]int
 }
 
+// Latest is what makes a task the latest of its job, by its submission, or of its schedule, by its tick. Who adds up a log notes
+// it of each task without a parent, whenever the task has come into the world or is another one: see [task.Task.Apply]. A name keeps the
+// last of those that were noted of it, so that it does not matter how many messages are added up at once.
+type Latest struct {
+	// At is when, in microseconds since 1970.
+	At int64
+	// Number is the task's place among all tasks, in the order in which the log first says something of them.
+	Number uint32
+}
+
+// After tells whether it comes after another one: of one microsecond the task that came into the log later.
+func (l Latest) After(other Latest) bool {
+	return l.At > other.At || l.At == other.At && l.Number > other.Number
+}
+
+// latestTask is the latest task of a name, by what.
+type latestTask struct {
+	Latest
+	id task.ID
+}
+
+// note keeps the last of those that were noted of a name.
+func note(of map[string]latestTask, name string, l latestTask) {
+	if have, ok := of[name]; name != "" && (!ok || l.After(have.Latest)) {
+		of[name] = l
+	}
+}
+
 // sums is what a [Memory] adds up for [Summed].
 type sums struct {
-	ofJobs, ofSchedules map[string]task.ID // the latest
+	ofJobs, ofSchedules map[string]latestTask
 	decided             map[string]time.Time
 	skips               map[string]map[time.Time]skip // by schedule and tick
 	grants              map[task.ID]task.Grant        // no offer has followed them
@@ -81,14 +117,14 @@ type skip struct {
 
 func newSums() sums {
 	return sums{
-		ofJobs: map[string]task.ID{}, ofSchedules: map[string]task.ID{}, decided: map[string]time.Time{},
+		ofJobs: map[string]latestTask{}, ofSchedules: map[string]latestTask{}, decided: map[string]time.Time{},
 		skips: map[string]map[time.Time]skip{}, grants: map[task.ID]task.Grant{},
 		used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}},
 	}
 }
 
 // sumTask adds what a record has made of a task: up to it that was in a state, in an attempt that began then.
-func (m *Memory) sumTask(r *events.Record, t *task.Task, was task.State, epoch uint64, began time.Time) {
+func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, epoch uint64, began time.Time) {
 	if !t.Admissible() {
 		delete(m.sums.grants, t.ID)
 	}
@@ -98,15 +134,11 @@ func (m *Memory) sumTask(r *events.Record, t *task.Task, was task.State, epoch u
 			m.sums.used.Budgets.Spend(counters, took)
 		}
 	}
-	if was != task.Unknown || t.State == task.Unknown || t.Parent != "" {
+	if t.State == task.Unknown || t.Parent != "" {
 		return
 	}
-	if last := m.tasks[m.sums.ofJobs[t.Job]]; t.Job != "" && (last == nil || !t.SubmittedAt.Before(last.SubmittedAt)) {
-		m.sums.ofJobs[t.Job] = t.ID
-	}
-	if last := m.tasks[m.sums.ofSchedules[t.Schedule]]; t.Schedule != "" && (last == nil || !t.Tick.Before(last.Tick)) {
-		m.sums.ofSchedules[t.Schedule] = t.ID
-	}
+	note(m.sums.ofJobs, t.Job, latestTask{Latest{t.SubmittedAt.UnixMicro(), t.number}, t.ID})
+	note(m.sums.ofSchedules, t.Schedule, latestTask{Latest{t.Tick.UnixMicro(), t.number}, t.ID})
 }
 
 // sum adds a record that is about no task.
@@ -163,8 +195,8 @@ func (m *Memory) Oldest(context.Context) (map[string]time.Time, error) {
 // LastOfJobs implements [Summed].
 func (m *Memory) LastOfJobs(context.Context) (map[string]task.Task, uint64, error) {
 	last := map[string]task.Task{}
-	for job, id := range m.sums.ofJobs {
-		last[job] = *m.tasks[id]
+	for job, l := range m.sums.ofJobs {
+		last[job] = m.tasks[l.id].Task
 	}
 	return last, m.at.Seq, nil
 }
@@ -178,8 +210,8 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 		}
 		return all[name]
 	}
-	for name, id := range m.sums.ofSchedules {
-		of(name).Last = *m.tasks[id]
+	for name, l := range m.sums.ofSchedules {
+		of(name).Last = m.tasks[l.id].Task
 	}
 	for name, tick := range m.sums.decided {
 		of(name).Decided = tick
@@ -194,6 +226,17 @@ func (m *Memory) Schedules(_ context.Context, since time.Time) (map[string]*Tick
 	return all, m.at.Seq, nil
 }
 
+// States implements [Staged].
+func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.State, error) {
+	states := make(map[task.ID]task.State, len(ids))
+	for _, id := range ids {
+		if t := m.tasks[id]; t != nil && t.State != task.Unknown {
+			states[id] = t.State
+		}
+	}
+	return states, nil
+}
+
 // EachLimited implements [Summed].
 func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
 	for _, id := range m.from("", true) { // of bounds of one name that differ, that of the latest task is shown
@@ -205,7 +248,7 @@ func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Gran
 		if g, ok := m.sums.grants[id]; ok {
 			admitted = &g
 		}
-		each(t, admitted)
+		each(&t.Task, admitted)
 	}
 	return m.sums.used, m.at.Seq, nil
 }

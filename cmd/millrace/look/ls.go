@@ -229,7 +229,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 			r.At = at
 			return c.List(ctx, r)
 		}, func(ctx context.Context) (client.ListPage, error) {
-			return client.PageOf(ctx, s.View, client.FilterOf(&r), r.Counts)
+			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})
 		asking, cancel := context.WithTimeout(ctx, patience)
 		page, err := look(asking)

@@ -147,13 +147,19 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 const (
 	usualOf  = 50 // tasks
 	usualFor = 30 * time.Second
-	usualMax = 1000 // jobs
+	usualMax = 1000 // jobs, at moments
 )
 
 // usual knows for a while how long jobs usually take.
 type usual struct {
 	mu sync.Mutex
-	is map[string]usualSpan // guarded by mu; by job
+	is map[usualKey]usualSpan // guarded by mu
+}
+
+// usualKey is a job at a moment of the past, of which it stays as it was; 0 is the present.
+type usualKey struct {
+	job string
+	seq uint64
 }
 
 type usualSpan struct {
@@ -166,10 +172,14 @@ func (u *usual) of(ctx context.Context, l *look, job string) span {
 	if job == "" {
 		return span{}
 	}
+	key := usualKey{job: job}
+	if l.Past {
+		key.seq = l.Point.Seq
+	}
 	u.mu.Lock()
-	known, there := u.is[job]
+	known, there := u.is[key]
 	u.mu.Unlock()
-	if there && !l.Past && l.Now.Sub(known.at) < usualFor {
+	if there && l.file == nil && (l.Past || l.Now.Sub(known.at) < usualFor) {
 		return known.span
 	}
 	page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: job, States: []task.State{task.Finished}, Limit: usualOf}})
@@ -181,15 +191,15 @@ func (u *usual) of(ctx context.Context, l *look, job string) span {
 		took = append(took, page.Tasks[i].Ran.Std())
 	}
 	is := span{percentile(took, 50), percentile(took, 95), len(took)}
-	if l.Past {
+	if l.file != nil { // whose log is another one
 		return is
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.is == nil || len(u.is) >= usualMax {
-		u.is = map[string]usualSpan{}
+		u.is = map[usualKey]usualSpan{}
 	}
-	u.is[job] = usualSpan{is, l.Now}
+	u.is[key] = usualSpan{is, l.Now}
 	return is
 }
 
@@ -239,7 +249,7 @@ func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.Lis
 	if !l.Past {
 		return page, l.ask(ctx, roles.TaskList, r, &page)
 	}
-	return client.PageOf(ctx, l.View, client.FilterOf(&r), r.Counts)
+	return client.PastPageOf(ctx, l.View, client.FilterOf(&r), &r)
 }
 
 func (p *nodesPanel) find(ctx context.Context, l *look) error {
@@ -278,16 +288,17 @@ type changes struct {
 // maxChanged is on how many things it is known.
 const maxChanged = 200
 
-// find finds what was changed on a thing.
+// find finds what was changed on a thing. Of the past it is kept where the latest change tells which ones there were before.
 func (c *changes) find(ctx context.Context, l *look, thing view.Thing) ([]view.Alteration, error) {
+	keeps := l.file == nil && (!l.Past || thing.Kind != view.Nodes)
 	c.mu.Lock()
 	all, there := c.of[thing]
 	c.mu.Unlock()
-	if there && !l.Past {
+	if there && keeps {
 		return all, nil
 	}
 	all, err := view.Alterations(ctx, l.View, thing.Ref, shownChanges)
-	if err != nil || l.Past {
+	if err != nil || !keeps {
 		return all, err
 	}
 	c.mu.Lock()

@@ -1,0 +1,412 @@
+package projections
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"millrace/view"
+)
+
+// pastBounds bound what is kept in memory of the index of the past, for who asks about one moment after the other. Sizes are bytes.
+type pastBounds struct {
+	// block is how much of the index a block has, at least.
+	block int
+	// Two frames are so much of the index apart at least, and one part of so many of what lies before them.
+	frame, part int64
+	// frames is how large all frames are. If they were larger, every second one goes.
+	frames int
+	// scenes is of how many moments it is known where all tasks were, and tasks of how many tasks in all, unless it is one moment.
+	scenes, tasks int
+	// near is how far back from a moment the messages of tasks are looked for in the index. Those of few tasks that lie further back are read from
+	// the log task by task.
+	near int64
+	few  int
+}
+
+var usualBounds = pastBounds{block: 64 << 10, frame: 256 << 10, part: 16, frames: 32 << 20, scenes: 3, tasks: 4 << 20, near: 1 << 20, few: 100}
+
+// pastMark is a place between two entries of the index, from which it can be read on.
+type pastMark struct {
+	pastState
+	at int64
+}
+
+// mark is where a scan is, if that is at a place in the file.
+func (s *pastScan) mark(at int64) pastMark {
+	is := pastMark{s.pastState, at}
+	is.id = slices.Clone(s.id)
+	return is
+}
+
+// pastBlock is a part of the index, and what it may have.
+type pastBlock struct {
+	pastMark
+	end int64
+	// until is its last task, and low and high are the least and the greatest id among those that it names first.
+	until     uint32
+	low, high string
+	// first and last bound when they were submitted, and labels has the bits of their labels.
+	first, last int64
+	labels      [16]uint64
+	// skips is until when the latest ticks are without a task, of which it tells; limits, whether it tells of limits; and texts, whether
+	// of texts that became others.
+	skips         int64
+	limits, texts bool
+}
+
+// labelBit is which bit of a block a mark of a label has.
+func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1] & 15), 1 << (mark[0] & 63) }
+
+// pastMap is what is known of the index in memory, which begins when somebody first asks about the past. None of it is needed, it tells where to read.
+type pastMap struct {
+	bounds pastBounds
+	mu     sync.Mutex
+	scan   pastScan // guarded by mu; over what the blocks have. Its tables have all that the index has defined so far
+	read   int64    // guarded by mu; how far
+	born   uint64   // guarded by mu; the sequence of the message that has named the newest task first
+	blocks []pastBlock
+	odd    map[uint32]bool // guarded by mu; of which tasks a later block says where they come from
+	frames []pastFrame     // guarded by mu; in order
+	framed int             // guarded by mu; how many bytes they have
+	apart  int64           // guarded by mu; how many times as far apart they are as they would be if there were room for all
+	scenes []*scene        // guarded by mu; the one that was used last is last
+}
+
+// reset forgets everything: the file is another one.
+func (m *pastMap) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin()
+}
+
+// begin must be called with mu held.
+func (m *pastMap) begin() {
+	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
+	m.frames, m.framed, m.apart = nil, 0, 1
+}
+
+// cover reads the index up to a sequence, or the first size bytes. It must be called with mu held.
+func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq uint64) error {
+	var b *pastBlock
+	s := &m.scan
+	s.birth = func(number uint32, id []byte) {
+		if is := string(id); b.until == b.tasks {
+			b.low, b.high = is, is
+		} else {
+			b.low, b.high = min(b.low, is), max(b.high, is)
+		}
+		b.until, m.born = number, s.seq
+	}
+	s.from = func(number, _ uint32, submitted, _ int64, labels []byte) {
+		of := b
+		switch {
+		case number > b.tasks:
+		case number == b.tasks && s.seq == m.born: // a block before ends within the message of its birth
+			m.blocks = slices.Clone(m.blocks) // others may look at that
+			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
+		default:
+			m.odd[number] = true
+			return
+		}
+		of.first, of.last = min(of.first, submitted), max(of.last, submitted)
+		for at := 0; at+labelBytes <= len(labels); at += labelBytes {
+			word, bit := labelBit(labels[at:])
+			of.labels[word] |= bit
+		}
+	}
+	s.move = func(_, place uint32, _ int64) { b.texts = b.texts || s.places[place].said }
+	s.note = func(r *pastReader) {
+		switch r.uint() {
+		case noteTick:
+			s.name(r)
+			until := r.int()
+			if n := r.uint(); n > 0 {
+				b.skips = max(b.skips, until)
+			}
+		default:
+			b.limits = true
+		}
+	}
+	buffer := make([]byte, m.bounds.block)
+	for m.read < size && s.seq <= seq {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read the index of the past: %w", err)
+		}
+		n := int(min(int64(len(buffer)), size-m.read))
+		if _, err := file.ReadAt(buffer[:n], m.read); err != nil {
+			return notWritten(err)
+		}
+		m.blocks = append(m.blocks, pastBlock{pastMark: s.mark(m.read), until: s.tasks, first: math.MaxInt64, last: math.MinInt64, skips: math.MinInt64})
+		b = &m.blocks[len(m.blocks)-1]
+		used, err := s.read(buffer[:n])
+		if err == nil && used == 0 && int64(n) == size-m.read {
+			err = errPast
+		}
+		if err != nil {
+			m.begin()
+			return err
+		}
+		if used == 0 { // an entry is longer
+			m.blocks = m.blocks[:len(m.blocks)-1]
+			buffer = make([]byte, 2*len(buffer))
+			continue
+		}
+		m.read += int64(used)
+		b.end = m.read
+	}
+	return nil
+}
+
+// blockOf is the block that names a task first.
+func blockOf(blocks []pastBlock, number uint32) int {
+	at, _ := slices.BinarySearchFunc(blocks, number, func(b pastBlock, number uint32) int {
+		if b.until < number {
+			return -1
+		}
+		return 1
+	})
+	return at
+}
+
+// scene is where all tasks were at a sequence, by their numbers; 0 stands before all places and origins. It is not changed any more, but what is guarded.
+type scene struct {
+	pastMark
+	reached uint64 // the sequence
+	// tables has what the index has defined by then, and perhaps later; blocks, where to read, and odd, of which of their tasks a later block tells more.
+	tables pastScan
+	blocks []pastBlock
+	odd    map[uint32]bool
+
+	in   []uint32 // one more than the number of the place
+	from []uint32 // one more than the number of the origin
+	// byJob and bySchedule are the latest tasks of each origin, and decided is the latest tick by the number of the schedule's name.
+	byJob, bySchedule []view.Latest
+	decided           []int64
+
+	mu    sync.Mutex
+	asked pastAnswers // guarded by mu
+}
+
+// pastFrame is a scene to begin with, made small.
+type pastFrame struct {
+	pastMark
+	in, from          []byte
+	byJob, bySchedule []view.Latest
+	decided           []int64
+}
+
+func (f *pastFrame) size() int {
+	return 200 + len(f.in) + len(f.from) + 16*(len(f.byJob)+len(f.bySchedule)) + 8*len(f.decided)
+}
+
+// frame makes a scene small.
+func (s *scene) frame(mark pastMark) pastFrame {
+	return pastFrame{mark, packed(s.in), packed(s.from), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
+}
+
+// packed makes numbers small, of which the same ones often follow each other: each stands for itself, or before how often it comes.
+func packed(all []uint32) (b []byte) {
+	for i := 0; i < len(all); {
+		n := 1
+		for i+n < len(all) && all[i+n] == all[i] {
+			n++
+		}
+		if n == 1 {
+			b = binary.AppendUvarint(b, uint64(all[i])<<1)
+		} else {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(all[i])<<1|1), uint64(n))
+		}
+		i += n
+	}
+	return slices.Clip(b)
+}
+
+func unpacked(b []byte, most int) []uint32 {
+	all := make([]uint32, 0, most)
+	for r := (pastReader{b: b}); r.at < len(b); {
+		v := r.uint()
+		n := uint64(1)
+		if v&1 != 0 {
+			n = r.uint()
+		}
+		for range n {
+			all = append(all, uint32(v>>1)) //nolint:gosec // it was one
+		}
+	}
+	return all
+}
+
+// sceneAt is where all tasks were at a sequence, up to which the index reaches; size is how long it is.
+func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq uint64) (*scene, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, s := range m.scenes {
+		if s.reached == seq {
+			m.scenes = append(slices.Delete(m.scenes, i, i+1), s)
+			return s, nil
+		}
+	}
+	if err := m.cover(ctx, file, size, seq); err != nil {
+		return nil, err
+	}
+	s := m.before(seq)
+	scan := s.tables
+	scan.pastState, scan.until = s.pastState, seq
+	scan.id = slices.Clone(s.id)
+	s.follow(&scan)
+	base := s.at
+	at, err := eachPart(ctx, file, s.at, m.read, m.bounds.block, &scan, func(at int64) {
+		if at-base >= max(m.bounds.frame, base/m.bounds.part)*m.apart {
+			m.keepFrame(s.frame(scan.mark(at)))
+			base = at
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.pastMark, s.reached = scan.mark(at), seq
+	s.blocks, s.odd = slices.Clip(m.blocks), map[uint32]bool{}
+	for number := range m.odd {
+		s.odd[number] = true
+	}
+	m.keepScene(s)
+	return s, nil
+}
+
+// before is the latest scene that is known up to a sequence, for who goes on with it.
+func (m *pastMap) before(seq uint64) *scene {
+	tables := pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), whole: true}
+	var base *scene
+	for _, s := range m.scenes {
+		if s.reached <= seq && (base == nil || base.at < s.at) {
+			base = s
+		}
+	}
+	var frame *pastFrame
+	for i := range m.frames {
+		if m.frames[i].seq <= seq {
+			frame = &m.frames[i]
+		}
+	}
+	s := &scene{tables: tables}
+	room := int(m.scan.tasks) + 1
+	switch {
+	case base != nil && (frame == nil || frame.at <= base.at):
+		s.pastMark = base.pastMark
+		s.in, s.from = append(make([]uint32, 0, room), base.in...), append(make([]uint32, 0, room), base.from...)
+		s.byJob, s.bySchedule, s.decided = slices.Clone(base.byJob), slices.Clone(base.bySchedule), slices.Clone(base.decided)
+	case frame != nil:
+		s.pastMark = frame.pastMark
+		s.in, s.from = unpacked(frame.in, room), unpacked(frame.from, room)
+		s.byJob, s.bySchedule, s.decided = slices.Clone(frame.byJob), slices.Clone(frame.bySchedule), slices.Clone(frame.decided)
+	default:
+		s.in, s.from = make([]uint32, 1, room), make([]uint32, 1, room)
+	}
+	s.byJob, s.bySchedule = grown(s.byJob, len(tables.origins)), grown(s.bySchedule, len(tables.origins))
+	for n := len(s.decided); n < len(tables.names); n++ {
+		s.decided = append(s.decided, math.MinInt64)
+	}
+	return s
+}
+
+func grown(all []view.Latest, n int) []view.Latest {
+	return append(all, make([]view.Latest, max(n-len(all), 0))...)
+}
+
+// follow has a scan make the scene that of a later place.
+func (s *scene) follow(scan *pastScan) {
+	scan.birth = func(uint32, []byte) { s.in, s.from = append(s.in, 0), append(s.from, 0) }
+	scan.move = func(number, place uint32, _ int64) { s.in[number] = place + 1 }
+	scan.from = func(number, of uint32, submitted, tick int64, _ []byte) {
+		s.from[number] = of + 1
+		later(&s.byJob[of], view.Latest{At: submitted, Number: number})
+		later(&s.bySchedule[of], view.Latest{At: tick, Number: number})
+	}
+	scan.note = func(r *pastReader) {
+		if r.uint() != noteTick {
+			return
+		}
+		if n := r.uint(); n < uint64(len(s.decided)) {
+			s.decided[n] = max(s.decided[n], r.int())
+		} else {
+			r.bad = true
+		}
+	}
+}
+
+// later notes what may be the latest; the zero value is nothing.
+func later(have *view.Latest, l view.Latest) {
+	if have.Number == 0 || l.After(*have) {
+		*have = l
+	}
+}
+
+// keepFrame keeps a frame if there is none there.
+func (m *pastMap) keepFrame(f pastFrame) {
+	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is pastFrame, at int64) int { return int(is.at - at) })
+	if there {
+		return
+	}
+	m.frames = slices.Insert(m.frames, at, f)
+	if m.framed += f.size(); m.framed <= m.bounds.frames {
+		return
+	}
+	left := m.frames[:0]
+	m.framed, m.apart = 0, 2*m.apart
+	for i := range m.frames {
+		if i%2 == 1 {
+			left = append(left, m.frames[i])
+			m.framed += m.frames[i].size()
+		}
+	}
+	clear(m.frames[len(left):])
+	m.frames = left
+}
+
+// keepScene keeps a scene, and forgets those that were not used for longest.
+func (m *pastMap) keepScene(s *scene) {
+	m.scenes = append(m.scenes, s)
+	tasks := 0
+	for i := len(m.scenes) - 1; i >= 0; i-- {
+		if tasks += len(m.scenes[i].in); i < len(m.scenes)-1 && (tasks > m.bounds.tasks || len(m.scenes)-i > m.bounds.scenes) {
+			m.scenes = slices.Delete(m.scenes, 0, i+1)
+			return
+		}
+	}
+}
+
+// eachPart reads the index between two places, at most up to the sequence that s says. After each part it calls then with where the
+// next one begins, and returns where it has ended.
+func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *pastScan, then func(at int64)) (int64, error) {
+	buffer := make([]byte, min(end-at, int64(part)))
+	for at < end {
+		n := int(min(int64(len(buffer)), end-at))
+		if _, err := file.ReadAt(buffer[:n], at); err != nil {
+			return at, notWritten(err)
+		}
+		used, err := s.read(buffer[:n])
+		at += int64(used)
+		switch {
+		case err == errPastEnd: //nolint:errorlint // it comes as it is
+			return at, nil
+		case err != nil:
+			return at, err
+		case ctx.Err() != nil:
+			return at, fmt.Errorf("read the index of the past: %w", ctx.Err())
+		case used == 0 && int64(n) == end-at:
+			return at, errPast
+		case used == 0:
+			buffer = make([]byte, 2*len(buffer))
+			continue
+		}
+		if then != nil {
+			then(at)
+		}
+	}
+	return at, nil
+}
