@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -59,8 +60,15 @@ func (r *manyRequest) check() error {
 	return err
 }
 
-// read makes of the filter what is asked of the list, of those states in which it is usually done. The error wraps [client.ErrInvalid].
-func (r *manyRequest) read(usual []task.State, now time.Time) (err error) {
+// signalManyRequest chooses tasks that wait for a signal, which they are given.
+type signalManyRequest struct {
+	manyRequest
+	// Data is what comes with the signal; all of them are told.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// read makes of the filter what is asked of the list, of those states in which something is usually done. The error wraps [client.ErrInvalid].
+func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 	f := &r.Filter
 	if err := f.Read(now); err != nil {
 		return err
@@ -69,47 +77,59 @@ func (r *manyRequest) read(usual []task.State, now time.Time) (err error) {
 	switch {
 	case f.At != "":
 		return badRequest{errors.New("at is for lists: what was then cannot be changed")}
-	case f.Dead && !usual[0].Terminal():
+	case f.Dead && !act.States[0].Terminal():
 		return badRequest{errors.New("dead letters have ended, and this is for tasks that have not")}
 	case len(r.Tasks) > 0 && (r.All || !reflect.ValueOf(*f).IsZero()):
 		return badRequest{errors.New("say tasks, or a filter, and not both")}
-	case !r.All && len(r.Tasks) == 0 && !f.Dead && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
+	case !r.All && len(r.Tasks) == 0 && (!f.Dead || act.Dead) && !f.Suspect && f.Job == "" && f.Node == "" && f.Queue == "" && f.Schedule == "" && f.ID == "" && f.Batch == "" && f.Text == "" && len(f.Labels) == 0 && len(f.Priorities) == 0 && f.Since.IsZero() && f.Until.IsZero():
 		return badRequest{errors.New("choose the tasks by a filter, such as {\"queue\":\"crawl\"}, or say \"all\"")}
 	}
-	if f.States, err = client.StatesFor(f.States, usual); err != nil {
+	if f.States, err = client.StatesFor(f.States, act.States); err != nil {
 		return badRequest{err}
 	}
+	f.Dead = f.Dead || act.Dead
 	return nil
 }
 
-// many is what an endpoint does that does something to all tasks that a filter chooses, of those in certain states.
-func many(do func(*client.Client, context.Context, task.Task, string) (task.Task, error), usual []task.State) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
+// many is what an endpoint does that does something to all tasks that a filter chooses.
+func many(act *client.ManyAct) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
 	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
-		err := r.read(usual, s.now())
-		if err != nil {
-			return client.BulkReport{}, err
-		}
-		if r.Filter.AtLeast, err = s.Client.Last(ctx); err != nil {
-			return client.BulkReport{}, err
-		}
-		ctx, cancel := context.WithTimeout(ctx, bulkPatience)
-		defer cancel()
-		b := client.Bulk{Request: r.Filter, List: s.listed, Most: r.Limit}
-		if len(r.Tasks) > 0 {
-			b.List = s.named(r.Tasks)
-			b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) }
-		}
-		if r.DryRun {
-			b.Most = 0
-			return look(ctx, &b, r.Limit)
-		}
-		in := s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
-		b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
-			is, err := do(in, ctx, t, r.Reason)
-			return &is, err
-		}
-		return b.Run(ctx, in.Batch())
+		return s.many(ctx, act, &r, nil)
 	}
+}
+
+func (s *Service) signalMany(ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
+	if len(r.Data) > task.MaxInputs {
+		return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), task.MaxInputs)}
+	}
+	return s.many(ctx, &client.SignalMany, &r.manyRequest, r.Data)
+}
+
+func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest, data json.RawMessage) (client.BulkReport, error) {
+	err := r.read(act, s.now())
+	if err != nil {
+		return client.BulkReport{}, err
+	}
+	if r.Filter.AtLeast, err = s.Client.Last(ctx); err != nil {
+		return client.BulkReport{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bulkPatience)
+	defer cancel()
+	b := client.Bulk{Request: r.Filter, List: s.listed, Most: r.Limit, Leave: act.Leaves}
+	if len(r.Tasks) > 0 {
+		b.List = s.named(r.Tasks)
+		b.Leave = func(t *task.Task) bool { return !slices.Contains(r.Filter.States, t.State) || act.Leaves(t) }
+	}
+	if r.DryRun {
+		b.Most = 0
+		return look(ctx, &b, r.Limit)
+	}
+	in := s.Client.InBatch(cmp.Or(r.Batch, events.NewID(s.Client.Now())))
+	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
+		is, err := act.Do(in, ctx, t, r.Reason, data)
+		return &is, err
+	}
+	return b.Run(ctx, in.Batch())
 }
 
 // look counts what it would be, as far as there is time, and names the first of them.

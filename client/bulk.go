@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,12 +16,41 @@ import (
 	"millrace/task/value"
 )
 
-// CancelStates are the states in which tasks are cancelled that filters choose, and RetryStates those in which they get another life,
-// unless others are asked for.
+// ManyAct is something that is done to all tasks that filters choose.
+type ManyAct struct {
+	// States are those in which it is done to a task, unless others are asked for.
+	States []task.State
+	// Means tells to which of those it is done; nil for all.
+	Means func(*task.Task) bool
+	// Dead tells that it is done to dead letters alone.
+	Dead bool
+	// Do does it to a task as a list has it, for a reason and with data, of which most take none.
+	Do func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error)
+}
+
+// What can be done to many tasks.
 var (
-	CancelStates = []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying}
-	RetryStates  = []task.State{task.Error, task.Cancelled, task.Abnormal}
+	CancelMany = ManyAct{States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
+		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
+			return c.CancelKnown(ctx, t, reason)
+		}}
+	// RetryMany reads each from the log: its next offer carries its whole specification, and not what a list shows of it.
+	RetryMany = ManyAct{States: []task.State{task.Error, task.Cancelled, task.Abnormal},
+		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
+			return c.Retry(ctx, t.ID, reason)
+		}}
+	SignalMany = ManyAct{States: []task.State{task.Held}, Means: func(t *task.Task) bool { return slices.Contains(t.Holds, task.HoldSignal) },
+		Do: func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error) {
+			return c.Signal(ctx, t.ID, data, reason)
+		}}
+	DismissMany = ManyAct{States: []task.State{task.Abnormal}, Means: (*task.Task).Dead, Dead: true,
+		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
+			return c.Dismiss(ctx, t.ID, reason)
+		}}
 )
+
+// Leaves tells which of the tasks that a list has are not meant, for [Bulk.Leave].
+func (m *ManyAct) Leaves(t *task.Task) bool { return m.Means != nil && !m.Means(t) }
 
 // ErrWrongState refuses to do something to tasks in a state in which it can be done to none.
 var ErrWrongState = errors.New("that can be done to no task in this state")

@@ -16,12 +16,12 @@ func TestStatesFor(t *testing.T) {
 		asked, usual, want []task.State
 		refused            bool
 	}{
-		{nil, CancelStates, CancelStates, false},
-		{nil, RetryStates, RetryStates, false},
-		{[]task.State{task.Pending}, CancelStates, []task.State{task.Pending}, false},
-		{[]task.State{task.Finished}, RetryStates, []task.State{task.Finished}, false},
-		{[]task.State{task.Pending, task.Error}, CancelStates, nil, true},
-		{[]task.State{task.Running}, RetryStates, nil, true},
+		{nil, CancelMany.States, CancelMany.States, false},
+		{nil, RetryMany.States, RetryMany.States, false},
+		{[]task.State{task.Pending}, CancelMany.States, []task.State{task.Pending}, false},
+		{[]task.State{task.Finished}, RetryMany.States, []task.State{task.Finished}, false},
+		{[]task.State{task.Pending, task.Error}, CancelMany.States, nil, true},
+		{[]task.State{task.Running}, RetryMany.States, nil, true},
 	} {
 		got, err := StatesFor(c.asked, c.usual)
 		if !slices.Equal(got, c.want) || errors.Is(err, ErrWrongState) != c.refused {

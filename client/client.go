@@ -164,12 +164,6 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	return t, c.follow(ctx, t.ID, parents, reason)
 }
 
-// RetryKnown is [Client.Retry] of a task as a list has it. Its next offer carries its whole specification: that of the log, and not what a
-// list shows of it.
-func (c *Client) RetryKnown(ctx context.Context, t task.Task, reason string) (task.Task, error) {
-	return c.Retry(ctx, t.ID, reason)
-}
-
 // Signal gives the signal that a task waits for, with data (JSON, or nil), which it is
 // told. The error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
 func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {

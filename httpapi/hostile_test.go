@@ -259,7 +259,7 @@ func samePath(template, path string) bool {
 			return false
 		}
 	}
-	return !strings.HasPrefix(template, prefix+"/tasks/{") || is[4] != "cancel" && is[4] != "retry"
+	return !strings.HasPrefix(template, prefix+"/tasks/{") || !slices.Contains([]string{"cancel", "retry", "signal", "dismiss"}, is[4])
 }
 
 // problem holds a refusal to its form.

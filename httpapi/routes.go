@@ -46,6 +46,8 @@ var routes = []route{
 	{roles.DeadDismiss, http.MethodPost, "/tasks/{id}/dismiss"},
 	{roles.TasksCancel, http.MethodPost, "/tasks/cancel"},
 	{roles.TasksRetry, http.MethodPost, "/tasks/retry"},
+	{roles.TasksSignal, http.MethodPost, "/tasks/signal"},
+	{roles.TasksDismiss, http.MethodPost, "/tasks/dismiss"},
 
 	{roles.EventList, http.MethodGet, "/events"},
 	{roles.LogVerify, http.MethodGet, "/verify"},

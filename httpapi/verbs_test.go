@@ -195,6 +195,63 @@ func TestMany(t *testing.T) {
 	if again := act("retry", `{"filter":{"batch":"`+r.Batch+`"},"reason":"still wanted"}`); again.Done != 3 || again.States["pending"] != 3 || len(again.Refused) != 0 {
 		t.Errorf("given another life are %+v", again)
 	}
+	// Those that wait for a signal are given it, with what comes with it; the others wait on.
+	for range 2 {
+		s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]},"signal":{}},"queue":"gate"}`, nil)
+	}
+	var later client.Receipt
+	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"gate","delay":"1h"}`, &later)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{"filter":{"queue":"gate","states":["finished"]}}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{"filter":{"queue":"gate"},"data":"`+strings.Repeat("x", task.MaxInputs)+`"}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", `{"filter":{"queue":"gate"},"data":1}`)
+	if r := act("signal", `{"filter":{"queue":"gate"},"dry_run":true}`); r.Chosen != 2 || r.States["held"] != 2 || r.Done != 0 {
+		t.Errorf("signalled would be %+v", r)
+	}
+	given := act("signal", `{"filter":{"queue":"gate"},"data":{"by":"the board"},"reason":"voted"}`)
+	if given.Done != 2 || given.States["pending"] != 2 || given.Batch == "" {
+		t.Errorf("signalled are %+v", given)
+	}
+	if is, err := client.New(s.store, "").Task(t.Context(), given.Tasks[0]); err != nil || !strings.Contains(string(is.Inputs), "the board") {
+		t.Errorf("it is told %s, %v", is.Inputs, err)
+	}
+	if r := act("signal", `{"filter":{"queue":"gate"}}`); r.Chosen != 0 {
+		t.Errorf("signalled again are %+v", r)
+	}
+	if r := act("signal", `{"tasks":["`+string(given.Tasks[0])+`","`+string(later.ID)+`"]}`); r.Chosen != 0 || len(r.Refused) != 0 {
+		t.Errorf("what waits for none is signalled: %+v", r)
+	}
+
+	// Dead letters are dropped, as one batch; what is none stays.
+	rec := &events.Recorder{Log: s.store, Actor: "scheduler", Now: s.store.Now, NewID: events.NewID}
+	for _, id := range given.Tasks {
+		dead, err := rec.Load(t.Context(), id)
+		if err == nil {
+			_, _, err = rec.Do(t.Context(), dead, task.Expire{Detail: "a test"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/dismiss", `{}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/dismiss", `{"filter":{"dead":true}}`)
+	if r := act("dismiss", `{"all":true,"dry_run":true}`); r.Chosen != 2 {
+		t.Errorf("dropped would be %+v", r)
+	}
+	dropped := act("dismiss", `{"filter":{"queue":"gate"},"reason":"seen"}`)
+	if dropped.Done != 2 || dropped.States["abnormal"] != 2 {
+		t.Errorf("dropped are %+v", dropped)
+	}
+	for _, again := range []string{`{"all":true}`, `{"tasks":["` + string(dropped.Tasks[0]) + `"]}`} {
+		if r := act("dismiss", again); r.Chosen != 0 {
+			t.Errorf("dropped again are %+v", r)
+		}
+	}
+	if facts, err := s.store.Task(t.Context(), dropped.Tasks[0]); err != nil || facts[len(facts)-1].Fact.Corr != dropped.Batch || facts[len(facts)-1].Fact.Actor != "ada" {
+		t.Errorf("the facts are %+v, %v", facts, err)
+	}
+	s.want(200, "POST", "/api/v1/tasks/"+string(later.ID)+"/cancel", "", nil)
+
 	facts, err := s.store.Task(t.Context(), other.ID)
 	if err != nil || facts[len(facts)-1].Fact.Actor != "ada" || facts[len(facts)-1].Fact.Corr == "" {
 		t.Errorf("the facts are %+v, %v", facts, err)

@@ -19,13 +19,13 @@ var overHTTP = map[string]string{
 	"task ls": "GET /tasks", "task show": "GET /tasks/{id}", "task why": "GET /tasks/{id}/why", "task tree": "GET /tasks/{id}/tree", "task diff": "GET /tasks/{id}/diff",
 	"task events": "GET /tasks/{id}/events", "task attempts": "GET /tasks/{id}/events", "task logs": "GET /tasks/{id}/output", "task artifacts": "GET /tasks/{id}/artifacts, GET /files/{version}/content",
 	"task wait": "GET /tasks/{id}/wait", "task cancel": "POST /tasks/{id}/cancel, POST /tasks/cancel", "task retry": "POST /tasks/{id}/retry, POST /tasks/retry",
-	"task release": "POST /tasks/{id}/release", "task signal": "POST /tasks/{id}/signal", "task edit": "POST /tasks/{id}/edit", "task copy": "POST /tasks/{id}/copy",
+	"task release": "POST /tasks/{id}/release", "task signal": "POST /tasks/{id}/signal, POST /tasks/signal", "task edit": "POST /tasks/{id}/edit", "task copy": "POST /tasks/{id}/copy",
 	"task data ls": "GET /tasks/{id}/records", "task data tail": "GET /tasks/{id}/records", "task data export": "GET /tasks/{id}/records",
 	"data ls": "GET /tasks/{id}/records", "data tail": "GET /tasks/{id}/records", "data export": "GET /tasks/{id}/records",
 	"task trace": "no: servers and workers send spans themselves, to where the variables of OpenTelemetry say",
 
 	"dlq ls": "GET /tasks, GET /messages", "dlq show": "GET /tasks/{id}, GET /events", "dlq requeue": "POST /tasks/{id}/retry, POST /tasks/retry",
-	"dlq rm":      "POST /tasks/{id}/dismiss, POST /messages/{seq}/dismiss",
+	"dlq rm":      "POST /tasks/{id}/dismiss, POST /tasks/dismiss, POST /messages/{seq}/dismiss",
 	"events tail": "GET /events", "events show": "GET /events", "events export": "GET /events",
 
 	"job ls": "GET /jobs", "job show": "GET /jobs/{name}", "job apply": "PUT /jobs/{name}", "job rm": "DELETE /jobs/{name}", "job history": "GET /jobs/{name}/history", "job diff": "GET /jobs/{name}/diff",

@@ -40,8 +40,10 @@ const (
 	TaskRecords Verb = "task.records"
 	TaskFiles   Verb = "task.artifacts"
 
-	TasksCancel Verb = "tasks.cancel" // that a filter chooses
-	TasksRetry  Verb = "tasks.retry"
+	TasksCancel  Verb = "tasks.cancel" // that a filter chooses
+	TasksRetry   Verb = "tasks.retry"
+	TasksSignal  Verb = "tasks.signal"
+	TasksDismiss Verb = "tasks.dismiss" // dead letters
 
 	EventList Verb = "event.list"
 	LogVerify Verb = "log.verify"
@@ -128,7 +130,7 @@ var verbs = []struct {
 	{Reading, []Verb{TaskGet, TaskList, TaskWait, TaskPlan, TaskWhy, TaskTree, TaskDiff, TaskEvents, TaskOutput, TaskRecords, TaskFiles, EventList, DeadList, QueueList, LimitList, NodeList, NodeGet, NodeWait, JobList, JobGet, CalendarList, CalendarGet, ScheduleList, ScheduleGet, ScheduleNext, ScheduleProgress, JobHistory, JobDiff, ScheduleHistory, ScheduleDiff, CalendarHistory, CalendarDiff, BreakerGet,
 		FilesList, FilesGet, FilesDiff, FilesVerify, LogVerify, ServerHealth}},
 	{Submitting, []Verb{TaskSubmit, TaskBulk, TaskCopy, ScheduleRun, ScheduleBackfill}},
-	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
+	{Operating, []Verb{TaskCancel, TasksCancel, TasksRetry, TasksSignal, TasksDismiss, TaskRelease, TaskSignal, TaskRetry, TaskEdit, DeadDismiss, QueuePause, QueueResume, QueueLimit, QueuePurge, NodeDrain, NodeUndrain, NodeCordon, NodeUncordon,
 		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},
 }
 

@@ -2,6 +2,7 @@ package act
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,7 @@ its process is gone. --wait waits for that.` + bulkWords,
 		Example: `  millrace task cancel ID
   millrace task cancel --queue bulk --state pending --dry-run
   millrace task cancel --job crawl --label customer=acme --yes`,
-	}, (*client.Client).Cancel, (*client.Client).CancelKnown, client.CancelStates...)
+	}, byReason((*client.Client).Cancel), &client.CancelMany)
 }
 
 func (a *Commands) taskRetry() *cobra.Command {
@@ -41,7 +42,7 @@ that ended as error, cancelled or abnormal and that the filters choose.
 "millrace task copy" makes a new task of one instead, with changes.` + bulkWords,
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
-	}, (*client.Client).Retry, (*client.Client).RetryKnown, client.RetryStates...)
+	}, byReason((*client.Client).Retry), &client.RetryMany)
 }
 
 func (a *Commands) taskRelease() *cobra.Command {
@@ -50,45 +51,44 @@ func (a *Commands) taskRelease() *cobra.Command {
 		Short: "Let any node take tasks that wait for a certain one",
 		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
 any node that serves it can take them. What runs already goes on where it is.`,
-	}, (*client.Client).Release, nil)
+	}, byReason((*client.Client).Release), nil)
 }
 
-// act does something to one task, for a reason.
-type act func(*client.Client, context.Context, task.ID, string) (task.Task, error)
+// act does something to one task, for a reason and with data.
+type act func(*client.Client, context.Context, task.ID, string, json.RawMessage) (task.Task, error)
 
-// actKnown does it to a task as a list has it.
-type actKnown func(*client.Client, context.Context, task.Task, string) (task.Task, error)
+// byReason is what takes no data.
+func byReason(do func(*client.Client, context.Context, task.ID, string) (task.Task, error)) act {
+	return func(cl *client.Client, ctx context.Context, id task.ID, reason string, _ json.RawMessage) (task.Task, error) {
+		return do(cl, ctx, id, reason)
+	}
+}
 
 func (a *Commands) taskSignal() *cobra.Command {
-	var data string
-	var body []byte
-	c := &cobra.Command{
-		Use: "signal ID...", Aliases: []string{"approve"},
+	return a.actCommand(&cobra.Command{
+		Use: "signal ID... | FILTERS", Aliases: []string{"approve"},
 		Short: "Give tasks the signal that they wait for",
 		Long: `Lets tasks go on that wait for a word from outside (signal in a job, run --signal):
 an approval, or news that something has come. What --data says they find in
-MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.`,
-	}
-	c.Flags().StringVar(&data, "data", "", "what comes with it, `JSON|@file|-`")
-	return a.actCommand(c, func(cl *client.Client, ctx context.Context, id task.ID, reason string) (task.Task, error) {
-		if body == nil && data != "" { // once, for "-" can be read once
-			var err error
-			if body, err = typed.Body(data, a.In); err != nil {
-				return task.Task{}, fmt.Errorf("--data: %w", err)
-			}
-		}
-		return cl.Signal(ctx, id, body, reason)
-	}, nil)
+MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.` + bulkWords,
+		Example: `  millrace task signal ID --data '{"by":"the board"}'
+  millrace task signal --job release --label version=4.2 --dry-run`,
+	}, func(cl *client.Client, ctx context.Context, id task.ID, reason string, data json.RawMessage) (task.Task, error) {
+		return cl.Signal(ctx, id, data, reason)
+	}, &client.SignalMany)
 }
 
 // actCommand makes a command that does something to each of several tasks. What
 // cannot be done to one keeps nothing from the others. If many is given, it
-// can be done to all tasks in these states that filters choose.
-func (a *Commands) actCommand(c *cobra.Command, do act, many actKnown, states ...task.State) *cobra.Command {
-	f := bulkFlags{do: do, many: many, states: states}
+// can be done to all tasks that filters choose.
+func (a *Commands) actCommand(c *cobra.Command, do act, many *client.ManyAct) *cobra.Command {
+	f := bulkFlags{do: do, many: many}
 	c.ValidArgsFunction = a.CompleteTasks
 	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait for the end")
+	if many == &client.SignalMany {
+		c.Flags().StringVar(&f.data, "data", "", "what comes with it, `JSON|@file|-`")
+	}
 	f.Flags(c)
 	if many == nil {
 		c.Args = typed.Takes(1, -1, "task id")
@@ -101,6 +101,9 @@ func (a *Commands) actCommand(c *cobra.Command, do act, many actKnown, states ..
 			return exit.Misuse(c, "%w", err)
 		}
 		return a.WithTasks(func(ctx context.Context, cl *client.Client, ids []task.ID) error {
+			if err := f.readData(a.In); err != nil {
+				return err
+			}
 			if len(args) > 0 {
 				return a.actOn(ctx, c, cl, ids, &f)
 			}
@@ -119,7 +122,7 @@ func (a *Commands) actOn(ctx context.Context, c *cobra.Command, cl *client.Clien
 	var errs []error
 	for _, id := range ids {
 		asking, cancel := a.Asking(ctx)
-		t, err := f.do(cl, asking, id, f.reason)
+		t, err := f.do(cl, asking, id, f.reason, f.body)
 		cancel()
 		if err != nil {
 			errs = append(errs, err)

@@ -2,8 +2,10 @@ package act
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
+	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/task"
 )
@@ -31,11 +34,12 @@ given again: what is done is not done twice.`
 // bulkFlags are what a command was told that is done to several tasks.
 type bulkFlags struct {
 	look.ListFlags
-	do     act
-	many   actKnown
-	states []task.State // those it makes sense for, unless others are asked for
+	do   act
+	many *client.ManyAct // nil if it is done to those alone that are named
 
 	reason   string
+	data     string // as it was given
+	body     json.RawMessage
 	wait     bool
 	everyone bool
 	dry      bool
@@ -48,7 +52,7 @@ var chooses = []string{"all", "state", "job", "node", "queue", "label", "since",
 
 func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	fs := c.Flags()
-	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.states)+")")
+	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.many.States)+")")
 	f.FilterFlags(c)
 	fs.Lookup("limit").Usage, fs.Lookup("limit").DefValue = "at most so many, up to 1000 (default all)", "0"
 	fs.BoolVar(&f.everyone, "all", false, "all in these states, if there is no other filter")
@@ -81,11 +85,22 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	if c.Flags().Changed("limit") {
 		f.most = f.Request.Limit
 	}
-	states, err := client.StatesFor(f.Request.States, f.states)
+	states, err := client.StatesFor(f.Request.States, f.many.States)
 	if err != nil {
 		return fmt.Errorf("--state: %s: %w", c.Name(), err)
 	}
 	f.Request.States = states
+	return nil
+}
+
+// readData reads what is done with, once, for "-" can be read once.
+func (f *bulkFlags) readData(in io.Reader) (err error) {
+	if f.data == "" {
+		return nil
+	}
+	if f.body, err = typed.Body(f.data, in); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
 	return nil
 }
 
@@ -125,7 +140,7 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
 			return err
 		}
-		b.Leave = func(t *task.Task) bool { return !only[t.ID] } // it came meanwhile
+		b.Leave = func(t *task.Task) bool { return !only[t.ID] || f.many.Leaves(t) } // it came meanwhile, or changed
 	}
 	var done []task.Task
 	p := a.Progress()
@@ -134,7 +149,7 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	b.Do = func(ctx context.Context, t task.Task) (*task.Task, error) {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()
-		is, err := f.many(in, asking, t, f.reason)
+		is, err := f.many.Do(in, asking, t, f.reason, f.body)
 		return &is, err
 	}
 	b.Each = func(t *task.Task) {
@@ -169,7 +184,7 @@ func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) 
 	}
 	r := f.Request
 	r.AtLeast = last
-	return &client.Bulk{Request: r, Most: f.most, List: func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
+	return &client.Bulk{Request: r, Most: f.most, Leave: f.many.Leaves, List: func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
 		asking, cancel := context.WithTimeout(ctx, max(a.Conn.Timeout, reach.CatchUp))
 		defer cancel()
 		return cl.List(asking, r)

@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/look"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/told"
+	"millrace/events"
 	"millrace/task"
 )
 
@@ -158,6 +159,11 @@ func (a *Commands) unreadable(ctx context.Context, c *client.Client) ([]uint64, 
 func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal, reason string, dry, asJSON bool) error {
 	done := []removed{}
 	var errs []error
+	batch := ""
+	if len(what.tasks) > 1 && !dry {
+		c = c.InBatch(events.NewID(c.Now()))
+		batch = c.Batch()
+	}
 	tell := func(name string, r removed, err error) error {
 		if err != nil {
 			errs = append(errs, err)
@@ -205,6 +211,8 @@ func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal,
 	}
 	if asJSON {
 		errs = append(errs, a.WriteJSON(done))
+	} else if batch != "" && len(done) > 0 {
+		a.Note("batch %s", batch)
 	}
 	if errs = present(errs); len(errs) == 0 {
 		return nil

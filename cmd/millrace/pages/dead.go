@@ -125,13 +125,13 @@ func (p *messagesPanel) find(ctx context.Context, l *look) {
 	}
 }
 
-// verbOf is what is asked for each letter.
+// verbOf is what is asked for.
 func verbOf(do string) (roles.Verb, error) {
 	switch do {
 	case doRetry:
-		return roles.TaskRetry, nil
+		return roles.TasksRetry, nil
 	case doDrop:
-		return roles.DeadDismiss, nil
+		return roles.TasksDismiss, nil
 	}
 	return "", client.Wrongf("do is %q, want %s or %s", do, doRetry, doDrop)
 }
@@ -195,8 +195,10 @@ func (c *chosenLetters) named(ctx context.Context, l *look) error {
 
 // buriedData is what became of letters.
 type buriedData struct {
-	Do      string
+	Do string
+	// Done are those to which it was done, as one batch.
 	Done    []task.ID
+	Batch   string
 	Refused []client.Refusal
 	// Left is how many were not tried: there was no time.
 	Left int
@@ -217,19 +219,30 @@ func showBuried(ctx context.Context, l *look) (any, error) {
 	if len(ids) == 0 || len(ids) > buriedAtOnce {
 		return nil, client.Wrongf("%d are chosen, want 1 to %d", len(ids), buriedAtOnce)
 	}
+	tasks := make([]task.ID, len(ids))
 	for i, id := range ids {
-		if ctx.Err() != nil {
-			d.Left = len(ids) - i
-			break
+		tasks[i] = task.ID(strings.ToUpper(id))
+	}
+	var is client.BulkReport
+	if err := l.ask(ctx, verb, map[string]any{"tasks": tasks, "reason": l.typed.Get("reason")}, &is); err != nil {
+		return nil, err
+	}
+	d.Done, d.Refused, d.Batch = is.Tasks, is.Refused, is.Batch
+	tried := map[task.ID]bool{}
+	for _, id := range is.Tasks {
+		tried[id] = true
+	}
+	for _, r := range is.Refused {
+		tried[r.Task] = true
+	}
+	for _, id := range tasks {
+		switch {
+		case tried[id]:
+		case is.Interrupted:
+			d.Left++
+		default:
+			d.Refused = append(d.Refused, client.Refusal{Task: id, Error: "it is no dead letter any more"})
 		}
-		request := map[string]string{"id": strings.ToUpper(id), "reason": l.typed.Get("reason")}
-		if err := l.ask(ctx, verb, request, nil); errors.Is(err, api.ErrRole) {
-			return nil, err
-		} else if err != nil {
-			d.Refused = append(d.Refused, client.Refusal{Task: task.ID(id), Error: err.Error()})
-			continue
-		}
-		d.Done = append(d.Done, task.ID(strings.ToUpper(id)))
 	}
 	l.site.settle(ctx)
 	return d, nil
