@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -39,7 +40,7 @@ func full() map[Type]Fact {
 			Timeout: task.Timeout{Pending: value.Duration(time.Hour), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
 			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
 				Jitter: 0.5, On: []string{reason.Exit, reason.Network}, NotOn: []string{reason.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
-			Breaker: &task.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Breaker: &breaker.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenHold},
 			Window:  "night",
 			PerNode: limit.PerNodes{{Max: 2, Key: "{params.tenant}"}},
 			Budget:  limit.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
@@ -114,10 +115,10 @@ func full() map[Type]Fact {
 		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
-		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
-		BreakerHalfOpened: task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
-		BreakerTried:      task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
-		BreakerClosed:     task.BreakerClosed{Reason: "2 of 2 trials finished"},
+		BreakerOpened:     breaker.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened: breaker.HalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:      breaker.Tried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:     breaker.Closed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
@@ -152,7 +153,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &breaker.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
 	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
@@ -186,10 +187,10 @@ func minimal() map[Type]Fact {
 		NodeLabelled:        node.Labelled{},
 		TaskDismissed:       task.Dismissed{},
 		MessageDismissed:    task.MessageDismissed{},
-		BreakerOpened:       task.BreakerOpened{},
-		BreakerHalfOpened:   task.BreakerHalfOpened{},
-		BreakerTried:        task.BreakerTried{},
-		BreakerClosed:       task.BreakerClosed{},
+		BreakerOpened:       breaker.Opened{},
+		BreakerHalfOpened:   breaker.HalfOpened{},
+		BreakerTried:        breaker.Tried{},
+		BreakerClosed:       breaker.Closed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
 		CopiesRestored:      definition.CopiesRestored{},
@@ -227,7 +228,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case definition.DefinitionEvent:
 			f.Def = "schedule.every-night"
-		case task.BreakerEvent:
+		case breaker.Event:
 			f.Job = "thumbnail"
 		case queue.Event:
 			f.Queue = "images"

@@ -58,7 +58,7 @@ var classes = map[string]class{
 	"task.AttemptAdopted.Node": keep, "task.AttemptAdopted.Session": keep, "task.AttemptFailed.Class": word, "task.AttemptFailed.Message": hide,
 	"task.AttemptFailed.Reason": hide, "task.AttemptFinished.Result": drop, "task.AttemptLate.Node": keep, "task.AttemptLate.Said": drop, "task.AttemptLost.Reason": hide,
 	"task.AttemptReleased.Reason": hide, "task.AttemptStarted.Node": keep, "task.AttemptStarted.Session": keep,
-	"task.Breaker.OnOpen": word, "task.BreakerClosed.Reason": hide, "task.BreakerHalfOpened.Reason": hide, "task.BreakerOpened.Reason": hide, "task.BreakerTried.Reason": hide,
+	"breaker.Breaker.OnOpen": word, "breaker.Closed.Reason": hide, "breaker.HalfOpened.Reason": hide, "breaker.Opened.Reason": hide, "breaker.Tried.Reason": hide,
 	"limit.Budget.Key": template, "limit.Budget.Per": word, "limit.Budget.Timezone": keep,
 	"task.By.Closed": keep, "task.By.Limit": counter, "task.By.Ran": keep, "task.By.Rule": word,
 	"task.CancelConfirmed.Code": word, "task.CancelConfirmed.Reason": hide, "task.CancelRequested.Reason": hide,

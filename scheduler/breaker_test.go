@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -92,7 +93,7 @@ func (w *judged) told() (types []events.Type) {
 func TestBreakerIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
-			Breaker: &task.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+			Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 		w.join(t, "n")
 		for range 3 {
 			w.watch()
@@ -133,7 +134,7 @@ func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
-				Breaker: &task.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+				Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 			w.join(t, "n")
 			first, second := "one", "two"
 			if turns.Weight(second, "j") > turns.Weight(first, "j") {

@@ -46,7 +46,7 @@ var Rules = []Rule{
 	{
 		Name: reason.Breaker, Question: Quota, Then: "the timer offers it when it is due",
 		Has:   func(s *Spec) bool { return s.Breaker != nil },
-		Check: func(s *Spec) error { return s.Breaker.validate() },
+		Check: func(s *Spec) error { return s.Breaker.Validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
 	},
 	{

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/breaker"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -28,7 +29,7 @@ type Spec struct {
 	// Retry says when and how often a failed attempt is followed by another.
 	Retry Retry `json:"retry,omitzero"`
 	// Breaker keeps tasks from starting while many of the job's fail. Default: none does.
-	Breaker *Breaker `json:"breaker,omitempty"`
+	Breaker *breaker.Breaker `json:"breaker,omitempty"`
 	// Window names the calendar in whose hours tasks start. Default: they start at any time.
 	Window string `json:"window,omitempty"`
 	// Place says where the task may run. Default: wherever its queue is served.

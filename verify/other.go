@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/value"
 	"millrace/verify/book"
 )
@@ -54,7 +55,7 @@ func (v *Verifier) flap(by *task.FlapBounds) node.FlapPolicy {
 }
 
 // policy is the breaker of a job.
-func (v *Verifier) policy(job string, was *task.Breaker) *task.Breaker {
+func (v *Verifier) policy(job string, was *breaker.Breaker) *breaker.Breaker {
 	if v.cfg.Other.Spec == nil || was == nil {
 		return was
 	}
@@ -179,12 +180,12 @@ func (v *Verifier) waited(r *events.Record) {
 }
 
 // wouldTrip tells of a breaker that would have opened by the end of an attempt, and did not.
-func (v *Verifier) wouldTrip(g *guarded, job string, was *task.Breaker, r *events.Record) {
+func (v *Verifier) wouldTrip(g *guarded, job string, was *breaker.Breaker, r *events.Record) {
 	is := v.policy(job, was)
 	if v.cfg.Other.Spec == nil || is == nil || !g.circuit.Closed() || !v.whole() {
 		return
 	}
-	opens := func(p *task.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
+	opens := func(p *breaker.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
 	if opens(is) && !opens(was) && !slices.Contains(v.tripped, job) {
 		v.tripped = append(v.tripped, job)
 		v.book.Find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, About: job, Job: true,

@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -254,7 +255,7 @@ func TestTree(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	s, a, b := tale(t)
-	opened := s.add(events.KindBreaker, events.Fact{Job: "crawl", Event: task.BreakerOpened{Reason: "too often"}})
+	opened := s.add(events.KindBreaker, events.Fact{Job: "crawl", Event: breaker.Opened{Reason: "too often"}})
 	changed := func(changes []Change, err error) map[string]string {
 		if err != nil {
 			t.Error(err)

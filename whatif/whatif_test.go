@@ -15,6 +15,7 @@ import (
 	"millrace/incident"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -125,7 +126,7 @@ func TestOtherSettings(t *testing.T) {
 	lost := func(w *written) { w.lost(15 * s) }
 	breaks := func(failures int) func(*written) {
 		return func(w *written) {
-			breaker := &task.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
+			breaker := &breaker.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
 			for n := 1; n <= 3; n++ {
 				at := time.Duration(n) * 3 * s
 				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), reason.Exit)

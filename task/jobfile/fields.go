@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -90,7 +91,7 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.artifacts)
 	case **task.Signal:
 		return into(to, r.signal)
-	case **task.Breaker:
+	case **breaker.Breaker:
 		return into(to, r.breaker)
 	case **task.Schedule:
 		return into(to, r.schedule)
@@ -133,7 +134,7 @@ var vocabulary = func() map[string][]string {
 	all := map[string][]string{}
 	for path, of := range map[string]reflect.Type{
 		"": reflect.TypeFor[task.Job](), "run": reflect.TypeFor[task.Run](), "timeout": reflect.TypeFor[task.Timeout](), "retry": reflect.TypeFor[task.Retry](),
-		"signal": reflect.TypeFor[task.Signal](), "breaker": reflect.TypeFor[task.Breaker](),
+		"signal": reflect.TypeFor[task.Signal](), "breaker": reflect.TypeFor[breaker.Breaker](),
 		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
 		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
 		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),

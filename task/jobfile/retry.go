@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // failure reads an entry of retry.on: a class, or exit codes.
@@ -27,8 +28,8 @@ func (r *reader) yes(v entry) bool {
 	return slices.Contains([]string{"true", "True", "TRUE"}, v.text)
 }
 
-func (r *reader) breaker(v entry) *task.Breaker {
-	var b task.Breaker
-	r.object(v, "a mapping such as {failures: 5, within: 1m}", r.fields(&b, setters{"on_open": r.words(&b.OnOpen, task.OnOpens)}))
+func (r *reader) breaker(v entry) *breaker.Breaker {
+	var b breaker.Breaker
+	r.object(v, "a mapping such as {failures: 5, within: 1m}", r.fields(&b, setters{"on_open": r.words(&b.OnOpen, breaker.OnOpens)}))
 	return &b
 }

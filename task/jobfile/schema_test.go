@@ -17,6 +17,7 @@ import (
 
 	"millrace/internal/corpus"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/value"
 )
 
@@ -74,7 +75,7 @@ func TestFieldsAgree(t *testing.T) {
 		"run":     reflect.TypeFor[task.Run](),
 		"timeout": reflect.TypeFor[task.Timeout](),
 		"retry":   reflect.TypeFor[task.Retry](),
-		"breaker": reflect.TypeFor[task.Breaker](),
+		"breaker": reflect.TypeFor[breaker.Breaker](),
 		"place":   reflect.TypeFor[task.Place](),
 
 		"keep":      reflect.TypeFor[task.Keep](),

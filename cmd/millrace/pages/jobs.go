@@ -16,6 +16,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
@@ -121,7 +122,7 @@ type jobData struct {
 	// Text is its file.
 	Text      string
 	Schedules []string
-	Breaker   *task.Circuit
+	Breaker   *breaker.Circuit
 	Revisions []revision
 	// Older is how many revisions are not shown.
 	Older   int
