@@ -7,9 +7,9 @@ import (
 
 	"millrace/events"
 	"millrace/jet/definitions"
-	"millrace/task"
 	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -18,7 +18,7 @@ import (
 // is wrong. The schedule that the job has, or no longer has, is stored or removed with it; if that
 // fails, applying the same again does it. Seen is the revision that it follows, 0 for none; any if it is left out. If it follows another one, the
 // error is an [*Overtaken].
-func (c *Client) Apply(ctx context.Context, j task.Job, seen ...uint64) (revision uint64, changed bool, err error) {
+func (c *Client) Apply(ctx context.Context, j job.Job, seen ...uint64) (revision uint64, changed bool, err error) {
 	if j.Schedule != nil {
 		if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
 			return 0, false, fmt.Errorf("job %s: schedule.%w", j.Name, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -107,8 +108,8 @@ func TestBreakerValidate(t *testing.T) {
 		"within":    {breaker.Breaker{Failures: 1, Within: -1}, "breaker.within is -1ns"},
 		"cooldown":  {breaker.Breaker{Failures: 1, Cooldown: -1}, "breaker.cooldown is -1ns"},
 	} {
-		checkError(t, name, (&Spec{Handler: "h", Breaker: &c.b}).Validate(), c.want)
+		checkError(t, name, (&job.Spec{Handler: "h", Breaker: &c.b}).Validate(), c.want)
 	}
-	_, err := Birth(Submission{Spec: &Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 3}}}, nil, 0, noon)
+	_, err := Birth(Submission{Spec: &job.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 3}}}, nil, 0, noon)
 	checkError(t, "without a job", err, "breaker: it counts the failures of a job's tasks")
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -43,7 +44,7 @@ type By struct {
 	// their order, the last message that was known of it; 0 where nothing was. By [RulePerNode] they are the attempts that ran on the node.
 	Ends []uint64 `json:"ends,omitempty"`
 	// Unique is when others are in the way of a claim of a unique key; nil for the default.
-	Unique *Unique `json:"unique,omitempty"`
+	Unique *job.Unique `json:"unique,omitempty"`
 	// Unmade says that children of which there was no birth by Seen count as cancelled: nobody was going to make them.
 	Unmade bool `json:"unmade,omitempty"`
 	// Circuit is the last fact of the job's breaker that was known, 0 for none, and Policy the breaker as the task had

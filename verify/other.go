@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/verify/book"
 )
@@ -28,9 +29,9 @@ type Other struct {
 	Flap task.FlapBounds
 	// Spec is what a task would have been born with that was born with a spec, which must not be modified; nil leaves all as they were.
 	// Job is "" for a task without one.
-	Spec func(job string, spec *task.Spec) *task.Spec
+	Spec func(job string, spec *job.Spec) *job.Spec
 	// Schedule is when a schedule would have fired; nil leaves all as they were.
-	Schedule func(name string, when task.Schedule) task.Schedule
+	Schedule func(name string, when job.Schedule) job.Schedule
 }
 
 // None tells whether all is as it was.
@@ -55,11 +56,11 @@ func (v *Verifier) flap(by *task.FlapBounds) node.FlapPolicy {
 }
 
 // policy is the breaker of a job.
-func (v *Verifier) policy(job string, was *breaker.Breaker) *breaker.Breaker {
+func (v *Verifier) policy(name string, was *breaker.Breaker) *breaker.Breaker {
 	if v.cfg.Other.Spec == nil || was == nil {
 		return was
 	}
-	return v.cfg.Other.Spec(job, &task.Spec{Breaker: was}).Breaker
+	return v.cfg.Other.Spec(name, &job.Spec{Breaker: was}).Breaker
 }
 
 // work is what a task is born with, as decisions about it are to see it.

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
@@ -25,7 +26,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		}}
 		w.start(worker.Config{Node: "a", Slots: 10}, handlers)
 		w.start(worker.Config{Node: "b", Slots: 10}, handlers)
-		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h",
+		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h",
 			Breaker: &breaker.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
 		submit := func() task.ID {
 			birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
@@ -84,7 +85,7 @@ func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
 		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
-		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 1, OnOpen: breaker.OnOpenFail}}}
+		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 1, OnOpen: breaker.OnOpenFail}}}
 		birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
 		if err != nil {
 			w.Fatal(err)

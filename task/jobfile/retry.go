@@ -4,16 +4,16 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/job"
 )
 
 // failure reads an entry of retry.on: a class, or exit codes.
 func (r *reader) failure(v entry) string {
 	if v.kind != text || !strings.Contains(v.text, "=") {
-		return r.oneOf(v, task.Classes)
+		return r.oneOf(v, job.Classes)
 	}
-	if err := task.ValidFailure(v.text); err != nil {
+	if err := job.ValidFailure(v.text); err != nil {
 		r.refuse(v, "%v", err)
 	}
 	return v.text

@@ -18,9 +18,9 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/jet/definitions"
-	"millrace/task"
 	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/where"
 )
@@ -40,8 +40,8 @@ func (a *Commands) Jobs() *cobra.Command {
 }
 
 func (a *Commands) jobApply() *cobra.Command {
-	return applying(a, &applied[task.Job]{
-		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *task.Job) string { return j.Name }, store: (*client.Client).Apply,
+	return applying(a, &applied[job.Job]{
+		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *job.Job) string { return j.Name }, store: (*client.Client).Apply,
 		before: a.pushFilesOf, after: submit.Of(a.App).ForeseeJob,
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -81,7 +81,7 @@ at the time until which they were held. Failures from before do not count any mo
 }
 
 // jobCircuit is how the breaker of a job stands; nil if the job has none.
-func jobCircuit(ctx context.Context, v view.View, j *task.Job) (*breaker.Circuit, error) {
+func jobCircuit(ctx context.Context, v view.View, j *job.Job) (*breaker.Circuit, error) {
 	if j.Breaker == nil {
 		return nil, nil
 	}
