@@ -8,6 +8,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/internal/corpus"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/verify"
 )
@@ -23,7 +24,7 @@ func TestRequestCorpus(t *testing.T) {
 	request[client.UnreadableRequest](t, "unreadable")
 	request[copyRequest](t, "copy")
 	request[deadLetter](t, "dead")
-	request[applyRequest[task.Job]](t, "job")
+	request[applyRequest[job.Job]](t, "job")
 	request[applyRequest[schedule.Calendar]](t, "calendar")
 	request[applyRequest[schedule.Definition]](t, "schedule_definition")
 	request[bulkRequest](t, "bulk")

@@ -8,6 +8,7 @@ import (
 	"millrace/client"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -128,7 +129,7 @@ func (s *Service) job(ctx context.Context, r definitionRequest) (definitions.Sto
 	return s.Client.JobAt(ctx, r.Name, r.Revision)
 }
 
-func (s *Service) applyJob(ctx context.Context, r applyRequest[task.Job]) (applied, error) {
+func (s *Service) applyJob(ctx context.Context, r applyRequest[job.Job]) (applied, error) {
 	valid := func() error {
 		if of := r.Definition.Schedule; of != nil {
 			if err := schedule.Validate(r.Name, *of); err != nil {

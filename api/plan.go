@@ -7,6 +7,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -34,17 +35,17 @@ func (s *Service) plan(ctx context.Context, r planRequest) (view.Plan, error) {
 	case (r.Job == "") == (r.Spec == nil):
 		return view.Plan{}, badRequest{errors.New("want id, of a task, or job or spec, of one to be submitted")}
 	}
-	job := task.Job{}
+	of := job.Job{}
 	if r.Spec != nil {
-		job.Spec = *r.Spec
+		of.Spec = *r.Spec
 	} else {
 		stored, err := s.Client.Job(ctx, r.Job)
 		if err != nil {
 			return view.Plan{}, err
 		}
-		job = stored.Job
+		of = stored.Job
 	}
-	plans, err := view.PlanJobs(ctx, s.view(), []task.Job{job}, r.Submission, s.now())
+	plans, err := view.PlanJobs(ctx, s.view(), []job.Job{of}, r.Submission, s.now())
 	if err != nil {
 		return view.Plan{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
@@ -148,14 +149,14 @@ type breakerRequest struct {
 
 func (r *breakerRequest) check() error { return value.ValidName("job", r.Name) }
 
-func (s *Service) breaker(ctx context.Context, r breakerRequest) (task.Circuit, error) {
+func (s *Service) breaker(ctx context.Context, r breakerRequest) (breaker.Circuit, error) {
 	return s.Client.Breaker(ctx, r.Name)
 }
 
 // resetBreaker answers with how the breaker stands then.
-func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (task.Circuit, error) {
+func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (breaker.Circuit, error) {
 	if _, err := s.Client.ResetBreaker(ctx, r.Name, r.Reason); err != nil {
-		return task.Circuit{}, err
+		return breaker.Circuit{}, err
 	}
 	return s.Client.Breaker(ctx, r.Name)
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -171,7 +172,7 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 	if err != nil {
 		return t, err
 	}
-	var signal *task.Signal
+	var signal *job.Signal
 	if t.Spec != nil {
 		signal = t.Spec.Signal
 	}

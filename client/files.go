@@ -16,6 +16,7 @@ import (
 	"millrace/jet/contents"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // FilesPush says what to push.
@@ -189,7 +190,7 @@ func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, e
 
 // PinFiles replaces a spec's files by the version that they stand for now, and protects that from gc
 // until the task can be seen. It is for [desk.Store].
-func (c *Client) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+func (c *Client) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	ref, v, err := c.FilesVersion(ctx, f.Bundle)
 	if err != nil {
 		return nil, err
@@ -394,7 +395,7 @@ func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool
 	}
 }
 
-func want(spec *task.Spec, wanted map[files.Digest]bool) {
+func want(spec *job.Spec, wanted map[files.Digest]bool) {
 	for _, f := range spec.AllFiles() {
 		if ref, err := files.ParseRef(f.Bundle); err == nil && ref.Pinned() {
 			wanted[ref.Digest] = true

@@ -7,8 +7,9 @@ import (
 
 	"millrace/events"
 	"millrace/jet/definitions"
-	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -17,7 +18,7 @@ import (
 // is wrong. The schedule that the job has, or no longer has, is stored or removed with it; if that
 // fails, applying the same again does it. Seen is the revision that it follows, 0 for none; any if it is left out. If it follows another one, the
 // error is an [*Overtaken].
-func (c *Client) Apply(ctx context.Context, j task.Job, seen ...uint64) (revision uint64, changed bool, err error) {
+func (c *Client) Apply(ctx context.Context, j job.Job, seen ...uint64) (revision uint64, changed bool, err error) {
 	if j.Schedule != nil {
 		if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
 			return 0, false, fmt.Errorf("job %s: schedule.%w", j.Name, err)
@@ -53,18 +54,18 @@ func (c *Client) RemoveJob(ctx context.Context, name string) error {
 }
 
 // Breaker returns how the breaker of a job stands; one of which there is no fact is closed.
-func (c *Client) Breaker(ctx context.Context, job string) (task.Circuit, error) {
+func (c *Client) Breaker(ctx context.Context, job string) (breaker.Circuit, error) {
 	return c.rec.Circuit(ctx, job)
 }
 
 // ResetBreaker closes the breaker of a job and returns how it stood before. One that is
 // closed stays as it is. What was held back starts at the time that it was held until.
-func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was task.Circuit, err error) {
-	was, _, err = c.rec.DoBreaker(ctx, job, func(is task.Circuit, _ time.Time) events.Verdict {
+func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was breaker.Circuit, err error) {
+	was, _, err = c.rec.DoBreaker(ctx, job, func(is breaker.Circuit, _ time.Time) events.Verdict {
 		if is.Closed() {
 			return events.Verdict{}
 		}
-		return events.Verdict{Event: task.BreakerClosed{Reason: reason}}
+		return events.Verdict{Event: breaker.Closed{Reason: reason}}
 	})
 	return was, err
 }

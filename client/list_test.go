@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 )
 
@@ -18,7 +19,7 @@ type plainPage ListPage
 
 func somePage(n int) ListPage {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
-	spec := &task.Spec{Handler: "work"}
+	spec := &job.Spec{Handler: "work"}
 	p := ListPage{Next: "x", Seq: 7, Counts: map[string]int{"finished": n}}
 	for i := range n {
 		p.Tasks = append(p.Tasks, task.Task{
@@ -93,7 +94,7 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 func TestWholeText(t *testing.T) {
-	p := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "a"}}}}, Children: &task.Children{Names: []string{"a", "b", "c", "d"}}}
+	p := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "a"}}}}, Children: &task.Children{Names: []string{"a", "b", "c", "d"}}}
 	ends := map[task.ID]task.End{
 		task.ChildID(p.ID, "a"): {State: task.Finished}, task.ChildID(p.ID, "b"): {State: task.Error},
 		task.ChildID(p.ID, "c"): {State: task.Running},

@@ -12,6 +12,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/view"
 )
@@ -219,7 +220,7 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 }
 
 // applySchedule makes the schedule of a job follow its definition.
-func (c *Client) applySchedule(ctx context.Context, j *task.Job) (changed bool, err error) {
+func (c *Client) applySchedule(ctx context.Context, j *job.Job) (changed bool, err error) {
 	if j.Schedule != nil {
 		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: task.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
 		return changed, err

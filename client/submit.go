@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // What a submission is refused with, beside the errors of [Client.Submit].
@@ -48,7 +49,7 @@ func (c *Client) DeskStore() desk.Store { return deskStore{c} }
 type deskStore struct{ *Client }
 
 // PinFiles is [Client.PinFiles], whose error wraps [task.ErrNoTask] if the files are not there.
-func (s deskStore) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+func (s deskStore) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	pinned, err := s.Client.PinFiles(ctx, f)
 	if errors.Is(err, tree.ErrNoVersion) {
 		err = task.NoTask(err)
@@ -56,7 +57,7 @@ func (s deskStore) PinFiles(ctx context.Context, f *task.Files) (*task.Files, er
 	return pinned, err
 }
 
-func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
+func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
 	return s.store.JobAt(ctx, name, revision)
 }
 
@@ -121,7 +122,7 @@ func (c *Client) bear(ctx context.Context, s task.Submission, n *desk.Newborn) (
 	switch {
 	case errors.As(err, new(*events.Exists)):
 		return c.again(ctx, s, n, err)
-	case errors.As(err, &taken) && n.Birth.Spec.Unique.OnConflict == task.ConflictReturn:
+	case errors.As(err, &taken) && n.Birth.Spec.Unique.OnConflict == job.ConflictReturn:
 		records, err := c.store.Task(ctx, taken.Holder)
 		if i := events.Born(records); err == nil && i >= 0 {
 			return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil

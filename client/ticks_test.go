@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -49,7 +50,7 @@ func TestLacking(t *testing.T) {
 // Times without a zone are of the schedule's; what is asked for has to have passed, and an end.
 func TestBackfillTicks(t *testing.T) {
 	t.Parallel()
-	of := schedule.Stored{Definition: schedule.Definition{Name: "nightly", When: task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}}}
+	of := schedule.Stored{Definition: schedule.Definition{Name: "nightly", When: job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}}}
 	now := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		from, to string

@@ -22,6 +22,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -36,10 +37,10 @@ var ErrOther = task.ErrOther
 // Store is what a birth depends on beside the log.
 type Store interface {
 	// JobAt returns a revision of a job, the present one for 0.
-	JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error)
+	JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error)
 	// PinFiles returns files as the version that they stand for now, which is kept from being removed
 	// until the task can be seen.
-	PinFiles(ctx context.Context, f *task.Files) (*task.Files, error)
+	PinFiles(ctx context.Context, f *job.Files) (*job.Files, error)
 	// Waiting counts the tasks that wait in a queue of which at most so many may. All that was placed
 	// before the call counts.
 	Waiting(ctx context.Context, queue string, most int) (int, error)
@@ -108,7 +109,7 @@ func Outside(s *task.Submission) error {
 
 // Make is the birth that a submission becomes: of its job at this revision, nil for none, with all
 // files pinned. The error wraps [ErrInvalid] if a field is wrong, or is the store's.
-func (d *Desk) Make(ctx context.Context, s task.Submission, job *task.Job, revision uint64) (task.Submitted, error) {
+func (d *Desk) Make(ctx context.Context, s task.Submission, job *job.Job, revision uint64) (task.Submitted, error) {
 	job, err := d.pin(ctx, &s, job)
 	if err != nil {
 		return task.Submitted{}, err
@@ -124,7 +125,7 @@ func (d *Desk) Make(ctx context.Context, s task.Submission, job *task.Job, revis
 // they are still there. See [task.Copy].
 func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.Submitted, error) {
 	if of.Spec != nil {
-		job, err := d.pin(ctx, &s, &task.Job{Spec: *of.Spec})
+		job, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
 		if err != nil {
 			return task.Submitted{}, err
 		}
@@ -182,7 +183,7 @@ func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
 }
 
 // Job returns the present revision of the job that a submission names; nil if it names none.
-func (d *Desk) Job(ctx context.Context, s *task.Submission) (*task.Job, uint64, error) {
+func (d *Desk) Job(ctx context.Context, s *task.Submission) (*job.Job, uint64, error) {
 	if s.Job == "" {
 		return nil, 0, nil
 	}
@@ -244,7 +245,7 @@ func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists
 	if !ok {
 		return there
 	}
-	var job *task.Job
+	var job *job.Job
 	var revision uint64
 	if s.Job != "" {
 		present, now, err := d.Store.JobAt(ctx, s.Job, 0)

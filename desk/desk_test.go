@@ -13,6 +13,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/value"
 )
@@ -20,7 +21,7 @@ import (
 // store is a log in memory, and what lies beside it.
 type store struct {
 	*events.Memory
-	jobs  map[string]task.Job
+	jobs  map[string]job.Job
 	files map[string]string // the version that a name stands for
 }
 
@@ -44,7 +45,7 @@ func (s store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, d
 	}
 }
 
-func (s store) JobAt(_ context.Context, name string, _ uint64) (task.Job, uint64, error) {
+func (s store) JobAt(_ context.Context, name string, _ uint64) (job.Job, uint64, error) {
 	j, ok := s.jobs[name]
 	if !ok {
 		return j, 0, errNoJob
@@ -52,7 +53,7 @@ func (s store) JobAt(_ context.Context, name string, _ uint64) (task.Job, uint64
 	return j, 1, nil
 }
 
-func (s store) PinFiles(_ context.Context, f *task.Files) (*task.Files, error) {
+func (s store) PinFiles(_ context.Context, f *job.Files) (*job.Files, error) {
 	version, ok := s.files[f.Bundle]
 	if !ok {
 		return nil, errNoFiles
@@ -74,11 +75,11 @@ func (s store) Waiting(_ context.Context, queue string, _ int) (n int, err error
 // newDesk returns a desk at a log in which queue "two" has room for two, and there is a job with files.
 func newDesk(t *testing.T) (*desk.Desk, store) {
 	t.Helper()
-	s := store{events.NewMemory(time.Now, time.Minute), map[string]task.Job{
-		"j": {Name: "j", Spec: task.Spec{Run: &task.Run{Argv: []string{"x"}}, Files: &task.Files{Bundle: "app", Mode: task.FilesLink}}},
-		"steps": {Name: "steps", Spec: task.Spec{Steps: []task.Step{
-			{Name: "a", Spec: task.Spec{Run: &task.Run{Argv: []string{"x"}}, Files: &task.Files{Bundle: "app"}}},
-			{Name: "b", Spec: task.Spec{Handler: "h", Signal: &task.Signal{}}},
+	s := store{events.NewMemory(time.Now, time.Minute), map[string]job.Job{
+		"j": {Name: "j", Spec: job.Spec{Run: &job.Run{Argv: []string{"x"}}, Files: &job.Files{Bundle: "app", Mode: job.FilesLink}}},
+		"steps": {Name: "steps", Spec: job.Spec{Steps: []job.Step{
+			{Name: "a", Spec: job.Spec{Run: &job.Run{Argv: []string{"x"}}, Files: &job.Files{Bundle: "app"}}},
+			{Name: "b", Spec: job.Spec{Handler: "h", Signal: &job.Signal{}}},
 		}}},
 	}, map[string]string{"app": "app@1", "app@1": "app@1"}}
 	d := &desk.Desk{Store: s, Rec: &events.Recorder{Log: s, Actor: "test", Now: time.Now, NewID: events.NewID}}
@@ -106,13 +107,13 @@ func birth(t *testing.T, d *desk.Desk, s task.Submission) *task.Submitted {
 }
 
 func handler(queue string) task.Submission {
-	return task.Submission{Spec: &task.Spec{Handler: "h"}, Queue: queue}
+	return task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue}
 }
 
 // One birth meets each condition, under each kind of id.
 func TestBear(t *testing.T) {
 	keyed := handler("q")
-	keyed.Spec = &task.Spec{Handler: "h", Unique: task.Unique{Key: "k"}}
+	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
 	for kind, named := range map[string]bool{"drawn": false, "chosen": true, "derived": false} {
 		t.Run(kind, func(t *testing.T) {
 			d, s := newDesk(t)
@@ -191,7 +192,7 @@ func TestBear(t *testing.T) {
 // Many are placed at once, in order, as far as there is room, and up to the first that has conditions of its own.
 func TestBearSome(t *testing.T) {
 	keyed := handler("q")
-	keyed.Spec = &task.Spec{Handler: "h", Unique: task.Unique{Key: "k"}}
+	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
 	later := handler("q")
 	later.Delay = value.Duration(time.Hour)
 	for what, c := range map[string]struct {
@@ -325,11 +326,11 @@ func TestMake(t *testing.T) {
 		err   error
 	}{
 		"files of the job":       {task.Submission{Job: "j"}, "app@1 link", nil},
-		"files of its own":       {task.Submission{Job: "j", Files: &task.Files{Bundle: "app@1"}}, "app@1 link", nil},
-		"files in its own way":   {task.Submission{Job: "j", Files: &task.Files{Bundle: "app", Mode: task.FilesShared}}, "app@1 shared", nil},
-		"files that are no more": {task.Submission{Job: "j", Files: &task.Files{Bundle: "gone"}}, "", errNoFiles},
+		"files of its own":       {task.Submission{Job: "j", Files: &job.Files{Bundle: "app@1"}}, "app@1 link", nil},
+		"files in its own way":   {task.Submission{Job: "j", Files: &job.Files{Bundle: "app", Mode: job.FilesShared}}, "app@1 shared", nil},
+		"files that are no more": {task.Submission{Job: "j", Files: &job.Files{Bundle: "gone"}}, "", errNoFiles},
 		"no job":                 {task.Submission{Job: "none"}, "", errNoJob},
-		"a missing parameter":    {task.Submission{Job: "j", Unique: &task.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
+		"a missing parameter":    {task.Submission{Job: "j", Unique: &job.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
 		"nothing to run":         {task.Submission{}, "", desk.ErrInvalid},
 	} {
 		var b task.Submitted

@@ -5,10 +5,11 @@ import (
 	"context"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // filesOf are the files of a task to be.
-func filesOf(s *task.Submission, job *task.Job) *task.Files {
+func filesOf(s *task.Submission, job *job.Job) *job.Files {
 	switch {
 	case job != nil:
 		return over(s.Files, job.Files)
@@ -19,16 +20,16 @@ func filesOf(s *task.Submission, job *task.Job) *task.Files {
 }
 
 // over is what a submission says of files, and what it leaves open as the definition has it.
-func over(said, defined *task.Files) *task.Files {
+func over(said, defined *job.Files) *job.Files {
 	if said == nil || defined == nil || said.To != "" || said.Mode != "" {
 		return cmp.Or(said, defined)
 	}
-	return &task.Files{Bundle: said.Bundle, To: defined.To, Mode: defined.Mode}
+	return &job.Files{Bundle: said.Bundle, To: defined.To, Mode: defined.Mode}
 }
 
 // pin replaces the files of what is submitted, and those of its steps, by the versions that they
 // stand for now, in copies: s gets one itself, and the job is returned, as it was if it has none.
-func (d *Desk) pin(ctx context.Context, s *task.Submission, job *task.Job) (*task.Job, error) {
+func (d *Desk) pin(ctx context.Context, s *task.Submission, job *job.Job) (*job.Job, error) {
 	job, err := d.pinSteps(ctx, s, job)
 	if err != nil {
 		return job, err
@@ -39,7 +40,7 @@ func (d *Desk) pin(ctx context.Context, s *task.Submission, job *task.Job) (*tas
 	return job, err
 }
 
-func (d *Desk) pinSteps(ctx context.Context, s *task.Submission, job *task.Job) (*task.Job, error) {
+func (d *Desk) pinSteps(ctx context.Context, s *task.Submission, job *job.Job) (*job.Job, error) {
 	switch {
 	case job != nil:
 		spec, changed, err := d.pinSpec(ctx, job.Spec)
@@ -60,9 +61,9 @@ func (d *Desk) pinSteps(ctx context.Context, s *task.Submission, job *task.Job) 
 }
 
 // pinSpec returns a spec whose steps have pinned files, and whether that made a difference.
-func (d *Desk) pinSpec(ctx context.Context, spec task.Spec) (task.Spec, bool, error) {
+func (d *Desk) pinSpec(ctx context.Context, spec job.Spec) (job.Spec, bool, error) {
 	changed := false
-	err := spec.ChangeSteps(func(_ string, step *task.Step) error {
+	err := spec.ChangeSteps(func(_ string, step *job.Step) error {
 		if step.Files == nil {
 			return nil
 		}

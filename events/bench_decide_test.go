@@ -6,13 +6,14 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
 // BenchmarkMove is a birth, a claim and a result, and nobody gets in their way.
 func BenchmarkMove(b *testing.B) {
 	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
-	birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: where.QueueRoute("default", 5)}}
+	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: where.QueueRoute("default", 5)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		now := time.Now()

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // BenchmarkFreed decides that a task goes which needed two others, and writes the offer.
 func BenchmarkFreed(b *testing.B) {
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
 	held := task.Evolve(task.Task{ID: "01JNA000000000000000000003"}, task.Recorded{Seq: 5, At: noon, Event: task.Submitted{Work: task.Work{
-		Spec: &task.Spec{Handler: "x"}, Route: "default.5", Needs: needs, Holds: []string{task.HoldNeeds}}}})
+		Spec: &job.Spec{Handler: "x"}, Route: "default.5", Needs: needs, Holds: []string{task.HoldNeeds}}}})
 	known := []task.Input{{State: task.Finished, Result: json.RawMessage(`{"n":1}`), Seq: 1_234_567}, {State: task.Finished, Seq: 1_234_569}}
 	rec := &Recorder{Actor: "scheduler", Now: func() time.Time { return noon }, NewID: NewID}
 	var buf []byte

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // The three facts of a task that runs without trouble, as the hot path writes them.
 func hot() []Fact {
 	return []Fact{
 		{ID: sampleFact, At: noon, Type: TaskSubmitted, Task: sampleTask, Event: task.Submitted{Work: task.Work{
-			Job: "thumbnail", Revision: 7, Spec: &task.Spec{Handler: "thumbnail", Retry: task.Retry{Max: 3}},
+			Job: "thumbnail", Revision: 7, Spec: &job.Spec{Handler: "thumbnail", Retry: job.Retry{Max: 3}},
 			Params: json.RawMessage(`{"input":"a.png","size":640}`), Route: "default.5"}}},
 		{ID: sampleFact, At: noon, Type: AttemptStarted, Task: sampleTask,
 			Event: task.AttemptStarted{Attempt: 1, Node: "w2", Session: "01JNA0SESS0000000000000000", Offer: 52}},

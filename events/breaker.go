@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/value"
 )
 
 // Circuit reads how the breaker of a job stands. One of which there is no fact is closed.
-func (r *Recorder) Circuit(ctx context.Context, job string) (task.Circuit, error) {
+func (r *Recorder) Circuit(ctx context.Context, job string) (breaker.Circuit, error) {
 	c, _, err := r.readCircuit(ctx, job)
 	return c, err
 }
 
 // readCircuit is [Recorder.Circuit], and the id of the last fact.
-func (r *Recorder) readCircuit(ctx context.Context, job string) (task.Circuit, string, error) {
+func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit, string, error) {
 	err := value.ValidName("job", job)
 	var last Record
 	var found bool
@@ -24,28 +25,28 @@ func (r *Recorder) readCircuit(ctx context.Context, job string) (task.Circuit, s
 		last, found, err = r.Log.Latest(ctx, Fact{Job: job})
 	}
 	if err != nil {
-		return task.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
+		return breaker.Circuit{}, "", fmt.Errorf("read the breaker of job %s: %w", job, err)
 	}
 	if !found {
-		return task.Circuit{State: task.CircuitClosed}, "", nil
+		return breaker.Circuit{State: breaker.StateClosed}, "", nil
 	}
-	return last.Circuit(task.Circuit{}), last.Fact.ID, nil
+	return last.Circuit(breaker.Circuit{}), last.Fact.ID, nil
 }
 
 // Verdict is what is to happen to a breaker: nothing if Event is nil. By is what it was decided by; nil for the word of a person.
 type Verdict struct {
-	Event task.BreakerEvent
+	Event breaker.Event
 	By    *task.By
 }
 
 // DoBreaker has judge say what is to happen to the breaker of a job, as it stands in the log and at the moment given, and
 // records that. It returns how the breaker stood when it was judged last, and how it stands then.
-func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is task.Circuit, at time.Time) Verdict) (was, is task.Circuit, err error) {
+func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is breaker.Circuit, at time.Time) Verdict) (was, is breaker.Circuit, err error) {
 	is, err = r.Circuit(ctx, job)
 	if err != nil {
 		return is, is, err
 	}
-	d, err := r.onCircuit(ctx, job, is, false, func(c task.Circuit, at time.Time) Verdict {
+	d, err := r.onCircuit(ctx, job, is, false, func(c breaker.Circuit, at time.Time) Verdict {
 		was = c
 		return judge(c, at)
 	})
@@ -54,20 +55,20 @@ func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is task
 
 // DoBreakerFrom is [Recorder.DoBreaker] for a breaker of which is known how it stands. If that is not so any more
 // nothing is recorded, and done is false.
-func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was task.Circuit, judge func(is task.Circuit, at time.Time) Verdict) (is task.Circuit, done bool, err error) {
+func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was breaker.Circuit, judge func(is breaker.Circuit, at time.Time) Verdict) (is breaker.Circuit, done bool, err error) {
 	d, err := r.onCircuit(ctx, job, was, true, judge)
 	return d.Is, d.Done(), err
 }
 
-func (r *Recorder) onCircuit(ctx context.Context, job string, was task.Circuit, once bool, judge func(task.Circuit, time.Time) Verdict) (Decided[task.Circuit, *Fact], error) {
-	chain := Chain[task.Circuit, *Fact]{
-		Read: func(ctx context.Context, wrote *Fact) (task.Circuit, uint64, bool, error) {
+func (r *Recorder) onCircuit(ctx context.Context, job string, was breaker.Circuit, once bool, judge func(breaker.Circuit, time.Time) Verdict) (Decided[breaker.Circuit, *Fact], error) {
+	chain := Chain[breaker.Circuit, *Fact]{
+		Read: func(ctx context.Context, wrote *Fact) (breaker.Circuit, uint64, bool, error) {
 			c, last, err := r.readCircuit(ctx, job)
 			return c, c.Head, wrote != nil && last == wrote.ID, err
 		},
 		Write: r.Log.Append, Once: once,
 	}
-	d, err := chain.DecideFrom(ctx, was, was.Head, func(c task.Circuit) (*Fact, bool, error) {
+	d, err := chain.DecideFrom(ctx, was, was.Head, func(c breaker.Circuit) (*Fact, bool, error) {
 		at := r.Moment()
 		v := judge(c, at)
 		if v.Event == nil {
@@ -76,13 +77,13 @@ func (r *Recorder) onCircuit(ctx context.Context, job string, was task.Circuit, 
 		return &Fact{ID: r.NewID(at), At: at, Type: TypeOf(v.Event), Job: job, Actor: r.Actor, By: v.By, Event: v.Event}, true, nil
 	})
 	if d.Outcome == Recorded {
-		d.Is = task.EvolveCircuit(d.Is, d.End, d.Wrote.At, d.Wrote.Event.(task.BreakerEvent))
+		d.Is = breaker.Evolve(d.Is, d.End, d.Wrote.At, d.Wrote.Event.(breaker.Event))
 	}
 	return d, recording(d.Wrote, err)
 }
 
 // Circuit adds the record to what is known of the breaker that it is about.
-func (r *Record) Circuit(c task.Circuit) task.Circuit {
-	e, _ := r.Fact.Event.(task.BreakerEvent)
-	return task.EvolveCircuit(c, r.Seq, r.Fact.At, e)
+func (r *Record) Circuit(c breaker.Circuit) breaker.Circuit {
+	e, _ := r.Fact.Event.(breaker.Event)
+	return breaker.Evolve(c, r.Seq, r.Fact.At, e)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Taken refuses a submission: another task with its unique key is in the way.
@@ -33,7 +34,7 @@ const (
 type underKey struct {
 	id     task.ID
 	key    string
-	unique *task.Unique
+	unique *job.Unique
 	// place records it if the claim with this sequence is the key's last one.
 	place func(claim uint64) (uint64, error)
 	// placed is its sequence in the history of its task; 0 if it is not there. An error says that it
@@ -267,9 +268,9 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 		if err != nil {
 			return next, nil, 0, err
 		}
-		next, taken, more := u.unique.Next(u.id, u.key, last.Seq, known, false, r.Now())
+		next, taken, more := task.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
 		if !more {
-			return next, u.unique.ClaimedBy(known, false), last.Seq, asError(u.takenBy(taken))
+			return next, task.ClaimedBy(u.unique, known, false), last.Seq, asError(u.takenBy(taken))
 		}
 		// Who was born before the claim wanted another life by it, and may have been refused that.
 		if now := r.Now(); known[0].Born > 0 {
@@ -284,8 +285,8 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 				return next, nil, 0, err
 			}
 			known = append(known, before...)
-			next, taken, _ = u.unique.Next(u.id, u.key, last.Seq, known, true, r.Now())
-			return next, u.unique.ClaimedBy(known, true), last.Seq, asError(u.takenBy(taken))
+			next, taken, _ = task.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
+			return next, task.ClaimedBy(u.unique, known, true), last.Seq, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)
 		<-pause.Done()
@@ -316,7 +317,7 @@ func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) 
 	if err != nil {
 		return nil, err
 	}
-	return u.takenBy(u.unique.InTheWay(u.id, u.key, known, r.Now())), nil
+	return u.takenBy(task.InTheWay(u.unique, u.id, u.key, known, r.Now())), nil
 }
 
 func (u *underKey) takenBy(c *task.Claimant) *Taken {

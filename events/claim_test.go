@@ -12,10 +12,11 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 func uniqueBirth(key string) task.Submitted {
-	return task.Submitted{Work: task.Work{Job: "j", Route: "default.5", Spec: &task.Spec{Handler: "h", Unique: task.Unique{Key: key}}}}
+	return task.Submitted{Work: task.Work{Job: "j", Route: "default.5", Spec: &job.Spec{Handler: "h", Unique: job.Unique{Key: key}}}}
 }
 
 func submitter(log events.Log) *events.Recorder {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // A decision on a chain is written once, whatever answers are lost and whoever is faster.
@@ -174,31 +174,31 @@ func (l *forgetful) Append(ctx context.Context, f *events.Fact, last uint64) (ui
 
 // A breaker is judged once though the answer is lost: a trial takes one place, and who closes it hears how it stood.
 func TestBreakerThoughTheAnswerIsLost(t *testing.T) {
-	half := task.BreakerHalfOpened{Reason: "the cooldown is over", Until: time.Now().Add(time.Hour), Left: 3}
+	half := breaker.HalfOpened{Reason: "the cooldown is over", Until: time.Now().Add(time.Hour), Left: 3}
 	for _, c := range []struct {
 		name  string
-		judge func(task.Circuit) task.BreakerEvent
+		judge func(breaker.Circuit) breaker.Event
 		left  int
-		state task.CircuitState
+		state breaker.State
 	}{
-		{"a trial", func(is task.Circuit) task.BreakerEvent {
-			return task.BreakerTried{Reason: "trial", Until: is.Until, Left: is.Left - 1}
-		}, 2, task.CircuitHalfOpen},
-		{"a reset", func(task.Circuit) task.BreakerEvent { return task.BreakerClosed{Reason: "by hand"} }, 0, task.CircuitClosed},
+		{"a trial", func(is breaker.Circuit) breaker.Event {
+			return breaker.Tried{Reason: "trial", Until: is.Until, Left: is.Left - 1}
+		}, 2, breaker.StateHalfOpen},
+		{"a reset", func(breaker.Circuit) breaker.Event { return breaker.Closed{Reason: "by hand"} }, 0, breaker.StateClosed},
 	} {
 		log := &forgetful{Memory: events.NewMemory(time.Now, time.Minute), lost: true}
 		r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
-		do := func(judge func(task.Circuit) task.BreakerEvent) (was, is task.Circuit) {
-			was, is, err := r.DoBreaker(t.Context(), "j", func(is task.Circuit, _ time.Time) events.Verdict { return events.Verdict{Event: judge(is)} })
+		do := func(judge func(breaker.Circuit) breaker.Event) (was, is breaker.Circuit) {
+			was, is, err := r.DoBreaker(t.Context(), "j", func(is breaker.Circuit, _ time.Time) events.Verdict { return events.Verdict{Event: judge(is)} })
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			return was, is
 		}
-		do(func(task.Circuit) task.BreakerEvent { return half })
+		do(func(breaker.Circuit) breaker.Event { return half })
 		log.lost = false
 		was, is := do(c.judge)
-		if was.State != task.CircuitHalfOpen || was.Left != 3 || is.State != c.state || is.Left != c.left {
+		if was.State != breaker.StateHalfOpen || was.Left != 3 || is.State != c.state || is.Left != c.left {
 			t.Errorf("%s: it was %+v and is %+v", c.name, was, is)
 		}
 		if last, err := r.Circuit(t.Context(), "j"); err != nil || last != is {

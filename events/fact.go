@@ -127,7 +127,7 @@ type Fact struct {
 	// By is what the decision that the fact records was made by; nil if it records none, or one that
 	// follows from the history alone.
 	By *task.By
-	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [task.BreakerEvent], a
+	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [breaker.Event], a
 	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [task.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any

@@ -6,6 +6,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/queue"
 )
@@ -38,10 +39,10 @@ var forms = []form{
 	formOf[task.Granted](LimitGranted, aboutScope),
 	formOf[definition.CopiesRestored](CopiesRestored, aboutNothing),
 	formOf[task.KeyClaimed](UniqueClaimed, aboutKey),
-	formOf[task.BreakerOpened](BreakerOpened, aboutJob),
-	formOf[task.BreakerHalfOpened](BreakerHalfOpened, aboutJob),
-	formOf[task.BreakerTried](BreakerTried, aboutJob),
-	formOf[task.BreakerClosed](BreakerClosed, aboutJob),
+	formOf[breaker.Opened](BreakerOpened, aboutJob),
+	formOf[breaker.HalfOpened](BreakerHalfOpened, aboutJob),
+	formOf[breaker.Tried](BreakerTried, aboutJob),
+	formOf[breaker.Closed](BreakerClosed, aboutJob),
 	formOf[task.MessageDismissed](MessageDismissed, aboutMessage),
 	formOf[definition.DefinitionApplied](DefinitionApplied, aboutDef),
 	formOf[definition.DefinitionRemoved](DefinitionRemoved, aboutDef),

@@ -8,7 +8,9 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -33,40 +35,40 @@ func full() map[Type]Fact {
 	asked := &where.Asked{Queue: "images", Needs: where.Selector{{Key: "handler/thumbnail", Op: where.OpExists}, {Key: "node", Op: where.OpNotIn, Values: []string{"w2"}}}}
 	work := task.Work{
 		Job: "thumbnail", Revision: 7,
-		Spec: &task.Spec{
-			Run: &task.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: task.StdinOpen,
-				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]task.Secret{"KEY": {File: "/run/secrets/key"}}},
-			Timeout: task.Timeout{Pending: value.Duration(time.Hour), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
-			Retry: task.Retry{Max: 3, Backoff: task.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
+		Spec: &job.Spec{
+			Run: &job.Run{Argv: []string{"convert", "--quality", "85", "a <b>.png"}, Dir: "/srv/images", Env: map[string]string{"LANG": "C.UTF-8"}, Stdin: job.StdinOpen,
+				User: "images", EnvClear: true, Inherit: []string{"TERM"}, EnvFiles: []string{".env"}, Secrets: map[string]job.Secret{"KEY": {File: "/run/secrets/key"}}},
+			Timeout: job.Timeout{Pending: value.Duration(time.Hour), Run: value.Duration(90 * time.Second), Extend: value.Duration(time.Hour), Total: value.Duration(6 * time.Hour), Idle: value.Duration(30 * time.Second), Heartbeat: value.Duration(time.Minute), Stop: value.Duration(5 * time.Second), Setup: value.Duration(2 * time.Minute)},
+			Retry: job.Retry{Max: 3, Backoff: job.BackoffLinear, Min: value.Duration(2 * time.Second), MaxDelay: value.Duration(time.Minute),
 				Jitter: 0.5, On: []string{reason.Exit, reason.Network}, NotOn: []string{reason.Memory, "exit=64-78"}, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute), Budget: value.Duration(time.Hour)},
-			Breaker: &task.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenHold},
+			Breaker: &breaker.Breaker{Failures: 5, Within: value.Duration(2 * time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenHold},
 			Window:  "night",
 			PerNode: limit.PerNodes{{Max: 2, Key: "{params.tenant}"}},
 			Budget:  limit.Budgets{{Starts: 1000, Run: value.Duration(8 * time.Hour), Per: limit.PerWeek, Timezone: "Europe/Berlin", Key: "{params.tenant}"}},
-			Place: task.Place{Mode: task.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: task.NoNodeFallback, Queue: "images",
+			Place: job.Place{Mode: job.PlaceNodes, Nodes: []string{"w1", "w2"}, Each: true, NoNode: job.NoNodeFallback, Queue: "images",
 				Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}, {Key: "gpu", Op: where.OpExists}}, Avoid: []string{"w3"},
-				Count: 2, Spread: "rack", Late: task.LateInclude, Sticky: "{params.name}", PreferWait: value.Duration(5 * time.Second),
-				Prefer: []task.Preference{{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Weight: 10}}},
+				Count: 2, Spread: "rack", Late: job.LateInclude, Sticky: "{params.name}", PreferWait: value.Duration(5 * time.Second),
+				Prefer: []job.Preference{{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}, Weight: 10}}},
 			Slots: 2,
 
-			Signal:       &task.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: task.SignalGoOn},
-			OnDisconnect: task.DisconnectContinue,
-			OnRestart:    task.RestartAdopt,
-			Files:        &task.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: task.FilesLink},
+			Signal:       &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: job.SignalGoOn},
+			OnDisconnect: job.DisconnectContinue,
+			OnRestart:    job.RestartAdopt,
+			Files:        &job.Files{Bundle: "images@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", To: "src", Mode: job.FilesLink},
 			Setup:        []string{"make deps"},
-			Artifacts:    &task.Artifacts{Paths: []string{"out/**"}, When: task.ArtifactsAlways},
+			Artifacts:    &job.Artifacts{Paths: []string{"out/**"}, When: job.ArtifactsAlways},
 
 			Concurrency: limit.Concurrencies{{Max: 5, Key: "{params.tenant}", OnLimit: limit.CancelOld}},
 			Rate:        limit.Rates{{Limit: 10, Per: value.Duration(time.Minute), Burst: 3, Key: "/{labels.site}"}},
-			Unique:      task.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictReturn},
-			Keep:        task.Keep{Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
-			Resources:   task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
-			Each:        &task.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
-			Steps: []task.Step{{Name: "list", Spec: task.Spec{Handler: "list"}}, {
-				Name: "ship", Needs: []task.StepNeed{{Step: "list", When: task.WhenEnd}}, Rule: task.NeedAny, Queue: "slow",
-				Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: task.Spec{Handler: "ship"},
+			Unique:      job.Unique{Key: "{params.name}", While: []string{"pending", "running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictReturn},
+			Keep:        job.Keep{Done: value.Duration(24 * time.Hour), Failed: value.Duration(720 * time.Hour), Logs: value.Duration(72 * time.Hour)},
+			Resources:   job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 16, FileSize: 1 << 30, Output: 1 << 20},
+			Each:        &job.Each{Values: []json.RawMessage{json.RawMessage(`"eu"`), json.RawMessage(`{"n":1}`)}, Param: "sites", Result: "list"},
+			Steps: []job.Step{{Name: "list", Spec: job.Spec{Handler: "list"}}, {
+				Name: "ship", Needs: []job.StepNeed{{Step: "list", When: job.WhenEnd}}, Rule: job.NeedAny, Queue: "slow",
+				Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: job.Spec{Handler: "ship"},
 			}},
-			On: &task.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled},
+			On: &job.Handlers{Success: handled, Failure: handled, Cancel: handled, Exit: handled},
 		},
 		Params: json.RawMessage(`{"size":[640,480],"name":"Größe"}`), Secrets: []string{"token"},
 		Labels: map[string]string{"tenant": "acme", "class": "batch"},
@@ -74,7 +76,7 @@ func full() map[Type]Fact {
 		FairKey: "acme",
 		Origin:  task.Origin{Schedule: "every-night", Tick: noon.Add(-time.Second), Trigger: task.TriggerCatchUp},
 		Holds:   []string{task.HoldNeeds, task.HoldLimit},
-		Needs:   &task.Needs{Rule: task.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: task.WhenEnd}}},
+		Needs:   &task.Needs{Rule: job.NeedAny, Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "extract", When: job.WhenEnd}}},
 		Inputs:  json.RawMessage(`{"extract":{"task":"01JNA0NEED0000000000000000","state":"finished","result":{"rows":3}}}`),
 		Asked:   asked,
 	}
@@ -114,10 +116,10 @@ func full() map[Type]Fact {
 		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
-		BreakerOpened:     task.BreakerOpened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
-		BreakerHalfOpened: task.BreakerHalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
-		BreakerTried:      task.BreakerTried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
-		BreakerClosed:     task.BreakerClosed{Reason: "2 of 2 trials finished"},
+		BreakerOpened:     breaker.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
+		BreakerHalfOpened: breaker.HalfOpened{Reason: "the cooldown is over", Until: noon.Add(time.Minute), Left: 2},
+		BreakerTried:      breaker.Tried{Reason: "trial: task 01JNA0TASK0000000000000000", Until: noon.Add(time.Minute), Left: 1},
+		BreakerClosed:     breaker.Closed{Reason: "2 of 2 trials finished"},
 		TaskUnheld:        task.Unheld{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Inputs: json.RawMessage(`{"extract":{"state":"finished"}}`)},
 		NodeRegistered: node.Registered{Session: "s9", Profile: node.Profile{Host: "rack3", PID: 4711, Version: "v0.3.0",
 			Labels: map[string]string{"zone": "b"}, Slots: 16, Queues: []string{"default", "images"}, Probes: true,
@@ -152,7 +154,7 @@ func full() map[Type]Fact {
 
 // sampleBy has every field. No rule needs all of them.
 var sampleBy = &task.By{
-	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &task.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: task.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &task.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: task.OnOpenFail},
+	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &job.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &breaker.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
 	Bounds: &task.Bounds{StartDeadline: value.Duration(5 * time.Minute), AckWait: value.Duration(30 * time.Second), Slack: value.Duration(3 * time.Second), Timer: value.Duration(15 * time.Second)},
 	Lease: &task.LeaseBy{Node: 46, At: noon.Add(-time.Second), Lasts: value.Duration(30 * time.Second), Beat: noon.Add(-40 * time.Second), Session: "s8",
@@ -161,7 +163,7 @@ var sampleBy = &task.By{
 
 // minimal has a fact of each type with as little in it as the type allows.
 func minimal() map[Type]Fact {
-	work := task.Work{Spec: &task.Spec{Run: &task.Run{Shell: "true"}}, Route: "default.5"}
+	work := task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "true"}}, Route: "default.5"}
 	return facts(map[Type]any{
 		TaskSubmitted:       task.Submitted{Work: work},
 		TaskQueued:          task.Queued{Work: work},
@@ -186,10 +188,10 @@ func minimal() map[Type]Fact {
 		NodeLabelled:        node.Labelled{},
 		TaskDismissed:       task.Dismissed{},
 		MessageDismissed:    task.MessageDismissed{},
-		BreakerOpened:       task.BreakerOpened{},
-		BreakerHalfOpened:   task.BreakerHalfOpened{},
-		BreakerTried:        task.BreakerTried{},
-		BreakerClosed:       task.BreakerClosed{},
+		BreakerOpened:       breaker.Opened{},
+		BreakerHalfOpened:   breaker.HalfOpened{},
+		BreakerTried:        breaker.Tried{},
+		BreakerClosed:       breaker.Closed{},
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
 		CopiesRestored:      definition.CopiesRestored{},
@@ -227,7 +229,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 			f.Node = "w2"
 		case definition.DefinitionEvent:
 			f.Def = "schedule.every-night"
-		case task.BreakerEvent:
+		case breaker.Event:
 			f.Job = "thumbnail"
 		case queue.Event:
 			f.Queue = "images"
@@ -250,7 +252,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 }
 
 // handled is a step for the end of others.
-var handled = &task.Step{Spec: task.Spec{Handler: "tell"}}
+var handled = &job.Step{Spec: job.Spec{Handler: "tell"}}
 
 // sampleEdition is what the definition of a sample says.
 func sampleEdition(revision uint64) definition.Edition {

@@ -14,7 +14,9 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -51,7 +53,7 @@ func schemaText(doc members) []byte {
 var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
 	reflect.TypeFor[where.Route](): "route", reflect.TypeFor[node.ID](): "name",
-	reflect.TypeFor[task.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[task.Breaker](): "breaker", reflect.TypeFor[task.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[task.Spec](): "spec",
+	reflect.TypeFor[job.Step](): "step", reflect.TypeFor[task.By](): "by", reflect.TypeFor[breaker.Breaker](): "breaker", reflect.TypeFor[job.Unique](): "unique", reflect.TypeFor[task.Known](): "known", reflect.TypeFor[task.Usage](): "usage", reflect.TypeFor[job.Spec](): "spec",
 	reflect.TypeFor[definition.Ledger](): "ledger", reflect.TypeFor[where.Asked](): "asked", reflect.TypeFor[task.Needs](): "needs", reflect.TypeFor[task.Children](): "children",
 }
 

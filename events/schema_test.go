@@ -18,6 +18,7 @@ import (
 	"millrace/internal/corpus"
 	fields "millrace/internal/form"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -87,7 +88,7 @@ func TestSamplesAreFull(t *testing.T) {
 			t.Errorf("%s is not set", path)
 		}
 		switch {
-		case v.Type() == reflect.TypeFor[*task.Step](): // has the fields of a spec again
+		case v.Type() == reflect.TypeFor[*job.Step](): // has the fields of a spec again
 		case v.Kind() == reflect.Pointer && !v.IsNil():
 			zero(path, v.Elem())
 		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
@@ -162,7 +163,7 @@ func TestSchemaFiles(t *testing.T) {
 // A field that is added to a type is in its schema, whatever words say: only what it is for is missing.
 func TestAddedFieldsAreInSchemas(t *testing.T) {
 	for of, typ := range map[string]reflect.Type{
-		"task.submitted": reflect.TypeFor[task.Work](), "spec": reflect.TypeFor[task.Spec](), "usage": reflect.TypeFor[task.Usage](), "by": reflect.TypeFor[task.By](),
+		"task.submitted": reflect.TypeFor[task.Work](), "spec": reflect.TypeFor[job.Spec](), "usage": reflect.TypeFor[task.Usage](), "by": reflect.TypeFor[task.By](),
 	} {
 		types := []reflect.Type{reflect.TypeFor[value.Duration](), reflect.TypeFor[[]task.ID](), reflect.TypeFor[map[string]int](), reflect.TypeFor[*task.Usage](), reflect.TypeFor[bool]()}
 		wants := []string{`{"$ref":"#/$defs/duration"}`, `{"type":"array","items":{"$ref":"#/$defs/ulid"}}`, `{"type":"object","additionalProperties":{"type":"integer"}}`, `{"$ref":"#/$defs/usage"}`, `{"type":"boolean"}`}

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -15,7 +16,7 @@ func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
 	id := task.ID(events.NewID(time.Now()))
-	work := task.Work{Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}, Route: where.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
+	work := task.Work{Spec: &job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1"}}}, Route: where.NodeRoute("n1", 5), Holds: []string{task.HoldLimit}}
 	if _, err := r.Submit(t.Context(), id, task.Submitted{Work: work}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 
 	fields "millrace/internal/form"
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // specs serves all facts of the process.
@@ -26,18 +26,18 @@ const (
 // decoding a birth. It is safe for concurrent use.
 type SpecCache struct {
 	mu     sync.RWMutex
-	byText map[string]*task.Spec // guarded by mu
-	bySpec map[*task.Spec][]byte // guarded by mu
+	byText map[string]*job.Spec // guarded by mu
+	bySpec map[*job.Spec][]byte // guarded by mu
 }
 
 // NewSpecCache returns an empty cache.
 func NewSpecCache() *SpecCache {
-	return &SpecCache{byText: map[string]*task.Spec{}, bySpec: map[*task.Spec][]byte{}}
+	return &SpecCache{byText: map[string]*job.Spec{}, bySpec: map[*job.Spec][]byte{}}
 }
 
 // Decode reads a spec; nil for the text null. Specs of the same text may be the
 // same one, so none may be modified.
-func (c *SpecCache) Decode(text []byte) (*task.Spec, error) {
+func (c *SpecCache) Decode(text []byte) (*job.Spec, error) {
 	c.mu.RLock()
 	spec, ok := c.byText[string(text)]
 	c.mu.RUnlock()
@@ -53,7 +53,7 @@ func (c *SpecCache) Decode(text []byte) (*task.Spec, error) {
 
 // Encode writes a spec, which must not be modified afterwards, nor the text.
 // Signs such as < stay as they were typed, so that a search finds them.
-func (c *SpecCache) Encode(spec *task.Spec) ([]byte, error) {
+func (c *SpecCache) Encode(spec *job.Spec) ([]byte, error) {
 	c.mu.RLock()
 	text, ok := c.bySpec[spec]
 	c.mu.RUnlock()
@@ -73,11 +73,11 @@ func (c *SpecCache) Encode(spec *task.Spec) ([]byte, error) {
 
 // Field has a form write and read specs by way of the cache.
 func (c *SpecCache) Field() fields.Option {
-	return fields.As(func(w *fields.Writer, spec *task.Spec) {
+	return fields.As(func(w *fields.Writer, spec *job.Spec) {
 		text, err := c.Encode(spec)
 		w.Fail(err)
 		w.Given(text)
-	}, func(l *jlexer.Lexer) *task.Spec {
+	}, func(l *jlexer.Lexer) *job.Spec {
 		text := l.Raw()
 		if !l.Ok() {
 			return nil
@@ -88,7 +88,7 @@ func (c *SpecCache) Field() fields.Option {
 	})
 }
 
-func (c *SpecCache) keep(spec *task.Spec, text []byte) {
+func (c *SpecCache) keep(spec *job.Spec, text []byte) {
 	if spec == nil || len(text) > maxSpecText {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // Step is a record together with what it did, for those who count and do not
@@ -29,7 +30,7 @@ type Glance struct {
 	Queue string
 	// Job is the task's, and Breaker that which the job had; nil for none.
 	Job     string
-	Breaker *task.Breaker
+	Breaker *breaker.Breaker
 	// Node and Session name who runs or last ran it.
 	Node, Session string
 	Epoch         uint64
@@ -41,7 +42,7 @@ type Glance struct {
 
 // GlanceAt returns that part of a task.
 func GlanceAt(t *task.Task) Glance {
-	var breaker *task.Breaker
+	var breaker *breaker.Breaker
 	if t.Spec != nil {
 		breaker = t.Spec.Breaker
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -34,7 +35,7 @@ func TestWhatFollowsFromAnEvent(t *testing.T) {
 	born := func(w task.Work, due time.Duration) func(*testing.T, *events.Recorder) task.Task {
 		return func(t *testing.T, r *events.Recorder) task.Task {
 			t.Helper()
-			w.Spec, w.Route = &task.Spec{Handler: "h"}, where.QueueRoute("q", 5)
+			w.Spec, w.Route = &job.Spec{Handler: "h"}, where.QueueRoute("q", 5)
 			birth := task.Submitted{Work: w}
 			if due > 0 {
 				birth.Due = r.Now().Add(due)

@@ -19,6 +19,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 )
 
@@ -124,7 +125,7 @@ func (s *site) submitted(n int) (all []uint64) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	err = client.New(s.store, "test").SubmitMany(s.Context(), task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"date"}}}}, n, nil)
+	err = client.New(s.store, "test").SubmitMany(s.Context(), task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}}}, n, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestSlowFollower(t *testing.T) {
 		}
 	}()
 	c := client.New(s.store, "test")
-	long := task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"echo", strings.Repeat("long ", 2000)}}}}
+	long := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", strings.Repeat("long ", 2000)}}}}
 	var last client.Receipt
 	for _, dropped := s.Followers(); dropped == 0; _, dropped = s.Followers() {
 		err := c.SubmitMany(t.Context(), long, 100, func(r client.Receipt) {

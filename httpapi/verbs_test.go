@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/output"
 	"millrace/task/queue"
 	"millrace/view"
@@ -301,13 +302,13 @@ func TestTicks(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	s := open(t, nil)
 	now := s.store.Now().UTC()
-	_, err := s.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.BreakerOpened, Job: "hello", Event: task.BreakerOpened{Reason: "r", Until: now.Add(time.Hour)}}, 0)
+	_, err := s.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.BreakerOpened, Job: "hello", Event: breaker.Opened{Reason: "r", Until: now.Add(time.Hour)}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var is task.Circuit
+	var is breaker.Circuit
 	s.want(200, "GET", "/api/v1/jobs/hello/breaker", "", &is)
-	if is.State != task.CircuitOpen || is.Reason != "r" {
+	if is.State != breaker.StateOpen || is.Reason != "r" {
 		t.Errorf("it is %+v", is)
 	}
 	s.want(200, "POST", "/api/v1/jobs/hello/breaker/reset", `{"reason":"the site is back"}`, &is)

@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"millrace/events"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -54,45 +54,45 @@ var classes = map[string]class{
 	"node.Profile.Queues": keep, "node.Profile.Version": keep, "node.Registered.Session": keep, "node.WasQuarantined.Reason": hide, "node.WasReleased.Reason": hide,
 	"node.WasRetired.Reason": hide, "node.WentOffline.Reason": hide, "node.WentOffline.Session": keep, "node.WentOnline.Reason": hide, "node.WentOnline.Session": keep,
 
-	"task.Artifacts.Paths": hide, "task.Artifacts.When": word, "where.Asked.Queue": keep,
+	"job.Artifacts.Paths": hide, "job.Artifacts.When": word, "where.Asked.Queue": keep,
 	"task.AttemptAdopted.Node": keep, "task.AttemptAdopted.Session": keep, "task.AttemptFailed.Class": word, "task.AttemptFailed.Message": hide,
 	"task.AttemptFailed.Reason": hide, "task.AttemptFinished.Result": drop, "task.AttemptLate.Node": keep, "task.AttemptLate.Said": drop, "task.AttemptLost.Reason": hide,
 	"task.AttemptReleased.Reason": hide, "task.AttemptStarted.Node": keep, "task.AttemptStarted.Session": keep,
-	"task.Breaker.OnOpen": word, "task.BreakerClosed.Reason": hide, "task.BreakerHalfOpened.Reason": hide, "task.BreakerOpened.Reason": hide, "task.BreakerTried.Reason": hide,
+	"breaker.Breaker.OnOpen": word, "breaker.Closed.Reason": hide, "breaker.HalfOpened.Reason": hide, "breaker.Opened.Reason": hide, "breaker.Tried.Reason": hide,
 	"limit.Budget.Key": template, "limit.Budget.Per": word, "limit.Budget.Timezone": keep,
 	"task.By.Closed": keep, "task.By.Limit": counter, "task.By.Ran": keep, "task.By.Rule": word,
 	"task.CancelConfirmed.Code": word, "task.CancelConfirmed.Reason": hide, "task.CancelRequested.Reason": hide,
 	"task.Children.Names": keep, "task.Children.Spares": keep, "task.Concluded.Message": hide, "task.Concluded.Reason": word, "task.Concluded.Result": drop,
 	"limit.Concurrency.Key": template, "limit.Concurrency.OnLimit": word, "task.Dismissed.Reason": hide, "task.Due.Route": keep,
-	"task.Each.Param": keep, "task.Each.Result": word, "task.Each.Values": data, "definition.Edition.Digest": keep, "definition.Edition.Text": named,
-	"task.Files.Bundle": keep, "task.Files.Mode": word, "task.Files.To": hide, "task.GivenUp.Detail": hide, "task.GivenUp.Reason": word,
+	"job.Each.Param": keep, "job.Each.Result": word, "job.Each.Values": data, "definition.Edition.Digest": keep, "definition.Edition.Text": named,
+	"job.Files.Bundle": keep, "job.Files.Mode": word, "job.Files.To": hide, "task.GivenUp.Detail": hide, "task.GivenUp.Reason": word,
 	"task.Grant.Limits": counter, "task.Grant.Task": keep, "task.Granted.Rates": counter, "task.Granted.Refused": keep, "task.KeyClaimed.Before": keep, "task.KeyClaimed.Holder": keep,
 	"task.Known.Node": keep, "task.LeaseBy.Session": keep, "definition.Ledger.Open": keep, "task.MessageDismissed.Reason": hide,
 	"task.Need.Name": keep, "task.Need.Task": keep, "task.Need.When": word, "task.Needs.Rule": word, "task.Origin.Schedule": keep, "task.Origin.Trigger": word, "limit.PerNode.Key": template,
-	"task.Place.Avoid": keep, "task.Place.Late": word, "task.Place.Mode": word, "task.Place.NoNode": word, "task.Place.Nodes": keep, "task.Place.Queue": keep,
-	"task.Place.Spread": keep, "task.Place.Sticky": template, "task.Postponed.Detail": hide, "task.Postponed.Reason": word,
+	"job.Place.Avoid": keep, "job.Place.Late": word, "job.Place.Mode": word, "job.Place.NoNode": word, "job.Place.Nodes": keep, "job.Place.Queue": keep,
+	"job.Place.Spread": keep, "job.Place.Sticky": template, "task.Postponed.Detail": hide, "task.Postponed.Reason": word,
 	"queue.Limited.Reason": hide, "queue.Limited.Window": keep, "queue.Paused.Reason": hide, "queue.Purged.Reason": hide, "queue.Resumed.Reason": hide,
 	"task.Queued.Reason": word, "limit.Rate.Key": template, "task.Reassigned.From": keep, "task.Reassigned.Reason": hide, "task.Reassigned.To": keep, "task.Reopened.Reason": hide,
 	"where.Requirement.Key": keep, "where.Requirement.Op": keep, "where.Requirement.Values": values, "definition.Restored.Found": hide, "definition.Restored.Name": keep, "definition.Restored.Of": word,
-	"task.Retry.Backoff": word, "task.Retry.NotOn": keep, "task.Retry.On": keep,
-	"task.Run.Argv": hide, "task.Run.Dir": hide, "task.Run.Env": hide, "task.Run.EnvFiles": hide, "task.Run.Inherit": keep, "task.Run.Shell": hide,
-	"task.Run.Stdin": word, "task.Run.User": hide, "definition.ScheduleAdmitted.Detail": hide, "definition.ScheduleAdmitted.Made": keep, "definition.ScheduleAdmitted.Trigger": word,
+	"job.Retry.Backoff": word, "job.Retry.NotOn": keep, "job.Retry.On": keep,
+	"job.Run.Argv": hide, "job.Run.Dir": hide, "job.Run.Env": hide, "job.Run.EnvFiles": hide, "job.Run.Inherit": keep, "job.Run.Shell": hide,
+	"job.Run.Stdin": word, "job.Run.User": hide, "definition.ScheduleAdmitted.Detail": hide, "definition.ScheduleAdmitted.Made": keep, "definition.ScheduleAdmitted.Trigger": word,
 	"definition.ScheduleFired.Detail": hide, "definition.SchedulePaused.Reason": hide, "definition.ScheduleQueued.Detail": hide, "definition.ScheduleQueued.Trigger": word, "definition.ScheduleResumed.Reason": hide,
-	"definition.ScheduleSkipped.Detail": hide, "definition.ScheduleSkipped.Reason": word, "task.Secret.File": hide, "task.Shut.Detail": hide, "task.Signal.Name": keep, "task.Signal.OnTimeout": word,
-	"task.Spec.Handler": keep, "task.Spec.OnDisconnect": word, "task.Spec.OnRestart": word, "task.Spec.Setup": hide, "task.Spec.Window": keep,
-	"task.Step.Name": keep, "task.Step.Params": data, "task.Step.Queue": keep, "task.Step.Rule": word, "task.StepNeed.Step": keep, "task.StepNeed.When": word,
+	"definition.ScheduleSkipped.Detail": hide, "definition.ScheduleSkipped.Reason": word, "job.Secret.File": hide, "task.Shut.Detail": hide, "job.Signal.Name": keep, "job.Signal.OnTimeout": word,
+	"job.Spec.Handler": keep, "job.Spec.OnDisconnect": word, "job.Spec.OnRestart": word, "job.Spec.Setup": hide, "job.Spec.Window": keep,
+	"job.Step.Name": keep, "job.Step.Params": data, "job.Step.Queue": keep, "job.Step.Rule": word, "job.StepNeed.Step": keep, "job.StepNeed.When": word,
 	"task.Submitted.RetryOf": keep, "task.Throttled.Limit": counter, "task.Throttled.Node": keep, "task.TookOver.Ground": word, "task.TookOver.Reason": hide,
-	"task.Unheld.Hold": word, "task.Unheld.Inputs": drop, "task.Unheld.Reason": hide, "task.Unique.Key": template, "task.Unique.OnConflict": word, "task.Unique.While": word,
+	"task.Unheld.Hold": word, "task.Unheld.Inputs": drop, "task.Unheld.Reason": hide, "job.Unique.Key": template, "job.Unique.OnConflict": word, "job.Unique.While": word,
 	"task.Usage.Limits": hide, "task.Usage.Signal": keep, "definition.WaitingTick.Trigger": word,
 	"task.Work.FairKey": hide, "task.Work.Group": hide, "task.Work.Holds": word, "task.Work.Inputs": drop, "task.Work.Job": keep, "task.Work.Labels": values, "task.Work.Params": data, "task.Work.Secrets": keep,
 	"task.Work.Parent": keep, "task.Work.Route": keep, "task.Work.Step": keep, "task.Work.Trace": keep,
 
-	"task.Job.Name": keep, "task.Job.Title": hide, "task.Job.Description": hide, "task.Job.Owner": hide, "task.Job.Group": hide, "task.Job.Labels": values, "param.Params.Defaults": data,
-	"task.Job.Queue": keep, "task.Job.Fair": keep,
+	"job.Job.Name": keep, "job.Job.Title": hide, "job.Job.Description": hide, "job.Job.Owner": hide, "job.Job.Group": hide, "job.Job.Labels": values, "param.Params.Defaults": data,
+	"job.Job.Queue": keep, "job.Job.Fair": keep,
 	"param.Param.Name": keep, "param.Param.Title": hide, "param.Param.Description": hide, "param.Param.Type": word, "param.Param.Enum": data, "param.Param.Pattern": hide,
 	"param.Param.Schema": drop, "param.Param.Default": data,
-	"task.Schedule.Cron": keep, "task.Schedule.At": keep, "task.Schedule.Timezone": keep, "task.Schedule.Start": keep, "task.Schedule.End": keep, "task.Schedule.CatchUp": word,
-	"task.Schedule.Overlap": word, "task.Schedule.Calendar": keep, "task.Schedule.DST": word,
+	"job.Schedule.Cron": keep, "job.Schedule.At": keep, "job.Schedule.Timezone": keep, "job.Schedule.Start": keep, "job.Schedule.End": keep, "job.Schedule.CatchUp": word,
+	"job.Schedule.Overlap": word, "job.Schedule.Calendar": keep, "job.Schedule.DST": word,
 	"task.Submission.ID": keep, "task.Submission.Job": keep, "task.Submission.Params": data, "task.Submission.Texts": hide, "task.Submission.Labels": values, "task.Submission.Queue": keep, "task.Submission.Nodes": keep,
 	"task.Submission.NoNode": word, "task.Submission.FairKey": hide, "task.Submission.Window": keep, "task.Submission.Group": hide, "task.Submission.Parent": keep, "task.Submission.Trace": keep,
 	"schedule.Definition.Name": keep, "schedule.Pause.Actor": actor, "schedule.Pause.Reason": hide,
@@ -213,7 +213,7 @@ func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
 	var of any
 	switch def.Kind() {
 	case definition.DefJob:
-		of = new(task.Job)
+		of = new(job.Job)
 	case definition.DefSchedule:
 		of = new(schedule.Definition)
 	case definition.DefCalendar:

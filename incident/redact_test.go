@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/schedule"
 	"millrace/task/where"
@@ -69,7 +70,7 @@ func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)
 // Each text of a fact or a definition has a class, and there are no classes of what is not there.
 func TestClasses(t *testing.T) {
 	seen, there := map[reflect.Type]bool{}, map[string]bool{}
-	of := []reflect.Type{reflect.TypeFor[events.Fact](), reflect.TypeFor[task.Job](), reflect.TypeFor[schedule.Definition](), reflect.TypeFor[schedule.Calendar]()}
+	of := []reflect.Type{reflect.TypeFor[events.Fact](), reflect.TypeFor[job.Job](), reflect.TypeFor[schedule.Definition](), reflect.TypeFor[schedule.Calendar]()}
 	for _, f := range corpusFacts(t) {
 		of = append(of, reflect.TypeOf(f.Event))
 	}
@@ -177,7 +178,7 @@ func TestPlantedSecrets(t *testing.T) {
 	for _, f := range corpusFacts(t) {
 		for _, kind := range []string{definition.DefJob, definition.DefSchedule, definition.DefCalendar, "other"} {
 			if e, ok := f.Event.(definition.DefinitionApplied); ok {
-				job := task.Job{Name: "x", Spec: task.Spec{Run: &task.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
+				job := job.Job{Name: "x", Spec: job.Spec{Run: &job.Run{Shell: "echo", Env: map[string]string{"A": "b"}, Argv: []string{"x"}}},
 					Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage(`1`)}}, Title: "t", Labels: map[string]string{"l": "x"}, Description: "d"}
 				var of any = &job
 				switch kind {

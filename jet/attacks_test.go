@@ -22,6 +22,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
 )
@@ -133,12 +134,12 @@ func TestForgedTimers(t *testing.T) {
 		return err
 	})
 	evil := testWork("default")
-	evil.Spec = &task.Spec{Run: &task.Run{Shell: "echo pwned"}}
+	evil.Spec = &job.Spec{Run: &job.Run{Shell: "echo pwned"}}
 
 	held, due, fresh, elsewhere := newTask(), newTask(), newTask(), newTask()
 	signalled := submittedNoop
 	signalled.Holds = []string{task.HoldSignal}
-	signalled.Spec = &task.Spec{Handler: "noop", Signal: &task.Signal{Name: "go"}}
+	signalled.Spec = &job.Spec{Handler: "noop", Signal: &job.Signal{Name: "go"}}
 	tomorrow := submittedNoop
 	tomorrow.Due = time.Now().Add(24 * time.Hour)
 	other := task.Submitted{Work: testWork("other"), Due: time.Now().Add(24 * time.Hour)}

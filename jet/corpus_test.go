@@ -9,6 +9,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/schedule"
 	"millrace/task/where"
@@ -28,7 +29,7 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[output.Records](t, "testdata/corpus/records")
 	logtest.JSONCorpus[task.Left](t, "testdata/corpus/left")
 	logtest.JSONCorpus[tree.Version](t, "testdata/corpus/version")
-	logtest.JSONCorpus[task.Job](t, "testdata/corpus/job")
+	logtest.JSONCorpus[job.Job](t, "testdata/corpus/job")
 	logtest.JSONCorpus[schedule.Definition](t, "testdata/corpus/schedule")
 	logtest.JSONCorpus[schedule.Calendar](t, "testdata/corpus/calendar")
 	logtest.JSONCorpus[definitions.NamedVersion](t, "testdata/corpus/bundle")

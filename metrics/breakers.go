@@ -3,6 +3,7 @@ package metrics
 import (
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // maxBreakers is how many jobs have series of their own; the others are left out.
@@ -15,7 +16,7 @@ type breakers struct {
 }
 
 type breakerCount struct {
-	circuit task.Circuit
+	circuit breaker.Circuit
 	opened  uint64
 }
 
@@ -46,7 +47,7 @@ func (b *breakers) step(r *events.Record, counts bool) {
 		b.jobs[r.Fact.Job] = c
 	}
 	c.circuit = r.Circuit(c.circuit)
-	if _, opened := r.Fact.Event.(task.BreakerOpened); opened && counts {
+	if _, opened := r.Fact.Event.(breaker.Opened); opened && counts {
 		c.opened++
 	}
 }
@@ -55,9 +56,9 @@ func (b *breakers) collect(emit Emit) {
 	for job, c := range b.jobs {
 		state := 0.0
 		switch c.circuit.State {
-		case task.CircuitHalfOpen:
+		case breaker.StateHalfOpen:
 			state = 1
-		case task.CircuitOpen:
+		case breaker.StateOpen:
 			state = 2
 		}
 		emit(BreakerState, state, nil, job)

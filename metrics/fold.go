@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
@@ -65,7 +66,7 @@ func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *F
 	f := &Fold{
 		names: names, nodes: newNodes(known), counted: after,
 		queues: map[string]*queue{}, shared: map[string]*queue{},
-		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons), breakers: breakers{postponed: zeros(append(task.Postponing(), Other))},
+		attempts: zeros(outcomes), failures: zeros(classes), takeovers: zeros(takeoverReasons), impact: zeros(impactReasons), breakers: breakers{postponed: zeros(append(job.Postponing(), Other))},
 		facts: map[events.Type]*uint64{}, schedules: newSchedules(), expired: newHistogram(waitBounds),
 	}
 	for _, t := range events.Types {
@@ -97,16 +98,16 @@ const (
 // at 0, so that their first event is a rise.
 var (
 	outcomes        = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeLost, outcomeTakenOver, outcomeAbnormal}
-	classes         = append(slices.Clone(task.Classes), Other)
+	classes         = append(slices.Clone(job.Classes), Other)
 	takeoverReasons = []string{"lease_ran_out"}
 	impactReasons   = []string{outcomeReleased, outcomeLost, outcomeTakenOver}
-	endReasons      = append(slices.Clone(task.Classes), reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker)
+	endReasons      = append(slices.Clone(job.Classes), reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker)
 )
 
 // noEnds are the ways in which tasks end, of which none has been seen.
 var noEnds = func() map[end]uint64 {
 	ends := map[end]uint64{{task.Finished, noReason}: 0, {task.Cancelled, reason.User}: 0}
-	for _, class := range task.Classes {
+	for _, class := range job.Classes {
 		ends[end{task.Error, class}] = 0
 	}
 	for _, reason := range []string{reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -18,12 +19,12 @@ type Want struct {
 	Nodes []string
 	// Needs must choose the node's labels.
 	Needs where.Selector
-	// Means is what the node must be able to run, as [task.Spec.Means] says; "" for anything.
+	// Means is what the node must be able to run, as [job.Spec.Means] says; "" for anything.
 	Means string
 }
 
 // WantOf is what the spec of a task in a queue asks of nodes, wherever it waits at present.
-func WantOf(spec *task.Spec, queue string) Want {
+func WantOf(spec *job.Spec, queue string) Want {
 	if spec == nil {
 		return Want{Queue: queue}
 	}
@@ -81,8 +82,8 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 		if r := w.Needs.Refuses(labels); r != nil {
 			_, why := w.Needs.Match(labels)
 			switch {
-			case r.Op == where.OpExists && (r.Key == task.LabelCommands || strings.HasPrefix(r.Key, task.LabelHandler)):
-				return RuleHandler, "it " + task.MeansWords(r.Key)
+			case r.Op == where.OpExists && (r.Key == job.LabelCommands || strings.HasPrefix(r.Key, job.LabelHandler)):
+				return RuleHandler, "it " + job.MeansWords(r.Key)
 			case r.Key == where.LabelSlots:
 				return RuleSlots, fmt.Sprintf("it has %d slots, and %s is asked for", n.Slots, r)
 			case r.Key == where.LabelNode && r.Op == where.OpNotIn:
@@ -94,7 +95,7 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 		}
 	}
 	if !n.Runs(w.Means) {
-		return RuleHandler, "it " + task.MeansWords(w.Means)
+		return RuleHandler, "it " + job.MeansWords(w.Means)
 	}
 	return n.standsAside()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -34,7 +35,7 @@ func fleet() []Node {
 }
 
 func TestEligible(t *testing.T) {
-	spec := &task.Spec{Handler: "x", Slots: 2, Place: task.Place{
+	spec := &job.Spec{Handler: "x", Slots: 2, Place: job.Place{
 		Labels: where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}, Avoid: []string{"avoided"}, Queue: "default",
 	}}
 	want := map[ID]Rule{
@@ -50,14 +51,14 @@ func TestEligible(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("nothing was said of %v", want)
 	}
-	named := WantOf(&task.Spec{Place: task.Place{Nodes: []string{"other"}}}, "default")
+	named := WantOf(&job.Spec{Place: job.Place{Nodes: []string{"other"}}}, "default")
 	for _, v := range Eligible(fleet(), named) {
 		if (v.Node == "other") != (v.Rule == "") || v.Node == "able" && v.Rule != RuleName {
 			t.Errorf("of a task for a named node: %+v", v)
 		}
 	}
 	// With labels besides, both count, and so does the queue.
-	both := WantOf(&task.Spec{Place: task.Place{Nodes: []string{"able", "far", "other"}, Labels: spec.Place.Labels}}, "default")
+	both := WantOf(&job.Spec{Place: job.Place{Nodes: []string{"able", "far", "other"}, Labels: spec.Place.Labels}}, "default")
 	rules := map[ID]Rule{"able": "", "far": RuleLabel, "other": RuleQueue, "avoided": RuleName}
 	for _, v := range Eligible(fleet(), both) {
 		if rule, ok := rules[v.Node]; ok && v.Rule != rule {
@@ -94,8 +95,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestExpandOverNodes(t *testing.T) {
-	expand := func(p task.Place) task.Children {
-		e, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "x", Place: p}}, nil, 0, noon)
+	expand := func(p job.Place) task.Children {
+		e, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "x", Place: p}}, nil, 0, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,14 +105,14 @@ func TestExpandOverNodes(t *testing.T) {
 	}
 	zone := where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"eu"}}}
 	for _, c := range []struct {
-		place task.Place
+		place job.Place
 		want  task.Children
 	}{
-		{task.Place{Mode: task.PlaceAll}, task.Children{AtSeq: 42, Names: []string{"able", "avoided", "far", "small"}, Spares: []string{}}},
-		{task.Place{Mode: task.PlaceAll, Labels: zone, Avoid: []string{"avoided"}}, task.Children{AtSeq: 42, Names: []string{"able", "small"}, Spares: []string{}}},
-		{task.Place{Count: 2}, task.Children{AtSeq: 42, Names: []string{"able", "avoided"}, Spares: []string{"far", "small"}}},
-		{task.Place{Count: 9, Labels: zone}, task.Children{AtSeq: 42, Names: []string{"able", "avoided", "small"}, Spares: []string{}}},
-		{task.Place{Mode: task.PlaceAll, Nodes: []string{"offline", "nobody"}}, task.Children{AtSeq: 42, Names: []string{"offline", "nobody"}}},
+		{job.Place{Mode: job.PlaceAll}, task.Children{AtSeq: 42, Names: []string{"able", "avoided", "far", "small"}, Spares: []string{}}},
+		{job.Place{Mode: job.PlaceAll, Labels: zone, Avoid: []string{"avoided"}}, task.Children{AtSeq: 42, Names: []string{"able", "small"}, Spares: []string{}}},
+		{job.Place{Count: 2}, task.Children{AtSeq: 42, Names: []string{"able", "avoided"}, Spares: []string{"far", "small"}}},
+		{job.Place{Count: 9, Labels: zone}, task.Children{AtSeq: 42, Names: []string{"able", "avoided", "small"}, Spares: []string{}}},
+		{job.Place{Mode: job.PlaceAll, Nodes: []string{"offline", "nobody"}}, task.Children{AtSeq: 42, Names: []string{"offline", "nobody"}}},
 	} {
 		if got := expand(c.place); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.place, got, c.want)

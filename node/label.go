@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -96,7 +96,7 @@ func (n *Node) addLabels() {
 
 // ownLabel tells whether a label follows from what the node is.
 func ownLabel(name string) bool {
-	return name == where.LabelNode || name == where.LabelSlots || name == task.LabelCommands || strings.HasPrefix(name, task.LabelHandler)
+	return name == where.LabelNode || name == where.LabelSlots || name == job.LabelCommands || strings.HasPrefix(name, job.LabelHandler)
 }
 
 // Selectable are the labels by which tasks choose: those of the node, its name and its slots, and what
@@ -110,22 +110,22 @@ func (n *Node) Selectable() map[string]string {
 	}
 	labels[where.LabelNode], labels[where.LabelSlots] = string(n.ID), strconv.Itoa(n.Slots)
 	for _, h := range n.Handlers {
-		labels[task.LabelHandler+h] = ""
+		labels[job.LabelHandler+h] = ""
 	}
 	if n.Commands {
-		labels[task.LabelCommands] = ""
+		labels[job.LabelCommands] = ""
 	}
 	return labels
 }
 
-// Runs tells whether the node can run tasks that need a label of [task.Spec.Means]. One that does not
+// Runs tells whether the node can run tasks that need a label of [job.Spec.Means]. One that does not
 // announce what it runs may run any.
 func (n *Node) Runs(means string) bool {
 	if means == "" || !n.Announces {
 		return true
 	}
-	if means == task.LabelCommands {
+	if means == job.LabelCommands {
 		return n.Commands
 	}
-	return slices.Contains(n.Handlers, strings.TrimPrefix(means, task.LabelHandler))
+	return slices.Contains(n.Handlers, strings.TrimPrefix(means, job.LabelHandler))
 }

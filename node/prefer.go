@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"slices"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Prefer adds to the verdicts what a task prefers, and puts the better nodes before the others. Ran is
 // the node to which it sticks, "" if there is none.
-func Prefer(all []Verdict, nodes []Node, place *task.Place, ran string) {
+func Prefer(all []Verdict, nodes []Node, place *job.Place, ran string) {
 	if !place.Prefers() {
 		return
 	}

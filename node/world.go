@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
 )
@@ -151,7 +152,7 @@ func (w *World) lacks(t *task.Task) string {
 	if !there {
 		return ""
 	}
-	return "no node that is there " + task.HasMeans(means)
+	return "no node that is there " + job.HasMeans(means)
 }
 
 // Doubted is the node on which the task's duty depends, if what is known of it says

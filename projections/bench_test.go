@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -76,7 +77,7 @@ func processorTime() time.Duration {
 func noops(tb testing.TB, n, ahead int, with ...func(*task.Work)) []events.Record {
 	tb.Helper()
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	spec := &task.Spec{Run: &task.Run{Argv: []string{"true"}}, Retry: task.Retry{Max: 3}}
+	spec := &job.Spec{Run: &job.Run{Argv: []string{"true"}}, Retry: job.Retry{Max: 3}}
 	records := make([]events.Record, 0, 3*n)
 	births := make([]uint64, 0, n)
 	add := func(i int, kind events.Kind, e task.Event) {
@@ -154,7 +155,7 @@ func BenchmarkVisible(b *testing.B) {
 	ended := make(chan error, 1)
 	go func() { ended <- (&Projector{Log: log, Store: store}).Run(ctx) }()
 	for b.Loop() {
-		seq, err := r.Submit(ctx, task.ID(ulid.Make().String()), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: "default.5"}})
+		seq, err := r.Submit(ctx, task.ID(ulid.Make().String()), task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "noop"}, Route: "default.5"}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -26,7 +27,7 @@ func TestBudgetRows(t *testing.T) {
 	started := func(at time.Time, id task.ID, attempt int, over *task.TookOver) uint64 {
 		return add(events.KindChain, at, events.Fact{Task: id, Event: task.AttemptStarted{Attempt: attempt, Node: "n", Session: "s", Offer: 1, TookOver: over}})
 	}
-	spec := &task.Spec{Handler: "h", Budget: limit.Budgets{{Starts: 2}, {Run: value.Duration(time.Hour), Per: limit.PerWeek, Timezone: "Asia/Tokyo", Key: "/k"}}}
+	spec := &job.Spec{Handler: "h", Budget: limit.Budgets{{Starts: 2}, {Run: value.Duration(time.Hour), Per: limit.PerWeek, Timezone: "Asia/Tokyo", Key: "/k"}}}
 	before := *spec
 	before.Budget = limit.Budgets{{Starts: 1, Key: "old"}}
 	add(events.KindHold, noon.Add(-72*time.Hour), events.Fact{Task: old, Event: task.Submitted{Work: task.Work{Job: "j", Spec: &before, Route: "default.5", Holds: []string{task.HoldLimit}}}})

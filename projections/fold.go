@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -61,7 +62,7 @@ type change struct {
 	// dismissed is whether it was a dead letter that somebody had taken off the list.
 	dismissed bool
 	// spec and message are what it had before.
-	spec    *task.Spec
+	spec    *job.Spec
 	message string
 }
 

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/view"
 )
@@ -185,7 +186,7 @@ func check(t *testing.T, s *Store, h *history) {
 
 func TestFold(t *testing.T) {
 	const id = task.ID("01JD6Z8V3M0QK4T7W2X9Y5ABCD")
-	work := task.Work{Job: "crawl", Spec: &task.Spec{Handler: "crawl"}, Route: "gpu.7", Labels: map[string]string{"team": "a"}}
+	work := task.Work{Job: "crawl", Spec: &job.Spec{Handler: "crawl"}, Route: "gpu.7", Labels: map[string]string{"team": "a"}}
 	record := func(seq uint64, kind events.Kind, e task.Event) events.Record {
 		return events.Record{Seq: seq, Kind: kind, Fact: events.Fact{ID: fmt.Sprint("fact", seq), At: noon.Add(time.Duration(seq) * time.Second), Task: id, Event: e}}
 	}

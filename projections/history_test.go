@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -168,12 +169,12 @@ func (h *history) nodeEvent() node.Event {
 // valid is a text as decoding leaves it.
 func (h *history) valid() string { return strings.ToValidUTF8(h.text(), "?") }
 
-var testSpecs = []*task.Spec{
+var testSpecs = []*job.Spec{
 	nil,
 	{Handler: "noop"},
-	{Run: &task.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: task.Timeout{Run: value.Duration(time.Minute), Pending: value.Duration(time.Hour)}},
-	{Handler: "noop", Place: task.Place{Mode: task.PlaceAll}},
-	{Run: &task.Run{Shell: "make all\n", Env: map[string]string{"A": "b"}}, Retry: task.Retry{Max: 2, Jitter: 0.5}},
+	{Run: &job.Run{Argv: []string{"echo", "<Hello>", `"world"`}}, Timeout: job.Timeout{Run: value.Duration(time.Minute), Pending: value.Duration(time.Hour)}},
+	{Handler: "noop", Place: job.Place{Mode: job.PlaceAll}},
+	{Run: &job.Run{Shell: "make all\n", Env: map[string]string{"A": "b"}}, Retry: job.Retry{Max: 2, Jitter: 0.5}},
 }
 
 func (h *history) work() task.Work {

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/view"
 )
@@ -18,7 +19,7 @@ func TestNamedNodesCountWithTheirQueues(t *testing.T) {
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
 	routes := map[string]bool{}
 	for _, queue := range []string{"images", "bulk", "bulk"} {
-		spec := task.Spec{Handler: "x", Place: task.Place{Nodes: []string{"n1", "n2"}, Queue: queue}}
+		spec := job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}, Queue: queue}}
 		birth, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -53,10 +54,10 @@ func TestNamedNodesCountWithTheirQueues(t *testing.T) {
 func TestSelectorsCountWithTheirQueue(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	spec := task.Spec{Handler: "x"}
+	spec := job.Spec{Handler: "x"}
 	spec.Place.Labels, _ = where.ParseSelector("gpu")
 	began := time.Now()
-	for _, s := range []task.Submission{{Spec: &spec, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Queue: "images"}, {Spec: &task.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
+	for _, s := range []task.Submission{{Spec: &spec, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
 		birth, err := task.Birth(s, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)

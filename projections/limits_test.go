@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestLimitedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
-	limited := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}
+	limited := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}
 	var ids []task.ID
 	for range 3 {
 		e, err := task.Birth(task.Submission{Spec: limited}, nil, 0, time.Now())

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 func TestOldestAndOverdue(t *testing.T) {
@@ -26,7 +27,7 @@ func TestOldestAndOverdue(t *testing.T) {
 	_, seq := submit(t, r)
 	later := task.ID("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	due := time.Now().Add(time.Hour)
-	if _, err := r.Submit(t.Context(), later, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: "bulk.5"}, Due: due}); err != nil {
+	if _, err := r.Submit(t.Context(), later, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "noop"}, Route: "bulk.5"}, Due: due}); err != nil {
 		t.Fatal(err)
 	}
 	last, err := log.Last(t.Context())

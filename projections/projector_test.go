@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -47,7 +48,7 @@ func recorder(log events.Log) *events.Recorder {
 func submit(t *testing.T, r *events.Recorder) (task.ID, uint64) {
 	t.Helper()
 	id := task.ID(ulid.Make().String())
-	seq, err := r.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: "default.5"}})
+	seq, err := r.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "noop"}, Route: "default.5"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/where"
@@ -102,7 +103,7 @@ func TestLanes(t *testing.T) {
 		{ended, "", time.Time{}},
 	} {
 		last = task.ID(events.NewID(time.Now()))
-		e := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "noop"}, Route: c.route, FairKey: c.key}, Due: c.due}
+		e := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "noop"}, Route: c.route, FairKey: c.key}, Due: c.due}
 		if _, err := r.Submit(t.Context(), last, e); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -15,7 +16,7 @@ func ran() task.Task {
 	return task.Task{
 		ID: "01KYYK5W6V0000000000000001", State: task.Finished, Node: "w2", Session: "01JNA0SESS0000000000000000", Attempt: 1, Epoch: 1234567, Offer: 1234566, Head: 1234568, Offered: true,
 		Seq: 1234568, SubmittedAt: at, Since: at.Add(2 * time.Second), StartedAt: at.Add(time.Second), EndedAt: at.Add(2 * time.Second), Ran: value.Duration(time.Second),
-		Work: task.Work{Job: "thumbnail", Revision: 7, Spec: &task.Spec{Handler: "thumbnail", Retry: task.Retry{Max: 3}}, Params: json.RawMessage(`{"input":"a.png","size":640}`), Route: "default.5"},
+		Work: task.Work{Job: "thumbnail", Revision: 7, Spec: &job.Spec{Handler: "thumbnail", Retry: job.Retry{Max: 3}}, Params: json.RawMessage(`{"input":"a.png","size":640}`), Route: "default.5"},
 	}
 }
 

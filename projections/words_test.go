@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
 // Whatever texts and labels say, they pass for no mark, and a mark of one value for none of another.
 func TestWordsAndMarks(t *testing.T) {
-	spec := func(command string) *task.Spec { return &task.Spec{Run: &task.Run{Shell: command}} }
+	spec := func(command string) *job.Spec { return &job.Spec{Run: &job.Run{Shell: command}} }
 	work := func(command string, change func(w *task.Work)) task.Work {
 		w := task.Work{Spec: spec(command), Route: "default.5"}
 		change(&w)

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // million is a log of a million facts: lives of small tasks on ten nodes, three facts each.
@@ -34,7 +35,7 @@ func million(b *testing.B, facts int) *Span {
 		add(events.KindNode, events.Fact{Node: id, Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 2, Queues: []string{"default"}}}})
 		add(events.KindNode, events.Fact{Node: id, Event: node.WentOnline{Session: "s", Connection: 1}})
 	}
-	spec := &task.Spec{Handler: "work"}
+	spec := &job.Spec{Handler: "work"}
 	for i := 0; len(s.facts) < facts; i++ {
 		id := task.ID(fmt.Sprintf("01JNAT%020d", i))
 		add(events.KindOffer, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Spec: spec, Route: "default.5"}}})

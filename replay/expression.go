@@ -19,6 +19,7 @@ import (
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/view"
@@ -39,10 +40,10 @@ type seen struct {
 	By   *task.By       `expr:"by"`
 	Task *task.Task     `expr:"task"`
 	// Was is the task before the fact.
-	Was     *task.Task    `expr:"was"`
-	Node    *node.Node    `expr:"node"`
-	Queue   *queue.Queue  `expr:"queue"`
-	Breaker *task.Circuit `expr:"breaker"`
+	Was     *task.Task       `expr:"was"`
+	Node    *node.Node       `expr:"node"`
+	Queue   *queue.Queue     `expr:"queue"`
+	Breaker *breaker.Circuit `expr:"breaker"`
 	// Now is the time of the point: no expression reads a clock.
 	Now func() time.Time `expr:"now"`
 }

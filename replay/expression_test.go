@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -14,7 +15,7 @@ import (
 func TestExpressions(t *testing.T) {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	k := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5AB0A", State: task.Error, Reason: "exit", Attempt: 3, Ran: value.Duration(2 * time.Second)}
-	k.Spec = &task.Spec{Handler: "resize", Retry: task.Retry{Max: 2}}
+	k.Spec = &job.Spec{Handler: "resize", Retry: job.Retry{Max: 2}}
 	k.Spec.Timeout.Run = value.Duration(time.Minute)
 	k.Job, k.Labels, k.Since = "crawl", map[string]string{"team": "a"}, at
 	was := k

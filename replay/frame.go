@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/view"
 )
@@ -115,9 +116,9 @@ type Alternative struct {
 
 // Answered is a rule of a task with its answer.
 type Answered struct {
-	Rule     string        `json:"rule"`
-	Question task.Question `json:"question"`
-	Answer   string        `json:"answer"`
+	Rule     string       `json:"rule"`
+	Question job.Question `json:"question"`
+	Answer   string       `json:"answer"`
 	// Decided says that it is the one that decided.
 	Decided bool `json:"decided,omitempty"`
 }
@@ -342,8 +343,8 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 		"place": strings.TrimSuffix(place+"; "+plan.Prefers, "; "), "slots": fmt.Sprintf("takes %d", t.Spec.Slots),
 	}
 	var all []Answered
-	for i := range task.Rules {
-		r := &task.Rules[i]
+	for i := range job.Rules {
+		r := &job.Rules[i]
 		if !r.Has(t.Spec) {
 			continue
 		}

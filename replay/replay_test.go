@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/where"
@@ -59,7 +60,7 @@ func (s *story) submit(queue string, retries int) task.ID {
 	s.t.Helper()
 	s.tasks++
 	id := task.ID(fmt.Sprintf("01JNAT%020d", s.tasks))
-	birth, err := task.Birth(task.Submission{Queue: queue, Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: retries}}}, nil, 0, s.now)
+	birth, err := task.Birth(task.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: retries}}}, nil, 0, s.now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func tale(t testing.TB) (s *story, a, b task.ID) {
 		Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(2 * time.Second)}})
 	b = s.submit("bulk", 0) // 10
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud"}})
-	s.add(events.KindOffer, events.Fact{Task: a, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
+	s.add(events.KindOffer, events.Fact{Task: a, Event: task.Queued{Work: task.Work{Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = s.start(a, 2, "b") // 13
 	exit := 0
 	s.on(a, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14

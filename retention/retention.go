@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Policy is what the settings say of tasks whose job does not. Zero is for as long as the stream keeps anything.
@@ -38,7 +39,7 @@ func (k Kind) keep(p Policy, t *task.Task) (time.Duration, string) {
 	if k == Output {
 		own = t.Kept().Output
 	}
-	if d, name := own(t.State); d > 0 {
+	if d, name := own(t.State == task.Finished); d > 0 {
 		return d, name
 	}
 	if t.State == task.Finished {
@@ -168,7 +169,7 @@ func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
 
 // look drops what a task has left if that is due, and returns when to look again.
 func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped bool, again time.Time, err error) {
-	k.asks = k.asks || t.Kept() != task.Keep{}
+	k.asks = k.asks || t.Kept() != job.Keep{}
 	due, ok := k.Kind.Due(k.Policy, t)
 	switch {
 	case !ok && t.State.Terminal():

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -17,27 +18,27 @@ func TestDue(t *testing.T) {
 	noon := time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC)
 	const hour = time.Hour
 	p := Policy{Done: hour, Failed: 2 * hour}
-	own := task.Keep{Done: value.Duration(5 * hour), Logs: value.Duration(3 * hour)}
+	own := job.Keep{Done: value.Duration(5 * hour), Logs: value.Duration(3 * hour)}
 	for _, c := range []struct {
 		name   string
 		kind   Kind
 		p      Policy
-		keep   task.Keep
+		keep   job.Keep
 		state  task.State
 		want   time.Duration // after noon; 0 for never
 		reason string
 	}{
-		{"finished", Output, p, task.Keep{}, task.Finished, hour, "the task has ended as finished and log_keep_done is 1h0m0s"},
-		{"error", Records, p, task.Keep{}, task.Error, 2 * hour, "the task has ended as error and data_keep_failed is 2h0m0s"},
-		{"cancelled", Output, p, task.Keep{}, task.Cancelled, 2 * hour, "the task has ended as cancelled and log_keep_failed is 2h0m0s"},
+		{"finished", Output, p, job.Keep{}, task.Finished, hour, "the task has ended as finished and log_keep_done is 1h0m0s"},
+		{"error", Records, p, job.Keep{}, task.Error, 2 * hour, "the task has ended as error and data_keep_failed is 2h0m0s"},
+		{"cancelled", Output, p, job.Keep{}, task.Cancelled, 2 * hour, "the task has ended as cancelled and log_keep_failed is 2h0m0s"},
 		{"running", Output, p, own, task.Running, 0, ""},
-		{"for ever", Output, Policy{Failed: hour}, task.Keep{}, task.Finished, 0, ""},
+		{"for ever", Output, Policy{Failed: hour}, job.Keep{}, task.Finished, 0, ""},
 		{"the job's own", Records, p, own, task.Finished, 5 * hour, "the task has ended as finished and keep.done is 5h0m0s"},
 		{"its logs", Output, p, own, task.Finished, 3 * hour, "the task has ended as finished and keep.logs is 3h0m0s"},
 		{"the job says nothing of it", Records, p, own, task.Error, 2 * hour, "the task has ended as error and data_keep_failed is 2h0m0s"},
 		{"the job alone", Output, Policy{}, own, task.Error, 3 * hour, "the task has ended as error and keep.logs is 3h0m0s"},
 	} {
-		ended := &task.Task{State: c.state, EndedAt: noon, Work: task.Work{Spec: &task.Spec{Keep: c.keep}}}
+		ended := &task.Task{State: c.state, EndedAt: noon, Work: task.Work{Spec: &job.Spec{Keep: c.keep}}}
 		at, ok := c.kind.Due(c.p, ended)
 		if ok != (c.want > 0) || ok && !at.Equal(noon.Add(c.want)) {
 			t.Errorf("%s: %v, %v", c.name, at, ok)
@@ -148,9 +149,9 @@ func TestKeeper(t *testing.T) {
 func TestKeeperWithoutPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{dropped: map[task.ID]int{}, tasks: map[task.ID]*task.Task{
-			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: value.Duration(time.Hour)}}}},
+			"A": {ID: "A", State: task.Finished, EndedAt: time.Now(), Work: task.Work{Spec: &job.Spec{Keep: job.Keep{Done: value.Duration(time.Hour)}}}},
 			"B": {ID: "B", State: task.Finished, EndedAt: time.Now()},
-			"C": {ID: "C", State: task.Running, Work: task.Work{Spec: &task.Spec{Keep: task.Keep{Done: value.Duration(time.Second)}}}},
+			"C": {ID: "C", State: task.Running, Work: task.Work{Spec: &job.Spec{Keep: job.Keep{Done: value.Duration(time.Second)}}}},
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -14,6 +14,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/scheduler/admission"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -146,7 +147,7 @@ func admitting(ctx context.Context, w *testWorld, log events.Log) (stop func()) 
 	return func() { cancel(); wg.Wait() }
 }
 
-func (w *testWorld) submitLimited(t *testing.T, n int, spec task.Spec) task.ID {
+func (w *testWorld) submitLimited(t *testing.T, n int, spec job.Spec) task.ID {
 	t.Helper()
 	spec.Handler = "h"
 	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
@@ -202,7 +203,7 @@ func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Comman
 func TestAdmits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 2}}, Retry: task.Retry{Max: 1}}
+		spec := job.Spec{Concurrency: limit.Concurrencies{{Max: 2}}, Retry: job.Retry{Max: 1}}
 		ids := []task.ID{w.submitLimited(t, 0, spec)}
 		if got := w.task(t, ids[0]); got.State != task.Held || got.Reason != task.HoldLimit {
 			t.Errorf("at first the task is %v (%s)", got.State, got.Reason)
@@ -255,7 +256,7 @@ func TestRefusesAndReplaces(t *testing.T) {
 		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
 		one := func(n int, onLimit, key string) task.ID {
-			id := w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
+			id := w.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key, OnLimit: onLimit}}})
 			time.Sleep(10 * time.Millisecond)
 			return id
 		}
@@ -307,7 +308,7 @@ func survive(t *testing.T, seed uint64) {
 	}
 	const tasks, most = 40, 3
 	for n := range tasks {
-		w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: most, Key: "k"}}, Retry: task.Retry{Max: 3}})
+		w.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: most, Key: "k"}}, Retry: job.Retry{Max: 3}})
 	}
 	var running []func(task.Command)
 	done := 0
@@ -346,7 +347,7 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		rate := task.Spec{Rate: limit.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
+		rate := job.Spec{Rate: limit.Rates{{Limit: 1000, Burst: 10, Key: "api"}}}
 		first := w.submitLimited(t, 1, rate)
 		time.Sleep(10 * time.Millisecond)
 		if id, end := w.runOne(t, "n"); id != first {
@@ -402,7 +403,7 @@ func TestScopesDoNotWaitForEachOther(t *testing.T) {
 		log := &stuck{Log: w.Memory, scope: limit.ScopeOf("key:/slow"), let: make(chan struct{})}
 		defer admitting(t.Context(), w, log)()
 		under := func(n int, key string) task.ID {
-			return w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key}}})
+			return w.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: key}}})
 		}
 		slow := under(1, "/slow")
 		time.Sleep(10 * time.Millisecond)
@@ -432,7 +433,7 @@ func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
 		one, other := limitedScheduler(w, log), limitedScheduler(w, log)
 		for n := range 10 {
 			for i, s := range []*seeing{one, other} {
-				id := w.submitLimited(t, 10*n+i, task.Spec{Concurrency: limit.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
+				id := w.submitLimited(t, 10*n+i, job.Spec{Concurrency: limit.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
 				s.see(t, id) // the other one does not know of it yet
 			}
 			for _, s := range []*seeing{one, other} {
@@ -511,7 +512,7 @@ func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 					admit(s)
 					s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
 				}
-				spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k", OnLimit: limit.Fail}}}
+				spec := job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k", OnLimit: limit.Fail}}}
 				before := w.submitLimited(t, 1, spec)
 				admits.seeAll()
 				admit(admits)
@@ -583,7 +584,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 			}
 			return n
 		}
-		spec := task.Spec{Rate: limit.Rates{{Limit: 1, Key: "/k"}}}
+		spec := job.Spec{Rate: limit.Rates{{Limit: 1, Key: "/k"}}}
 		for n, after := range []time.Duration{0, 2 * time.Minute} { // looked at soon, and when it is over
 			w.submitLimited(t, n, spec)
 			look(both[0])
@@ -612,7 +613,7 @@ func TestGarbageOnAnAdmissionChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
-		spec := task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k"}}}
+		spec := job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k"}}}
 		for n := range 3 {
 			w.AppendRawAdmission(limit.ScopeOf("key:/k"), []byte("garbage"))
 			id := w.submitLimited(t, n, spec)
@@ -656,7 +657,7 @@ func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duratio
 			if both {
 				of = append(of, limit.Concurrency{Max: tasks, Key: "/both"})
 			}
-			w.submitLimited(t, n, task.Spec{Concurrency: of})
+			w.submitLimited(t, n, job.Spec{Concurrency: of})
 		}
 		v := newLimitView(w.Memory)
 		s := New(far{w.Memory, 4 * time.Millisecond}, w, nil, Config{Settings: settings, Limits: v})

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // A submitter that dies between a birth under a chosen id and its offer leaves a task whose offer is missing.
@@ -16,7 +17,7 @@ func TestBirthWithoutItsOfferIsRepaired(t *testing.T) {
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
 		id := task.ID(events.NewID(time.Now()))
-		birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}}
+		birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}
 		if _, err := w.Append(t.Context(), w.rec.Fact(id, birth), 0); err != nil {
 			t.Fatal(err)
 		}

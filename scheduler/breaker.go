@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // breakers follows how the attempts of jobs with a breaker end. A scheduler judges
@@ -27,9 +28,9 @@ type breakers struct {
 
 // guarded is a job with a breaker.
 type guarded struct {
-	policy   task.Breaker
-	circuit  task.Circuit
-	outcomes task.Outcomes
+	policy   breaker.Breaker
+	circuit  breaker.Circuit
+	outcomes breaker.Outcomes
 	// read says that the circuit is that of the log, and no guess.
 	read bool
 }
@@ -55,7 +56,7 @@ func (b *breakers) moved(r *events.Record) {
 		return // what it says is read when something happens to the job's tasks
 	}
 	g.circuit, g.read = r.Circuit(g.circuit), true
-	if _, trial := r.Fact.Event.(task.BreakerTried); !trial {
+	if _, trial := r.Fact.Event.(breaker.Tried); !trial {
 		g.outcomes.Moved(g.circuit)
 	}
 }
@@ -102,7 +103,7 @@ func (b *breakers) due(now time.Time) (unread, due []string) {
 }
 
 // learn takes in how a breaker stands in the log, unless more is known by now.
-func (b *breakers) learn(job string, c task.Circuit) {
+func (b *breakers) learn(job string, c breaker.Circuit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -112,14 +113,14 @@ func (b *breakers) learn(job string, c task.Circuit) {
 }
 
 // known is how a breaker stands, as far as is known here.
-func (b *breakers) known(job string) task.Circuit {
+func (b *breakers) known(job string) breaker.Circuit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.jobs[job].circuit
 }
 
 // judge says what follows now for a breaker as it is known to stand, and by what: nothing if another scheduler goes first.
-func (b *breakers) judge(job string, is task.Circuit, now time.Time) events.Verdict {
+func (b *breakers) judge(job string, is breaker.Circuit, now time.Time) events.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.jobs[job]
@@ -147,7 +148,7 @@ func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 		due = append(due, job)
 	}
 	for _, job := range due {
-		judge := func(is task.Circuit, at time.Time) events.Verdict { return b.judge(job, is, at) }
+		judge := func(is breaker.Circuit, at time.Time) events.Verdict { return b.judge(job, is, at) }
 		is, done, err := s.rec.DoBreakerFrom(ctx, job, b.known(job), judge)
 		if done {
 			s.log.Warn(is.Reason, "job", job, "breaker", string(is.State))

@@ -10,6 +10,8 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -18,7 +20,7 @@ import (
 type judged struct {
 	*testWorld
 	t    *testing.T
-	spec *task.Spec
+	spec *job.Spec
 }
 
 // watch has a scheduler observe the log, as its projector would tell it.
@@ -91,8 +93,8 @@ func (w *judged) told() (types []events.Type) {
 // However many schedulers judge a breaker, each change of it is recorded once.
 func TestBreakerIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
-			Breaker: &task.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+		w := &judged{newTestWorld(t), t, &job.Spec{Handler: "h",
+			Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 		w.join(t, "n")
 		for range 3 {
 			w.watch()
@@ -132,8 +134,8 @@ func TestBreakerIsJudgedOnce(t *testing.T) {
 func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &judged{newTestWorld(t), t, &task.Spec{Handler: "h",
-				Breaker: &task.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
+			w := &judged{newTestWorld(t), t, &job.Spec{Handler: "h",
+				Breaker: &breaker.Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(20 * time.Second)}}}
 			w.join(t, "n")
 			first, second := "one", "two"
 			if turns.Weight(second, "j") > turns.Weight(first, "j") {

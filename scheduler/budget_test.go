@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -18,7 +19,7 @@ func TestABudgetOfStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		spec := task.Spec{Budget: limit.Budgets{{Starts: 3, Key: "/k"}}, Retry: task.Retry{Max: 2, Min: value.Duration(time.Second)}}
+		spec := job.Spec{Budget: limit.Budgets{{Starts: 3, Key: "/k"}}, Retry: job.Retry{Max: 2, Min: value.Duration(time.Second)}}
 		var ids []task.ID
 		for n := range 5 {
 			ids = append(ids, w.submitLimited(t, n, spec))
@@ -64,7 +65,7 @@ func TestABudgetOfStarts(t *testing.T) {
 func TestABudgetOfRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
-		spec := task.Spec{Budget: limit.Budgets{{Run: value.Duration(3 * time.Hour)}}}
+		spec := job.Spec{Budget: limit.Budgets{{Run: value.Duration(3 * time.Hour)}}}
 		stop := admitting(t.Context(), w, w.Memory)
 		var ids []task.ID
 		for n := range 5 {
@@ -110,7 +111,7 @@ func TestABudgetIsNeverForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		s := limitedScheduler(w, w.Memory)
-		spec := task.Spec{Budget: limit.Budgets{{Starts: 1, Key: "/k"}}}
+		spec := job.Spec{Budget: limit.Budgets{{Starts: 1, Key: "/k"}}}
 		first := w.submitLimited(t, 1, spec)
 		w.submitLimited(t, 2, spec)
 		s.seeAll()

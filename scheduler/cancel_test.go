@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/schedule"
@@ -56,7 +57,7 @@ func newCancelled(t *testing.T) *cancelled {
 
 // cancelStage is how far a task has come when it is cancelled.
 type cancelStage struct {
-	spec task.Spec
+	spec job.Spec
 	due  time.Duration
 	// step is whether it is the only step of a parent.
 	step bool
@@ -72,7 +73,7 @@ type cancelStage struct {
 var onePlace = limit.Concurrencies{{Max: 1, Key: "/place"}}
 
 // onceMore is a spec with another attempt, much later.
-var onceMore = task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Hour)}}
+var onceMore = job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Hour)}}
 
 // What follows for a task that waits, for one that runs, for the child that it has asked for, and for its parent.
 var (
@@ -83,29 +84,29 @@ var (
 )
 
 var cancelStages = map[string]cancelStage{
-	"waits":         {spec: task.Spec{Concurrency: onePlace}, waits: true, follows: append(ended, "who waits for its place: task.queued")},
+	"waits":         {spec: job.Spec{Concurrency: onePlace}, waits: true, follows: append(ended, "who waits for its place: task.queued")},
 	"waits, a step": {step: true, waits: true, follows: slices.Concat(ended, concluded)},
 	"is due later":  {due: time.Hour, waits: true, follows: ended},
-	"is to be said": {spec: task.Spec{Signal: &task.Signal{}}, waits: true, follows: ended},
+	"is to be said": {spec: job.Spec{Signal: &job.Signal{}}, waits: true, follows: ended},
 	"is to be tried again": {spec: onceMore, waits: true, follows: ended, goes: func(t *testing.T, c *cancelled) {
 		c.fail(t, c.claim(t, c.about, "n1"))
 	}},
 	"runs": {
-		spec: task.Spec{Concurrency: onePlace}, follows: append(stopped, "who waits for its place: task.queued"),
+		spec: job.Spec{Concurrency: onePlace}, follows: append(stopped, "who waits for its place: task.queued"),
 		goes: func(t *testing.T, c *cancelled) { c.claim(t, c.about, "n1") },
 	},
 	"runs, a step": {step: true, follows: slices.Concat(stopped, concluded), goes: func(t *testing.T, c *cancelled) { c.claim(t, c.about, "n1") }},
 	"runs and has asked for a child": {follows: slices.Concat(stopped, childEnded), goes: func(t *testing.T, c *cancelled) {
 		c.claim(t, c.about, "n1")
-		c.spawn(t, c.about, "spawned", task.Spec{}, 0)
+		c.spawn(t, c.about, "spawned", job.Spec{}, 0)
 	}},
 	"has asked for a child and is to be tried again": {spec: onceMore, waits: true, follows: slices.Concat(ended, childEnded), goes: func(t *testing.T, c *cancelled) {
 		now := c.claim(t, c.about, "n1")
-		c.spawn(t, c.about, "spawned", task.Spec{}, time.Hour)
+		c.spawn(t, c.about, "spawned", job.Spec{}, time.Hour)
 		c.fail(t, now)
 	}},
 	"has children": {
-		spec: task.Spec{Place: task.Place{Count: 2}},
+		spec: job.Spec{Place: job.Place{Count: 2}},
 		follows: []string{
 			"it: task.cancel_requested", "one child: task.cancel_requested", "n1 hears of one child", "one child: task.cancelled", "one child is cancelled/user",
 			"the other child: task.cancelled", "the other child is cancelled/user", "it: task.concluded",
@@ -135,7 +136,7 @@ func (c *cancelled) fail(t *testing.T, now task.Task) {
 }
 
 // spawn makes the child that a running task asks for.
-func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec task.Spec, due time.Duration) task.ID {
+func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec job.Spec, due time.Duration) task.ID {
 	t.Helper()
 	spec.Handler = "x"
 	birth, err := task.Birth(task.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
@@ -156,13 +157,13 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 	spec := at.spec
 	spec.Handler = "x"
 	if at.step {
-		c.parent = c.asked(t, task.Spec{Steps: []task.Step{{Name: "it", Spec: spec}}})
+		c.parent = c.asked(t, job.Spec{Steps: []job.Step{{Name: "it", Spec: spec}}})
 		c.names[c.parent] = "its parent"
 		pass(time.Second)
 		c.about = c.adopt(t, c.parent)[0]
 		return
 	}
-	spec.Unique = task.Unique{Key: "/the-key"}
+	spec.Unique = job.Unique{Key: "/the-key"}
 	birth, err := task.Birth(task.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +210,7 @@ var cancelSources = map[string]cancelSource{
 		cancels: func(_ string, at *cancelStage) bool { return at.waits },
 	},
 	"the overlap of a schedule": {cancel: func(t *testing.T, c *cancelled) {
-		plan, err := schedule.Compile("nightly", task.Schedule{Every: value.Duration(time.Hour), Overlap: task.OverlapCancelOld}, time.Now())
+		plan, err := schedule.Compile("nightly", job.Schedule{Every: value.Duration(time.Hour), Overlap: job.OverlapCancelOld}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,10 +221,10 @@ var cancelSources = map[string]cancelSource{
 	}},
 	"the end of who has asked for it": {
 		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
-			parent := c.submit(t, task.Spec{})
+			parent := c.submit(t, job.Spec{})
 			c.claim(t, parent, "n1")
 			spec := at.spec
-			spec.Unique = task.Unique{Key: "/the-key"}
+			spec.Unique = job.Unique{Key: "/the-key"}
 			c.about = c.spawn(t, parent, "it", spec, at.due)
 		},
 		cancel: func(t *testing.T, c *cancelled) {
@@ -249,7 +250,7 @@ var cancelSources = map[string]cancelSource{
 			pass(time.Second)
 		},
 		cancel: func(t *testing.T, c *cancelled) {
-			c.asked(t, task.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1, Key: "/limit", OnLimit: limit.CancelOld}}})
+			c.asked(t, job.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1, Key: "/limit", OnLimit: limit.CancelOld}}})
 		},
 		cancels: func(stage string, at *cancelStage) bool {
 			return strings.HasPrefix(stage, "waits") || runsAlready(stage, at)
@@ -272,13 +273,13 @@ func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string
 		}
 		c.names[c.about] = "it"
 		pass(time.Second)
-		c.names[c.asked(t, task.Spec{Handler: "x", Concurrency: onePlace})] = "who waits for its place"
+		c.names[c.asked(t, job.Spec{Handler: "x", Concurrency: onePlace})] = "who waits for its place"
 		pass(time.Second)
 		if at.goes != nil {
 			at.goes(t, c)
 		}
-		c.names[c.need(t, "", task.WhenCancel, c.about)] = "who needs its cancel"
-		c.names[c.need(t, "", task.WhenSuccess, c.about)] = "who needs its success"
+		c.names[c.need(t, "", job.WhenCancel, c.about)] = "who needs its cancel"
+		c.names[c.need(t, "", job.WhenSuccess, c.about)] = "who needs its success"
 		pass(time.Second)
 		before := len(c.All())
 		from.cancel(t, c)
@@ -301,7 +302,7 @@ func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string
 				all = append(all, fmt.Sprintf("%s has a timer: %v", name, err))
 			}
 		}
-		another := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x", Unique: task.Unique{Key: "/the-key"}}, Route: "default.5"}}
+		another := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x", Unique: job.Unique{Key: "/the-key"}}, Route: "default.5"}}
 		if _, err := c.rec.Submit(t.Context(), task.ID(events.NewID(time.Now())), another); err != nil {
 			all = append(all, fmt.Sprintf("its key is not free: %v", err))
 		}

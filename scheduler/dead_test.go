@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -52,9 +53,9 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 		d.join(t, "n1")
 		s := d.run(t)
 		dead := <-d.heard
-		waits := d.submit(t, task.Spec{})
+		waits := d.submit(t, job.Spec{})
 		first, _ := d.Last(t.Context())
-		runs := d.submit(t, task.Spec{})
+		runs := d.submit(t, job.Spec{})
 		now := d.task(t, runs)
 		second, _ := d.Last(t.Context())
 		if _, _, err := d.rec.Do(t.Context(), now, task.Claim{Node: "n1", Session: "s-n1", Offer: second}); err != nil {
@@ -98,7 +99,7 @@ func TestTasksWithoutAnOfferAreOfferedAgain(t *testing.T) {
 		d := &deliveries{testWorld: newTestWorld(t), heard: make(chan func(uint64), 1)}
 		d.join(t, "n1")
 		s := d.run(t)
-		id := d.submit(t, task.Spec{})
+		id := d.submit(t, job.Spec{})
 		pass(time.Minute)
 		if n := s.Repairs(); len(n) > 0 {
 			t.Fatalf("while its offer can come, repairs are counted: %v", n)

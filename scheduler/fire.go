@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 )
@@ -24,7 +25,7 @@ type Schedules interface {
 	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
 	// JobToRun returns a job and its revision. The error wraps [task.ErrNoTask] if there is none that can be run.
-	JobToRun(ctx context.Context, name string) (task.Job, uint64, error)
+	JobToRun(ctx context.Context, name string) (job.Job, uint64, error)
 	// PauseSchedule keeps a schedule from firing.
 	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
 	// LastDecision returns the latest decision on a schedule's ticks, of sequence 0 if there is none.
@@ -415,7 +416,7 @@ func refusal(err error) string {
 // birth makes the birth by which a tick gets its task.
 func (t *ticker) birth(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := t.stored.Submission(e.Tick, e.Trigger)
-	var job *task.Job
+	var job *job.Job
 	var revision uint64
 	if submission.Job != "" {
 		j, err := t.s.jobs.get(ctx, submission.Job, t.at)

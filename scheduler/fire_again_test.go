@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -25,14 +26,14 @@ func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 	found := map[string]int{}
 	var mu sync.Mutex // guards found
 	t.Run("all", func(t *testing.T) {
-		for i, overlap := range task.Overlaps {
-			for j, catchUp := range task.CatchUps {
+		for i, overlap := range job.Overlaps {
+			for j, catchUp := range job.CatchUps {
 				t.Run(overlap+" and "+catchUp, func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						s := newStage(t, 0)
 						s.keeps = true
-						s.ticks(t, rand.New(rand.NewPCG(uint64(i), uint64(j))), task.Schedule{Overlap: overlap, CatchUp: catchUp, Depth: 2})
+						s.ticks(t, rand.New(rand.NewPCG(uint64(i), uint64(j))), job.Schedule{Overlap: overlap, CatchUp: catchUp, Depth: 2})
 						mu.Lock()
 						defer mu.Unlock()
 						for _, r := range s.All() {
@@ -62,7 +63,7 @@ func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 }
 
 // ticks has two schedulers deal with the ticks of a schedule.
-func (s *stage) ticks(t *testing.T, rng *rand.Rand, when task.Schedule) {
+func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 	both := []*Scheduler{}
 	for range 2 {
 		both = append(both, New(s, nil, nil, Config{Schedules: s, Ticks: s, Births: s, Now: s.now}))

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -162,7 +162,7 @@ type jobs struct {
 
 // jobNow is a job and its revision.
 type jobNow struct {
-	task.Job
+	job.Job
 	revision uint64
 }
 

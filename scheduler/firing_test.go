@@ -17,6 +17,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -73,10 +74,10 @@ func bareStage(ahead time.Duration) *stage {
 func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
 
 // define stores a schedule with hourly ticks.
-func (s *stage) define(name, job string, first time.Time, paused bool) {
-	d := schedule.Definition{Name: name, When: task.Schedule{Every: value.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
-	if job != "" {
-		d.Make = task.Submission{Job: job}
+func (s *stage) define(name, of string, first time.Time, paused bool) {
+	d := schedule.Definition{Name: name, When: job.Schedule{Every: value.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
+	if of != "" {
+		d.Make = task.Submission{Job: of}
 	}
 	if paused {
 		d.Paused = &schedule.Pause{}
@@ -87,7 +88,7 @@ func (s *stage) define(name, job string, first time.Time, paused bool) {
 // store stores a definition; what it makes is anything if it does not say.
 func (s *stage) store(d schedule.Definition) {
 	if d.Make.Job == "" && d.Make.Spec == nil {
-		d.Make = task.Submission{Spec: &task.Spec{Handler: "x"}}
+		d.Make = task.Submission{Spec: &job.Spec{Handler: "x"}}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,13 +229,13 @@ func (s *stage) JobChanges(_ context.Context, after uint64) ([]string, bool, uin
 	return slices.Clone(s.jobSeq[after:]), after == 0, uint64(len(s.jobSeq)), nil
 }
 
-func (s *stage) JobToRun(_ context.Context, name string) (task.Job, uint64, error) {
+func (s *stage) JobToRun(_ context.Context, name string) (job.Job, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs[name] == 0 {
-		return task.Job{}, 0, task.ErrNoTask
+		return job.Job{}, 0, task.ErrNoTask
 	}
-	return task.Job{Name: name, Spec: task.Spec{Handler: "x"}}, s.jobs[name], nil
+	return job.Job{Name: name, Spec: job.Spec{Handler: "x"}}, s.jobs[name], nil
 }
 
 func (s *stage) LastDecision(ctx context.Context, name string) (events.Record, error) {
@@ -304,12 +305,12 @@ func (s *stage) placeFirst(f *events.Fact) (uint64, error) {
 	return 1, nil
 }
 
-func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (task.Job, uint64, error) {
+func (s *stage) JobAt(ctx context.Context, name string, _ uint64) (job.Job, uint64, error) {
 	return s.JobToRun(ctx, name)
 }
 
-func (s *stage) PinFiles(_ context.Context, f *task.Files) (*task.Files, error) { return f, nil }
-func (s *stage) Waiting(context.Context, string, int) (waiting int, err error)  { return 0, nil }
+func (s *stage) PinFiles(_ context.Context, f *job.Files) (*job.Files, error)  { return f, nil }
+func (s *stage) Waiting(context.Context, string, int) (waiting int, err error) { return 0, nil }
 
 func (s *stage) ArmSchedule(_ context.Context, name string, revision uint64, t schedule.Tick, _ bool) error {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -18,7 +19,7 @@ func TestHandedGoesBackInTime(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.runTold(t, 2)
-		id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
+		id := w.submit(t, job.Spec{Place: job.Place{Sticky: job.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
 		w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
 		handed := w.task(t, id)
 		if err := w.rec.Settle(t.Context(), &handed); err != nil {
@@ -51,7 +52,7 @@ func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 		w := newCrowd(t, 3, &peers{})
 		var ids []task.ID
 		for range 12 {
-			id := w.submit(t, task.Spec{Place: task.Place{Sticky: task.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
+			id := w.submit(t, job.Spec{Place: job.Place{Sticky: job.StickyAttempt, PreferWait: value.Duration(3 * time.Second)}})
 			ids = append(ids, id)
 			w.do(t, w.task(t, id), task.HandOver{To: where.NodeRoute("n2", 5), Reason: "it ran there"})
 			handed := w.task(t, id)

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -60,7 +61,7 @@ func (w *testWorld) need(t *testing.T, rule, when string, of ...task.ID) task.ID
 	for _, id := range of {
 		needs.Of = append(needs.Of, task.Need{Task: id, When: when})
 	}
-	return w.born(t, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: needs}})
+	return w.born(t, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: needs}})
 }
 
 func (w *testWorld) do(t *testing.T, now task.Task, c task.Command) {
@@ -94,7 +95,7 @@ func TestEndsLetGo(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 2)
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", first, second)
 		synctest.Wait()
@@ -134,11 +135,11 @@ func TestEndsSkip(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 2)
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", second)
-		mend := w.need(t, "", task.WhenFailure, first)
-		always := w.need(t, "", task.WhenEnd, first, second, third)
+		mend := w.need(t, "", job.WhenFailure, first)
+		always := w.need(t, "", job.WhenEnd, first, second, third)
 		started := w.claim(t, first, "n1")
 		w.do(t, started, task.Fail{Epoch: started.Epoch, Class: reason.Task, Message: "no"})
 		synctest.Wait()
@@ -156,7 +157,7 @@ func TestHeldIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		started := w.claim(t, first, "n1")
 		w.do(t, started, task.Finish{Epoch: started.Epoch})
@@ -178,14 +179,14 @@ func TestHeldIsFoundAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		started := w.claim(t, first, "n1")
 		w.do(t, started, task.Finish{Epoch: started.Epoch})
 		all := w.run(t, 1)
 		synctest.Wait()
-		open := make([]task.ID, task.MaxNeeds)
+		open := make([]task.ID, job.MaxNeeds)
 		for i := range open {
-			open[i] = w.submit(t, task.Spec{})
+			open[i] = w.submit(t, job.Spec{})
 		}
 		for range 3 { // more than a sweep looks at
 			w.need(t, "", "", open...)

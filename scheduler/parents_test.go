@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
@@ -67,7 +68,7 @@ func TestParentEndsWithItsChildren(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 3)
-		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
+		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
 		at := w.observed(t, 0, all...)
 		now := w.task(t, id)
 		if now.Children == nil || len(now.Children.Names) != 2 || now.State != task.Running {
@@ -103,7 +104,7 @@ func TestChildrenThatNobodyMade(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Nodes: []string{"n1", "n2"}, Each: true, NoNode: task.NoNodeWait}})
+		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true, NoNode: job.NoNodeWait}})
 		now := w.task(t, id)
 		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestCancelCascades(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 2)
-		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Count: 2}})
+		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Count: 2}})
 		at := w.observed(t, 0, all...)
 		ids := w.adopt(t, id)
 		runs := w.claim(t, ids[0], "n1")
@@ -166,8 +167,8 @@ func TestLateNodes(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		includes := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, Late: task.LateInclude}})
-		ignores := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
+		includes := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, Late: job.LateInclude}})
+		ignores := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
 		w.observed(t, 0, all...)
 		pass(10 * time.Second)
 		w.join(t, "n2")
@@ -192,13 +193,13 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 		w.run(t, 2)
 		gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 		submit := func(noNode string) task.ID {
-			return w.asked(t, task.Spec{Handler: "x", Place: task.Place{Labels: gpu, NoNode: noNode}})
+			return w.asked(t, job.Spec{Handler: "x", Place: job.Place{Labels: gpu, NoNode: noNode}})
 		}
 		value := ""
 		if _, _, err := w.rec.DoNode(t.Context(), "n1", node.Label{Labels: map[string]*string{"gpu": &value}}); err != nil {
 			t.Fatal(err)
 		}
-		falls, fails, waits, expires := submit(task.NoNodeFallback), submit(task.NoNodeFail), submit(task.NoNodeWait), submit("")
+		falls, fails, waits, expires := submit(job.NoNodeFallback), submit(job.NoNodeFail), submit(job.NoNodeWait), submit("")
 		pass(settings.StartDeadline * 3)
 		for _, id := range []task.ID{falls, fails, waits, expires} {
 			if now := w.task(t, id); now.State != task.Pending || !now.Route.Selected() {
@@ -235,7 +236,7 @@ func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		id := w.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
+		id := w.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
 		at := w.observed(t, 0, all...)
 		child := w.adopt(t, id)[0]
 		fail := func() {

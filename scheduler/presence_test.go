@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -331,7 +332,7 @@ func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 1)
-		id := w.submit(t, task.Spec{})
+		id := w.submit(t, job.Spec{})
 		w.claim(t, id, "n1")
 		w.setBeat("n1", node.Heartbeat{})
 		for _, c := range []node.Command{silent("s-n1"), node.Retire{}} {

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -26,10 +27,10 @@ func (w *testWorld) rate(t *testing.T, r limit.Rate) {
 }
 
 // waiting submits tasks without limits of their own.
-func (w *testWorld) waiting(t *testing.T, n int, retry task.Retry) {
+func (w *testWorld) waiting(t *testing.T, n int, retry job.Retry) {
 	t.Helper()
 	for i := range n {
-		w.submitLimited(t, i, task.Spec{Retry: retry})
+		w.submitLimited(t, i, job.Spec{Retry: retry})
 	}
 }
 
@@ -95,7 +96,7 @@ func TestARateForWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		defer admitting(t.Context(), w, w.Memory)()
-		w.waiting(t, 100, task.Retry{})
+		w.waiting(t, 100, job.Retry{})
 		work := func(d time.Duration) {
 			for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 				w.work(t, w.Memory, finish)
@@ -137,7 +138,7 @@ func TestARateForRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		stop := admitting(t.Context(), w, w.Memory)
-		w.waiting(t, 4, task.Retry{Max: 5, MaxDelay: value.Duration(time.Minute)})
+		w.waiting(t, 4, job.Retry{Max: 5, MaxDelay: value.Duration(time.Minute)})
 		rate := limit.Rate{Limit: 1}
 		began := time.Now()
 		w.rate(t, rate)
@@ -155,8 +156,8 @@ func TestARateForRetries(t *testing.T) {
 		if len(starts) != 12 {
 			t.Errorf("%d attempts, want 3 of each of 4", len(starts))
 		}
-		last := w.submitLimited(t, 9, task.Spec{Retry: task.Retry{Max: 1, MaxDelay: value.Duration(time.Minute)}})
-		next := w.submitLimited(t, 10, task.Spec{})
+		last := w.submitLimited(t, 9, job.Spec{Retry: job.Retry{Max: 1, MaxDelay: value.Duration(time.Minute)}})
+		next := w.submitLimited(t, 10, job.Spec{})
 		for range 20 {
 			w.work(t, w.Memory, func(k task.Task) task.Command {
 				return task.Fail{Epoch: k.Epoch, Class: reason.Network, RetryAfter: 30 * time.Second}
@@ -185,7 +186,7 @@ func TestARateSurvives(t *testing.T) {
 			faulty := logtest.NewFaulty(w.Memory, seed, 0.2)
 			stops := []func(){admitting(t.Context(), w, faulty), admitting(t.Context(), w, faulty)}
 			const tasks = 60
-			w.waiting(t, tasks, task.Retry{})
+			w.waiting(t, tasks, job.Retry{})
 			rates := []limit.Rate{{Limit: 5, Burst: 3}, {Limit: 20}, {}, {Limit: 2}, {Limit: 50}}
 			var at []time.Time
 			offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -80,7 +81,7 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		w.known = func() {
 			w.end(t, first)
 			hold(time.Millisecond) // until that was told
@@ -101,7 +102,7 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", second)
 		w.end(t, first)
@@ -131,7 +132,7 @@ func TestAMoveMeetsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
 		w.join(t, "n1")
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		w.place = func() { w.do(t, w.task(t, second), task.Prioritize{Priority: 9}) }
 		s := w.start(t)
@@ -152,7 +153,7 @@ func TestOneOfferForEach(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 3)
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		synctest.Wait()
 		w.end(t, first)
@@ -171,7 +172,7 @@ func TestToldFromTheBeginning(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.runTold(t, 1)
-		first := w.submit(t, task.Spec{})
+		first := w.submit(t, job.Spec{})
 		second := w.need(t, "", "", first)
 		third := w.need(t, "", "", first, second)
 		synctest.Wait()
@@ -238,7 +239,7 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 		n.observe(&events.Step{Record: &events.Record{Seq: seq, Fact: events.Fact{Task: id, Event: e}}, Was: was, Is: is})
 	}
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000002"}}}
-	step(5, events.Glance{}, held, task.Submitted{Work: task.Work{Spec: &task.Spec{}, Needs: needs, Holds: []string{task.HoldNeeds}}})
+	step(5, events.Glance{}, held, task.Submitted{Work: task.Work{Spec: &job.Spec{}, Needs: needs, Holds: []string{task.HoldNeeds}}})
 	step(10, held, events.Glance{State: task.Cancelled}, task.CancelConfirmed{Code: reason.Skipped})
 	step(20, events.Glance{State: task.Cancelled}, held, task.Reopened{})
 	n.done(id, 10)
@@ -270,7 +271,7 @@ func (m *many) Held(_ context.Context, after task.ID, limit int) (ids []task.ID,
 
 func (m *many) Known(_ context.Context, ids []task.ID) (tasks []task.Task, err error) {
 	for _, id := range ids {
-		t := task.Task{ID: id, State: task.Held, Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}}}
+		t := task.Task{ID: id, State: task.Held, Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}}}
 		if of := m.needs[id]; of != "" {
 			t.Needs = &task.Needs{Of: []task.Need{{Task: of}}}
 		} else {
@@ -299,7 +300,7 @@ func TestTheSweepComesRound(t *testing.T) {
 	}
 	view.needs[id(lost)] = id(0)
 	s := New(log, view, nil, Config{Settings: settings, Now: clock})
-	birth := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: &task.Needs{Of: []task.Need{{Task: id(0)}}}}}
+	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5", Holds: []string{task.HoldNeeds}, Needs: &task.Needs{Of: []task.Need{{Task: id(0)}}}}}
 	if _, err := s.rec.Submit(t.Context(), id(lost), birth); err != nil {
 		t.Fatal(err)
 	}

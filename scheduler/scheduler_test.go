@@ -17,6 +17,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -226,7 +227,7 @@ func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost fun
 	}
 }
 
-func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
+func (w *testWorld) submit(t *testing.T, spec job.Spec) task.ID {
 	t.Helper()
 	spec.Handler = "x"
 	route := where.Route("default.5")
@@ -237,7 +238,7 @@ func (w *testWorld) submit(t *testing.T, spec task.Spec) task.ID {
 }
 
 // asked submits a task as somebody asks for it.
-func (w *testWorld) asked(t *testing.T, spec task.Spec) task.ID {
+func (w *testWorld) asked(t *testing.T, spec job.Spec) task.ID {
 	t.Helper()
 	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
 	if err != nil {
@@ -313,7 +314,7 @@ func TestUnservedQueueExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
 		w.run(t, 2)
-		id := w.submit(t, task.Spec{})
+		id := w.submit(t, job.Spec{})
 		pass(settings.StartDeadline)
 		if now := w.task(t, id); now.State != task.Pending {
 			t.Fatalf("it is %s before its start deadline", now.State)
@@ -331,7 +332,7 @@ func TestServedQueueDoesNotExpire(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 1)
-		waits := w.submit(t, task.Spec{})
+		waits := w.submit(t, job.Spec{})
 		pass(10 * settings.StartDeadline)
 		if now := w.task(t, waits); now.State != task.Pending {
 			t.Errorf("it is %s although a node serves its queue", now.State)
@@ -344,7 +345,7 @@ func TestLostTimerIsRepaired(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
+		id := w.submit(t, job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
 		if err != nil {
@@ -370,7 +371,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		s := w.run(t, 1)[0]
-		id := w.submit(t, task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(time.Second)}})
+		id := w.submit(t, job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		now, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
 		if err != nil {
@@ -406,7 +407,7 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
-		id := w.submit(t, task.Spec{})
+		id := w.submit(t, job.Spec{})
 		w.claim(t, id, "n1")
 		pass(10 * time.Second)
 		w.setBeat("n1", node.Heartbeat{})
@@ -430,16 +431,16 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		all := w.run(t, 3)
-		nodes := func(noNode string, names ...string) task.Spec {
-			return task.Spec{Place: task.Place{Nodes: names, NoNode: noNode, Queue: "shared"}}
+		nodes := func(noNode string, names ...string) job.Spec {
+			return job.Spec{Place: job.Place{Nodes: names, NoNode: noNode, Queue: "shared"}}
 		}
 		pass(10 * time.Second)
-		running := w.submit(t, task.Spec{})
+		running := w.submit(t, job.Spec{})
 		w.claim(t, running, "n1")
 		moves := w.submit(t, nodes("", "n1", "n2"))
-		falls := w.submit(t, nodes(task.NoNodeFallback, "n1"))
-		fails := w.submit(t, nodes(task.NoNodeFail, "n1"))
-		waits := w.submit(t, nodes(task.NoNodeWait, "n1"))
+		falls := w.submit(t, nodes(job.NoNodeFallback, "n1"))
+		fails := w.submit(t, nodes(job.NoNodeFail, "n1"))
+		waits := w.submit(t, nodes(job.NoNodeWait, "n1"))
 		expires := w.submit(t, nodes("", "n1"))
 		pass(10 * time.Second)
 		for _, id := range []task.ID{moves, falls, fails, waits, expires} {
@@ -491,7 +492,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		w.run(t, 2)
-		id := w.submit(t, task.Spec{Timeout: task.Timeout{Stop: value.Duration(time.Second)}})
+		id := w.submit(t, job.Spec{Timeout: job.Timeout{Stop: value.Duration(time.Second)}})
 		now := w.claim(t, id, "n1")
 		if _, _, err := w.rec.Do(t.Context(), now, task.Cancel{}); err != nil {
 			t.Fatal(err)

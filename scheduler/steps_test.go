@@ -7,12 +7,13 @@ import (
 	"testing/synctest"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 // handled is a step that needs others.
-func handled(name string, needs ...task.StepNeed) task.Step {
-	return task.Step{Name: name, Needs: needs, Spec: task.Spec{Handler: "x"}}
+func handled(name string, needs ...job.StepNeed) job.Step {
+	return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "x"}}
 }
 
 // A graph goes its way by the facts of the log alone. Of a retry whose asker died after the first fact, the
@@ -22,9 +23,9 @@ func TestStepsGoOn(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 2)
-		id := w.asked(t, task.Spec{
-			Steps: []task.Step{handled("c", task.StepNeed{Step: "b"}), handled("b", task.StepNeed{Step: "a"}), handled("a")},
-			On:    &task.Handlers{Exit: &task.Step{Spec: task.Spec{Handler: "x"}}},
+		id := w.asked(t, job.Spec{
+			Steps: []job.Step{handled("c", job.StepNeed{Step: "b"}), handled("b", job.StepNeed{Step: "a"}), handled("a")},
+			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
 		step := func(name string) task.ID { return task.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
@@ -43,15 +44,15 @@ func TestStepsGoOn(t *testing.T) {
 				}
 			}
 		}
-		is("at first", map[task.ID]task.State{id: task.Running, step("a"): task.Pending, step("b"): task.Held, step("c"): task.Held, step(task.OnExit): task.Held})
+		is("at first", map[task.ID]task.State{id: task.Running, step("a"): task.Pending, step("b"): task.Held, step("c"): task.Held, step(job.OnExit): task.Held})
 
 		now := w.claim(t, step("a"), "n1")
 		if _, _, err := w.rec.Do(t.Context(), now, task.Fail{Epoch: now.Epoch, Class: reason.Task, Final: true}); err != nil {
 			t.Fatal(err)
 		}
 		settle()
-		is("a has failed", map[task.ID]task.State{id: task.Running, step("b"): task.Cancelled, step("c"): task.Cancelled, step(task.OnExit): task.Pending})
-		w.finish(t, step(task.OnExit), "n1")
+		is("a has failed", map[task.ID]task.State{id: task.Running, step("b"): task.Cancelled, step("c"): task.Cancelled, step(job.OnExit): task.Pending})
+		w.finish(t, step(job.OnExit), "n1")
 		settle()
 		is("the handler has run", map[task.ID]task.State{id: task.Error})
 
@@ -79,11 +80,11 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 1)
-		list := handled("list", task.StepNeed{Step: "a"})
-		list.Each = &task.Each{Result: "a"}
-		id := w.asked(t, task.Spec{
-			Steps: []task.Step{handled("a"), handled("large"), handled("bad"), handled("worse"), list},
-			On:    &task.Handlers{Exit: &task.Step{Spec: task.Spec{Handler: "x"}}},
+		list := handled("list", job.StepNeed{Step: "a"})
+		list.Each = &job.Each{Result: "a"}
+		id := w.asked(t, job.Spec{
+			Steps: []job.Step{handled("a"), handled("large"), handled("bad"), handled("worse"), list},
+			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
 		step := func(name string) task.ID { return task.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
@@ -106,7 +107,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 			w.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Exit, Message: message, Final: true})
 		}
 		done(step("a"), ` [ "one < two",	"two" ] `)
-		done(step("large"), `"`+strings.Repeat("<", task.MaxInputs-20)+`"`)
+		done(step("large"), `"`+strings.Repeat("<", job.MaxInputs-20)+`"`)
 		fails(step("bad"), strings.Repeat("x", 239)+strings.Repeat("é", 100))
 		fails(step("worse"), "it said: bad failed (error/exit: 7); nothing")
 		settle()
@@ -115,9 +116,9 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		done(task.ChildID(step("list"), "0"), `{"n":1}`)
 		done(task.ChildID(step("list"), "1"), "")
 		settle()
-		done(step(task.OnExit), `"over"`)
+		done(step(job.OnExit), `"over"`)
 		settle()
-		now, end := w.task(t, id), w.task(t, step(task.OnExit))
+		now, end := w.task(t, id), w.task(t, step(job.OnExit))
 		if want := `{"a":["one \u003c two","two"],"list":[{"n":1},null],"on-exit":"over"}`; now.State != task.Error || string(now.Result) != want {
 			t.Errorf("it is %s with %s, want %s", now.State, now.Result, want)
 		}
@@ -133,8 +134,8 @@ func TestStrangeChildIsDecidedAgain(t *testing.T) {
 		w := newTestWorld(t)
 		w.join(t, "n1")
 		all := w.run(t, 1)
-		id := w.asked(t, task.Spec{Steps: []task.Step{handled("a")}})
-		forged := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "y"}, Route: "default.5", Parent: id}}
+		id := w.asked(t, job.Spec{Steps: []job.Step{handled("a")}})
+		forged := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "y"}, Route: "default.5", Parent: id}}
 		if _, err := w.rec.Submit(t.Context(), task.ChildID(id, "a"), forged); err != nil {
 			t.Fatal(err)
 		}

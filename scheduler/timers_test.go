@@ -8,12 +8,13 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // dueIn submits a task that is due in a while.
 func (w *testWorld) dueIn(t *testing.T, d time.Duration) task.ID {
 	t.Helper()
-	return w.born(t, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(d)})
+	return w.born(t, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(d)})
 }
 
 func (w *testWorld) timers(t *testing.T) int {
@@ -75,7 +76,7 @@ func TestATimerThatIsGoneIsSetAgainInTime(t *testing.T) {
 		w.join(t, "n1")
 		schedulers := w.runWith(t, 2, &peers{})
 		id := w.dueIn(t, 10*time.Minute)
-		junk := w.rec.Fact("JUNK", task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(9 * time.Hour)})
+		junk := w.rec.Fact("JUNK", task.Queued{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(9 * time.Hour)})
 		if err := w.Arm(t.Context(), junk); err != nil {
 			t.Fatal(err)
 		}

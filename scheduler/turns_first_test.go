@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/schedule"
@@ -24,7 +25,7 @@ func TestOneOffersWhatWasAdmitted(t *testing.T) {
 		w.log.setMute(true)
 		var ids []task.ID
 		for n := range 30 {
-			ids = append(ids, w.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
+			ids = append(ids, w.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 10, Key: fmt.Sprint("/", n%3)}}}))
 		}
 		pass(time.Second)
 		w.log.setMute(false)
@@ -92,7 +93,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 			var ids []task.ID
 			for range 12 {
 				synctest.Wait()
-				ids = append(ids, w.submit(t, task.Spec{}))
+				ids = append(ids, w.submit(t, job.Spec{}))
 				seq, err := w.Last(t.Context())
 				if err != nil {
 					t.Fatal(err)

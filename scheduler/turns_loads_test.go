@@ -9,7 +9,7 @@ import (
 
 	"millrace/node"
 	"millrace/scheduler/turns"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
@@ -33,7 +33,7 @@ func (l *load) begin(t *testing.T, n int, met turns.Peers, cuts ...func(*Schedul
 var loads = []load{
 	{name: "lost", give: func(t *testing.T, c *crowd) {
 		for range 40 {
-			c.claim(t, c.submit(t, task.Spec{}), "n2")
+			c.claim(t, c.submit(t, job.Spec{}), "n2")
 		}
 		c.setBeat("n2", node.Heartbeat{})
 		close(c.silent)
@@ -42,7 +42,7 @@ var loads = []load{
 	{name: "slow steps", ready: func(_ *testing.T, c *crowd) { c.pace = 3 * turns.Patience }, give: steps, looks: 2 * 2 * 40},
 	{name: "included nodes", ready: func(t *testing.T, c *crowd) {
 		for range 40 {
-			c.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, Late: task.LateInclude}})
+			c.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, Late: job.LateInclude}})
 		}
 	}, give: func(t *testing.T, c *crowd) {
 		c.join(t, "n3")
@@ -59,19 +59,19 @@ var loads = []load{
 	}},
 	{name: "children", give: func(t *testing.T, c *crowd) {
 		for range 40 {
-			c.asked(t, task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll}})
+			c.asked(t, job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll}})
 		}
 	}},
 	{name: "limits", give: func(t *testing.T, c *crowd) {
 		for n := range 480 { // so many rounds that they take longer than patience
-			c.submitLimited(t, n, task.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: fmt.Sprint("/", n%6)}}})
+			c.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: fmt.Sprint("/", n%6)}}})
 		}
 	}},
 }
 
 func steps(t *testing.T, c *crowd) {
 	for range 40 {
-		c.asked(t, task.Spec{Steps: []task.Step{handled("c", task.StepNeed{Step: "b"}), handled("b", task.StepNeed{Step: "a"}), handled("a")}})
+		c.asked(t, job.Spec{Steps: []job.Step{handled("c", job.StepNeed{Step: "b"}), handled("b", job.StepNeed{Step: "a"}), handled("a")}})
 	}
 }
 

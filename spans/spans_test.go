@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/spans"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // history is what the log has of a task: each event a second after the one before.
 func history(w task.Work, list ...task.Event) (records []events.Record) {
-	w.Spec = &task.Spec{Handler: "work", Retry: task.Retry{Max: 3}}
+	w.Spec = &job.Spec{Handler: "work", Retry: job.Retry{Max: 3}}
 	w.Route = "default.5"
 	for i, e := range append([]task.Event{task.Submitted{Work: w}}, list...) {
 		kind := events.KindChain

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
-var adopting = &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt}
+var adopting = &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}
 
 func TestAdopt(t *testing.T) {
 	running := Task{State: Running, Epoch: 7, Attempt: 2, Node: "n1", Session: "s1"}
@@ -56,7 +57,7 @@ func TestAdopt(t *testing.T) {
 // The node of an attempt that outlives its worker has an AckWait to come back.
 func TestOwesWhatOutlivesItsWorker(t *testing.T) {
 	gone := noon.Add(time.Hour)
-	bound := &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt, Timeout: Timeout{Run: value.Duration(time.Hour), Stop: value.Duration(time.Second)}}
+	bound := &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt, Timeout: job.Timeout{Run: value.Duration(time.Hour), Stop: value.Duration(time.Second)}}
 	for name, c := range map[string]struct {
 		task Task
 		gone time.Time
@@ -79,31 +80,6 @@ func TestOwesWhatOutlivesItsWorker(t *testing.T) {
 		}
 		if lose, ok := d.Command.(Lose); !ok || lose.Epoch != 7 || d.Look || !strings.Contains(d.What, "comes back") {
 			t.Errorf("%s: %+v", name, d)
-		}
-	}
-}
-
-func TestValidateOnRestart(t *testing.T) {
-	run := &Run{Shell: "x"}
-	files := func(mode string) *Files {
-		return &Files{Bundle: "b@9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Mode: mode}
-	}
-	for name, c := range map[string]struct {
-		spec Spec
-		want string // in the error; "" for none
-	}{
-		"adopt":             {Spec{Run: run, OnRestart: RestartAdopt}, ""},
-		"stop":              {Spec{Handler: "h", OnRestart: RestartStop, OnDisconnect: DisconnectContinue}, ""},
-		"unknown":           {Spec{Run: run, OnRestart: "go_on"}, "want stop or adopt"},
-		"a handler":         {Spec{Handler: "h", OnRestart: RestartAdopt}, "for commands"},
-		"without an end":    {Spec{Run: run, OnRestart: RestartAdopt, OnDisconnect: DisconnectContinue}, "choose one"},
-		"shared files":      {Spec{Run: run, OnRestart: RestartAdopt, Files: files(FilesShared)}, "copy or link"},
-		"files of its own":  {Spec{Run: run, OnRestart: RestartAdopt, Files: files(FilesLink)}, ""},
-		"files, as default": {Spec{Run: run, OnRestart: RestartAdopt, Files: files("")}, ""},
-	} {
-		err := c.spec.Validate()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -1,47 +1,9 @@
 package task
 
 import (
-	"fmt"
-
+	"millrace/task/job"
 	"millrace/task/where"
 )
-
-// Labels by which a node says what it can run, whatever else it was given under these names.
-const (
-	// LabelHandler and a name is a handler that the node's program has registered.
-	LabelHandler = "handler/"
-	// LabelCommands is there if the node runs commands.
-	LabelCommands = "runs/commands"
-)
-
-// Means is the label that a node must have to run tasks of the spec; "" if any can, or none has to.
-func (s *Spec) Means() string {
-	switch {
-	case s == nil || s.Parental() && !s.Place.fans():
-		return ""
-	case s.Run != nil:
-		return LabelCommands
-	case s.Handler != "":
-		return LabelHandler + s.Handler
-	}
-	return ""
-}
-
-// HasMeans says that a node has a label that [Spec.Means] returns.
-func HasMeans(label string) string {
-	if label == LabelCommands {
-		return "runs commands"
-	}
-	return fmt.Sprintf("has the handler %q", label[len(LabelHandler):])
-}
-
-// MeansWords says that a node lacks a label that [Spec.Means] returns.
-func MeansWords(label string) string {
-	if label == LabelCommands {
-		return "runs no commands"
-	}
-	return fmt.Sprintf("has no handler %q", label[len(LabelHandler):])
-}
 
 // PassOn moves a task that waits under an offer to the nodes that can run it.
 type PassOn struct {
@@ -65,7 +27,7 @@ func (t *Task) PassesOn(node string) (PassOn, bool) {
 	if means == "" || t.State != Pending {
 		return PassOn{}, false
 	}
-	c := PassOn{After: t.Turn, Self: Known{Node: node}, Reason: "node " + node + " " + MeansWords(means)}
+	c := PassOn{After: t.Turn, Self: Known{Node: node}, Reason: "node " + node + " " + job.MeansWords(means)}
 	if !t.PreferredUntil().IsZero() { // those that it prefers cannot run it
 		c.To, c.Asked = t.Handed.Home.At(t.Route.Priority()), t.Handed.Asked
 		return c, true
@@ -88,7 +50,7 @@ func (t *Task) asked() where.Asked {
 	if !own {
 		queue, needs := t.Asks()
 		if !t.Route.Selected() {
-			needs = t.Spec.room()
+			needs = t.Spec.Room()
 		}
 		return where.Asked{Queue: queue, Needs: needs}
 	}
@@ -96,12 +58,7 @@ func (t *Task) asked() where.Asked {
 	if t.Spec != nil && len(t.Spec.Place.Nodes) > 0 {
 		nodes = t.Spec.Place.Nodes
 	}
-	return where.Asked{Needs: namedNeeds(nodes, t.Spec)}
-}
-
-// namedNeeds are the needs of a task for nodes with these names.
-func namedNeeds(nodes []string, s *Spec) where.Selector {
-	return append(where.Selector{{Key: where.LabelNode, Op: where.OpIn, Values: nodes}}, s.room()...)
+	return where.Asked{Needs: job.NamedNeeds(nodes, t.Spec)}
 }
 
 func passOn(t *Task, c PassOn) (Event, error) {
@@ -129,4 +86,33 @@ func (t *Task) moved(e Reassigned) {
 	}
 	t.handed(e)
 	t.Route, t.Asked = e.To, asked
+}
+
+// Asks is what the task's present route asks of a node: that it serves the
+// queue, and is chosen by the selector. On the own route of a node and in a plain
+// queue the selector is empty.
+func (w *Work) Asks() (queue string, needs where.Selector) {
+	if a := w.Asked; a != nil && w.Route.Selected() && where.SelectorQueue(a.Queue, a.Needs) == w.Route.Queue() {
+		return a.Queue, a.Needs
+	}
+	if !w.Route.Selected() || w.Spec == nil {
+		return w.Route.Queue(), nil
+	}
+	if p := &w.Spec.Place; p.Named() {
+		if needs = job.NamedNeeds(p.Nodes, w.Spec); where.SelectorQueue("", needs) == w.Route.Queue() {
+			return "", needs
+		}
+	}
+	queue = w.Spec.Place.Queue
+	if queue == "" {
+		queue = where.DefaultQueue
+	}
+	if needs = w.Spec.Needs(); where.SelectorQueue(queue, needs) == w.Route.Queue() {
+		return queue, needs
+	}
+	if preferred, ok := w.Spec.Preferred(queue, w.Route); ok {
+		return queue, preferred
+	}
+	needs = w.Spec.Room() // it has fallen back, or was released
+	return queue, needs
 }

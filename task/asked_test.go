@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
 )
@@ -14,7 +15,7 @@ import (
 // What a task asks of nodes follows from its spec and from where it waits.
 func TestAsks(t *testing.T) {
 	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
-	spec := Spec{Handler: "x", Slots: 2, Place: Place{Labels: gpu, Avoid: []string{"n1"}, NoNode: NoNodeFallback}}
+	spec := job.Spec{Handler: "x", Slots: 2, Place: job.Place{Labels: gpu, Avoid: []string{"n1"}, NoNode: job.NoNodeFallback}}
 	e, err := Birth(Submission{Spec: &spec, Queue: "images"}, nil, 0, noon)
 	if err != nil || !e.Route.Selected() {
 		t.Fatalf("born on %s, %v", e.Route, err)
@@ -41,7 +42,7 @@ func TestAsks(t *testing.T) {
 			t.Errorf("having fallen back it falls back again: %+v", d)
 		}
 	}
-	plain := given(Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}})
+	plain := given(Submitted{Work: Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}})
 	if queue, needs := plain.Asks(); queue != "default" || needs != nil {
 		t.Errorf("a plain task asks for %s in %s", needs, queue)
 	}
@@ -50,7 +51,7 @@ func TestAsks(t *testing.T) {
 // Claims of tasks that are for other nodes are refused, and so are takeovers.
 func TestClaimFits(t *testing.T) {
 	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
-	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Place: Place{Labels: gpu}}}, nil, 0, noon)
+	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: gpu}}}, nil, 0, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

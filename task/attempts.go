@@ -93,3 +93,18 @@ const (
 	// PhaseStop is from when it was asked to end until nothing is left of it, within timeout.stop.
 	PhaseStop = "stop"
 )
+
+// Left is what was kept of what an attempt has left.
+type Left struct {
+	Task    ID     `json:"task"`
+	Attempt int    `json:"attempt"`
+	Epoch   uint64 `json:"epoch"`
+	Node    string `json:"node,omitempty"`
+	// Digest is the version of the files; "" if they were refused.
+	Digest string    `json:"digest,omitempty"`
+	Files  int       `json:"files"`
+	Bytes  int64     `json:"bytes"`
+	At     time.Time `json:"at"`
+	// Refused says why they were not stored.
+	Refused string `json:"refused,omitempty"`
+}

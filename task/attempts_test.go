@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -26,7 +27,7 @@ func TestTries(t *testing.T) {
 		"given up":             {after(running, GivenUp{Reason: reason.Poison}), []string{TryAbnormal}},
 		"a report of no epoch": {after(running, AttemptFinished{Epoch: 1}, AttemptStarted{Attempt: 2}), []string{TryRuns}},
 		"a parent has none": {[]Event{
-			Submitted{Work: Work{Spec: &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "a"}}}}}}, Concluded{State: Finished}, Reopened{}, Concluded{State: Finished},
+			Submitted{Work: Work{Spec: &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "a"}}}}}}, Concluded{State: Finished}, Reopened{}, Concluded{State: Finished},
 		}, nil},
 		"in another life": {after(finished, Reopened{}, AttemptStarted{Attempt: 2}), []string{TryFinished, TryRuns}},
 	} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestOneBirth(t *testing.T) {
 	const id = ID("01JNA0000000000000000BRTH1")
 	work := func(command string) Work {
-		return Work{Spec: &Spec{Run: &Run{Shell: command}}, Route: "default.5"}
+		return Work{Spec: &job.Spec{Run: &job.Run{Shell: command}}, Route: "default.5"}
 	}
 	birth := func(seq uint64, w Work) Recorded { return Recorded{Seq: seq, At: noon, Event: Submitted{Work: w}} }
 	onChain := func(seq uint64, w Work) Recorded {
@@ -65,7 +66,7 @@ func TestOneBirth(t *testing.T) {
 
 // A birth on the chain misses its offer until that is placed, and the claim of anything else is stale.
 func TestBirthOnTheChain(t *testing.T) {
-	k := Evolve(Task{ID: "01JNA0000000000000000BRTH1"}, Recorded{Seq: 7, Chain: true, At: noon, Event: Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}}})
+	k := Evolve(Task{ID: "01JNA0000000000000000BRTH1"}, Recorded{Seq: 7, Chain: true, At: noon, Event: Submitted{Work: Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
 	next, missing := NextOffer(&k)
 	if !missing || next.After != 7 || next.Attempt != 1 || next.Reason != reason.Born {
 		t.Errorf("the offer is %+v, %v", next, missing)
@@ -84,7 +85,7 @@ func TestBirthOnTheChain(t *testing.T) {
 func TestDiffers(t *testing.T) {
 	born := func(change func(*Submitted)) *Submitted {
 		e := &Submitted{Work: Work{
-			Job: "j", Spec: &Spec{Run: &Run{Argv: []string{"a", "b"}}, Files: &Files{Bundle: "app@0123"}, Steps: []Step{{Name: "s", Spec: Spec{Files: &Files{Bundle: "lib@4567"}}}}},
+			Job: "j", Spec: &job.Spec{Run: &job.Run{Argv: []string{"a", "b"}}, Files: &job.Files{Bundle: "app@0123"}, Steps: []job.Step{{Name: "s", Spec: job.Spec{Files: &job.Files{Bundle: "lib@4567"}}}}},
 			Params: json.RawMessage(`{"a":1,"b":[1,2]}`), Route: "default.5",
 		}}
 		change(e)
@@ -94,7 +95,7 @@ func TestDiffers(t *testing.T) {
 	for want, change := range map[string]func(*Submitted){
 		"":              func(e *Submitted) { e.StartBy, e.EndBy = noon, noon },
 		"job":           func(e *Submitted) { e.Job = "k" },
-		"spec.run.argv": func(e *Submitted) { s := *e.Spec; s.Run = &Run{Argv: []string{"a", "c"}}; e.Spec = &s },
+		"spec.run.argv": func(e *Submitted) { s := *e.Spec; s.Run = &job.Run{Argv: []string{"a", "c"}}; e.Spec = &s },
 		"params.b":      func(e *Submitted) { e.Params = json.RawMessage(`{"b":[1,3],"a":1}`) },
 		"params.c":      func(e *Submitted) { e.Params = json.RawMessage(`{"b":[1,2],"a":1,"c":null}`) },
 		"route":         func(e *Submitted) { e.Route = "default.6" },
@@ -102,7 +103,7 @@ func TestDiffers(t *testing.T) {
 		"retry_of":      func(e *Submitted) { e.RetryOf = "x" },
 		"spec.files.bundle": func(e *Submitted) {
 			s := *e.Spec
-			s.Files = &Files{Bundle: "app@0124"}
+			s.Files = &job.Files{Bundle: "app@0124"}
 			e.Spec = &s
 		},
 	} {
@@ -112,7 +113,7 @@ func TestDiffers(t *testing.T) {
 	}
 	named := born(func(e *Submitted) {
 		s := *e.Spec
-		s.Files, s.Steps = &Files{Bundle: "app"}, []Step{{Name: "s", Spec: Spec{Files: &Files{Bundle: "lib"}}}}
+		s.Files, s.Steps = &job.Files{Bundle: "app"}, []job.Step{{Name: "s", Spec: job.Spec{Files: &job.Files{Bundle: "lib"}}}}
 		e.Spec = &s
 	})
 	if got := same.Differs(named); got != "" {
@@ -136,8 +137,8 @@ func TestDerivedIDs(t *testing.T) {
 }
 
 func TestSpawning(t *testing.T) {
-	parent := &Task{Work: Work{Spec: &Spec{Run: &Run{Shell: "x", User: "crawler"}}, Route: "crawl.5"}}
-	run := func(user string) *Spec { return &Spec{Run: &Run{Shell: "y", User: user}} }
+	parent := &Task{Work: Work{Spec: &job.Spec{Run: &job.Run{Shell: "x", User: "crawler"}}, Route: "crawl.5"}}
+	run := func(user string) *job.Spec { return &job.Spec{Run: &job.Run{Shell: "y", User: user}} }
 	bounds := Spawning{Children: 3, Depth: 2}
 	for name, c := range map[string]struct {
 		bounds       Spawning
@@ -151,10 +152,10 @@ func TestSpawning(t *testing.T) {
 		"one too many":            {bounds, Submission{Spec: run("crawler")}, 4, 0, false, ""},
 		"too deep":                {bounds, Submission{Spec: run("crawler")}, 1, 2, false, ""},
 		"another queue":           {bounds, Submission{Spec: run("crawler"), Queue: "gpu"}, 1, 0, false, ""},
-		"another queue, placed":   {bounds, Submission{Spec: &Spec{Run: &Run{Shell: "y", User: "crawler"}, Place: Place{Queue: "gpu"}}}, 1, 0, false, ""},
+		"another queue, placed":   {bounds, Submission{Spec: &job.Spec{Run: &job.Run{Shell: "y", User: "crawler"}, Place: job.Place{Queue: "gpu"}}}, 1, 0, false, ""},
 		"another user":            {bounds, Submission{Spec: run("root")}, 1, 0, false, ""},
 		"no user":                 {bounds, Submission{Spec: run("")}, 1, 0, false, ""},
-		"another user in a step":  {bounds, Submission{Spec: &Spec{Steps: []Step{{Name: "s", Spec: *run("root")}}}}, 1, 0, false, ""},
+		"another user in a step":  {bounds, Submission{Spec: &job.Spec{Steps: []job.Step{{Name: "s", Spec: *run("root")}}}}, 1, 0, false, ""},
 		"a job as it is defined":  {bounds, Submission{Job: "page"}, 1, 0, true, ""},
 		"a job in another queue":  {bounds, Submission{Job: "page", Queue: "gpu"}, 1, 0, false, ""},
 		"anywhere":                {Spawning{Children: 3, Depth: 2, Anywhere: true}, Submission{Spec: run("root"), Queue: "gpu"}, 1, 0, true, "gpu"},

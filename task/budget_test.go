@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -29,7 +30,7 @@ func TestBudgetCounters(t *testing.T) {
 		"that of the machine": {limit.Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
 		"a key of nothing":    {limit.Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
 	} {
-		w := Work{Job: "mail", Route: "default.5", Spec: &Spec{Handler: "h", Budget: c.budgets, Timeout: Timeout{Run: value.Duration(time.Minute)}}}
+		w := Work{Job: "mail", Route: "default.5", Spec: &job.Spec{Handler: "h", Budget: c.budgets, Timeout: job.Timeout{Run: value.Duration(time.Minute)}}}
 		counters, err := w.Counters()
 		if wrong := c.budgets.Validate(); wrong != nil {
 			err = wrong

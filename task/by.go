@@ -3,6 +3,8 @@ package task
 import (
 	"time"
 
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -42,13 +44,13 @@ type By struct {
 	// their order, the last message that was known of it; 0 where nothing was. By [RulePerNode] they are the attempts that ran on the node.
 	Ends []uint64 `json:"ends,omitempty"`
 	// Unique is when others are in the way of a claim of a unique key; nil for the default.
-	Unique *Unique `json:"unique,omitempty"`
+	Unique *job.Unique `json:"unique,omitempty"`
 	// Unmade says that children of which there was no birth by Seen count as cancelled: nobody was going to make them.
 	Unmade bool `json:"unmade,omitempty"`
 	// Circuit is the last fact of the job's breaker that was known, 0 for none, and Policy the breaker as the task had
 	// it that asked, or that ended last.
-	Circuit uint64   `json:"circuit,omitempty"`
-	Policy  *Breaker `json:"policy,omitempty"`
+	Circuit uint64           `json:"circuit,omitempty"`
+	Policy  *breaker.Breaker `json:"policy,omitempty"`
 	// Calendar is the revision of the calendar that the task's window names; 0 if there was none.
 	Calendar uint64 `json:"calendar,omitempty"`
 	// Flap is when a node comes and goes too often, and Alone says that nobody else served one of its queues.
@@ -79,7 +81,7 @@ const (
 	RuleClaim = "claim"
 	// RuleOwn: the word of the node that ran the attempt.
 	RuleOwn = "own"
-	// RuleBreaker: the breaker of the task's job ([Breaker.Admit]).
+	// RuleBreaker: the breaker of the task's job ([breaker.Breaker.Admit]).
 	RuleBreaker = "breaker"
 	// RuleWindow: the window of the task (schedule.Window).
 	RuleWindow = "window"

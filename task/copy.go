@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/param"
 )
 
@@ -20,7 +21,7 @@ func Copy(t Task, declared []param.Param, s Submission, now time.Time) (Submitte
 	if s.Job != "" || s.Spec != nil {
 		return Submitted{}, fmt.Errorf("a copy of %s runs what that ran: leave job and spec out", t.ID)
 	}
-	job := Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Priority: t.Route.Priority(), Group: t.Group, Spec: *t.Spec}
+	job := job.Job{Name: t.Job, Labels: t.Labels, Queue: t.Route.Queue(), Priority: t.Route.Priority(), Group: t.Group, Spec: *t.Spec}
 	if _, own := t.Route.Node(); own || t.Route.Selected() {
 		job.Queue = t.sharedName()
 	}

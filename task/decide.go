@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -350,7 +351,7 @@ func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {
 		}
 		return start, nil
 	}
-	if ok, why := t.Spec.room().Match(c.Labels); !ok {
+	if ok, why := t.Spec.Room().Match(c.Labels); !ok {
 		return GivenUp{Reason: reason.Unplaced, Detail: "node " + c.Node + " cannot run it: " + why}, nil
 	}
 	return start, nil
@@ -436,7 +437,7 @@ func fail(t *Task, c Fail, now time.Time) Event {
 	if t.Spec == nil {
 		return e
 	}
-	due, words, again := t.Spec.Retry.Plan(Failure{
+	due, words, again := t.Spec.Retry.Plan(job.Failure{
 		Class: c.Class, Exit: c.Exit, Final: c.Final, After: c.RetryAfter, Chance: c.Chance,
 		Failures: t.Failures + 1, Begun: t.Begun, At: now,
 	})
@@ -459,7 +460,7 @@ func poison(t *Task) Event {
 
 func (t *Task) grace() time.Duration {
 	if t.Spec == nil {
-		return DefaultStop
+		return job.DefaultStop
 	}
 	return t.Spec.Timeout.Grace()
 }

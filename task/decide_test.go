@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -123,8 +124,8 @@ func TestDecide(t *testing.T) {
 		{"cancel between attempts", retrying, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
 		{"cancel what runs", running, Cancel{Reason: "r"}, noon, CancelRequested{Reason: "r", Deadline: noon.Add(3*time.Second + StopMargin)}, nil},
 		{"cancel what runs without a grace of its own", []Event{Submitted{Work: Work{Spec: bounded}}, started}, Cancel{}, noon,
-			CancelRequested{Deadline: noon.Add(DefaultStop + StopMargin)}, nil},
-		{"cancel without knowing the spec", []Event{nil, started}, Cancel{}, noon, CancelRequested{Deadline: noon.Add(DefaultStop + StopMargin)}, nil},
+			CancelRequested{Deadline: noon.Add(job.DefaultStop + StopMargin)}, nil},
+		{"cancel without knowing the spec", []Event{nil, started}, Cancel{}, noon, CancelRequested{Deadline: noon.Add(job.DefaultStop + StopMargin)}, nil},
 		{"cancel twice", cancelling, Cancel{}, noon, nil, nil},
 		{"cancel what is cancelled", cancelled, Cancel{}, noon, nil, nil},
 		{"cancel what is finished", finished, Cancel{}, noon, nil, ErrEnded},
@@ -166,7 +167,7 @@ func TestReopenedTaskRetriesAnew(t *testing.T) {
 
 func TestDelayFallsByChance(t *testing.T) {
 	jittery := work
-	jittery.Spec = &Spec{Handler: "noop", Retry: Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
+	jittery.Spec = &job.Spec{Handler: "noop", Retry: job.Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
 	e, err := Decide(given(Submitted{Work: jittery}, started), Fail{Epoch: 2, Class: reason.Exit, Chance: 0.5}, noon)
 	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(7500*time.Millisecond) {
 		t.Errorf("got %+v, %v; want a retry after 7.5s", e, err)

@@ -3,6 +3,7 @@ package task
 import (
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -70,7 +71,7 @@ func (t *Task) due(e *Due, r Recorded) {
 
 // waited is why the task waits and goes on to, as a code and in words, once it is offered.
 func (t *Task) waited() (reason, message string) {
-	if _, postponed := postponing(t.Reason); postponed { // which was why it waited, and does not now
+	if _, postponed := job.Postpones(t.Reason); postponed { // which was why it waited, and does not now
 		return "", ""
 	}
 	return t.Reason, t.Message

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -96,7 +97,7 @@ func owes(t Task, around Surroundings, s Settings) Duty {
 		return Duty{Who: "nobody", What: "nothing: the task is " + t.State.String()}
 	case Scheduled:
 		what := "the timer offers it when it is due"
-		if r, postponed := postponing(t.Reason); postponed {
+		if r, postponed := job.Postpones(t.Reason); postponed {
 			what = r.Then
 		}
 		return Duty{Who: "server", What: what, By: t.Due.Add(s.timer()),
@@ -222,7 +223,7 @@ func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise s
 
 // retriesLeft says whether a failure may be followed by another attempt.
 func (t *Task) retriesLeft() string {
-	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.covers(reason.Timeout, nil) {
+	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.Covers(reason.Timeout, nil) {
 		return ""
 	}
 	return "; another attempt may follow"

@@ -7,19 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-)
 
-// Each runs something once for each value of a list: a task with it is a parent of as many
-// children, named "0", "1" and so on, and its result is the list of their results. Exactly one of
-// its fields is set.
-type Each struct {
-	// Values is the list itself, of JSON values.
-	Values []json.RawMessage `json:"values,omitempty"`
-	// Param names a parameter of the task that is a list.
-	Param string `json:"param,omitempty"`
-	// Result names a step, among those that the step needs, whose result is a list.
-	Result string `json:"result,omitempty"`
-}
+	"millrace/task/job"
+)
 
 // ItemParam is the parameter in which a child finds its value of the list.
 const ItemParam = "item"
@@ -42,70 +32,13 @@ func (w *Work) Item() (string, bool) {
 	return string(item), ok
 }
 
-func (e *Each) validate() error {
-	if e == nil {
-		return nil
-	}
-	set := 0
-	for _, is := range []bool{len(e.Values) > 0, e.Param != "", e.Result != ""} {
-		if is {
-			set++
-		}
-	}
-	switch {
-	case set == 0:
-		return errors.New("each: want a list of values, or {param: NAME} or {result: STEP}")
-	case set > 1:
-		return errors.New("each: choose one of a list of values, param and result")
-	case len(e.Values) > MaxChildren:
-		return fmt.Errorf("each: %d values, want at most %d", len(e.Values), MaxChildren)
-	}
-	return nil
-}
-
-// items are the values of the list. The error says where it is not, or why it is none.
-func (e *Each) items(w *Work) ([]json.RawMessage, error) {
-	values, from := e.Values, ""
-	var list json.RawMessage
-	switch {
-	case e.Param != "":
-		var params map[string]json.RawMessage
-		if len(w.Params) > 0 {
-			if err := json.Unmarshal(w.Params, &params); err != nil {
-				return nil, fmt.Errorf("each.param: the parameters are no object: %w", err)
-			}
-		}
-		list, from = params[e.Param], fmt.Sprintf("each.param: parameter %q", e.Param)
-	case e.Result != "":
-		var inputs map[string]Input
-		if len(w.Inputs) > 0 {
-			if err := json.Unmarshal(w.Inputs, &inputs); err != nil {
-				return nil, fmt.Errorf("each.result: %w", err)
-			}
-		}
-		list, from = inputs[e.Result].Result, fmt.Sprintf("each.result: the result of step %q", e.Result)
-	}
-	if from != "" {
-		if len(list) == 0 {
-			return nil, fmt.Errorf("%s is missing, want a list", from)
-		}
-		if err := json.Unmarshal(list, &values); err != nil || string(list) == "null" {
-			return nil, fmt.Errorf("%s is not a list", from)
-		}
-	}
-	if len(values) > MaxChildren {
-		return nil, fmt.Errorf("each: %d values, want at most %d", len(values), MaxChildren)
-	}
-	return values, nil
-}
-
 // checkLists refuses work whose lists are known by now and are none.
 func (w *Work) checkLists() error {
 	if e := w.Spec.Each; e != nil {
 		if e.Result != "" {
 			return errors.New("each.result: this is no step, and needs none")
 		}
-		if _, err := e.items(w); err != nil {
+		if _, err := e.Items(w.Params, w.Inputs); err != nil {
 			return err
 		}
 	}
@@ -114,7 +47,7 @@ func (w *Work) checkLists() error {
 		if step.Each == nil || step.Each.Param == "" || w.Spec.Each != nil && step.Each.Param == ItemParam {
 			continue
 		}
-		if _, err := step.Each.items(&Work{Params: overParams(step.Params, w.Params)}); err != nil {
+		if _, err := step.Each.Items(overParams(step.Params, w.Params), nil); err != nil {
 			return fmt.Errorf("steps[%d].%w", i, err)
 		}
 	}
@@ -128,14 +61,14 @@ func OwnChildren(t *Task) (Children, bool) {
 	case t.Spec == nil:
 		return Children{}, false
 	case t.Spec.Each != nil:
-		items, _ := t.Spec.Each.items(&t.Work) // what is wrong with it, short says
+		items, _ := t.Spec.Each.Items(t.Params, t.Inputs) // what is wrong with it, short says
 		c := Children{Names: make([]string, len(items))}
 		for i := range items {
 			c.Names[i] = strconv.Itoa(i)
 		}
 		return c, true
 	case len(t.Spec.Steps) > 0:
-		return Children{Names: t.Spec.stepNames()}, true
+		return Children{Names: t.Spec.StepNames()}, true
 	}
 	return Children{}, false
 }
@@ -144,8 +77,8 @@ func OwnChildren(t *Task) (Children, bool) {
 // on: every child has its value.
 func itemChildren(parent *Task) func(name string) Submitted {
 	spec, each := *parent.Spec, parent.Spec.Each
-	items, _ := each.items(&parent.Work)
-	spec.Each, spec.Signal, spec.Unique, spec.Timeout.Total = nil, nil, Unique{}, 0
+	items, _ := each.Items(parent.Params, parent.Inputs)
+	spec.Each, spec.Signal, spec.Unique, spec.Timeout.Total = nil, nil, job.Unique{}, 0
 	w := parent.Work
 	w.Asked = nil
 	w.EndBy = time.Time{}
@@ -156,7 +89,7 @@ func itemChildren(parent *Task) func(name string) Submitted {
 	if spec.Placed() && spec.Place.Queue != "" {
 		queue = spec.Place.Queue
 	}
-	w.Route = spec.homeRoute(queue, parent.Route.Priority())
+	w.Route = spec.HomeRoute(queue, parent.Route.Priority())
 	params := map[string]json.RawMessage{}
 	if len(w.Params) > 0 && json.Unmarshal(w.Params, &params) != nil {
 		params = map[string]json.RawMessage{}
@@ -190,7 +123,7 @@ func without(inputs json.RawMessage, name string) json.RawMessage {
 
 // Gather is the result of a parent by steps or by a list, made of those of its children: for a list the
 // list of them, in order and null for none; for steps an object with those that have one, by
-// name. At most [MaxInputs] bytes of results are in it; the largest are left out first. It is nil for any other parent.
+// name. At most [job.MaxInputs] bytes of results are in it; the largest are left out first. It is nil for any other parent.
 func Gather(t *Task, children []Task) json.RawMessage {
 	if _, own := OwnChildren(t); !own || t.Children == nil {
 		return nil
@@ -208,7 +141,7 @@ func Gather(t *Task, children []Task) json.RawMessage {
 		return len(results[ChildID(t.ID, b)]) - len(results[ChildID(t.ID, a)])
 	})
 	for _, name := range bySize {
-		if total <= MaxInputs {
+		if total <= job.MaxInputs {
 			break
 		}
 		id := ChildID(t.ID, name)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"millrace/task/job"
+	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -19,10 +21,10 @@ type Work struct {
 	Job      string `json:"job,omitzero"`
 	Revision uint64 `json:"revision,omitzero"`
 	// Spec is never nil in a valid fact, and never modified.
-	Spec *Spec `json:"spec,omitzero"`
+	Spec *job.Spec `json:"spec,omitzero"`
 	// Params is a JSON object, or nil.
 	Params json.RawMessage `json:"params,omitzero"`
-	// Secrets are the names of those parameters whose value is a [Secret].
+	// Secrets are the names of those parameters whose value is a [job.Secret].
 	Secrets []string          `json:"secrets,omitzero"`
 	Labels  map[string]string `json:"labels,omitzero"`
 	Route   where.Route       `json:"route,omitzero"`
@@ -150,7 +152,7 @@ type AttemptExtended struct {
 type AttemptFailed struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	// Class is one of [Classes].
+	// Class is one of [job.Classes].
 	Class   string `json:"class,omitzero"`
 	Exit    *int   `json:"exit,omitzero"`
 	Message string `json:"message,omitzero"`
@@ -234,7 +236,7 @@ type Reassigned struct {
 // Postponed says that a task which waits is to wait until a time. Its offer is stale
 // from then on, and another is placed at that time.
 type Postponed struct {
-	// Reason is the rule that says so ([Rule.Name]); Detail says it in words.
+	// Reason is the rule that says so ([job.Rule.Name]); Detail says it in words.
 	Reason string    `json:"reason,omitzero"`
 	Detail string    `json:"detail,omitzero"`
 	Due    time.Time `json:"due,omitzero"`
@@ -277,4 +279,39 @@ type Recorded struct {
 	Corr string
 	// Event is nil for a message on the task's chain that could not be understood.
 	Event Event
+}
+
+// What made a task of a schedule.
+const (
+	TriggerSchedule = "schedule" // its tick came
+	TriggerCatchUp  = "catchup"  // its tick had passed while nothing could fire
+	TriggerBackfill = "backfill" // somebody asked for the ticks of some time
+	TriggerManual   = "manual"   // somebody asked for it now
+)
+
+// Triggers lists what makes tasks of schedules.
+var Triggers = []string{TriggerSchedule, TriggerCatchUp, TriggerBackfill, TriggerManual}
+
+// Origin names the schedule that made a task; it is zero for any other task.
+type Origin struct {
+	Schedule string `json:"schedule,omitzero"`
+	// Tick is the logical time: when the task was meant to be made.
+	Tick time.Time `json:"tick,omitzero"`
+	// Trigger is one of [Triggers].
+	Trigger string `json:"trigger,omitzero"`
+}
+
+// SecretParams are the files that the secret parameters of a task name, by the names of the parameters.
+func (w *Work) SecretParams() map[string]string {
+	var params map[string]json.RawMessage
+	if len(w.Secrets) == 0 || json.Unmarshal(w.Params, &params) != nil {
+		return nil
+	}
+	files := map[string]string{}
+	for _, name := range w.Secrets {
+		if file, ok := param.FileOf(params[name]); ok {
+			files[name] = file
+		}
+	}
+	return files
 }

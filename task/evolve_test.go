@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -119,7 +120,7 @@ func compare(t *testing.T, got, want Task) {
 
 // Each turn has a bound of its own on the wait, or none.
 func TestBoundOfEachTurn(t *testing.T) {
-	bound := func(s *Spec) Submitted {
+	bound := func(s *job.Spec) Submitted {
 		return Submitted{Work: Work{Spec: s, Route: "default.5", StartBy: noon.Add(time.Minute)}}
 	}
 	release, expired := AttemptReleased{Epoch: 2}, GivenUp{Reason: reason.Expired}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -27,7 +28,7 @@ func TestExtend(t *testing.T) {
 		{"being cancelled", time.Minute, 0, Cancelling, 0, 90 * time.Second, 0},
 	} {
 		task := Task{State: c.state, Epoch: 7, Attempt: 2, StartedAt: start}
-		task.Spec = &Spec{Timeout: Timeout{Run: value.Duration(c.run), Extend: value.Duration(c.more)}}
+		task.Spec = &job.Spec{Timeout: job.Timeout{Run: value.Duration(c.run), Extend: value.Duration(c.more)}}
 		if c.extended > 0 {
 			task.Extended = start.Add(c.extended)
 		}

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 // The offer that opens the hold of the needs leaves the task as a fact on its chain and an offer after that would.
 func TestFreedOffer(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	spec := &Spec{Handler: "x", Timeout: Timeout{Pending: value.Duration(time.Minute), Total: value.Duration(time.Hour)}}
+	spec := &job.Spec{Handler: "x", Timeout: job.Timeout{Pending: value.Duration(time.Minute), Total: value.Duration(time.Hour)}}
 	needs := &Needs{Of: []Need{{Task: "01JNA000000000000000000001"}}}
 	birth := func(change func(*Submitted)) Task {
 		e := Submitted{Work: Work{Spec: spec, Route: "default.5", Needs: needs, Holds: []string{HoldNeeds}}}
@@ -56,7 +57,7 @@ func TestFreedOffer(t *testing.T) {
 		"is under limits too":    birth(func(e *Submitted) { e.Holds = []string{HoldNeeds, HoldLimit} }),
 		"needs nothing":          birth(func(e *Submitted) { e.Holds = []string{HoldSignal} }),
 		"is due later":           birth(func(e *Submitted) { e.Due = at.Add(time.Hour) }),
-		"is a parent":            birth(func(e *Submitted) { e.Spec = &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "x"}}}} }),
+		"is a parent":            birth(func(e *Submitted) { e.Spec = &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "x"}}}} }),
 		"was moved":              Evolve(held, Recorded{Seq: 7, Chain: true, At: at, Event: Reassigned{From: "default.5", To: "default.9"}}),
 		"is offered":             freed,
 		"is cancelled":           Evolve(held, Recorded{Seq: 7, Chain: true, At: at, Event: CancelConfirmed{}}),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -45,12 +46,12 @@ func after(events []Event, more ...Event) []Event { return append(slices.Clone(e
 // The events of which the histories are made. In each of them the birth has the
 // sequence 1 and the first start the sequence 2, unless it says otherwise.
 var (
-	spec = &Spec{
+	spec = &job.Spec{
 		Handler: "noop",
-		Timeout: Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(3 * time.Second)},
-		Retry:   Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{reason.Memory}},
+		Timeout: job.Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(3 * time.Second)},
+		Retry:   job.Retry{Max: 2, Min: value.Duration(10 * time.Second), NotOn: []string{reason.Memory}},
 	}
-	bounded = &Spec{Handler: "noop", Timeout: Timeout{Pending: value.Duration(5 * time.Minute)}, Retry: Retry{Max: 1}}
+	bounded = &job.Spec{Handler: "noop", Timeout: job.Timeout{Pending: value.Duration(5 * time.Minute)}, Retry: job.Retry{Max: 1}}
 
 	work  = Work{Job: "j", Revision: 3, Spec: spec, Params: json.RawMessage(`{"a":1}`), Route: "default.5", Group: "g"}
 	birth = Submitted{Work: work}

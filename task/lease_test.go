@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -13,7 +14,7 @@ const lease = 30 * time.Second
 func TestAccount(t *testing.T) {
 	ends := given(running...)
 	outlives := ends
-	outlives.Spec = &Spec{Run: &Run{Shell: "x"}, OnRestart: RestartAdopt}
+	outlives.Spec = &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}
 	sec := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
 	for _, c := range []struct {
 		name string

@@ -11,11 +11,6 @@ import (
 	"millrace/task/value"
 )
 
-// Limited tells whether a limit has to admit the tasks of a spec.
-func (s *Spec) Limited() bool {
-	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
-}
-
 // Counters returns the limits that a task stands under, those on its concurrency first, and then budgets. The
 // error says that a key names something that the task was not given.
 func (w *Work) Counters() ([]limit.Counter, error) {

@@ -7,26 +7,27 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
 
 func TestSeveralCounters(t *testing.T) {
-	w := func(s Spec) *Work {
+	w := func(s job.Spec) *Work {
 		return &Work{Job: "mail", Route: "images.5", Params: json.RawMessage(`{"to":"acme","by":"acme"}`), Spec: &s}
 	}
 	for name, c := range map[string]struct {
-		spec Spec
+		spec job.Spec
 		want string
 	}{
-		"job and key": {Spec{Concurrency: limit.Concurrencies{{Max: 5}, {Max: 1, Key: "{params.to}"}}}, "job:mail 5, key:mail/acme 1"},
-		"queue":       {Spec{Concurrency: limit.Concurrencies{{Max: 5, Key: "/{queue}"}}, Rate: limit.Rates{{Limit: 1, Key: "/{queue}"}}}, "key:/images 5, rate:/images"},
-		"the same, filled in": {Spec{Concurrency: limit.Concurrencies{{Max: 3, Key: "{params.to}"}, {Max: 2, Key: "{params.by}", OnLimit: limit.Skip}, {Max: 4, Key: "acme"}}},
+		"job and key": {job.Spec{Concurrency: limit.Concurrencies{{Max: 5}, {Max: 1, Key: "{params.to}"}}}, "job:mail 5, key:mail/acme 1"},
+		"queue":       {job.Spec{Concurrency: limit.Concurrencies{{Max: 5, Key: "/{queue}"}}, Rate: limit.Rates{{Limit: 1, Key: "/{queue}"}}}, "key:/images 5, rate:/images"},
+		"the same, filled in": {job.Spec{Concurrency: limit.Concurrencies{{Max: 3, Key: "{params.to}"}, {Max: 2, Key: "{params.by}", OnLimit: limit.Skip}, {Max: 4, Key: "acme"}}},
 			"key:mail/acme 2 skip"},
-		"two rates of a key": {Spec{Rate: limit.Rates{{Limit: 10}, {Limit: 1000, Per: value.Duration(time.Hour)}, {Limit: 5, Per: value.Duration(time.Minute), Key: "x"}}},
+		"two rates of a key": {job.Spec{Rate: limit.Rates{{Limit: 10}, {Limit: 1000, Per: value.Duration(time.Hour)}, {Limit: 5, Per: value.Duration(time.Minute), Key: "x"}}},
 			"rate:mail, rate:mail@1h0m0s, rate:mail/x"},
-		"a wrong key": {Spec{Concurrency: limit.Concurrencies{{Max: 1}, {Max: 1, Key: "{params.x}"}}}, `concurrency[1].key: {params.x}: the task has no parameter "x"`},
+		"a wrong key": {job.Spec{Concurrency: limit.Concurrencies{{Max: 1}, {Max: 1, Key: "{params.x}"}}}, `concurrency[1].key: {params.x}: the task has no parameter "x"`},
 	} {
 		counters, err := w(c.spec).Counters()
 		var all []string
@@ -47,35 +48,8 @@ func TestSeveralCounters(t *testing.T) {
 	}
 }
 
-// One limit is written as ever, and both forms are read.
-func TestLimitsInJSON(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"handler":"h","concurrency":{"max":5},"rate":{"limit":2,"burst":3}}`:                           "",
-		`{"handler":"h","concurrency":[{"max":5},{"max":1,"key":"a"}],"rate":[{"limit":2},{"limit":3}]}`: "",
-		`{"handler":"h","concurrency":[{"max":5}],"rate":[{"limit":2}]}`:                                 `{"handler":"h","concurrency":{"max":5},"rate":{"limit":2}}`,
-		`{"handler":"h","concurrency":{},"rate":[]}`:                                                     `{"handler":"h","concurrency":[],"rate":[]}`,
-		`{"handler":"h"}`: "",
-	} {
-		var s Spec
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		if want == "" {
-			want = text
-		}
-		if got, err := json.Marshal(s); string(got) != want || err != nil {
-			t.Errorf("%s is written as %s, %v", text, got, err)
-		}
-	}
-	var s Spec
-	if err := json.Unmarshal([]byte(`{"concurrency":5}`), &s); err == nil {
-		t.Error("a number is read as a limit")
-	}
-}
-
 func TestSeveralLimitsValidate(t *testing.T) {
-	for want, s := range map[string]Spec{
+	for want, s := range map[string]job.Spec{
 		"concurrency[1].max is missing":     {Concurrency: limit.Concurrencies{{Max: 1}, {Key: "a"}}},
 		"rate[0].limit is missing":          {Rate: limit.Rates{{}, {Limit: 1}}},
 		"concurrency[1].key is":             {Concurrency: limit.Concurrencies{{Max: 1}, {Max: 1, Key: "{queue.x}"}}},
@@ -88,7 +62,7 @@ func TestSeveralLimitsValidate(t *testing.T) {
 		}
 	}
 	for _, s := range []Submission{{}, {Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}, {Concurrency: limit.Concurrencies{{Max: 7}}}} {
-		birth, err := Birth(s, &Job{Name: "j", Spec: Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, noon)
+		birth, err := Birth(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +80,7 @@ func TestSeveralLimitsValidate(t *testing.T) {
 }
 
 func TestRefuseIsOfOneLimit(t *testing.T) {
-	held := Task{ID: "T", State: Held, Work: Work{Job: "j", Holds: onlyLimit, Spec: &Spec{Handler: "h",
+	held := Task{ID: "T", State: Held, Work: Work{Job: "j", Holds: onlyLimit, Spec: &job.Spec{Handler: "h",
 		Concurrency: limit.Concurrencies{{Max: 1, OnLimit: limit.Skip}, {Max: 1, Key: "k", OnLimit: limit.Fail}}}}}
 	for limit, want := range map[string]Event{
 		"job:j":   CancelConfirmed{Code: reason.Limit, Reason: "full"},

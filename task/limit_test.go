@@ -6,30 +6,31 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
 func TestCounters(t *testing.T) {
 	five := limit.Concurrency{Max: 5}
-	keyed := func(key string) Spec { return Spec{Concurrency: limit.Concurrencies{{Max: 2, Key: key}}} }
+	keyed := func(key string) job.Spec { return job.Spec{Concurrency: limit.Concurrencies{{Max: 2, Key: key}}} }
 	for name, c := range map[string]struct {
 		work Work
-		spec Spec
+		spec job.Spec
 		want string
 	}{
-		"none":         {Work{Job: "mail"}, Spec{}, "[]"},
-		"job":          {Work{Job: "mail"}, Spec{Concurrency: limit.Concurrencies{five}}, "[job:mail]"},
-		"no job":       {Work{Route: "images.5"}, Spec{Concurrency: limit.Concurrencies{five}}, "[queue:images]"},
-		"own route":    {Work{Route: "@n1.5"}, Spec{Concurrency: limit.Concurrencies{five}, Place: Place{Queue: "images"}}, "[queue:images]"},
+		"none":         {Work{Job: "mail"}, job.Spec{}, "[]"},
+		"job":          {Work{Job: "mail"}, job.Spec{Concurrency: limit.Concurrencies{five}}, "[job:mail]"},
+		"no job":       {Work{Route: "images.5"}, job.Spec{Concurrency: limit.Concurrencies{five}}, "[queue:images]"},
+		"own route":    {Work{Route: "@n1.5"}, job.Spec{Concurrency: limit.Concurrencies{five}, Place: job.Place{Queue: "images"}}, "[queue:images]"},
 		"parameter":    {Work{Job: "mail", Params: json.RawMessage(`{"to":"acme"}`)}, keyed("{params.to}"), "[key:mail/acme]"},
 		"number":       {Work{Job: "mail", Params: json.RawMessage(`{"to":[1,2]}`)}, keyed("x-{params.to}-y"), "[key:mail/x-[1,2]-y]"},
 		"label":        {Work{Job: "mail", Labels: map[string]string{"a.b": "c"}}, keyed("{labels.a.b}"), "[key:mail/c]"},
 		"common":       {Work{Job: "mail"}, keyed("/shared"), "[key:/shared]"},
 		"key, no job":  {Work{Route: "images.5"}, keyed("a"), "[key:queue.images/a]"},
-		"rate":         {Work{Job: "mail"}, Spec{Rate: limit.Rates{{Limit: 1}}}, "[rate:mail]"},
-		"both":         {Work{Job: "mail"}, Spec{Concurrency: limit.Concurrencies{five}, Rate: limit.Rates{{Limit: 1, Key: "/k"}}}, "[job:mail rate:/k]"},
+		"rate":         {Work{Job: "mail"}, job.Spec{Rate: limit.Rates{{Limit: 1}}}, "[rate:mail]"},
+		"both":         {Work{Job: "mail"}, job.Spec{Concurrency: limit.Concurrencies{five}, Rate: limit.Rates{{Limit: 1, Key: "/k"}}}, "[job:mail rate:/k]"},
 		"no parameter": {Work{Job: "mail", Params: json.RawMessage(`{"by":1}`)}, keyed("{params.to}"), `concurrency.key: {params.to}: the task has no parameter "to"`},
-		"no label":     {Work{Job: "mail"}, Spec{Rate: limit.Rates{{Limit: 1, Key: "{labels.x}"}}}, `rate.key: {labels.x}: the task has no label "x"`},
+		"no label":     {Work{Job: "mail"}, job.Spec{Rate: limit.Rates{{Limit: 1, Key: "{labels.x}"}}}, `rate.key: {labels.x}: the task has no label "x"`},
 		"too long":     {Work{Job: "mail", Labels: map[string]string{"x": strings.Repeat("x", 300)}}, keyed("{labels.x}"), `concurrency.key: "{labels.x}" becomes 300 bytes long, want at most 256`},
 	} {
 		c.work.Spec = &c.spec
@@ -44,34 +45,6 @@ func TestCounters(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
-func TestLimitsValidate(t *testing.T) {
-	for _, c := range []struct {
-		spec Spec
-		want string
-	}{
-		{Spec{Concurrency: limit.Concurrencies{{Max: -1}}}, "concurrency.max"},
-		{Spec{Concurrency: limit.Concurrencies{{Key: "a"}}}, "concurrency.max is missing"},
-		{Spec{Concurrency: limit.Concurrencies{{Max: 1, OnLimit: "kill"}}}, "concurrency.on_limit"},
-		{Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "{x}"}}}, "concurrency.key"},
-		{Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "{params.x"}}}, "concurrency.key"},
-		{Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "a\nb"}}}, "concurrency.key"},
-		{Spec{Rate: limit.Rates{{Burst: 2}}}, "rate.limit is missing"},
-		{Spec{Rate: limit.Rates{{Limit: 2, Per: -1}}}, "rate.per"},
-		{Spec{Rate: limit.Rates{{Limit: 2, Per: 1}}}, "rate.limit"},
-		{Spec{Rate: limit.Rates{{Limit: 2, Burst: 1 << 30}}}, "rate.burst"},
-		{Spec{Unique: Unique{TTL: 1}}, "unique.key is missing"},
-		{Spec{Unique: Unique{Key: "a", While: []string{"asleep"}}}, "unique.while"},
-		{Spec{Unique: Unique{Key: "a", OnConflict: "x"}}, "unique.on_conflict"},
-		{Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "{params.x}/{labels.y}"}}, Rate: limit.Rates{{Limit: 1}}, Unique: Unique{Key: "/{params.z}"}}, ""},
-	} {
-		c.spec.Handler = "h"
-		err := c.spec.Validate()
-		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.spec, err, c.want)
 		}
 	}
 }

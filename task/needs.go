@@ -7,14 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 // Needs are the tasks that have to end before another one may run.
 type Needs struct {
-	// Rule says how many of them have to end as they are meant to. Default [NeedAll].
+	// Rule says how many of them have to end as they are meant to. Default [job.NeedAll].
 	Rule string `json:"rule,omitempty"`
-	// Of are those tasks, 1 to [MaxNeeds].
+	// Of are those tasks, 1 to [job.MaxNeeds].
 	Of []Need `json:"of"`
 }
 
@@ -23,37 +24,9 @@ type Need struct {
 	Task ID `json:"task"`
 	// Name is what the other one calls it, for example its step. Default: its id.
 	Name string `json:"name,omitempty"`
-	// When is how it is meant to end. Default [WhenSuccess].
+	// When is how it is meant to end. Default [job.WhenSuccess].
 	When string `json:"when,omitempty"`
 }
-
-// MaxNeeds is how many tasks one may need itself. To wait for more, need their parent.
-const MaxNeeds = 256
-
-// Rules of [Needs].
-const (
-	// NeedAll: all have to end as they are meant to. The first that does not decides.
-	NeedAll = "all"
-	// NeedAny: all have to end, and at least one as it is meant to.
-	NeedAny = "any"
-	// NeedNone: all have to end, and none as described.
-	NeedNone = "none"
-)
-
-// How a task can be meant to end, in [Need.When].
-const (
-	WhenSuccess = "success" // finished
-	WhenFailure = "failure" // in error or abnormal
-	WhenCancel  = "cancel"  // cancelled by somebody
-	WhenTrouble = "trouble" // failure or cancel
-	WhenEnd     = "end"     // in any way, skipped included
-)
-
-// Rules and ways to end, as a job file and the command line spell them.
-var (
-	NeedRules = []string{NeedAll, NeedAny, NeedNone}
-	Whens     = []string{WhenSuccess, WhenFailure, WhenCancel, WhenTrouble, WhenEnd}
-)
 
 // EndsAs tells whether an end in this state, with this reason code, is what when describes.
 func EndsAs(when string, state State, reason string) bool {
@@ -61,13 +34,13 @@ func EndsAs(when string, state State, reason string) bool {
 	failure := state == Error || state == Abnormal
 	cancel := state == Cancelled && !skipped
 	switch when {
-	case "", WhenSuccess:
+	case "", job.WhenSuccess:
 		return state == Finished
-	case WhenFailure:
+	case job.WhenFailure:
 		return failure
-	case WhenCancel:
+	case job.WhenCancel:
 		return cancel
-	case WhenTrouble:
+	case job.WhenTrouble:
 		return failure || cancel
 	}
 	return state.Terminal()
@@ -121,16 +94,16 @@ func (n *Needs) Judge(ends []End) (Verdict, string) {
 			open++
 		case EndsAs(need.When, e.State, e.Reason):
 			meant++
-		case n.Rule == "" || n.Rule == NeedAll:
+		case n.Rule == "" || n.Rule == job.NeedAll:
 			return Never, fmt.Sprintf("%s ended as %s, and its %s is needed", need.name(), e, need.when())
 		}
 	}
 	switch {
 	case open > 0:
 		return NotYet, fmt.Sprintf("%d of the %d tasks that it needs have not ended", open, len(n.Of))
-	case n.Rule == NeedAny && meant == 0:
+	case n.Rule == job.NeedAny && meant == 0:
 		return Never, fmt.Sprintf("none of the %d tasks that it needs ended in %s", len(n.Of), n.Of[0].when())
-	case n.Rule == NeedNone && meant > 0:
+	case n.Rule == job.NeedNone && meant > 0:
 		return Never, fmt.Sprintf("%d of the tasks that it needs ended in %s", meant, n.Of[0].when())
 	}
 	return Met, "all that it needs has ended"
@@ -148,7 +121,7 @@ func (n *Needs) String() string {
 	}
 	rule := n.Rule
 	if rule == "" {
-		rule = NeedAll
+		rule = job.NeedAll
 	}
 	return rule + " of " + strings.Join(parts, ", ")
 }
@@ -162,7 +135,7 @@ func (n Need) name() string {
 
 func (n Need) when() string {
 	if n.When == "" {
-		return WhenSuccess
+		return job.WhenSuccess
 	}
 	return n.When
 }
@@ -180,17 +153,17 @@ func (n *Needs) Validate() error {
 	switch {
 	case len(n.Of) == 0:
 		return errors.New("needs: no task is named")
-	case len(n.Of) > MaxNeeds:
-		return fmt.Errorf("needs: %d tasks, want at most %d; to wait for more, need their parent", len(n.Of), MaxNeeds)
-	case n.Rule != "" && !slices.Contains(NeedRules, n.Rule):
-		return fmt.Errorf("needs.rule is %q, want one of %v", n.Rule, NeedRules)
+	case len(n.Of) > job.MaxNeeds:
+		return fmt.Errorf("needs: %d tasks, want at most %d; to wait for more, need their parent", len(n.Of), job.MaxNeeds)
+	case n.Rule != "" && !slices.Contains(job.NeedRules, n.Rule):
+		return fmt.Errorf("needs.rule is %q, want one of %v", n.Rule, job.NeedRules)
 	}
 	for i, need := range n.Of {
 		if _, err := ParseID(string(need.Task)); err != nil {
 			return fmt.Errorf("needs: %w", err)
 		}
-		if need.When != "" && !slices.Contains(Whens, need.When) {
-			return fmt.Errorf("needs: when is %q, want one of %v", need.When, Whens)
+		if need.When != "" && !slices.Contains(job.Whens, need.When) {
+			return fmt.Errorf("needs: when is %q, want one of %v", need.When, job.Whens)
 		}
 		if slices.ContainsFunc(n.Of[:i], func(o Need) bool { return o.Task == need.Task }) {
 			return fmt.Errorf("needs: task %s is named twice", need.Task)
@@ -232,11 +205,6 @@ func InputOf(t *Task) Input {
 	return Input{Task: t.ID, State: t.State, Reason: t.Reason, Result: t.Result, Seq: t.Seq}
 }
 
-// MaxInputs is how many bytes of results are passed on to one task, so that they
-// fit into its environment. What is more is left out, the largest first; it can
-// be asked for by the task's id.
-const MaxInputs = 64 << 10
-
 // Inputs is what to tell a task of those that it needed, as one JSON object with a
 // member for each, by name. Ended are those tasks in the order of Of.
 func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
@@ -251,7 +219,7 @@ func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return len(all[b].Result) - len(all[a].Result) })
 	for _, name := range names {
-		if total <= MaxInputs {
+		if total <= job.MaxInputs {
 			break
 		}
 		in := all[name]

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -19,23 +20,23 @@ func TestJudge(t *testing.T) {
 		want       Verdict
 	}{
 		{"", "", []End{good, good}, Met},
-		{NeedAll, WhenSuccess, []End{good, runs}, NotYet},
-		{NeedAll, WhenSuccess, []End{good, none}, NotYet},
-		{NeedAll, WhenSuccess, []End{good}, NotYet}, // of the other nothing is known
-		{NeedAll, WhenSuccess, []End{bad, runs}, Never},
-		{NeedAll, WhenSuccess, []End{good, skipped}, Never},
-		{NeedAll, WhenFailure, []End{bad, lost}, Met},
-		{NeedAll, WhenFailure, []End{bad, gone}, Never},
-		{NeedAll, WhenCancel, []End{gone, gone}, Met},
-		{NeedAll, WhenCancel, []End{gone, skipped}, Never},
-		{NeedAll, WhenEnd, []End{good, skipped}, Met},
-		{NeedAll, WhenTrouble, []End{gone, lost}, Met},
-		{NeedAny, WhenFailure, []End{good, bad}, Met},
-		{NeedAny, WhenFailure, []End{runs, bad}, NotYet},
-		{NeedAny, WhenFailure, []End{good, skipped}, Never},
-		{NeedNone, WhenTrouble, []End{good, skipped}, Met},
-		{NeedNone, WhenTrouble, []End{good, gone}, Never},
-		{NeedNone, WhenTrouble, []End{good, runs}, NotYet},
+		{job.NeedAll, job.WhenSuccess, []End{good, runs}, NotYet},
+		{job.NeedAll, job.WhenSuccess, []End{good, none}, NotYet},
+		{job.NeedAll, job.WhenSuccess, []End{good}, NotYet}, // of the other nothing is known
+		{job.NeedAll, job.WhenSuccess, []End{bad, runs}, Never},
+		{job.NeedAll, job.WhenSuccess, []End{good, skipped}, Never},
+		{job.NeedAll, job.WhenFailure, []End{bad, lost}, Met},
+		{job.NeedAll, job.WhenFailure, []End{bad, gone}, Never},
+		{job.NeedAll, job.WhenCancel, []End{gone, gone}, Met},
+		{job.NeedAll, job.WhenCancel, []End{gone, skipped}, Never},
+		{job.NeedAll, job.WhenEnd, []End{good, skipped}, Met},
+		{job.NeedAll, job.WhenTrouble, []End{gone, lost}, Met},
+		{job.NeedAny, job.WhenFailure, []End{good, bad}, Met},
+		{job.NeedAny, job.WhenFailure, []End{runs, bad}, NotYet},
+		{job.NeedAny, job.WhenFailure, []End{good, skipped}, Never},
+		{job.NeedNone, job.WhenTrouble, []End{good, skipped}, Met},
+		{job.NeedNone, job.WhenTrouble, []End{good, gone}, Never},
+		{job.NeedNone, job.WhenTrouble, []End{good, runs}, NotYet},
 	} {
 		n := &Needs{Rule: c.rule, Of: []Need{{Task: "a", When: c.when}, {Task: "b", When: c.when}}}
 		got, why := n.Judge(c.ends)
@@ -69,13 +70,13 @@ func TestNeedsFollow(t *testing.T) {
 func TestNeedsValidate(t *testing.T) {
 	const a, b = ID("01JNA0TASK0000000000000000"), ID("01JNA0TASK0000000000000001")
 	for want, n := range map[string]Needs{
-		"":              {Rule: NeedAny, Of: []Need{{Task: a, When: WhenEnd}, {Task: b}}},
+		"":              {Rule: job.NeedAny, Of: []Need{{Task: a, When: job.WhenEnd}, {Task: b}}},
 		"no task":       {},
 		"needs.rule":    {Rule: "some", Of: []Need{{Task: a}}},
 		"no task id":    {Of: []Need{{Task: "x"}}},
 		"when is":       {Of: []Need{{Task: a, When: "later"}}},
-		"named twice":   {Of: []Need{{Task: a}, {Task: a, When: WhenEnd}}},
-		"want at most ": {Of: make([]Need, MaxNeeds+1)},
+		"named twice":   {Of: []Need{{Task: a}, {Task: a, When: job.WhenEnd}}},
+		"want at most ": {Of: make([]Need, job.MaxNeeds+1)},
 	} {
 		err := n.Validate()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -87,7 +88,7 @@ func TestNeedsValidate(t *testing.T) {
 // Results that are too large together are left out, the largest first.
 func TestInputs(t *testing.T) {
 	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
-	big := json.RawMessage(`"` + strings.Repeat("x", MaxInputs) + `"`)
+	big := json.RawMessage(`"` + strings.Repeat("x", job.MaxInputs) + `"`)
 	text, err := n.Inputs([]Input{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: reason.Exit}})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/param"
 )
 
@@ -31,7 +32,7 @@ func declared(t *testing.T) param.Params {
 // Each parameter is held against its declaration, as text and as JSON; what is wrong is named with what is allowed.
 func TestParamsSettle(t *testing.T) {
 	p := declared(t)
-	if err := (&Job{Name: "j", Params: p, Spec: Spec{Handler: "h"}}).Validate(); err != nil {
+	if err := (&job.Job{Name: "j", Params: p, Spec: job.Spec{Handler: "h"}}).Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -76,7 +77,7 @@ func TestParamsSettle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			birth, err := Birth(s, &Job{Name: "j", Params: p, Spec: Spec{Handler: "h"}}, 1, noon)
+			birth, err := Birth(s, &job.Job{Name: "j", Params: p, Spec: job.Spec{Handler: "h"}}, 1, noon)
 			switch {
 			case c.wrong && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")):
 				t.Errorf("it is refused with %v, want %s", err, c.want)
@@ -89,7 +90,7 @@ func TestParamsSettle(t *testing.T) {
 
 // Without declarations text is the JSON that it is, or else text, and any name will do.
 func TestTextsWithoutDeclarations(t *testing.T) {
-	s := Submission{Spec: &Spec{Handler: "h"}, Texts: map[string]string{"n": "1", "s": "a b", "j": `{"a":[]}`}}
+	s := Submission{Spec: &job.Spec{Handler: "h"}, Texts: map[string]string{"n": "1", "s": "a b", "j": `{"a":[]}`}}
 	if birth, err := Birth(s, nil, 0, noon); err != nil || string(birth.Params) != `{"j":{"a":[]},"n":1,"s":"a b"}` {
 		t.Errorf("the parameters are %s, %v", birth.Params, err)
 	}
@@ -121,7 +122,7 @@ func TestCopyOfDeclared(t *testing.T) {
 // What is set later wins, whether it is text or JSON.
 func TestSubmissionWithTexts(t *testing.T) {
 	settled := func(s Submission) (json.RawMessage, error) {
-		s.Spec = &Spec{Handler: "h"}
+		s.Spec = &job.Spec{Handler: "h"}
 		birth, err := Birth(s, nil, 0, noon)
 		return birth.Params, err
 	}
@@ -144,53 +145,6 @@ func TestSubmissionWithTexts(t *testing.T) {
 		}
 		if again, err := settled(c.of); err != nil || string(again) != `{"a":1}` {
 			t.Errorf("%s: the first is %s now, %v", name, again, err)
-		}
-	}
-}
-
-// A declaration that cannot be kept is refused with its field.
-func TestParamsValidate(t *testing.T) {
-	for text, want := range map[string]string{
-		`[{"name": "a b"}]`:                                              `params[0].name is "a b", want 1 to 64`,
-		`[{"name": "a"}, {"name": "a"}]`:                                 `params[1].name: "a" is the name of params[0] as well`,
-		`[{"name": "a", "type": "int"}]`:                                 `params[0].type is "int", want one of string, integer`,
-		`[{"name": "a", "min": 1}]`:                                      `params[0].min bounds a number, or how long`,
-		`[{"name": "a", "type": "boolean", "max": 1}]`:                   `params[0].max bounds a number`,
-		`[{"name": "a", "type": "string", "min": 1.5}]`:                  `params[0].min is 1.5, want a whole number`,
-		`[{"name": "a", "type": "array", "max": -1}]`:                    `params[0].max is -1, want a whole number`,
-		`[{"name": "a", "type": "number", "min": 2, "max": 1}]`:          `params[0].max is 1, want at least the min of 2`,
-		`[{"name": "a", "pattern": "x"}]`:                                `params[0].pattern is for text`,
-		`[{"name": "a", "type": "string", "pattern": "("}]`:              `params[0].pattern: `,
-		`[{"name": "a", "type": "integer", "enum": [1, "b"]}]`:           `params[0].enum[1]: parameter a is "b", want a whole number`,
-		`[{"name": "a", "type": "integer", "max": 3, "default": 4}]`:     `params[0].default: parameter a is 4, want a whole number at most 3`,
-		`[{"name": "a", "enum": ["x"], "default": "y"}]`:                 `params[0].default: parameter a is "y", want x`,
-		`[{"name": "a", "secret": true, "default": "hunter2"}]`:          `params[0].default: parameter a is a secret`,
-		`[{"name": "a", "secret": true, "type": "string"}]`:              `params[0].secret is the name of a file`,
-		`[{"name": "a", "schema": {"$ref": "file:///etc/passwd"}}]`:      `params[0].schema: $ref refers to another schema`,
-		`[{"name": "a", "schema": {"items": [{"not": {"$ref": "#"}}]}}]`: `params[0].schema`,
-		`[{"name": "a", "schema": {"minimun": 1}}]`:                      `params[0].schema: "minimun" is no keyword`,
-		`[{"name": "a", "schema": {"type": 5}}]`:                         `params[0].schema`,
-	} {
-		var p param.Params
-		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			t.Fatal(err)
-		}
-		err := (&Job{Name: "j", Params: p, Spec: Spec{Handler: "h"}}).Validate()
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s\nis refused with %v\nwant %s", text, err, want)
-		}
-	}
-
-	needed := param.Params{Declared: []param.Param{{Name: "a", Type: param.Integer}}}
-	for want, j := range map[string]Job{
-		"params[0].default is missing: the schedule of the job": {Params: needed, Schedule: &Schedule{Cron: "@daily"}, Spec: Spec{Handler: "h"}},
-		"steps[0].params.a: parameter a is true, want a whole number": {Params: needed, Spec: Spec{Steps: []Step{
-			{Name: "s", Params: map[string]json.RawMessage{"a": json.RawMessage("true"), "own": json.RawMessage("1")}, Spec: Spec{Handler: "h"}}}}},
-		"params: they are either defaults or declared": {Params: param.Params{Defaults: map[string]json.RawMessage{"a": json.RawMessage("1")}, Declared: needed.Declared}, Spec: Spec{Handler: "h"}},
-	} {
-		j.Name = "j"
-		if err := j.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

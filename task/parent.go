@@ -9,12 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
-
-// MaxChildren is how many children a task may have.
-const MaxChildren = 4096
 
 // Children are the tasks into which a parent was expanded. Their ids follow from the
 // parent's and their names ([ChildID]), so whoever knows the parent can make
@@ -66,25 +64,6 @@ func (Conclude) isCommand() {}
 // ErrNoParent refuses what only a parent can do.
 var ErrNoParent = errors.New("the task has no children")
 
-// Parental tells whether a task of this spec starts no process itself, and is
-// what its children are: it is running until the last of them has ended. They are one for
-// each value of a list, or its steps, or one on each of several nodes; what is for each of a list
-// may be the others as well, and then its children have children.
-func (s *Spec) Parental() bool {
-	return s != nil && (s.Each != nil || len(s.Steps) > 0 || s.Place.fans())
-}
-
-// Includes tells whether nodes that come late get children of a task of the spec.
-func (s *Spec) Includes() bool {
-	return s != nil && s.Each == nil && len(s.Steps) == 0 && s.Place.Late == LateInclude
-}
-
-// Placed tells whether tasks of the spec wait somewhere else than in a plain queue,
-// or make others do so.
-func (s *Spec) Placed() bool {
-	return s.Place.Targeted() || s.Place.selective() || s.Place.fans() || s.Place.Prefers() || s.Cost() > 1
-}
-
 // ChildID is the id of a task's child with a name: always the same, so that to ask for it
 // twice makes one. It lies in the parent's millisecond.
 func ChildID(parent ID, name string) ID { return DerivedID(parent, string(parent)+"\x00"+name) }
@@ -117,9 +96,9 @@ func Births(parent *Task) func(name string) Submitted {
 // nodeChild is the birth of the child for a node.
 func nodeChild(parent *Task, name string) Submitted {
 	spec := *parent.Spec
-	place := Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
+	place := job.Place{Nodes: append([]string{name}, spares(parent.Children, name)...), NoNode: spec.Place.NoNode, Queue: spec.Place.Queue}
 	spec.Place = place
-	spec.Signal, spec.Unique, spec.Timeout.Total = nil, Unique{}, 0 // those the parent has
+	spec.Signal, spec.Unique, spec.Timeout.Total = nil, job.Unique{}, 0 // those the parent has
 	w := parent.Work
 	w.Asked = nil
 	w.EndBy = time.Time{}
@@ -161,7 +140,7 @@ func spares(c *Children, name string) []string {
 	}
 	from := max(slices.Index(c.Names, name), 0) % n
 	all := append(slices.Clone(c.Spares[from:]), c.Spares[:from]...)
-	return all[:min(n, MaxPlaceNodes-1)]
+	return all[:min(n, job.MaxPlaceNodes-1)]
 }
 
 // Progress counts children.
@@ -448,16 +427,16 @@ func (t *Task) Stops() []string {
 	if t.Children == nil {
 		return nil
 	}
-	names := slices.DeleteFunc(slices.Clone(t.Children.Names), t.Spec.survives)
-	if t.Spec.stepped() {
-		depth := t.Spec.depths()
+	names := slices.DeleteFunc(slices.Clone(t.Children.Names), t.Spec.Survives)
+	if t.Spec.Stepped() {
+		depth := t.Spec.Depths()
 		slices.SortStableFunc(names, func(a, b string) int { return depth[b] - depth[a] })
 	}
 	return names
 }
 
 // Unmade tells whether children that nobody has made when the parent is cancelled need not be made.
-func (t *Task) Unmade() bool { return t.State == Cancelling && !t.Spec.outlives() }
+func (t *Task) Unmade() bool { return t.State == Cancelling && !t.Spec.Outlives() }
 
 // short says why a parent has no children at all although it was expanded, as a code and in words; "" if
 // it may have them.
@@ -469,7 +448,7 @@ func (t *Task) short() (code, why string) {
 		if len(t.Children.Names) > 0 {
 			return "", ""
 		}
-		if _, err := t.Spec.Each.items(&t.Work); err != nil {
+		if _, err := t.Spec.Each.Items(t.Params, t.Inputs); err != nil {
 			return reason.User, err.Error()
 		}
 		return "", ""
@@ -481,7 +460,7 @@ func (t *Task) short() (code, why string) {
 	switch {
 	case p.Count > found:
 		return reason.Unplaced, fmt.Sprintf("%d nodes are wanted, and at sequence %d there were %d that match and take work", p.Count, t.Children.AtSeq, found)
-	case found == 0 && p.Late != LateInclude:
+	case found == 0 && p.Late != job.LateInclude:
 		return reason.Unplaced, fmt.Sprintf("at sequence %d no node that matches took work", t.Children.AtSeq)
 	}
 	return "", ""
@@ -524,15 +503,15 @@ func expand(t *Task, c Expand) (Event, error) {
 	case t.State == Cancelling:
 		return nil, nil
 	case t.Children == nil:
-		if len(c.Names) > MaxChildren {
-			return nil, fmt.Errorf("%d children, want at most %d", len(c.Names), MaxChildren)
+		if len(c.Names) > job.MaxChildren {
+			return nil, fmt.Errorf("%d children, want at most %d", len(c.Names), job.MaxChildren)
 		}
 		return Expanded(c), nil
 	case !t.Spec.Includes():
 		return nil, nil // somebody else has expanded it
 	}
 	c.Names = slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { return slices.Contains(t.Children.Names, name) })
-	if len(c.Names) == 0 || len(t.Children.Names)+len(c.Names) > MaxChildren {
+	if len(c.Names) == 0 || len(t.Children.Names)+len(c.Names) > job.MaxChildren {
 		return nil, nil
 	}
 	return Expanded(c), nil

@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 const parentID ID = "01JNA0PARENT00000000000000"
 
 // parent is one that was submitted with this place.
-func parent(t *testing.T, p Place) Task {
+func parent(t *testing.T, p job.Place) Task {
 	t.Helper()
-	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, noon)
+	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func states(p *Task, all ...State) map[ID]End {
 }
 
 func TestFollow(t *testing.T) {
-	open := add(t, parent(t, Place{Nodes: []string{"a", "b"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"a", "b"}}})
+	open := add(t, parent(t, job.Place{Nodes: []string{"a", "b"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"a", "b"}}})
 	cancelling := add(t, open, Cancel{Reason: "no"})
 	for _, c := range []struct {
 		name     string
@@ -79,7 +80,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: it ends twice", c.name)
 		}
 	}
-	unborn := add(t, parent(t, Place{Mode: PlaceAll}), Cancel{})
+	unborn := add(t, parent(t, job.Place{Mode: job.PlaceAll}), Cancel{})
 	if c, ok := Follow(&unborn, nil); !ok || add(t, unborn, c).State != Cancelled {
 		t.Errorf("cancelled before it had children: %+v, %v", c, ok)
 	}
@@ -88,7 +89,7 @@ func TestFollow(t *testing.T) {
 // A parent that fails names the children that did, and says why.
 func TestFollowNamesFailures(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
-	p := add(t, parent(t, Place{Nodes: names, Each: true}), Expand{Children{AtSeq: 1, Names: names}})
+	p := add(t, parent(t, job.Place{Nodes: names, Each: true}), Expand{Children{AtSeq: 1, Names: names}})
 	exit := End{State: Error, Reason: reason.Exit, Message: "sh exited with code 7: KeyError: 'x'"}
 	long := End{State: Abnormal, Reason: reason.Lost, Message: strings.Repeat("é", 200)}
 	ok := End{State: Finished}
@@ -114,11 +115,11 @@ func TestFollowNamesFailures(t *testing.T) {
 
 // A child bears its path below the outermost parent, whatever kind of child it is.
 func TestStepPaths(t *testing.T) {
-	on := add(t, parent(t, Place{Nodes: []string{"w1", "w2"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
+	on := add(t, parent(t, job.Place{Nodes: []string{"w1", "w2"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
 	if got := Child(&on, "w2"); got.Step != "w2" || got.What() != "w2: x" {
 		t.Errorf("the child on a node is %q, %q", got.Step, got.What())
 	}
-	p := graph(t, does("a"), Step{Name: "sum", Spec: Spec{Handler: "sum", Each: &Each{Values: []json.RawMessage{json.RawMessage("7")}}}})
+	p := graph(t, does("a"), job.Step{Name: "sum", Spec: job.Spec{Handler: "sum", Each: &job.Each{Values: []json.RawMessage{json.RawMessage("7")}}}})
 	p.Job = "etl"
 	sum := Child(&p, "sum")
 	if sum.Step != "sum" || sum.What() != "etl/sum" {
@@ -133,15 +134,15 @@ func TestStepPaths(t *testing.T) {
 
 func TestParentWithoutEnoughNodes(t *testing.T) {
 	for _, c := range []struct {
-		place Place
+		place job.Place
 		names []string
 		short bool
 	}{
-		{Place{Mode: PlaceAll}, nil, true},
-		{Place{Mode: PlaceAll}, []string{"a"}, false},
-		{Place{Count: 2}, []string{"a"}, true},
-		{Place{Count: 2}, []string{"a", "b"}, false},
-		{Place{Mode: PlaceAll, Late: LateInclude}, nil, false},
+		{job.Place{Mode: job.PlaceAll}, nil, true},
+		{job.Place{Mode: job.PlaceAll}, []string{"a"}, false},
+		{job.Place{Count: 2}, []string{"a"}, true},
+		{job.Place{Count: 2}, []string{"a", "b"}, false},
+		{job.Place{Mode: job.PlaceAll, Late: job.LateInclude}, nil, false},
 	} {
 		p := add(t, parent(t, c.place), Expand{Children{AtSeq: 9, Names: c.names}})
 		command, ok := Follow(&p, nil)
@@ -161,7 +162,7 @@ func TestParentWithoutEnoughNodes(t *testing.T) {
 }
 
 func TestExpand(t *testing.T) {
-	p := parent(t, Place{Mode: PlaceAll, Late: LateInclude})
+	p := parent(t, job.Place{Mode: job.PlaceAll, Late: job.LateInclude})
 	if p.State != Running || p.Offered {
 		t.Fatalf("a parent is born %s", p.State)
 	}
@@ -179,11 +180,11 @@ func TestExpand(t *testing.T) {
 	if len(p.Children.Names) != 2 {
 		t.Error("a list that another one shares was changed")
 	}
-	closed := add(t, parent(t, Place{Mode: PlaceAll}), Expand{Children{AtSeq: 5, Names: []string{"a"}}})
+	closed := add(t, parent(t, job.Place{Mode: job.PlaceAll}), Expand{Children{AtSeq: 5, Names: []string{"a"}}})
 	if e, err := Decide(closed, Expand{Children{Names: []string{"z"}}}, noon); e != nil || err != nil {
 		t.Errorf("one that ignores who comes late: %+v, %v", e, err)
 	}
-	plain := given(Submitted{Work: Work{Spec: &Spec{Handler: "x"}, Route: "default.5"}})
+	plain := given(Submitted{Work: Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}})
 	if _, err := Decide(plain, Expand{}, noon); !errors.Is(err, ErrNoParent) {
 		t.Errorf("a plain task: %v", err)
 	}
@@ -193,14 +194,14 @@ func TestExpand(t *testing.T) {
 }
 
 func TestChild(t *testing.T) {
-	p := parent(t, Place{Count: 2, NoNode: NoNodeWait})
+	p := parent(t, job.Place{Count: 2, NoNode: job.NoNodeWait})
 	p.Due = noon.Add(time.Hour)
 	p = add(t, p, Expand{Children{AtSeq: 5, Names: []string{"a", "b"}, Spares: []string{"x", "y", "z"}}})
 	first, second := Child(&p, "a"), Child(&p, "b")
 	if want := []string{"a", "x", "y", "z"}; !reflect.DeepEqual(first.Spec.Place.Nodes, want) || first.Route != "@a.5" {
 		t.Errorf("the first child goes to %s, then %v", first.Route, first.Spec.Place.Nodes)
 	}
-	if want := []string{"b", "y", "z", "x"}; !reflect.DeepEqual(second.Spec.Place.Nodes, want) || second.Spec.Place.NoNode != NoNodeWait {
+	if want := []string{"b", "y", "z", "x"}; !reflect.DeepEqual(second.Spec.Place.Nodes, want) || second.Spec.Place.NoNode != job.NoNodeWait {
 		t.Errorf("the second child goes to %v", second.Spec.Place.Nodes)
 	}
 	if first.Spec.Parental() || first.Parent != p.ID || !first.Due.Equal(p.Due) || first.Spec.Place.Queue != "images" || first.Spec.Validate() != nil {
@@ -246,7 +247,7 @@ func TestExpects(t *testing.T) {
 // A parent under one of whose children's ids lies another task has failed.
 func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	parent := Evolve(Task{ID: "01JNA0000000000000000PARNT"}, Recorded{Seq: 1, Event: Submitted{Work: Work{
-		Spec: &Spec{Steps: []Step{{Name: "a", Spec: Spec{Handler: "real"}}, {Name: "b", Spec: Spec{Handler: "real"}}}}, Route: "default.5",
+		Spec: &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "real"}}, {Name: "b", Spec: job.Spec{Handler: "real"}}}}, Route: "default.5",
 	}}})
 	parent.Apply(Recorded{Seq: 2, Chain: true, Event: Expanded{Children: Children{Names: []string{"a", "b"}}}})
 	child := func(name string, change func(*Submitted)) Task {
@@ -255,7 +256,7 @@ func TestStrangerInTheStepsOfAParent(t *testing.T) {
 		return Evolve(Task{ID: ChildID(parent.ID, name)}, Recorded{Seq: 3, Event: birth})
 	}
 	moved := func(e *Submitted) { e.Route, e.Inputs = "other.5", []byte(`{"x":{}}`) }
-	forged := func(e *Submitted) { e.Spec = &Spec{Handler: "another"} }
+	forged := func(e *Submitted) { e.Spec = &job.Spec{Handler: "another"} }
 	done := Conclude{State: Finished}
 	if c, rule := parent.Concluding(done, []Task{child("a", moved), child("b", moved)}); rule != "" || c.State != Finished {
 		t.Errorf("children that were moved: %+v", c)

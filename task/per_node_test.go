@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 )
@@ -25,7 +26,7 @@ func TestOnNode(t *testing.T) {
 		"two that are the same":  {Work{Job: "mail"}, limit.PerNodes{{Max: 3, Key: "a"}, {Max: 2, Key: "a"}}, "[key:mail/a 2]"},
 		"a label that is absent": {Work{Job: "mail"}, limit.PerNodes{{Max: 1, Key: "{labels.to}"}}, `per_node.key: {labels.to}: the task has no label "to"`},
 	} {
-		c.work.Spec = &Spec{Handler: "h", PerNode: c.per}
+		c.work.Spec = &job.Spec{Handler: "h", PerNode: c.per}
 		counters, err := c.work.OnNode()
 		said := []string{}
 		for _, of := range counters {
@@ -39,25 +40,8 @@ func TestOnNode(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if of, err := (&Work{Job: "mail", Spec: &Spec{PerNode: limit.PerNodes{{Max: 1}}, Each: &Each{}}}).OnNode(); err != nil || of != nil {
+	if of, err := (&Work{Job: "mail", Spec: &job.Spec{PerNode: limit.PerNodes{{Max: 1}}, Each: &job.Each{}}}).OnNode(); err != nil || of != nil {
 		t.Errorf("a parent stands under %v, %v", of, err)
-	}
-}
-
-func TestPerNodeValidates(t *testing.T) {
-	for name, c := range map[string]struct {
-		per  limit.PerNodes
-		want string
-	}{
-		"right":    {limit.PerNodes{{Max: 1, Key: "{params.x}"}}, "<nil>"},
-		"none":     {limit.PerNodes{{}}, "per_node.max is missing: how many may run on one node"},
-		"negative": {limit.PerNodes{{Max: 1}, {Max: -1}}, "per_node[1].max is -1, want 1 or more"},
-		"a key":    {limit.PerNodes{{Max: 1, Key: "{x}"}}, `per_node.key is "{x}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
-		"many":     {make(limit.PerNodes, 9), "per_node has 9 entries, want at most 8"},
-	} {
-		if got := fmt.Sprint((&Spec{Handler: "h", PerNode: c.per}).Validate()); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
 	}
 }
 

@@ -2,39 +2,15 @@ package task
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"millrace/task/limit"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
-
-// Preference is a choice of nodes that are better than others, but not the only ones.
-type Preference struct {
-	// Labels choose them.
-	Labels where.Selector `json:"labels"`
-	// Weight is what a node gains by being chosen, 1 to [MaxPreferWeight]; a node's weights add up. Default 1.
-	Weight int `json:"weight,omitempty"`
-}
-
-// What [Place.Sticky] may be besides a key.
-const (
-	StickyJob     = "job"     // the node on which a task of the job started last
-	StickyAttempt = "attempt" // the node of the task's last attempt
-)
-
-// Bounds of preferences.
-const (
-	MaxPrefer       = 4
-	MaxPreferWeight = 1000
-)
-
-// DefaultPreferWait is how long a task that names no time is left to the nodes that it prefers.
-const DefaultPreferWait = 10 * time.Second
 
 // Ran says on which node a task started last, of those that share a name ([Work.StickyName]). It is a
 // memory and no truth: whoever starts such a task writes it anew, and without it any node will do.
@@ -81,28 +57,14 @@ type Handed struct {
 
 func (HandOver) isCommand() {}
 
-// Prefers tells whether some of the nodes that may run a task are better than others.
-func (p *Place) Prefers() bool { return p.Sticky != "" || len(p.Prefer) > 0 }
-
-// unprefer has all nodes be as good as any other.
-func (p *Place) unprefer() { p.Sticky, p.Prefer, p.PreferWait = "", nil, 0 }
-
-// preferWait is PreferWait or its default.
-func (p *Place) preferWait() time.Duration {
-	if p.PreferWait == 0 {
-		return DefaultPreferWait
-	}
-	return p.PreferWait.Std()
-}
-
 // StickyName is what tasks have in common that stick to one node; "" if this one does not, or
 // only to itself. The error says that the key names something that the task was not given.
 func (w *Work) StickyName() (string, error) {
 	key := ""
 	switch {
-	case w.Spec == nil || w.Spec.Place.Sticky == "" || w.Spec.Place.Sticky == StickyAttempt:
+	case w.Spec == nil || w.Spec.Place.Sticky == "" || w.Spec.Place.Sticky == job.StickyAttempt:
 		return "", nil
-	case w.Spec.Place.Sticky != StickyJob:
+	case w.Spec.Place.Sticky != job.StickyJob:
 		key = w.Spec.Place.Sticky
 	}
 	name, err := w.counter("sticky:", "sticky:", key)
@@ -110,17 +72,6 @@ func (w *Work) StickyName() (string, error) {
 		return "", fmt.Errorf("place.sticky: %w", err)
 	}
 	return name, nil
-}
-
-// Score is what a node with these labels gains by the preferences, and the requirements of those that
-// choose it.
-func (p *Place) Score(labels map[string]string) (score int, met where.Selector) {
-	for _, f := range p.Prefer {
-		if f.Labels.Refuses(labels) == nil {
-			score, met = score+max(f.Weight, 1), append(met, f.Labels...)
-		}
-	}
-	return score, met
 }
 
 // HandsOver says to whom a node that was offered the task leaves it: to the node that ran it, its
@@ -138,16 +89,16 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 		but = []where.Requirement{{Key: where.LabelNode, Op: where.OpNotIn, Values: t.Avoids}}
 	}
 	p := &t.Spec.Place
-	if p.Sticky == StickyAttempt {
+	if p.Sticky == job.StickyAttempt {
 		ran = t.Node
 	}
-	wait := value.Duration(p.preferWait())
+	wait := value.Duration(p.PreferredFor())
 	if p.Sticky != "" && ran != "" {
 		if ran == self.Node && !shuns {
 			return HandOver{}, false
 		}
 		if i := slices.IndexFunc(others, func(o Peer) bool { return o.Node == ran }); i >= 0 {
-			return HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: where.NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.stickyWords(), wait)}, true
+			return HandOver{Self: self.known(), Peer: others[i].known(), Ran: ran, To: where.NodeRoute(ran, t.Route.Priority()), After: t.Turn, Reason: fmt.Sprintf("%s ran %s last, and has %v to claim it", ran, p.StickyWords(), wait)}, true
 		}
 	}
 	mine, _ := p.Score(self.Labels)
@@ -168,41 +119,10 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	c := HandOver{To: to.Route(t.Route.Priority()), Asked: to, After: t.Turn, Self: self.known(), Peer: peer, Ran: ran,
 		Reason: fmt.Sprintf("nodes with %s are preferred, weight %d against %d of %s, and have %v to claim it", met, best, mine, self.Node, wait)}
 	if shuns {
-		c.Wait = t.Spec.Retry.avoidWait()
+		c.Wait = t.Spec.Retry.ShunnedFor()
 		c.Reason = fmt.Sprintf("it failed on %s; other nodes have %v to claim it", strings.Join(t.Avoids, ", "), value.Duration(c.Wait))
 	}
 	return c, true
-}
-
-// stickyWords say of what the node is that the task sticks to.
-func (p *Place) stickyWords() string {
-	switch p.Sticky {
-	case StickyJob:
-		return "its job"
-	case StickyAttempt:
-		return "it"
-	}
-	return "its key"
-}
-
-// preferred is the selector of the task's preferences that makes this route; false if none does.
-func (s *Spec) preferred(queue string, route where.Route) (where.Selector, bool) {
-	terms := s.Place.Prefer
-	if len(terms) > MaxPrefer { // not one that this version wrote
-		terms = nil
-	}
-	for set := 1; set < 1<<len(terms); set++ {
-		needs := s.Needs()
-		for i := range terms {
-			if set&(1<<i) != 0 {
-				needs = append(needs, terms[i].Labels...)
-			}
-		}
-		if where.SelectorQueue(queue, needs) == route.Queue() {
-			return needs, true
-		}
-	}
-	return nil, false
 }
 
 func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
@@ -215,7 +135,7 @@ func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
 	if err := c.To.Validate(); err != nil {
 		return nil, err
 	}
-	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason, Until: now.Add(cmp.Or(c.Wait, t.Spec.Place.preferWait()))}, nil
+	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason, Until: now.Add(cmp.Or(c.Wait, t.Spec.Place.PreferredFor()))}, nil
 }
 
 // handed keeps what a move means for a task that prefers nodes.
@@ -272,62 +192,36 @@ func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	return d
 }
 
-func (p *Place) validatePreference() error {
-	switch {
-	case !p.Prefers() && p.PreferWait != 0:
-		return errors.New("place.prefer_wait says how long a task is left to the nodes that it prefers, and it prefers none: set place.sticky or place.prefer")
-	case !p.Prefers():
-		return nil
-	case p.PreferWait < 0:
-		return fmt.Errorf("place.prefer_wait is %v, want 0 or more", p.PreferWait)
-	case len(p.Nodes) > 0:
-		return errors.New("place.nodes is in the order of preference; leave place.sticky and place.prefer out")
-	case p.fans():
-		return errors.New("place.sticky and place.prefer are for one task on one node; leave place.mode all and place.count out")
-	case len(p.Prefer) > MaxPrefer:
-		return fmt.Errorf("place.prefer has %d entries, want at most %d", len(p.Prefer), MaxPrefer)
+// avoid notes a node on which an attempt has failed, if the task's policy is to avoid those.
+func (t *Task) avoid(node string) {
+	if t.Spec == nil || !t.Spec.Retry.AvoidNode || node == "" || slices.Contains(t.Avoids, node) {
+		return
 	}
-	asked := len(p.Labels)
-	for i, f := range p.Prefer {
-		if asked += len(f.Labels); asked > where.MaxRequirements-2 { // avoid and slots are requirements, too
-			return fmt.Errorf("place.labels and place.prefer have more than %d requirements together", where.MaxRequirements-2)
-		}
-		if f.Weight < 0 || f.Weight > MaxPreferWeight {
-			return fmt.Errorf("place.prefer[%d].weight is %d, want 1 to %d", i, f.Weight, MaxPreferWeight)
-		}
-		if len(f.Labels) == 0 {
-			return fmt.Errorf("place.prefer[%d].labels: name at least one requirement", i)
-		}
-		if err := f.Labels.Validate(); err != nil {
-			return fmt.Errorf("place.prefer[%d].%w", i, err)
-		}
+	t.Avoids = append(slices.Clone(t.Avoids), node) // shared by what was folded before
+	if n := len(t.Avoids); n > where.MaxValues {
+		t.Avoids = t.Avoids[n-where.MaxValues:]
 	}
-	if p.Sticky == "" || p.Sticky == StickyJob || p.Sticky == StickyAttempt {
-		return nil
-	}
-	if !strings.Contains(p.Sticky, "{") {
-		return fmt.Errorf("place.sticky is %q, want %s, %s, or a key such as {params.customer}", p.Sticky, StickyJob, StickyAttempt)
-	}
-	return limit.ValidKey("place.sticky", p.Sticky)
 }
 
-// PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.
-func (p *Place) PreferWords() string {
-	if !p.Prefers() {
+// Shuns tells whether a node leaves the task to others, if there are any: an attempt has failed there,
+// and the task's policy is to avoid that. In each turn it is left to others once. What
+// waits on a node's own route shuns nobody, for nobody else pulls from there.
+func (t *Task) Shuns(node string) bool {
+	if t.State != Pending || t.Spec == nil || t.Handed != nil || !t.Spec.Retry.AvoidNode || !slices.Contains(t.Avoids, node) {
+		return false
+	}
+	_, own := t.Route.Node()
+	return !own
+}
+
+// shunned says in words which nodes leave the task to others, and for how long.
+func (t *Task) shunned() string {
+	if !t.Shuns(t.FailedOn) {
 		return ""
 	}
-	var parts []string
-	switch p.Sticky {
-	case "":
-	case StickyJob:
-		parts = append(parts, "the node on which its job ran last")
-	case StickyAttempt:
-		parts = append(parts, "the node of its last attempt")
-	default:
-		parts = append(parts, "the node on which "+p.Sticky+" ran last")
+	nodes, leave := "node "+t.FailedOn, "leaves"
+	if len(t.Avoids) > 1 {
+		nodes, leave = "nodes "+strings.Join(t.Avoids, ", "), "leave"
 	}
-	for _, f := range p.Prefer {
-		parts = append(parts, fmt.Sprintf("nodes with %s (weight %d)", f.Labels, max(f.Weight, 1)))
-	}
-	return fmt.Sprintf("%s; after %v any of its nodes", strings.Join(parts, ", then "), value.Duration(p.preferWait()))
+	return fmt.Sprintf("; %s, where it failed, %s it to the others for up to %v", nodes, leave, value.Duration(t.Spec.Retry.ShunnedFor()))
 }

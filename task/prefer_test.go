@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
 
 // preferring is a task that prefers nodes as the place says.
-func preferring(p Place) Submitted {
-	e, err := Birth(Submission{Spec: &Spec{Handler: "noop", Place: p}, Queue: "images", Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)}}, nil, 0, noon)
+func preferring(p job.Place) Submitted {
+	e, err := Birth(Submission{Spec: &job.Spec{Handler: "noop", Place: p}, Queue: "images", Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)}}, nil, 0, noon)
 	if err != nil {
 		panic(err)
 	}
@@ -36,30 +37,30 @@ func TestHandsOver(t *testing.T) {
 		}
 		return p
 	}
-	weighed := Place{Prefer: []Preference{{selects("gpu"), 10}, {selects("near"), 0}}}
+	weighed := job.Place{Prefer: []job.Preference{{selects("gpu"), 10}, {selects("near"), 0}}}
 	for name, c := range map[string]struct {
-		place  Place
+		place  job.Place
 		self   Peer
 		others []Peer
 		ran    string
 		want   where.Route // "" if it starts here
 	}{
-		"no preference":                  {Place{}, peer("a"), []Peer{peer("b", "gpu")}, "b", ""},
+		"no preference":                  {job.Place{}, peer("a"), []Peer{peer("b", "gpu")}, "b", ""},
 		"a better node":                  {weighed, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("gpu"), 5)},
 		"weights add up":                 {weighed, peer("a", "gpu"), []Peer{peer("b", "near"), peer("c", "gpu", "near")}, "", where.SelectorRoute("images", selects("gpu,near"), 5)},
 		"it is as good as any":           {weighed, peer("a", "near"), []Peer{peer("b", "near"), peer("c")}, "", ""},
 		"weight one against ten":         {weighed, peer("a", "gpu"), []Peer{peer("b", "near")}, "", ""},
 		"alone":                          {weighed, peer("a"), nil, "", ""},
-		"it ran elsewhere":               {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "b", where.NodeRoute("b", 5)},
-		"it ran here":                    {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("b")}, "a", ""},
-		"it ran nowhere":                 {Place{Sticky: "{params.customer}"}, peer("a"), []Peer{peer("b")}, "", ""},
-		"where it ran is gone":           {Place{Sticky: StickyJob}, peer("a"), []Peer{peer("c")}, "b", ""},
-		"no attempt yet":                 {Place{Sticky: StickyAttempt}, peer("a"), []Peer{peer("b")}, "b", ""},
-		"sticky goes before weights":     {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu"), peer("c")}, "c", where.NodeRoute("c", 5)},
-		"here last, though worse":        {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "a", ""},
-		"gone, then by weight":           {Place{Sticky: StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "z", where.SelectorRoute("images", selects("gpu"), 5)},
-		"on top of what it must have":    {Place{Labels: selects("zone=eu"), Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("zone=eu,gpu"), 5)},
-		"on top of what it must not use": {Place{Avoid: []string{"z"}, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("node!=z,gpu"), 5)},
+		"it ran elsewhere":               {job.Place{Sticky: job.StickyJob}, peer("a"), []Peer{peer("b")}, "b", where.NodeRoute("b", 5)},
+		"it ran here":                    {job.Place{Sticky: job.StickyJob}, peer("a"), []Peer{peer("b")}, "a", ""},
+		"it ran nowhere":                 {job.Place{Sticky: "{params.customer}"}, peer("a"), []Peer{peer("b")}, "", ""},
+		"where it ran is gone":           {job.Place{Sticky: job.StickyJob}, peer("a"), []Peer{peer("c")}, "b", ""},
+		"no attempt yet":                 {job.Place{Sticky: job.StickyAttempt}, peer("a"), []Peer{peer("b")}, "b", ""},
+		"sticky goes before weights":     {job.Place{Sticky: job.StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu"), peer("c")}, "c", where.NodeRoute("c", 5)},
+		"here last, though worse":        {job.Place{Sticky: job.StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "a", ""},
+		"gone, then by weight":           {job.Place{Sticky: job.StickyJob, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "z", where.SelectorRoute("images", selects("gpu"), 5)},
+		"on top of what it must have":    {job.Place{Labels: selects("zone=eu"), Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("zone=eu,gpu"), 5)},
+		"on top of what it must not use": {job.Place{Avoid: []string{"z"}, Prefer: weighed.Prefer}, peer("a"), []Peer{peer("b", "gpu")}, "", where.SelectorRoute("images", selects("node!=z,gpu"), 5)},
 	} {
 		w := given(preferring(c.place))
 		hand, ok := w.HandsOver(c.self, c.others, c.ran)
@@ -90,7 +91,7 @@ func TestHandsOver(t *testing.T) {
 // A task that was handed over goes back when its time is up or nobody is there, once; and the next
 // turn begins where it was at home.
 func TestHandedGoesBack(t *testing.T) {
-	born := given(preferring(Place{Sticky: StickyJob, PreferWait: value.Duration(time.Minute)}))
+	born := given(preferring(job.Place{Sticky: job.StickyJob, PreferWait: value.Duration(time.Minute)}))
 	e, err := Decide(born, HandOver{To: "@b.5", Reason: "b ran it"}, at(1))
 	if want := (Reassigned{From: "images.5", To: "@b.5", Reason: "b ran it", Until: at(1).Add(time.Minute)}); err != nil || e != want {
 		t.Fatalf("decided %+v, %v; want %+v", e, err, want)
@@ -145,35 +146,35 @@ func TestHandedGoesBack(t *testing.T) {
 
 func TestStickyName(t *testing.T) {
 	for sticky, want := range map[string]string{
-		"": "", StickyAttempt: "", StickyJob: "sticky:queue.images", "{params.customer}": "sticky:queue.images/acme", "/{params.customer}": "sticky:/acme",
+		"": "", job.StickyAttempt: "", job.StickyJob: "sticky:queue.images", "{params.customer}": "sticky:queue.images/acme", "/{params.customer}": "sticky:/acme",
 	} {
-		e := preferring(Place{Sticky: sticky})
+		e := preferring(job.Place{Sticky: sticky})
 		if got, err := e.StickyName(); got != want || err != nil {
 			t.Errorf("%q: %q, %v, want %q", sticky, got, err, want)
 		}
 	}
-	_, err := Birth(Submission{Spec: &Spec{Handler: "noop", Place: Place{Sticky: "{params.nothing}"}}}, nil, 0, noon)
+	_, err := Birth(Submission{Spec: &job.Spec{Handler: "noop", Place: job.Place{Sticky: "{params.nothing}"}}}, nil, 0, noon)
 	if err == nil || !strings.Contains(err.Error(), "place.sticky") {
 		t.Errorf("a key that the task was not given: %v", err)
 	}
 }
 
 func TestPreferencesAreChecked(t *testing.T) {
-	gpu := []Preference{{selects("gpu"), 1}}
-	for want, p := range map[string]Place{
+	gpu := []job.Preference{{selects("gpu"), 1}}
+	for want, p := range map[string]job.Place{
 		"place.sticky is":                        {Sticky: "node"},
 		"place.sticky is \"{x}\"":                {Sticky: "{x}"},
 		"prefers none":                           {PreferWait: value.Duration(time.Second)},
 		"place.nodes is in the order":            {Nodes: []string{"a"}, Prefer: gpu},
-		"leave place.mode all":                   {Mode: PlaceAll, Sticky: StickyJob},
-		"at most 4":                              {Prefer: []Preference{gpu[0], gpu[0], gpu[0], gpu[0], gpu[0]}},
-		"place.prefer[0].weight is -1":           {Prefer: []Preference{{selects("gpu"), -1}}},
-		"place.prefer[0].labels: name at least":  {Prefer: []Preference{{nil, 1}}},
-		"place.prefer[0].labels: the label \"\"": {Prefer: []Preference{{where.Selector{{Op: where.OpExists}}, 1}}},
-		"place.prefer_wait is -1s":               {Sticky: StickyJob, PreferWait: value.Duration(-time.Second)},
-		"more than 30 requirements":              {Prefer: []Preference{{make(where.Selector, 31), 1}}},
+		"leave place.mode all":                   {Mode: job.PlaceAll, Sticky: job.StickyJob},
+		"at most 4":                              {Prefer: []job.Preference{gpu[0], gpu[0], gpu[0], gpu[0], gpu[0]}},
+		"place.prefer[0].weight is -1":           {Prefer: []job.Preference{{selects("gpu"), -1}}},
+		"place.prefer[0].labels: name at least":  {Prefer: []job.Preference{{nil, 1}}},
+		"place.prefer[0].labels: the label \"\"": {Prefer: []job.Preference{{where.Selector{{Op: where.OpExists}}, 1}}},
+		"place.prefer_wait is -1s":               {Sticky: job.StickyJob, PreferWait: value.Duration(-time.Second)},
+		"more than 30 requirements":              {Prefer: []job.Preference{{make(where.Selector, 31), 1}}},
 	} {
-		if err := p.validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q in it", p, err, want)
 		}
 	}
@@ -181,16 +182,16 @@ func TestPreferencesAreChecked(t *testing.T) {
 
 // Who says where a task is to run does not have to know what its job prefers.
 func TestPreferencesGiveWay(t *testing.T) {
-	job := &Job{Name: "j", Spec: Spec{Handler: "h", Place: Place{Sticky: StickyJob, Prefer: []Preference{{selects("gpu"), 1}}, PreferWait: value.Duration(time.Second)}}}
+	j := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Place: job.Place{Sticky: job.StickyJob, Prefer: []job.Preference{{selects("gpu"), 1}}, PreferWait: value.Duration(time.Second)}}}
 	for name, s := range map[string]Submission{
-		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &Place{Count: 2}}, "all": {Place: &Place{Mode: PlaceAll}}, "each": {Place: &Place{Nodes: []string{"a"}, Each: true}},
+		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &job.Place{Count: 2}}, "all": {Place: &job.Place{Mode: job.PlaceAll}}, "each": {Place: &job.Place{Nodes: []string{"a"}, Each: true}},
 	} {
-		if e, err := Birth(s, job, 1, noon); err != nil || e.Spec.Place.Prefers() {
+		if e, err := Birth(s, j, 1, noon); err != nil || e.Spec.Place.Prefers() {
 			t.Errorf("%s: %+v, %v", name, e.Spec.Place, err)
 		}
 	}
-	e, err := Birth(Submission{Place: &Place{Labels: selects("zone=eu"), Sticky: StickyAttempt}}, job, 1, noon)
-	if err != nil || e.Spec.Place.Sticky != StickyAttempt || len(e.Spec.Place.Prefer) != 1 {
+	e, err := Birth(Submission{Place: &job.Place{Labels: selects("zone=eu"), Sticky: job.StickyAttempt}}, j, 1, noon)
+	if err != nil || e.Spec.Place.Sticky != job.StickyAttempt || len(e.Spec.Place.Prefer) != 1 {
 		t.Errorf("other labels: %+v, %v", e.Spec.Place, err)
 	}
 }

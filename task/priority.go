@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
 // MaxFairKey is how long a fair key may be, in bytes.
 const MaxFairKey = 256
 
-func (s *Submission) priority(job *Job) (int, error) {
+func (s *Submission) priority(job *job.Job) (int, error) {
 	p := s.Priority
 	if p == 0 && job != nil {
 		p = job.Priority
@@ -23,7 +24,7 @@ func (s *Submission) priority(job *Job) (int, error) {
 }
 
 // fairKey is the key that the submission names, or what the job's fair stands for in it.
-func (s *Submission) fairKey(job *Job, w *Work) (string, error) {
+func (s *Submission) fairKey(job *job.Job, w *Work) (string, error) {
 	key := s.FairKey
 	if key == "" && job != nil && job.Fair != "" {
 		key = w.valueOf(job.Fair)

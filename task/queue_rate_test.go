@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 )
@@ -13,7 +14,7 @@ import (
 func TestThrottles(t *testing.T) {
 	t.Parallel()
 	five, nine, other := queue.Rate{Queue: "default", Since: 5}, queue.Rate{Queue: "default", Since: 9}, queue.Rate{Queue: "other", Since: 9}
-	work := Work{Spec: &Spec{Handler: "h"}, Route: "default.5"}
+	work := Work{Spec: &job.Spec{Handler: "h"}, Route: "default.5"}
 	waits := Task{ID: "T", State: Pending, Offered: true, Turn: 3, Head: 3, Work: work}
 	with := func(change func(*Task)) Task { w := waits; change(&w); return w }
 	for name, c := range map[string]struct {
@@ -28,14 +29,14 @@ func TestThrottles(t *testing.T) {
 		"it is admitted under a new rate": {with(func(k *Task) { k.Rated = 9 }), 3, five, AttemptStarted{}},
 		"an older rate has admitted it":   {with(func(k *Task) { k.Rated = 5 }), 3, nine, Throttled{Node: "n", Limit: "rate:queue:default#9"}},
 		"the rate of another queue":       {waits, 3, other, AttemptStarted{}},
-		"the route of a node":             {with(func(k *Task) { k.Route, k.Spec = "@n1.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, AttemptStarted{}},
+		"the route of a node":             {with(func(k *Task) { k.Route, k.Spec = "@n1.5", &job.Spec{Place: job.Place{Queue: "default"}} }), 3, five, AttemptStarted{}},
 		"another turn":                    {waits, 2, five, ErrStale},
 		"put back already":                {with(func(k *Task) { k.State, k.Holds, k.Throttled, k.Turn = Held, onlyLimit, true, 4 }), 3, five, ErrStale},
 		"it has ended":                    {with(func(k *Task) { k.State = Finished }), 3, five, ErrEnded},
 		"too late to start":               {with(func(k *Task) { k.StartBy = noon.Add(-1) }), 3, five, GivenUp{}},
 		"it runs under this offer":        {with(func(k *Task) { k.State, k.Epoch, k.Offer = Running, 6, 4 }), 3, five, AttemptStarted{}},
 		"it runs under another":           {with(func(k *Task) { k.State, k.Epoch, k.Offer = Running, 6, 5 }), 3, five, ErrStale},
-		"asked for labels":                {with(func(k *Task) { k.Route, k.Spec = "~hash.5", &Spec{Place: Place{Queue: "default"}} }), 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
+		"asked for labels":                {with(func(k *Task) { k.Route, k.Spec = "~hash.5", &job.Spec{Place: job.Place{Queue: "default"}} }), 3, five, Throttled{Node: "n", Limit: "rate:queue:default#5"}},
 	} {
 		over := &Account{Epoch: c.t.Epoch, Session: c.t.Session, Now: noon}
 		e, err := Decide(c.t, Claim{Node: "n", Offer: 4, After: c.after, Rate: c.rate, Account: over}, noon)
@@ -64,7 +65,7 @@ func TestThrottles(t *testing.T) {
 func TestThrottledLife(t *testing.T) {
 	t.Parallel()
 	rate := queue.Rate{Queue: "default", Since: 5}
-	birth := Submitted{Work: Work{Spec: &Spec{Handler: "h", Retry: Retry{Max: 1}}, Route: "default.5", StartBy: noon.Add(time.Hour)}}
+	birth := Submitted{Work: Work{Spec: &job.Spec{Handler: "h", Retry: job.Retry{Max: 1}}, Route: "default.5", StartBy: noon.Add(time.Hour)}}
 	k := Task{ID: "T"}
 	seq := uint64(10)
 	happens := func(chain bool, e Event) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -40,7 +41,7 @@ func TestDutyInAClosedQueue(t *testing.T) {
 	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
 	selected := waits
 	gpu := where.Asked{Queue: "crawl", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}}
-	selected.Work = Work{Spec: &Spec{Place: Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
+	selected.Work = Work{Spec: &job.Spec{Place: job.Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
 	own := waits
 	own.Route = "@n1.5"
 	late := waits
@@ -75,19 +76,19 @@ func TestDutyInAClosedQueue(t *testing.T) {
 func TestPriorities(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	spec := &Spec{Handler: "noop"}
-	job := &Job{Name: "j", Queue: "crawl", Priority: 7, Fair: "tenant", Spec: *spec, Labels: map[string]string{"tenant": "acme"}}
+	spec := &job.Spec{Handler: "noop"}
+	j := &job.Job{Name: "j", Queue: "crawl", Priority: 7, Fair: "tenant", Spec: *spec, Labels: map[string]string{"tenant": "acme"}}
 	for _, c := range []struct {
 		s     Submission
-		job   *Job
+		job   *job.Job
 		route where.Route
 		key   string
 	}{
 		{Submission{Spec: spec}, nil, "default.5", ""},
 		{Submission{Spec: spec, Priority: 10, FairKey: "x"}, nil, "default.10", "x"},
-		{Submission{}, job, "crawl.7", "acme"},
-		{Submission{Priority: 2, Labels: map[string]string{"tenant": "b"}}, job, "crawl.2", "b"},
-		{Submission{FairKey: "mine", Nodes: []string{"n1"}}, job, "@n1.7", "mine"},
+		{Submission{}, j, "crawl.7", "acme"},
+		{Submission{Priority: 2, Labels: map[string]string{"tenant": "b"}}, j, "crawl.2", "b"},
+		{Submission{FairKey: "mine", Nodes: []string{"n1"}}, j, "@n1.7", "mine"},
 	} {
 		e, err := Birth(c.s, c.job, 0, noon)
 		if err != nil || e.Route != c.route || e.FairKey != c.key {

@@ -4,13 +4,14 @@ import (
 	"reflect"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
 
 // An offer that is placed anew is good for the turn of the one before, and for no other.
 func TestRenewed(t *testing.T) {
-	work := Work{Spec: &Spec{Handler: "h"}, Route: where.QueueRoute("q", 5)}
+	work := Work{Spec: &job.Spec{Handler: "h"}, Route: where.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {
 		offer Event
 		want  Event

@@ -2,17 +2,17 @@ package task
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 func TestSignal(t *testing.T) {
 	s := held(HoldNeeds, HoldSignal)
 	spec := *s.Spec
-	spec.Signal = &Signal{Name: "approval", Timeout: value.Duration(time.Hour)}
+	spec.Signal = &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour)}
 	s.Spec = &spec
 	now := given(s)
 	if by := now.SignalBy(); !by.IsZero() {
@@ -26,7 +26,7 @@ func TestSignal(t *testing.T) {
 	if _, ok := d.Command.(Expire); !ok || d.Who != "operator" || d.Look {
 		t.Errorf("it owes %+v", d)
 	}
-	spec.Signal.OnTimeout = SignalGoOn
+	spec.Signal.OnTimeout = job.SignalGoOn
 	if d := Owes(now, Surroundings{}, Settings{}); d.Command != (Command)(nil) {
 		if c, ok := d.Command.(Unhold); !ok || c.Hold != HoldSignal {
 			t.Errorf("it owes %+v", d)
@@ -42,25 +42,5 @@ func TestSignal(t *testing.T) {
 	}
 	if got, want := string(e.(Unheld).Inputs), `{"a":1,"approval":{"by":"ann","data":{"ok":true}}}`; got != want {
 		t.Errorf("it is told %s, want %s", got, want)
-	}
-}
-
-func TestSignalValidate(t *testing.T) {
-	for want, s := range map[string]*Signal{
-		"":                  {Name: "approval", Timeout: value.Duration(time.Hour), OnTimeout: SignalExpire},
-		"signal.on_timeout": {OnTimeout: "later"},
-		"is not set":        {OnTimeout: SignalGoOn},
-		"signal.name":       {Name: "a b"},
-		"signal.timeout":    {Timeout: -1},
-	} {
-		err := s.validate()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %v", want, err)
-		}
-	}
-	for name, data := range map[string]string{"no JSON": "{", "too large": `"` + strings.Repeat("x", MaxInputs) + `"`} {
-		if _, err := (*Signal)(nil).Inputs("ann", json.RawMessage(data)); err == nil {
-			t.Errorf("%s was taken", name)
-		}
 	}
 }

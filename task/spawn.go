@@ -80,23 +80,12 @@ func (b Spawning) Check(t *Task, s *Submission, n, ancestors int) error {
 	if t.Spec != nil && t.Spec.Run != nil {
 		own = t.Spec.Run.User
 	}
-	for _, user := range s.Spec.users() {
+	for _, user := range s.Spec.Users() {
 		if user != own {
 			return fmt.Errorf("%w: it asks for user %q, and its parent's is %q (--spawn-anywhere)", ErrSpawn, user, own)
 		}
 	}
 	return nil
-}
-
-// users are those as whom the processes of a spec run, steps included; "" is the worker's own.
-func (s *Spec) users() []string {
-	var all []string
-	s.whole(func(s *Spec) {
-		if s.Run != nil {
-			all = append(all, s.Run.User)
-		}
-	})
-	return all
 }
 
 // ParentCancelled is why a child is cancelled, in words.

@@ -1,6 +1,11 @@
 package task
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"millrace/task/value"
+)
 
 // State says where a task is in its life. There are few; the reason code
 // beside it ([Task.Reason]) is precise.
@@ -34,10 +39,7 @@ const (
 	stateCount
 )
 
-var stateNames = [stateCount]string{
-	"unknown", "scheduled", "held", "pending", "running", "retrying", "cancelling",
-	"finished", "error", "cancelled", "abnormal",
-}
+var stateNames [stateCount]string = value.StateNames
 
 // String returns the state's name as the log, the command line and the API spell it.
 func (s State) String() string {
@@ -52,12 +54,10 @@ func (s State) Terminal() bool { return s >= Finished && s < stateCount }
 
 // ParseState is the reverse of [State.String]. The error names the states there are.
 func ParseState(name string) (State, error) {
-	for i, n := range stateNames {
-		if n == name && State(i) != Unknown {
-			return State(i), nil
-		}
+	if err := value.ValidState(name); err != nil {
+		return Unknown, err
 	}
-	return Unknown, fmt.Errorf("no task state is called %q; there are %v", name, stateNames[1:])
+	return State(slices.Index(stateNames[:], name)), nil
 }
 
 // States lists all states but [Unknown], in the order of a task's life.

@@ -7,24 +7,25 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 // does is a step that needs others by success.
-func does(name string, needs ...StepNeed) Step {
-	return Step{Name: name, Needs: needs, Spec: Spec{Handler: "x"}}
+func does(name string, needs ...job.StepNeed) job.Step {
+	return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "x"}}
 }
 
-func need(step, when string) StepNeed { return StepNeed{Step: step, When: when} }
+func need(step, when string) job.StepNeed { return job.StepNeed{Step: step, When: when} }
 
 // graph is a task with these steps and all handlers, expanded.
-func graph(t *testing.T, steps ...Step) Task {
+func graph(t *testing.T, steps ...job.Step) Task {
 	t.Helper()
-	h := Step{Spec: Spec{Handler: "h"}}
-	return expandedTask(t, Spec{Steps: steps, On: &Handlers{Success: &h, Failure: &h, Cancel: &h, Exit: &h}}, nil)
+	h := job.Step{Spec: job.Spec{Handler: "h"}}
+	return expandedTask(t, job.Spec{Steps: steps, On: &job.Handlers{Success: &h, Failure: &h, Cancel: &h, Exit: &h}}, nil)
 }
 
-func expandedTask(t *testing.T, s Spec, params map[string]json.RawMessage) Task {
+func expandedTask(t *testing.T, s job.Spec, params map[string]json.RawMessage) Task {
 	t.Helper()
 	e, err := Birth(Submission{Spec: &s, Params: params, Queue: "images", Labels: map[string]string{"a": "b"}}, nil, 0, noon)
 	if err != nil {
@@ -47,23 +48,23 @@ func endsBy(p *Task, all map[string]End) map[ID]End {
 }
 
 func TestStepBirths(t *testing.T) {
-	p := graph(t, does("a"), Step{Name: "b", Needs: []StepNeed{need("a", WhenEnd)}, Queue: "slow",
-		Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: Spec{Handler: "x", Signal: &Signal{}}})
-	if want := []string{"a", "b", OnSuccess, OnFailure, OnCancel, OnExit}; !reflect.DeepEqual(p.Children.Names, want) {
+	p := graph(t, does("a"), job.Step{Name: "b", Needs: []job.StepNeed{need("a", job.WhenEnd)}, Queue: "slow",
+		Params: map[string]json.RawMessage{"x": json.RawMessage("1")}, Spec: job.Spec{Handler: "x", Signal: &job.Signal{}}})
+	if want := []string{"a", "b", job.OnSuccess, job.OnFailure, job.OnCancel, job.OnExit}; !reflect.DeepEqual(p.Children.Names, want) {
 		t.Fatalf("its children are %v", p.Children.Names)
 	}
-	a, b, exit := Child(&p, "a"), Child(&p, "b"), Child(&p, OnExit)
+	a, b, exit := Child(&p, "a"), Child(&p, "b"), Child(&p, job.OnExit)
 	if !a.Offers() || a.Parent != p.ID || a.Route != "images.5" || a.Labels["a"] != "b" {
 		t.Errorf("the first step is %+v", a)
 	}
 	if b.Route != "slow.5" || !slices.Equal(b.Holds, []string{HoldNeeds, HoldSignal}) || string(b.Params) != `{"x":1}` ||
-		!reflect.DeepEqual(b.Needs.Of, []Need{{ChildID(p.ID, "a"), "a", WhenEnd}}) {
+		!reflect.DeepEqual(b.Needs.Of, []Need{{ChildID(p.ID, "a"), "a", job.WhenEnd}}) {
 		t.Errorf("the second step is %+v", b)
 	}
-	if len(exit.Needs.Of) != 2 || exit.Needs.Of[1].When != WhenEnd || exit.Needs.Validate() != nil {
+	if len(exit.Needs.Of) != 2 || exit.Needs.Of[1].When != job.WhenEnd || exit.Needs.Validate() != nil {
 		t.Errorf("the handler needs %s", exit.Needs)
 	}
-	if got := p.Stops(); !slices.Equal(got, []string{OnSuccess, OnFailure, "b", "a"}) {
+	if got := p.Stops(); !slices.Equal(got, []string{job.OnSuccess, job.OnFailure, "b", "a"}) {
 		t.Errorf("a cancel stops %v", got)
 	}
 }
@@ -84,7 +85,7 @@ func TestHandlersNeeds(t *testing.T) {
 		{bad, user, Never, Met, Met, Met},
 	} {
 		ends := endsBy(&p, map[string]End{"a": c.a, "b": c.b})
-		for name, want := range map[string]Verdict{OnSuccess: c.success, OnFailure: c.failure, OnCancel: c.cancel, OnExit: c.exit} {
+		for name, want := range map[string]Verdict{job.OnSuccess: c.success, job.OnFailure: c.failure, job.OnCancel: c.cancel, job.OnExit: c.exit} {
 			_, needs := p.step(name)
 			if got, why := needs.Judge(needs.ends(ends)); got != want {
 				t.Errorf("with %s and %s: %s is %d, want %d: %s", c.a, c.b, name, got, want, why)
@@ -96,17 +97,17 @@ func TestHandlersNeeds(t *testing.T) {
 func TestAwaken(t *testing.T) {
 	ok, bad, skip, runs := End{State: Finished, Reason: ""}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.Skipped}, End{State: Pending}
 	// The chain stands in the file the wrong way round.
-	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", WhenFailure)))
+	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", job.WhenFailure)))
 	for _, c := range []struct {
 		name  string
 		ends  map[string]End
 		want  []string
 		rerun []string
 	}{
-		{"nothing has changed", map[string]End{"a": bad, "b": skip, "c": skip, "mend": ok, OnSuccess: skip, OnFailure: ok, OnCancel: skip, OnExit: ok},
-			nil, []string{OnFailure, OnExit}},
-		{"the failed one has another life", map[string]End{"a": runs, "b": skip, "c": skip, "mend": ok, OnSuccess: skip, OnFailure: ok, OnCancel: skip, OnExit: ok},
-			[]string{"b", OnSuccess, OnCancel, "c"}, []string{OnFailure, OnExit}},
+		{"nothing has changed", map[string]End{"a": bad, "b": skip, "c": skip, "mend": ok, job.OnSuccess: skip, job.OnFailure: ok, job.OnCancel: skip, job.OnExit: ok},
+			nil, []string{job.OnFailure, job.OnExit}},
+		{"the failed one has another life", map[string]End{"a": runs, "b": skip, "c": skip, "mend": ok, job.OnSuccess: skip, job.OnFailure: ok, job.OnCancel: skip, job.OnExit: ok},
+			[]string{"b", job.OnSuccess, job.OnCancel, "c"}, []string{job.OnFailure, job.OnExit}},
 		{"it has succeeded", map[string]End{"a": ok, "b": skip, "c": skip, "mend": skip}, []string{"b", "c"}, nil},
 		{"one is unknown", map[string]End{"b": skip}, []string{"b"}, nil},
 	} {
@@ -122,7 +123,7 @@ func TestAwaken(t *testing.T) {
 
 func TestFollowSteps(t *testing.T) {
 	ok, bad, user, skip := End{State: Finished, Reason: ""}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.User}, End{State: Cancelled, Reason: reason.Skipped}
-	open := expandedTask(t, Spec{Steps: []Step{does("a"), does("b", need("a", WhenFailure))}}, nil)
+	open := expandedTask(t, job.Spec{Steps: []job.Step{does("a"), does("b", need("a", job.WhenFailure))}}, nil)
 	cancelling := add(t, open, Cancel{})
 	for _, c := range []struct {
 		given Task
@@ -164,8 +165,8 @@ func TestFollowSteps(t *testing.T) {
 
 func TestEach(t *testing.T) {
 	step := does("get")
-	step.Each = &Each{Param: "urls"}
-	list := Spec{Handler: "x", Each: &Each{Param: "urls"}}
+	step.Each = &job.Each{Param: "urls"}
+	list := job.Spec{Handler: "x", Each: &job.Each{Param: "urls"}}
 	params := map[string]json.RawMessage{"urls": json.RawMessage(`["a",{"b":2}]`), "n": json.RawMessage("1")}
 	p := expandedTask(t, list, params)
 	a, b := Child(&p, "0"), Child(&p, "1")
@@ -179,7 +180,7 @@ func TestEach(t *testing.T) {
 	if c, ok := Follow(&empty, nil); !ok || add(t, empty, c).State != Finished {
 		t.Errorf("an empty list: %+v, %v", c, ok)
 	}
-	for _, s := range []Spec{list, {Steps: []Step{step}}} {
+	for _, s := range []job.Spec{list, {Steps: []job.Step{step}}} {
 		for _, urls := range []string{"7", "null", `"a"`, ""} {
 			given := map[string]json.RawMessage{}
 			if urls != "" {
@@ -192,7 +193,7 @@ func TestEach(t *testing.T) {
 	}
 	// What a step brings forth is known later only.
 	from := does("get", need("list", ""))
-	from.Each = &Each{Result: "list"}
+	from.Each = &job.Each{Result: "list"}
 	g := graph(t, does("list"), from)
 	birth := Child(&g, "get")
 	born := Evolve(Task{ID: ChildID(g.ID, "get")}, Recorded{Seq: 1, At: noon, Event: birth})
@@ -214,18 +215,18 @@ func TestEach(t *testing.T) {
 }
 
 func TestGather(t *testing.T) {
-	p := expandedTask(t, Spec{Handler: "x", Each: &Each{Values: []json.RawMessage{json.RawMessage("1"), json.RawMessage("2"), json.RawMessage("3")}}}, nil)
+	p := expandedTask(t, job.Spec{Handler: "x", Each: &job.Each{Values: []json.RawMessage{json.RawMessage("1"), json.RawMessage("2"), json.RawMessage("3")}}}, nil)
 	child := func(name, result string) Task {
 		return Task{ID: ChildID(p.ID, name), State: Finished, Result: json.RawMessage(result)}
 	}
 	if got := string(Gather(&p, []Task{child("2", `"c"`), child("0", `1`), {ID: ChildID(p.ID, "1"), State: Error, Result: json.RawMessage("5")}})); got != `[1,null,"c"]` {
 		t.Errorf("its result is %s", got)
 	}
-	big := `"` + strings.Repeat("x", MaxInputs) + `"`
+	big := `"` + strings.Repeat("x", job.MaxInputs) + `"`
 	if got := string(Gather(&p, []Task{child("0", big), child("1", "2")})); got != "[null,2,null]" {
 		t.Errorf("what is too large leaves %d bytes", len(got))
 	}
-	s := expandedTask(t, Spec{Steps: []Step{does("a"), does("b")}}, nil)
+	s := expandedTask(t, job.Spec{Steps: []job.Step{does("a"), does("b")}}, nil)
 	if got := string(Gather(&s, []Task{child("b", "9"), child("a", "")})); got != `{"b":9}` {
 		t.Errorf("the result of steps is %s", got)
 	}
@@ -233,32 +234,32 @@ func TestGather(t *testing.T) {
 
 func TestStepsRefused(t *testing.T) {
 	nested := does("a")
-	nested.Steps = []Step{does("b")}
+	nested.Steps = []job.Step{does("b")}
 	unique := does("a")
 	unique.Unique.Key = "k"
 	each := does("a")
-	each.Each = &Each{Result: "b"}
-	for want, s := range map[string]Spec{
-		"steps[1].name: \"a\" is the name of steps[0] as well": {Steps: []Step{does("a"), does("a")}},
-		"steps[0].name: step":                                              {Steps: []Step{does("a b")}},
-		"names that begin with on-":                                        {Steps: []Step{does(OnExit)}},
-		"steps[0].needs: there is no step \"b\"":                           {Steps: []Step{does("a", need("b", ""))}},
-		"steps[0].needs: step \"b\" is named twice":                        {Steps: []Step{does("a", need("b", ""), need("b", WhenEnd)), does("b")}},
-		"steps[0].needs: the steps wait for each other: a needs a":         {Steps: []Step{does("a", need("a", ""))}},
-		"steps[1].needs: the steps wait for each other: b needs c needs b": {Steps: []Step{does("a"), does("b", need("c", "")), does("c", need("b", ""))}},
-		"steps[0].steps: steps cannot have steps":                          {Steps: []Step{nested}},
-		"steps[0].unique is for a whole job":                               {Steps: []Step{unique}},
-		"steps[0].each.result: \"b\" is not among the needs":               {Steps: []Step{each, does("b")}},
-		"steps[0].nothing to run":                                          {Steps: []Step{{Name: "a"}}},
-		"steps and run or handler are both set":                            {Handler: "x", Steps: []Step{does("a")}},
-		"timeout is for what runs":                                         {Timeout: Timeout{Run: 1}, Steps: []Step{does("a")}},
-		"on: there are no steps":                                           {Handler: "x", On: &Handlers{}},
-		"on: nothing is set":                                               {Steps: []Step{does("a")}, On: &Handlers{}},
-		"on.exit: a handler has no name":                                   {Steps: []Step{does("a")}, On: &Handlers{Exit: &Step{Name: "x"}}},
-		"each: choose one":                                                 {Handler: "x", Each: &Each{Param: "a", Result: "b"}},
-		"each: want a list":                                                {Handler: "x", Each: &Each{}},
-		"at most 256 beside on":                                            {Steps: make([]Step, MaxNeeds+1), On: &Handlers{Exit: &Step{}}},
-		"steps: 4097 steps, want at most 4096":                             {Steps: make([]Step, MaxChildren+1)},
+	each.Each = &job.Each{Result: "b"}
+	for want, s := range map[string]job.Spec{
+		"steps[1].name: \"a\" is the name of steps[0] as well": {Steps: []job.Step{does("a"), does("a")}},
+		"steps[0].name: step":                                              {Steps: []job.Step{does("a b")}},
+		"names that begin with on-":                                        {Steps: []job.Step{does(job.OnExit)}},
+		"steps[0].needs: there is no step \"b\"":                           {Steps: []job.Step{does("a", need("b", ""))}},
+		"steps[0].needs: step \"b\" is named twice":                        {Steps: []job.Step{does("a", need("b", ""), need("b", job.WhenEnd)), does("b")}},
+		"steps[0].needs: the steps wait for each other: a needs a":         {Steps: []job.Step{does("a", need("a", ""))}},
+		"steps[1].needs: the steps wait for each other: b needs c needs b": {Steps: []job.Step{does("a"), does("b", need("c", "")), does("c", need("b", ""))}},
+		"steps[0].steps: steps cannot have steps":                          {Steps: []job.Step{nested}},
+		"steps[0].unique is for a whole job":                               {Steps: []job.Step{unique}},
+		"steps[0].each.result: \"b\" is not among the needs":               {Steps: []job.Step{each, does("b")}},
+		"steps[0].nothing to run":                                          {Steps: []job.Step{{Name: "a"}}},
+		"steps and run or handler are both set":                            {Handler: "x", Steps: []job.Step{does("a")}},
+		"timeout is for what runs":                                         {Timeout: job.Timeout{Run: 1}, Steps: []job.Step{does("a")}},
+		"on: there are no steps":                                           {Handler: "x", On: &job.Handlers{}},
+		"on: nothing is set":                                               {Steps: []job.Step{does("a")}, On: &job.Handlers{}},
+		"on.exit: a handler has no name":                                   {Steps: []job.Step{does("a")}, On: &job.Handlers{Exit: &job.Step{Name: "x"}}},
+		"each: choose one":                                                 {Handler: "x", Each: &job.Each{Param: "a", Result: "b"}},
+		"each: want a list":                                                {Handler: "x", Each: &job.Each{}},
+		"at most 256 beside on":                                            {Steps: make([]job.Step, job.MaxNeeds+1), On: &job.Handlers{Exit: &job.Step{}}},
+		"steps: 4097 steps, want at most 4096":                             {Steps: make([]job.Step, job.MaxChildren+1)},
 	} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -268,7 +269,7 @@ func TestStepsRefused(t *testing.T) {
 
 // An approval that was never given is asked for again in another life, one that was given is not.
 func TestSignalInAnotherLife(t *testing.T) {
-	e, err := Birth(Submission{Spec: &Spec{Handler: "x", Signal: &Signal{}}}, nil, 0, noon)
+	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Signal: &job.Signal{}}}, nil, 0, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,21 +281,5 @@ func TestSignalInAnotherLife(t *testing.T) {
 	given := add(t, add(t, add(t, born, Unhold{Hold: HoldSignal}), Cancel{}), Reopen{})
 	if given.State != Pending || len(given.Holds) > 0 {
 		t.Errorf("with it it is %s, held by %v", given.State, given.Holds)
-	}
-}
-
-// What clears up files has to know of those that only a step or a handler needs.
-func TestAllFiles(t *testing.T) {
-	f := func(name string) *Files { return &Files{Bundle: name} }
-	s := &Spec{
-		Files: f("own"), Steps: []Step{{Spec: Spec{Files: f("step")}}, {}},
-		On: &Handlers{Failure: &Step{Spec: Spec{Files: f("handler")}}},
-	}
-	var got []string
-	for _, one := range s.AllFiles() {
-		got = append(got, one.Bundle)
-	}
-	if !slices.Equal(got, []string{"own", "step", "handler"}) || (*Spec)(nil).AllFiles() != nil {
-		t.Errorf("the files are %v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -26,7 +27,7 @@ type Submission struct {
 	// Job names a stored definition. Either it or Spec is set.
 	Job string `json:"job,omitempty"`
 	// Spec is what to run if there is no job.
-	Spec *Spec `json:"spec,omitempty"`
+	Spec *job.Spec `json:"spec,omitempty"`
 	// Params are set over those of the job, and have to be what it declares.
 	Params map[string]json.RawMessage `json:"params,omitempty"`
 	// Texts are parameters as people type them, and win over Params: each is read as the type that the job declares
@@ -55,7 +56,7 @@ type Submission struct {
 	FairKey string `json:"fair_key,omitempty"`
 	// Place replaces parts of the spec's place: those of mode, nodes, each, labels and count
 	// together if any of them is set, each of the others by itself.
-	Place *Place `json:"place,omitempty"`
+	Place *job.Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
 	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
@@ -63,15 +64,15 @@ type Submission struct {
 	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
 	Budget      limit.Budgets       `json:"budget,omitzero"`
 	Rate        limit.Rates         `json:"rate,omitzero"`
-	Unique      *Unique             `json:"unique,omitempty"`
+	Unique      *job.Unique         `json:"unique,omitempty"`
 	// Needs are tasks that have to end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
-	Signal *Signal `json:"signal,omitzero"`
+	Signal *job.Signal `json:"signal,omitzero"`
 	// Window replaces the spec's, if set: the name of a calendar, or "" for none.
 	Window *string `json:"window,omitempty"`
 	// Files replaces the spec's, if set.
-	Files *Files `json:"files,omitempty"`
+	Files *job.Files `json:"files,omitempty"`
 	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
@@ -114,7 +115,7 @@ func (s Submission) With(over Submission) Submission {
 // Birth makes the event that a submission becomes. Job is the definition that
 // it names and revision that of the store; both are zero for an ad-hoc one. The
 // error says which field is wrong and what is wanted.
-func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, error) {
+func Birth(s Submission, job *job.Job, revision uint64, now time.Time) (Submitted, error) {
 	var e Submitted
 	var queue string
 	switch {
@@ -159,7 +160,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 	} else if e.Spec.Placed() {
 		queue = e.Spec.Place.Queue
 	}
-	e.Route = e.Spec.homeRoute(queue, priority)
+	e.Route = e.Spec.HomeRoute(queue, priority)
 	var params param.Params
 	if job != nil {
 		params = job.Params
@@ -222,7 +223,7 @@ func Birth(s Submission, job *Job, revision uint64, now time.Time) (Submitted, e
 }
 
 // Fits refuses parameters that tasks of the job may not have, and names each that is wrong or missing, with what is allowed.
-func (s *Submission) Fits(job *Job) error {
+func (s *Submission) Fits(job *job.Job) error {
 	_, err := s.paramsFor(&job.Params)
 	return err
 }
@@ -234,7 +235,7 @@ func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, err
 }
 
 // overrides sets what the submission replaces in the spec and tells whether there was anything.
-func (s *Submission) overrides(spec *Spec) bool {
+func (s *Submission) overrides(spec *job.Spec) bool {
 	if s.Pending != nil {
 		spec.Timeout.Pending = *s.Pending
 	}
@@ -250,7 +251,7 @@ func (s *Submission) overrides(spec *Spec) bool {
 	if len(s.Nodes) > 0 {
 		p := &spec.Place
 		p.Mode, p.Nodes, p.Each, p.Count, p.Spread, p.Late = "", s.Nodes, false, 0, "", ""
-		p.unprefer()
+		p.Unprefer()
 	}
 	if s.NoNode != "" {
 		spec.Place.NoNode = s.NoNode
@@ -280,43 +281,13 @@ func (s *Submission) overrides(spec *Spec) bool {
 		spec.Unique = *s.Unique
 	}
 	if s.Place != nil {
-		spec.Place = spec.Place.with(s.Place)
+		spec.Place = spec.Place.With(s.Place)
 	}
 	if s.Slots != 0 {
 		spec.Slots = s.Slots
 	}
 	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil || s.Window != nil ||
 		s.PerNode != nil || s.Concurrency != nil || s.Budget != nil || s.Rate != nil || s.Unique != nil
-}
-
-// with returns the place with what is set in another one put in the stead of its own.
-func (p Place) with(set *Place) Place {
-	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
-		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
-		if p.fans() || p.Targeted() {
-			p.unprefer() // it is for one node of several
-		}
-		if p.fans() && p.Targeted() {
-			p.Avoid = nil // these and no others
-		}
-	}
-	if len(set.Avoid) > 0 {
-		p.Avoid = set.Avoid
-	}
-	if len(set.Prefer) > 0 {
-		p.Prefer = set.Prefer
-	}
-	if set.PreferWait != 0 {
-		p.PreferWait = set.PreferWait
-	}
-	for _, text := range []struct{ is, to *string }{
-		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue}, {&p.Sticky, &set.Sticky},
-	} {
-		if *text.to != "" {
-			*text.is = *text.to
-		}
-	}
-	return p
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

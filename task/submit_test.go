@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -31,39 +32,39 @@ func TestSubmissionWith(t *testing.T) {
 
 func TestBirth(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	job := &Job{Name: "j", Group: "of the job", Queue: "images", Spec: *bounded,
+	j := &job.Job{Name: "j", Group: "of the job", Queue: "images", Spec: *bounded,
 		Labels: map[string]string{"a": "1", "b": "1"}, Params: param.Params{Defaults: map[string]json.RawMessage{"x": raw("1"), "y": raw("1")}}}
-	adHoc := &Spec{Handler: "h"}
+	adHoc := &job.Spec{Handler: "h"}
 	pending, retries := value.Duration(time.Second), 9
 	overridden := *bounded
 	overridden.Timeout.Pending, overridden.Timeout.Run, overridden.Retry.Max = pending, pending, retries
 
 	for name, c := range map[string]struct {
 		asked Submission
-		job   *Job
+		job   *job.Job
 		want  Submitted
 		err   string
 	}{
 		"ad hoc": {Submission{Spec: adHoc}, nil, Submitted{Work: Work{Spec: adHoc, Route: "default.5"}}, ""},
-		"a job": {Submission{Job: "j"}, job, Submitted{Work: Work{Job: "j", Revision: 3, Spec: &job.Spec, Route: "images.5", Group: "of the job",
-			Labels: job.Labels, Params: raw(`{"x":1,"y":1}`), StartBy: noon.Add(5 * time.Minute)}}, ""},
+		"a job": {Submission{Job: "j"}, j, Submitted{Work: Work{Job: "j", Revision: 3, Spec: &j.Spec, Route: "images.5", Group: "of the job",
+			Labels: j.Labels, Params: raw(`{"x":1,"y":1}`), StartBy: noon.Add(5 * time.Minute)}}, ""},
 		"what is asked wins": {Submission{Job: "j", Queue: "q", Group: "g", Parent: "p", Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")},
-			Pending: &pending, Run: &pending, Retries: &retries, Delay: value.Duration(time.Hour)}, job,
+			Pending: &pending, Run: &pending, Retries: &retries, Delay: value.Duration(time.Hour)}, j,
 			Submitted{Due: noon.Add(time.Hour), Work: Work{Job: "j", Revision: 3, Spec: &overridden, Route: "q.5", Group: "g", Parent: "p",
 				Labels: map[string]string{"a": "1", "b": "2"}, Params: raw(`{"x":1,"y":2}`), StartBy: noon.Add(time.Hour + time.Second)}}, ""},
 		"at a time":        {Submission{Spec: adHoc, At: noon.Add(1)}, nil, Submitted{Work: Work{Spec: adHoc, Route: "default.5"}, Due: noon.Add(1)}, ""},
 		"at a time gone":   {Submission{Spec: adHoc, At: noon}, nil, Submitted{Work: Work{Spec: adHoc, Route: "default.5"}}, ""},
-		"both":             {Submission{Spec: adHoc}, job, Submitted{}, "job and spec are both set"},
+		"both":             {Submission{Spec: adHoc}, j, Submitted{}, "job and spec are both set"},
 		"neither":          {Submission{}, nil, Submitted{}, "nothing to run"},
-		"an empty spec":    {Submission{Spec: &Spec{}}, nil, Submitted{}, "nothing to run"},
-		"a bad override":   {Submission{Job: "j", Run: new(value.Duration(-1))}, job, Submitted{}, "timeout.run is -1ns"},
+		"an empty spec":    {Submission{Spec: &job.Spec{}}, nil, Submitted{}, "nothing to run"},
+		"a bad override":   {Submission{Job: "j", Run: new(value.Duration(-1))}, j, Submitted{}, "timeout.run is -1ns"},
 		"a bad queue":      {Submission{Spec: adHoc, Queue: "a.b"}, nil, Submitted{}, `queue name "a.b"`},
 		"two times":        {Submission{Spec: adHoc, Delay: 1, At: noon}, nil, Submitted{}, "delay and at are both set"},
 		"a time before":    {Submission{Spec: adHoc, Delay: -1}, nil, Submitted{}, "delay is -1ns"},
 		"params, no JSON":  {Submission{Spec: adHoc, Params: map[string]json.RawMessage{"x": raw("{")}}, nil, Submitted{}, "params"},
 		"labels of no job": {Submission{Spec: adHoc, Labels: map[string]string{"a": "1"}}, nil, Submitted{Work: Work{Spec: adHoc, Route: "default.5", Labels: map[string]string{"a": "1"}}}, ""},
 	} {
-		before, err := json.Marshal(job)
+		before, err := json.Marshal(j)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,16 +73,16 @@ func TestBirth(t *testing.T) {
 		if err == nil && !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", name, got, c.want)
 		}
-		if after, err := json.Marshal(job); err != nil || string(after) != string(before) {
+		if after, err := json.Marshal(j); err != nil || string(after) != string(before) {
 			t.Errorf("%s: the job was changed to %s", name, after)
 		}
 	}
-	if e, err := Birth(Submission{Job: "j"}, job, 3, noon); err != nil || e.Spec != &job.Spec {
+	if e, err := Birth(Submission{Job: "j"}, j, 3, noon); err != nil || e.Spec != &j.Spec {
 		t.Errorf("the spec of the job is copied (%v) though nothing replaces a part of it", err)
 	}
 }
 
-func revisionOf(j *Job) uint64 {
+func revisionOf(j *job.Job) uint64 {
 	if j == nil {
 		return 0
 	}

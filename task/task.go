@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -106,3 +107,11 @@ func (t *Task) Waiting() bool {
 
 // Live tells whether an attempt runs, as far as the log knows.
 func (t *Task) Live() bool { return t.State == Running || t.State == Cancelling }
+
+// Kept is what the task's spec says of it.
+func (t *Task) Kept() job.Keep {
+	if t.Spec == nil {
+		return job.Keep{}
+	}
+	return t.Spec.Keep
+}

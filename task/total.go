@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -48,7 +49,7 @@ func (t *Task) ranOut() bool { return t.State == Cancelling && t.tooLong(t.Since
 
 // Otherwise is the task as it would be now, had it been born with another spec: the bounds that its birth has set are moved by
 // what the timeouts differ. All else is as it was.
-func (t Task) Otherwise(spec *Spec) Task {
+func (t Task) Otherwise(spec *job.Spec) Task {
 	if t.Spec == nil || spec == nil {
 		return t
 	}

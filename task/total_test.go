@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
 
 // total is a birth that may take an hour altogether.
-func total(s Spec) Submitted {
+func total(s job.Spec) Submitted {
 	s.Handler, s.Timeout.Total = "noop", value.Duration(time.Hour)
 	e, err := Birth(Submission{Spec: &s}, nil, 0, noon)
 	if err != nil {
@@ -23,7 +24,7 @@ func total(s Spec) Submitted {
 
 func TestTotalTimeout(t *testing.T) {
 	by := noon.Add(time.Hour)
-	steps := Spec{Timeout: Timeout{Total: value.Duration(time.Hour)}, Steps: []Step{{Name: "a", Spec: Spec{Handler: "noop"}}}}
+	steps := job.Spec{Timeout: job.Timeout{Total: value.Duration(time.Hour)}, Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "noop"}}}}
 	if err := steps.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +33,10 @@ func TestTotalTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := AttemptStarted{Attempt: 1, Node: "n1", Offer: 1}
-	long := total(Spec{Timeout: Timeout{Run: value.Duration(2 * time.Hour), Stop: value.Duration(time.Second)}})
-	short := total(Spec{Timeout: Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(time.Second)}})
-	retrying := total(Spec{Retry: Retry{Max: 3}})
-	late := total(Spec{Timeout: Timeout{Pending: value.Duration(time.Minute)}})
+	long := total(job.Spec{Timeout: job.Timeout{Run: value.Duration(2 * time.Hour), Stop: value.Duration(time.Second)}})
+	short := total(job.Spec{Timeout: job.Timeout{Run: value.Duration(time.Minute), Stop: value.Duration(time.Second)}})
+	retrying := total(job.Spec{Retry: job.Retry{Max: 3}})
+	late := total(job.Spec{Timeout: job.Timeout{Pending: value.Duration(time.Minute)}})
 	words := "total timeout: not done by 2026-03-01T13:00:00Z, 1h0m0s after it might begin"
 	expire := Expire{Reason: reason.Timeout, Detail: words}
 	for name, c := range map[string]struct {
@@ -43,12 +44,12 @@ func TestTotalTimeout(t *testing.T) {
 		by    time.Time
 		then  Command
 	}{
-		"pending":                 {[]Event{total(Spec{})}, by, expire},
+		"pending":                 {[]Event{total(job.Spec{})}, by, expire},
 		"pending, bound before":   {[]Event{late}, noon.Add(time.Minute), Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
-		"held by a limit":         {[]Event{total(Spec{Concurrency: limit.Concurrencies{{Max: 1}}})}, by, expire},
+		"held by a limit":         {[]Event{total(job.Spec{Concurrency: limit.Concurrencies{{Max: 1}}})}, by, expire},
 		"runs, would longer":      {[]Event{long, running}, by.Add(time.Second + StopMargin), nil},
 		"runs, would not so long": {[]Event{short, running}, at(2).Add(time.Minute + time.Second + StopMargin), nil},
-		"runs, without a bound":   {[]Event{total(Spec{Timeout: Timeout{Stop: value.Duration(time.Second)}}), running}, by.Add(time.Second + StopMargin), nil},
+		"runs, without a bound":   {[]Event{total(job.Spec{Timeout: job.Timeout{Stop: value.Duration(time.Second)}}), running}, by.Add(time.Second + StopMargin), nil},
 		"a parent":                {[]Event{parent}, by, Cancel{Reason: words}},
 		"a cancelled parent":      {[]Event{parent, CancelRequested{Deadline: at(9)}}, time.Time{}, nil},
 	} {
@@ -72,7 +73,7 @@ func TestTotalTimeout(t *testing.T) {
 	}
 
 	// What is refused when the time is up, or would be.
-	if e, err := Decide(given(total(Spec{})), Claim{Node: "n1", Offer: 1}, by); err != nil || e != (GivenUp{Reason: reason.Timeout, Detail: words}) {
+	if e, err := Decide(given(total(job.Spec{})), Claim{Node: "n1", Offer: 1}, by); err != nil || e != (GivenUp{Reason: reason.Timeout, Detail: words}) {
 		t.Errorf("a claim after the end: %+v, %v", e, err)
 	}
 	e, err := Decide(given(retrying, running), Fail{Epoch: 2, Class: reason.Exit}, by.Add(-time.Millisecond))
@@ -85,12 +86,12 @@ func TestTotalTimeout(t *testing.T) {
 	if e, _ := Decide(given(short, running), Extend{Epoch: 2, Until: by.Add(time.Hour)}, at(3)); e.(AttemptExtended).Until.After(by) {
 		t.Errorf("more time than there is: %+v", e)
 	}
-	if _, err := Decide(given(total(Spec{}), running), expire, by); err == nil {
+	if _, err := Decide(given(total(job.Spec{}), running), expire, by); err == nil {
 		t.Error("what runs expires")
 	}
 
 	// Another life begins anew, and the children of a parent have no bound of their own.
-	again := given(total(Spec{}), GivenUp{Reason: reason.Timeout}, Reopened{})
+	again := given(total(job.Spec{}), GivenUp{Reason: reason.Timeout}, Reopened{})
 	if want := at(3).Add(time.Hour); !again.EndBy.Equal(want) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
 	}
@@ -98,7 +99,7 @@ func TestTotalTimeout(t *testing.T) {
 	if child := Child(&p, "a"); !child.EndBy.IsZero() {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
-	fans := given(total(Spec{Place: Place{Nodes: []string{"n1", "n2"}, Each: true}}), Expanded{Children{Names: []string{"n1", "n2"}}})
+	fans := given(total(job.Spec{Place: job.Place{Nodes: []string{"n1", "n2"}, Each: true}}), Expanded{Children{Names: []string{"n1", "n2"}}})
 	if child := Child(&fans, "n1"); !child.EndBy.IsZero() || child.Spec.Timeout.Total != 0 {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
@@ -115,7 +116,7 @@ func TestTotalTimeout(t *testing.T) {
 
 	// While others keep it, it may not begin.
 	needy := held(HoldNeeds, HoldLimit)
-	needy.Spec = total(Spec{}).Spec
+	needy.Spec = total(job.Spec{}).Spec
 	if waits := given(needy); !waits.EndBy.IsZero() {
 		t.Errorf("while it needs others it ends by %v", waits.EndBy)
 	}

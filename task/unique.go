@@ -1,57 +1,13 @@
 package task
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"millrace/task/limit"
-	"millrace/task/value"
+	"millrace/task/job"
 )
-
-// Unique refuses a task while another one with the same key is in certain states. The
-// state of that task is the lock: nothing else has to be given back, so nothing can be
-// forgotten. The zero value refuses nothing.
-type Unique struct {
-	// Key is what no two tasks may have in common at a time, filled in as that of
-	// [limit.Concurrency]: of one job, or of all if it begins with /.
-	Key string `json:"key,omitempty"`
-	// While are the states of the other task in which it is in the way. Default: all but those
-	// in which a task has ended.
-	While []string `json:"while,omitempty"`
-	// TTL is for how long it is in the way at most, from its submission on. Default: no bound.
-	TTL value.Duration `json:"ttl,omitempty"`
-	// OnConflict is what a refused submission is told: [ConflictFail], the default, or [ConflictReturn].
-	OnConflict string `json:"on_conflict,omitempty"`
-}
-
-// What a submission is told that is refused because of its key.
-const (
-	ConflictFail   = "fail"   // an error that names the other task
-	ConflictReturn = "return" // the other task, as if it were its own
-)
-
-// Conflicts lists the values of [Unique.OnConflict].
-var Conflicts = []string{ConflictFail, ConflictReturn}
-
-func (u *Unique) validate() error {
-	switch {
-	case u.Key == "" && (len(u.While) > 0 || u.TTL != 0 || u.OnConflict != ""):
-		return errors.New("unique.key is missing: what no two tasks may have in common")
-	case u.TTL < 0:
-		return fmt.Errorf("unique.ttl is %v, want 0 or more", u.TTL)
-	case u.OnConflict != "" && !slices.Contains(Conflicts, u.OnConflict):
-		return fmt.Errorf("unique.on_conflict is %q, want %s or %s", u.OnConflict, ConflictFail, ConflictReturn)
-	}
-	for _, name := range u.While {
-		if _, err := ParseState(name); err != nil {
-			return fmt.Errorf("unique.while: %w", err)
-		}
-	}
-	return limit.ValidKey("unique.key", u.Key)
-}
 
 // UniqueKey is the key of the task, filled in and with its scope in front; "" if it
 // has none. The error says that it names something that the task was not given.
@@ -97,7 +53,7 @@ type Claimant struct {
 }
 
 // InTheWay is the first of the claimants of a key that keeps a task from having it; nil if none does.
-func (u *Unique) InTheWay(id ID, key string, claimants []Claimant, now time.Time) *Claimant {
+func InTheWay(u *job.Unique, id ID, key string, claimants []Claimant, now time.Time) *Claimant {
 	for i := range claimants {
 		c := &claimants[i]
 		t := Task{State: c.State, SubmittedAt: c.Submitted}
@@ -108,16 +64,16 @@ func (u *Unique) InTheWay(id ID, key string, claimants []Claimant, now time.Time
 	return nil
 }
 
-// Next is the claim by which a task claims a key, behind the claim at a sequence. Known is the holder of that, or with
+// NextClaim is the claim by which a task claims a key, behind the claim at a sequence. Known is the holder of that, or with
 // lapsed the claimants before it as well. If one of them is in the way it is returned. Otherwise more tells that the holder may be born yet, or has
 // claimed it for another life that it may not have got: then that has to be waited for, and the claimants before have to be looked at.
-func (u *Unique) Next(id ID, key string, at uint64, known []Claimant, lapsed bool, now time.Time) (next KeyClaimed, taken *Claimant, more bool) {
+func NextClaim(u *job.Unique, id ID, key string, at uint64, known []Claimant, lapsed bool, now time.Time) (next KeyClaimed, taken *Claimant, more bool) {
 	next.Holder = id
 	if len(known) == 0 {
 		return next, nil, false
 	}
 	holder := &known[0]
-	switch taken = u.InTheWay(id, key, known, now); {
+	switch taken = InTheWay(u, id, key, known, now); {
 	case taken != nil:
 		return next, taken, false
 	case holder.Born >= at || holder.Born == 0 && holder.ID == id:
@@ -137,7 +93,7 @@ func (u *Unique) Next(id ID, key string, at uint64, known []Claimant, lapsed boo
 }
 
 // ClaimedBy is what a claim was decided by: the claimants that were known, and when others are in its way.
-func (u *Unique) ClaimedBy(known []Claimant, lapsed bool) *By {
+func ClaimedBy(u *job.Unique, known []Claimant, lapsed bool) *By {
 	if len(known) == 0 {
 		return nil
 	}
@@ -149,7 +105,7 @@ func (u *Unique) ClaimedBy(known []Claimant, lapsed bool) *By {
 		by.Rule = RuleLapsed
 	}
 	if len(u.While) > 0 || u.TTL > 0 {
-		by.Unique = &Unique{While: u.While, TTL: u.TTL}
+		by.Unique = &job.Unique{While: u.While, TTL: u.TTL}
 	}
 	return by
 }
@@ -161,7 +117,7 @@ func (KeyClaimed) isKeyEvent() {}
 
 // Locks tells whether a task is in the way of another one with its key. That it was never
 // born, it is not.
-func (t *Task) Locks(u *Unique, now time.Time) bool {
+func (t *Task) Locks(u *job.Unique, now time.Time) bool {
 	switch {
 	case t.State == Unknown:
 		return false

@@ -11,17 +11,6 @@ type Shut struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Windows are the windows that a spec and its steps name.
-func (s *Spec) Windows() []string {
-	var all []string
-	s.whole(func(s *Spec) {
-		if s.Window != "" {
-			all = append(all, s.Window)
-		}
-	})
-	return all
-}
-
 // Windowed tells whether the birth waits for its window. One that something else holds first is asked when it
 // is offered, and of a parent each child is.
 func (e *Submitted) Windowed() bool {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -13,7 +14,7 @@ import (
 func TestBirthOutsideOfItsWindow(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	opens := noon.Add(18 * time.Hour)
-	spec := Spec{Handler: "h", Window: "night", Timeout: Timeout{Pending: value.Duration(time.Hour), Total: value.Duration(2 * time.Hour)}}
+	spec := job.Spec{Handler: "h", Window: "night", Timeout: job.Timeout{Pending: value.Duration(time.Hour), Total: value.Duration(2 * time.Hour)}}
 	birth, err := Birth(Submission{Spec: &spec}, nil, 0, noon)
 	if err != nil || !birth.Windowed() {
 		t.Fatal(err)
@@ -42,11 +43,11 @@ func TestWindowedBirths(t *testing.T) {
 		s    Submission
 		want bool
 	}{
-		"a task":              {Submission{Spec: &Spec{Handler: "h", Window: "night"}}, true},
-		"under a limit":       {Submission{Spec: &Spec{Handler: "h", Window: "night", Concurrency: limit.Concurrencies{{Max: 1}}}}, true},
-		"without a window":    {Submission{Spec: &Spec{Handler: "h"}}, false},
-		"that needs a signal": {Submission{Spec: &Spec{Handler: "h", Window: "night", Signal: &Signal{Name: "go"}}}, false},
-		"a parent":            {Submission{Spec: &Spec{Window: "night", Handler: "h", Place: Place{Nodes: []string{"a", "b"}, Each: true}}}, false},
+		"a task":              {Submission{Spec: &job.Spec{Handler: "h", Window: "night"}}, true},
+		"under a limit":       {Submission{Spec: &job.Spec{Handler: "h", Window: "night", Concurrency: limit.Concurrencies{{Max: 1}}}}, true},
+		"without a window":    {Submission{Spec: &job.Spec{Handler: "h"}}, false},
+		"that needs a signal": {Submission{Spec: &job.Spec{Handler: "h", Window: "night", Signal: &job.Signal{Name: "go"}}}, false},
+		"a parent":            {Submission{Spec: &job.Spec{Window: "night", Handler: "h", Place: job.Place{Nodes: []string{"a", "b"}, Each: true}}}, false},
 	} {
 		e, err := Birth(c.s, nil, 0, time.Now())
 		if err != nil || e.Windowed() != c.want {

@@ -21,6 +21,7 @@ import (
 	"millrace/events"
 	"millrace/spans"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -96,7 +97,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // history is what the log has of a task that ran once and failed.
 func history(context.Context, task.ID) (records []events.Record, err error) {
 	for i, e := range []task.Event{
-		task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "work"}, Route: "default.5", Trace: parentOfAll}},
+		task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "work"}, Route: "default.5", Trace: parentOfAll}},
 		task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1},
 		task.AttemptFailed{Attempt: 1, Epoch: 2, Class: "exit", Message: "no"},
 	} {

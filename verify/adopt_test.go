@@ -8,13 +8,14 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/verify"
 )
 
 // An attempt that a new session goes on with is that session's, and must be the one that runs.
 func TestAdopted(t *testing.T) {
 	id := task.ID("01JNAT00000000000000000009")
-	work := task.Work{Spec: &task.Spec{Run: &task.Run{Shell: "x"}, OnRestart: task.RestartAdopt}, Route: "default.5"}
+	work := task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}, Route: "default.5"}
 	fact := func(e any) events.Record {
 		r := events.Record{Kind: events.KindChain, Fact: events.Fact{Type: events.TypeOf(e), Event: e}}
 		switch e.(type) {

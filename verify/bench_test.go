@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/verify"
 )
@@ -19,7 +20,7 @@ import (
 func lives(b *testing.B, n int) []events.Record {
 	b.Helper()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	spec := &task.Spec{Handler: "work"}
+	spec := &job.Spec{Handler: "work"}
 	records := make([]events.Record, 0, 3*n)
 	for i := range n {
 		id := task.ID(fmt.Sprintf("01JNAT%020d", i))
@@ -133,7 +134,7 @@ func BenchmarkLimited(b *testing.B) {
 		records = append(records, events.Record{Seq: uint64(len(records) + 1), Stored: noon, Kind: kind, Fact: f})
 	}
 	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01JNAT%020d", i)) }
-	spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}
+	spec := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}
 	for i := range n {
 		add(events.KindHold, events.Fact{Task: id(i), Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/verify/thin"
 )
@@ -31,7 +32,7 @@ type holder struct {
 	id     task.ID
 	seq    uint64
 	born   time.Time
-	unique *task.Unique
+	unique *job.Unique
 }
 
 func newBirths() births {

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/verify"
 )
@@ -16,7 +17,7 @@ import (
 func TestBirths(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	work := func(handler, key string) task.Work {
-		return task.Work{Spec: &task.Spec{Handler: handler, Unique: task.Unique{Key: key}}, Route: "default.5"}
+		return task.Work{Spec: &job.Spec{Handler: handler, Unique: job.Unique{Key: key}}, Route: "default.5"}
 	}
 	type said struct {
 		kind  events.Kind
@@ -35,7 +36,7 @@ func TestBirths(t *testing.T) {
 		w.Parent = parent
 		return task.Submitted{Work: w}
 	}
-	steps := task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "x", Spec: task.Spec{Handler: "x"}}}}, Route: "default.5"}
+	steps := task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "x", Spec: job.Spec{Handler: "x"}}}}, Route: "default.5"}
 	offer, hold, chain := events.KindOffer, events.KindHold, events.KindChain
 	for name, c := range map[string]struct {
 		log  []said

@@ -88,7 +88,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// postponers decide again that a rule of task.Rules has postponed a task.
+// postponers decide again that a rule of job.Rules has postponed a task.
 var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
 	task.RuleBreaker: (*story).heldBack,
 	task.RuleWindow:  (*story).shutOut,
@@ -125,7 +125,7 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 	}
 }
 
-// retried decides again whether a failure is followed by another attempt, and when ([task.Retry.Plan]):
+// retried decides again whether a failure is followed by another attempt, and when ([job.Retry.Plan]):
 // by the class and the exit code that the fact has, the pause that the task asked for, the chance
 // that was drawn, and whether the task said that it is final.
 func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *events.Record) {

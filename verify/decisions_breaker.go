@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/verify/book"
 	"millrace/verify/past"
 )
@@ -19,23 +20,23 @@ const manyOutcomes = 256
 
 // guarded is a job with a breaker.
 type guarded struct {
-	circuit  task.Circuit
-	circuits past.Latest[task.Circuit] // as they were after each of the latest facts
-	facts    []breakerStep             // the latest, in order
+	circuit  breaker.Circuit
+	circuits past.Latest[breaker.Circuit] // as they were after each of the latest facts
+	facts    []breakerStep                // the latest, in order
 }
 
 // breakerStep is the end of an attempt, or a change of the breaker, at a sequence.
 type breakerStep struct {
 	seq     uint64
-	outcome task.Outcome
+	outcome breaker.Outcome
 	moved   bool
-	circuit task.Circuit // before an end, or after the change
+	circuit breaker.Circuit // before an end, or after the change
 }
 
 func (v *Verifier) guardedJob(job string) *guarded {
 	g := v.guards[job]
 	if g == nil {
-		g = &guarded{circuit: task.Circuit{State: task.CircuitClosed}}
+		g = &guarded{circuit: breaker.Circuit{State: breaker.StateClosed}}
 		v.guards[strings.Clone(job)] = g
 	}
 	return g
@@ -49,8 +50,8 @@ func (g *guarded) remember(s breakerStep) {
 }
 
 // outcomes are what somebody knew who had seen the log to a sequence.
-func (g *guarded) outcomes(policy *task.Breaker, seen uint64) *task.Outcomes {
-	o := &task.Outcomes{}
+func (g *guarded) outcomes(policy *breaker.Breaker, seen uint64) *breaker.Outcomes {
+	o := &breaker.Outcomes{}
 	for i := range g.facts {
 		switch s := &g.facts[i]; {
 		case s.seq > seen:
@@ -84,7 +85,7 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 
 // breakerFact decides a change of a breaker again and takes it in.
 func (v *Verifier) breakerFact(r *events.Record) {
-	e, _ := r.Fact.Event.(task.BreakerEvent)
+	e, _ := r.Fact.Event.(breaker.Event)
 	g := v.guardedJob(r.Fact.Job)
 	if e != nil && v.book.Asked(Decisions) && v.whole() {
 		v.breakerAgain(g, e, r)
@@ -92,12 +93,12 @@ func (v *Verifier) breakerFact(r *events.Record) {
 	g.circuit = r.Circuit(g.circuit)
 	g.circuit.Reason = strings.Clone(g.circuit.Reason)
 	g.circuits.Add(g.circuit)
-	if _, trial := e.(task.BreakerTried); !trial {
+	if _, trial := e.(breaker.Tried); !trial {
 		g.remember(breakerStep{seq: r.Seq, moved: true, circuit: g.circuit})
 	}
 }
 
-func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Record) {
+func (v *Verifier) breakerAgain(g *guarded, e breaker.Event, r *events.Record) {
 	by := book.By(r)
 	if r.Fact.By == nil && r.Fact.Actor != "" && r.Fact.Actor != scheduler {
 		return // a person's word
@@ -111,21 +112,21 @@ func (v *Verifier) breakerAgain(g *guarded, e task.BreakerEvent, r *events.Recor
 		wrong("it does not name what it was decided by")
 		return
 	}
-	trial := task.Task{}
-	if tried, ok := e.(task.BreakerTried); ok {
-		trial.ID = task.ID(strings.TrimPrefix(tried.Reason, "trial: task "))
+	trial := breaker.Asks{}
+	if tried, ok := e.(breaker.Tried); ok {
+		trial.Task = strings.TrimPrefix(tried.Reason, breaker.TrialOf)
 	}
 	by.Policy = v.policy(r.Fact.Job, by.Policy)
 	outcomes := g.outcomes(by.Policy, by.Seen)
 	is := r.Fact
 	is.Event = by.Policy.Admit(g.circuit, trial, r.Fact.At, 0).Event
-	if _, closed := e.(task.BreakerClosed); closed && outcomes.Enough(by.Policy, e.(task.BreakerClosed)) && g.circuit.State == task.CircuitHalfOpen {
+	if _, closed := e.(breaker.Closed); closed && outcomes.Enough(by.Policy, e.(breaker.Closed)) && g.circuit.State == breaker.StateHalfOpen {
 		return
 	}
 	if judged := by.Policy.Judge(g.circuit, outcomes, r.Fact.At); judged != nil && events.TypeOf(judged) == r.Fact.Type {
 		is.Event = judged
 	}
-	if is.Event == task.BreakerEvent(nil) || is.Event == nil {
+	if is.Event == breaker.Event(nil) || is.Event == nil {
 		wrong("nothing follows")
 		return
 	}
@@ -147,9 +148,9 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 	}
 	job := v.tasks.words.Text(s.job)
 	g := v.guardedJob(job)
-	c := task.Circuit{State: task.CircuitClosed}
+	c := breaker.Circuit{State: breaker.StateClosed}
 	if by.Circuit > 0 {
-		was, forgotten := g.circuits.At(by.Circuit, func(c *task.Circuit) uint64 { return c.Head })
+		was, forgotten := g.circuits.At(by.Circuit, func(c *breaker.Circuit) uint64 { return c.Head })
 		switch {
 		case forgotten:
 			v.book.Forgotten++
@@ -161,7 +162,7 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 		}
 		c = *was
 	}
-	asks := *k
+	asks := k.AsksBreaker()
 	asks.Job = job
 	hold := k.Spec.Breaker.Admit(c, asks, by.At, by.Drawn).Hold
 	if hold == nil {
@@ -169,5 +170,5 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and the breaker of job %s, which was %s, holds nothing back", r.Fact.Type, job, c.State)
 		return
 	}
-	s.remade(v, k, task.Judged{Command: hold, By: by}, r)
+	s.remade(v, k, task.Judged{Command: k.HeldBack(hold), By: by}, r)
 }

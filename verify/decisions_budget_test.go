@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/verify"
@@ -76,7 +77,7 @@ func TestDecisionsOnBudgets(t *testing.T) {
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
 			}
 			for _, id := range ids {
-				spec := &task.Spec{Handler: "h", Budget: limit.Budgets{c.budget}, Timeout: task.Timeout{Run: value.Duration(c.timeout)}}
+				spec := &job.Spec{Handler: "h", Budget: limit.Budgets{c.budget}, Timeout: job.Timeout{Run: value.Duration(c.timeout)}}
 				add(events.KindHold, noon, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 			}
 			for _, s := range c.log {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/verify"
@@ -69,7 +70,7 @@ func TestStartsInAClosedQueueAreFound(t *testing.T) {
 					add(at, events.KindDefinition, events.Fact{Def: "calendar.night", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte(text)}}})
 				}
 			}
-			work := task.Work{Spec: &task.Spec{Handler: "x"}, Route: c.route}
+			work := task.Work{Spec: &job.Spec{Handler: "x"}, Route: c.route}
 			if c.route == "" {
 				work.Route = "default.5"
 			}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -72,7 +73,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 				log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: at, Kind: kind, Fact: f})
 			}
 			for _, id := range ids {
-				spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 2}}, Rate: limit.Rates{{Limit: 1}}}
+				spec := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 2}}, Rate: limit.Rates{{Limit: 1}}}
 				add(events.KindHold, noon, events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
 			}
 			for _, s := range c.log {
@@ -102,7 +103,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const a, b, c, d = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003"), task.ID("01JNAT00000000000000000004")
 	birth := func(max, priority int, due time.Time) task.Submitted {
-		spec := &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: max, OnLimit: limit.Skip}}}
+		spec := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: max, OnLimit: limit.Skip}}}
 		return task.Submitted{Work: task.Work{Job: "j", Spec: spec, Route: where.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}, Due: due}
 	}
 	held := birth(2, 5, time.Time{})

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/verify"
 )
@@ -14,8 +15,8 @@ import (
 // What a node said that had no place for a task is decided again from the attempts that it names.
 func TestCrowdsAreDecidedAgain(t *testing.T) {
 	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
-	other := task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}
+	work := task.Work{Spec: &job.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
+	other := task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}
 	for name, c := range map[string]struct {
 		crowd task.Crowd
 		wrong string
@@ -78,7 +79,7 @@ func TestCrowdedNodesAreFound(t *testing.T) {
 			}
 			return seq
 		}
-		work := task.Work{Spec: &task.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: c.max}}}, Route: "default.5"}
+		work := task.Work{Spec: &job.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: c.max}}}, Route: "default.5"}
 		var ids []task.ID
 		var epochs []uint64
 		for _, node := range c.nodes {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -59,8 +60,8 @@ func TestDecisionsOnTicks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.Marshal(schedule.Definition{Name: "s", Make: task.Submission{Spec: &task.Spec{Handler: "x"}},
-				When: task.Schedule{Every: value.Duration(time.Minute), Start: "2026-03-01T12:00:00Z", Overlap: task.OverlapSkip, CatchUp: task.CatchUpNone}})
+			text, err := json.Marshal(schedule.Definition{Name: "s", Make: task.Submission{Spec: &job.Spec{Handler: "x"}},
+				When: job.Schedule{Every: value.Duration(time.Minute), Start: "2026-03-01T12:00:00Z", Overlap: job.OverlapSkip, CatchUp: job.CatchUpNone}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +79,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 			add(events.KindDefinition, start.Add(-time.Hour), events.Fact{Def: "schedule.s", Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: text}}})
 			fire(0, tick(0))
 			add(events.KindTick, tick(0), events.Fact{By: &task.By{Offer: 2}, Event: admitted(0, made(0))})
-			add(events.KindOffer, tick(0), events.Fact{Task: made(0), Event: task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "x"}, Route: "default.5"}}})
+			add(events.KindOffer, tick(0), events.Fact{Task: made(0), Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
 			at := tick(1).Add(c.late)
 			fire(1, at)
 			if c.ended {

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/verify/book"
 	"millrace/verify/thin"
 )
@@ -77,9 +78,9 @@ func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed,
 	}
 	unique := by.Unique
 	if unique == nil {
-		unique = &task.Unique{}
+		unique = &job.Unique{}
 	}
-	next, taken, more := unique.Next(e.Holder, r.Fact.Key, last.seq, known, lapsed, r.Fact.At)
+	next, taken, more := task.NextClaim(unique, e.Holder, r.Fact.Key, last.seq, known, lapsed, r.Fact.At)
 	switch {
 	case taken != nil:
 		wrong("task " + string(taken.ID) + " had it and was " + taken.State.String())

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/events/logtest"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/verify"
 )
 
@@ -20,7 +21,7 @@ func TestClaimsAreDecidedAgain(t *testing.T) {
 		rec := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
 		submit := func(while ...string) (task.ID, error) {
 			id := task.ID(events.NewID(time.Now()))
-			_, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Route: "default.5", Spec: &task.Spec{Handler: "x", Unique: task.Unique{Key: "/k", While: while}}}})
+			_, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Route: "default.5", Spec: &job.Spec{Handler: "x", Unique: job.Unique{Key: "/k", While: while}}}})
 			return id, err
 		}
 		end := func(id task.ID) {
@@ -49,7 +50,7 @@ func TestClaimsAreDecidedAgain(t *testing.T) {
 		third := must("running") // the second only waits
 		end(second)
 		end(third)
-		key, err := (&task.Work{Spec: &task.Spec{Unique: task.Unique{Key: "/k"}}}).UniqueKey()
+		key, err := (&task.Work{Spec: &job.Spec{Unique: job.Unique{Key: "/k"}}}).UniqueKey()
 		last, _, _ := log.Latest(t.Context(), events.Fact{Key: key})
 		if err != nil || last.Seq == 0 {
 			t.Fatal(err, last.Seq)

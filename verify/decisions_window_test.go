@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/verify"
 )
@@ -21,7 +22,7 @@ func TestWindowsAreDecidedAgain(t *testing.T) {
 		`{"name":"night","rules":[{"closed":"10:00-18:00"}]}`,
 		`{"name":"night","rules":[{"closed":"10:00-11:00"}]}`,
 	}
-	work := task.Work{Spec: &task.Spec{Handler: "x", Window: "night"}, Route: "default.5"}
+	work := task.Work{Spec: &job.Spec{Handler: "x", Window: "night"}, Route: "default.5"}
 	birth := func(due time.Time, calendar uint64, detail string) task.Submitted {
 		return task.Submitted{Work: work, Due: due, Window: &task.Shut{Calendar: calendar, From: start, Detail: detail}}
 	}

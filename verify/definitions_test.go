@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -40,9 +41,9 @@ func (l *defLog) job(name string, revision uint64, text string) {
 	l.add(events.Fact{Def: definition.Named(definition.DefJob, name), Event: definition.DefinitionApplied{Edition: applied(revision, text)}})
 }
 
-func (l *defLog) born(id task.ID, job string, revision uint64) {
-	l.add(events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: job, Revision: revision,
-		Spec: &task.Spec{Handler: "x"}, Route: where.QueueRoute(where.DefaultQueue, where.DefaultPriority)}}})
+func (l *defLog) born(id task.ID, name string, revision uint64) {
+	l.add(events.Fact{Task: id, Event: task.Submitted{Work: task.Work{Job: name, Revision: revision,
+		Spec: &job.Spec{Handler: "x"}, Route: where.QueueRoute(where.DefaultQueue, where.DefaultPriority)}}})
 }
 
 // findings are what a log breaks of causes and copies, in words.

@@ -9,6 +9,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/verify/book"
 )
@@ -27,9 +29,9 @@ type Other struct {
 	Flap task.FlapBounds
 	// Spec is what a task would have been born with that was born with a spec, which must not be modified; nil leaves all as they were.
 	// Job is "" for a task without one.
-	Spec func(job string, spec *task.Spec) *task.Spec
+	Spec func(job string, spec *job.Spec) *job.Spec
 	// Schedule is when a schedule would have fired; nil leaves all as they were.
-	Schedule func(name string, when task.Schedule) task.Schedule
+	Schedule func(name string, when job.Schedule) job.Schedule
 }
 
 // None tells whether all is as it was.
@@ -54,11 +56,11 @@ func (v *Verifier) flap(by *task.FlapBounds) node.FlapPolicy {
 }
 
 // policy is the breaker of a job.
-func (v *Verifier) policy(job string, was *task.Breaker) *task.Breaker {
+func (v *Verifier) policy(name string, was *breaker.Breaker) *breaker.Breaker {
 	if v.cfg.Other.Spec == nil || was == nil {
 		return was
 	}
-	return v.cfg.Other.Spec(job, &task.Spec{Breaker: was}).Breaker
+	return v.cfg.Other.Spec(name, &job.Spec{Breaker: was}).Breaker
 }
 
 // work is what a task is born with, as decisions about it are to see it.
@@ -179,12 +181,12 @@ func (v *Verifier) waited(r *events.Record) {
 }
 
 // wouldTrip tells of a breaker that would have opened by the end of an attempt, and did not.
-func (v *Verifier) wouldTrip(g *guarded, job string, was *task.Breaker, r *events.Record) {
+func (v *Verifier) wouldTrip(g *guarded, job string, was *breaker.Breaker, r *events.Record) {
 	is := v.policy(job, was)
 	if v.cfg.Other.Spec == nil || is == nil || !g.circuit.Closed() || !v.whole() {
 		return
 	}
-	opens := func(p *task.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
+	opens := func(p *breaker.Breaker) bool { return p.Judge(g.circuit, g.outcomes(p, r.Seq), r.Fact.At) != nil }
 	if opens(is) && !opens(was) && !slices.Contains(v.tripped, job) {
 		v.tripped = append(v.tripped, job)
 		v.book.Find(Decisions, Finding{Seqs: []uint64{r.Seq}, At: r.Fact.At, Never: true, About: job, Job: true,

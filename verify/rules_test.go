@@ -4,18 +4,18 @@ import (
 	"slices"
 	"testing"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // What a rule postpones is decided again.
 func TestEachRuleIsDecidedAgain(t *testing.T) {
-	for _, name := range task.Postponing() {
+	for _, name := range job.Postponing() {
 		if postponers[name] == nil {
 			t.Errorf("nobody decides again what the rule %s postpones", name)
 		}
 	}
 	for name := range postponers {
-		if !slices.Contains(task.Postponing(), name) {
+		if !slices.Contains(job.Postponing(), name) {
 			t.Errorf("%s is decided again, and no rule of that name postpones anything", name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/verify"
 )
@@ -77,7 +78,7 @@ func TestFoundedTakeovers(t *testing.T) {
 			records := []events.Record{
 				record(-10, node.Registered{Session: "s1", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(lease)}}),
 				record(-9, node.WentOnline{Session: "s1", Connection: 1}),
-				record(-8, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: "default.5"}}),
+				record(-8, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h"}, Route: "default.5"}}),
 				record(0, task.AttemptStarted{Attempt: 1, Node: "n", Session: "s1", Offer: 3}),
 			}
 			records = append(append(records, c.before...), record(c.stored, task.AttemptStarted{Attempt: 2, Node: "m", Session: "s", Offer: 3, TookOver: took}))

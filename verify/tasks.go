@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -47,22 +48,22 @@ func newTasks(ranged bool) *tasks {
 // their attempts: the only parts on which deadlines, decisions and the fold depend. 0 is no spec.
 type timeouts struct {
 	index map[specKey]uint32
-	list  []*task.Spec
+	list  []*job.Spec
 }
 
 // specKey tells specs apart by these parts. Nearly all have no rules.
 type specKey struct {
-	timeout task.Timeout
+	timeout job.Timeout
 	parent  bool
 	retry   retryKey
-	signal  task.Signal
+	signal  job.Signal
 	restart string
 	handler string
 	command bool
 	rules   string
 }
 
-// retryKey is a [task.Retry] as a part of a key.
+// retryKey is a [job.Retry] as a part of a key.
 type retryKey struct {
 	max                            int
 	backoff                        string
@@ -72,11 +73,11 @@ type retryKey struct {
 	on, notOn                      string
 }
 
-func retryKeyOf(r *task.Retry) retryKey {
+func retryKeyOf(r *job.Retry) retryKey {
 	return retryKey{r.Max, r.Backoff, r.Min, r.MaxDelay, r.Budget, r.AvoidWait, r.Jitter, r.AvoidNode, strings.Join(r.On, ","), strings.Join(r.NotOn, ",")}
 }
 
-func (w *timeouts) number(spec *task.Spec) uint32 {
+func (w *timeouts) number(spec *job.Spec) uint32 {
 	if spec == nil {
 		return 0
 	}
@@ -94,14 +95,14 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	if !ok {
 		thin := ruled
 		if thin == nil {
-			thin = &task.Spec{}
+			thin = &job.Spec{}
 		}
 		thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
 		if spec.Run != nil {
-			thin.Run = &task.Run{} // what it runs decides nothing
+			thin.Run = &job.Run{} // what it runs decides nothing
 		}
 		if key.parent {
-			thin.Each = &task.Each{} // says enough: it has children whichever nodes there are
+			thin.Each = &job.Each{} // says enough: it has children whichever nodes there are
 		}
 		w.list = append(w.list, thin)
 		n = uint32(len(w.list))
@@ -110,7 +111,7 @@ func (w *timeouts) number(spec *task.Spec) uint32 {
 	return n
 }
 
-func (w *timeouts) spec(n uint32) *task.Spec {
+func (w *timeouts) spec(n uint32) *job.Spec {
 	if n == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/verify"
 )
@@ -191,7 +192,7 @@ func TestPoisonAndUnknownTypes(t *testing.T) {
 // What is dismissed is off the list, and must have been on it.
 func TestDismissed(t *testing.T) {
 	id := task.ID("01JNAT00000000000000000009")
-	work := task.Work{Spec: &task.Spec{Handler: "work"}, Route: "default.5"}
+	work := task.Work{Spec: &job.Spec{Handler: "work"}, Route: "default.5"}
 	fact := func(e any) events.Record {
 		r := events.Record{Kind: events.KindChain, Fact: events.Fact{Type: events.TypeOf(e), Task: id, Event: e}}
 		switch e.(type) {

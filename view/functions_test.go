@@ -13,7 +13,9 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -128,7 +130,7 @@ func TestDecisiveFacts(t *testing.T) {
 
 // family is a parent with two steps, the second of which has not been made, and when it became one.
 func family(s *story) (parent task.ID, made uint64) {
-	spec := task.Spec{Steps: []task.Step{{Name: "fetch", Spec: task.Spec{Handler: "x"}}, {Name: "load", Needs: []task.StepNeed{{Step: "fetch"}}, Spec: task.Spec{Handler: "x"}}}}
+	spec := job.Spec{Steps: []job.Step{{Name: "fetch", Spec: job.Spec{Handler: "x"}}, {Name: "load", Needs: []job.StepNeed{{Step: "fetch"}}, Spec: job.Spec{Handler: "x"}}}}
 	parent = s.submit(task.Submission{Spec: &spec})
 	t := events.FoldTask(parent, s.about(Task(parent)))
 	made = s.on(parent, task.Expanded(node.Expand(&t, nil, 0)))
@@ -147,7 +149,7 @@ func TestPlan(t *testing.T) {
 	s := &story{t: t}
 	s.ready("n1", "images", map[string]string{"gpu": ""})
 	s.ready("n2", "images", nil) // 4 to 6
-	chosen := task.Spec{Handler: "x"}
+	chosen := job.Spec{Handler: "x"}
 	chosen.Place.Labels = gpu
 	id := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
 	rules := func(p *Plan) (all []string) {
@@ -157,27 +159,27 @@ func TestPlan(t *testing.T) {
 		return all
 	}
 	p, err := PlanTask(t.Context(), s.end(), id, noon)
-	if err != nil || !slices.Equal(rules(&p), []string{"n1 ", "n2 label"}) || p.NoNode != task.NoNodeExpire || p.Seq != 7 {
+	if err != nil || !slices.Equal(rules(&p), []string{"n1 ", "n2 label"}) || p.NoNode != job.NoNodeExpire || p.Seq != 7 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	job := task.Job{Name: "crop", Spec: chosen}
-	plans, err := PlanJobs(t.Context(), s.at(3), []task.Job{job, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "images"}, noon)
+	j := job.Job{Name: "crop", Spec: chosen}
+	plans, err := PlanJobs(t.Context(), s.at(3), []job.Job{j, {Name: "any", Spec: job.Spec{Handler: "x"}}}, task.Submission{Queue: "images"}, noon)
 	if err != nil || len(plans) != 2 || !slices.Equal(rules(&plans[0]), []string{"n1 "}) || plans[0].Job != "crop" || plans[1].NoNode != "" {
 		t.Errorf("before n2 came: %+v, %v", plans, err)
 	}
-	if _, err := PlanJobs(t.Context(), s.end(), []task.Job{{Name: "empty"}}, task.Submission{}, noon); !errors.Is(err, ErrQuery) {
+	if _, err := PlanJobs(t.Context(), s.end(), []job.Job{{Name: "empty"}}, task.Submission{}, noon); !errors.Is(err, ErrQuery) {
 		t.Errorf("a job that does nothing: %v", err)
 	}
 	if _, err := PlanTask(t.Context(), s.at(6), id, noon); !errors.Is(err, task.ErrUnknown) {
 		t.Errorf("before the task was born: %v", err)
 	}
 	// To which node a name stuck is not in the log.
-	sticky := task.Job{Name: "sticky", Spec: task.Spec{Handler: "x", Place: task.Place{Sticky: task.StickyJob}}}
+	sticky := job.Job{Name: "sticky", Spec: job.Spec{Handler: "x", Place: job.Place{Sticky: job.StickyJob}}}
 	for name, c := range map[string]struct {
 		v    View
 		want bool
 	}{"present": {&present{World: s.end()}, true}, "past": {s.end(), false}} {
-		plans, err := PlanJobs(t.Context(), c.v, []task.Job{sticky}, task.Submission{Queue: "images"}, noon)
+		plans, err := PlanJobs(t.Context(), c.v, []job.Job{sticky}, task.Submission{Queue: "images"}, noon)
 		if err != nil || len(plans) != 1 || slices.ContainsFunc(plans[0].Nodes, func(v node.Verdict) bool { return v.Ran }) != c.want {
 			t.Errorf("%s: %+v, %v", name, plans, err)
 		}
@@ -195,7 +197,7 @@ func TestPlanOfRules(t *testing.T) {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
 		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
-	id := s.submit(task.Submission{Spec: &task.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
+	id := s.submit(task.Submission{Spec: &job.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "day"}})
 	s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "night"}})
 	s.add(events.KindQueue, events.Fact{Queue: "other", Event: queue.Limited{Running: 3}})
@@ -208,8 +210,8 @@ func TestPlanOfRules(t *testing.T) {
 	if p, err = PlanTask(t.Context(), s.at(open), id, noon); err != nil || !slices.Equal(p.Windows, []string{"inside of the window day", `queue "images": inside of the window day`}) {
 		t.Errorf("a task before: %+v, %v", p, err)
 	}
-	keyed := task.Job{Name: "keyed", Spec: task.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
-	plans, err := PlanJobs(t.Context(), s.end(), []task.Job{keyed, {Name: "any", Spec: task.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
+	keyed := job.Job{Name: "keyed", Spec: job.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
+	plans, err := PlanJobs(t.Context(), s.end(), []job.Job{keyed, {Name: "any", Spec: job.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
 	if err != nil || !slices.Equal(plans[0].PerNode, []string{"at most 1 with the key {params.customer}", "at most 4 of them"}) ||
 		len(plans[0].Windows) != 1 || !strings.HasPrefix(plans[0].Windows[0], "outside of the window night") || plans[1].PerNode != nil || plans[1].Windows != nil {
 		t.Errorf("jobs: %+v, %v", plans, err)
@@ -254,7 +256,7 @@ func TestTree(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	s, a, b := tale(t)
-	opened := s.add(events.KindBreaker, events.Fact{Job: "crawl", Event: task.BreakerOpened{Reason: "too often"}})
+	opened := s.add(events.KindBreaker, events.Fact{Job: "crawl", Event: breaker.Opened{Reason: "too often"}})
 	changed := func(changes []Change, err error) map[string]string {
 		if err != nil {
 			t.Error(err)

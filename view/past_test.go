@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/where"
@@ -197,12 +198,12 @@ func TestMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen := task.Spec{Handler: "x"}
+	chosen := job.Spec{Handler: "x"}
 	chosen.Place.Labels = gpu
 	s := &story{t: t}
 	a := s.submit(task.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
 	b := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
-	c := s.submit(task.Submission{Nodes: []string{"n1"}, Spec: &task.Spec{Run: &task.Run{Argv: []string{"echo", "Größe"}}}})
+	c := s.submit(task.Submission{Nodes: []string{"n1"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", "Größe"}}}})
 	s.start(c, "n1")
 	s.on(a, task.GivenUp{Reason: reason.Expired})
 	all := []task.ID{a, b, c}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -38,9 +39,9 @@ func TestPhases(t *testing.T) {
 		kind   events.Kind
 		event  task.Event
 	}
-	work := task.Work{Spec: &task.Spec{Handler: "x"}, Route: "bulk.5"}
+	work := task.Work{Spec: &job.Spec{Handler: "x"}, Route: "bulk.5"}
 	limited := work
-	limited.Spec = &task.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1}}}
+	limited.Spec = &job.Spec{Handler: "x", Concurrency: limit.Concurrencies{{Max: 1}}}
 	limited.Holds = []string{task.HoldNeeds, task.HoldLimit}
 	birth := at{0, events.KindOffer, task.Submitted{Work: work}}
 	first := at{2, events.KindChain, task.AttemptStarted{Attempt: 1, Node: "a", Offer: 1}}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/queue"
 	"millrace/task/where"
@@ -77,7 +78,7 @@ func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
 
 // rules adds what says, besides the nodes, when a task of a spec may start and how many of them: it is the task's own, or that of its job,
 // which is not filled in.
-func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *task.Spec, now time.Time) error {
+func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, now time.Time) error {
 	if spec == nil {
 		return nil
 	}
@@ -132,7 +133,7 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 		p.Prefers = t.Spec.Place.PreferWords()
 		if len(want.Nodes) > 0 || len(want.Needs) > 0 {
 			if p.NoNode = t.Spec.Place.NoNode; p.NoNode == "" {
-				p.NoNode = task.NoNodeExpire
+				p.NoNode = job.NoNodeExpire
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 
 // PlanJobs judges the nodes for a task of each job that is submitted now as s says; what
 // it is given besides its place does not matter. The error wraps [ErrQuery] if a field is wrong.
-func PlanJobs(ctx context.Context, v View, jobs []task.Job, s task.Submission, now time.Time) ([]Plan, error) {
+func PlanJobs(ctx context.Context, v View, jobs []job.Job, s task.Submission, now time.Time) ([]Plan, error) {
 	nodes, err := v.List(ctx, Query{Kind: Nodes})
 	if err != nil {
 		return nil, err
@@ -169,20 +170,20 @@ func PlanJobs(ctx context.Context, v View, jobs []task.Job, s task.Submission, n
 }
 
 // newborn is the task of a job that would be submitted as s says.
-func newborn(job task.Job, s task.Submission, now time.Time) (task.Task, error) {
-	if err := job.Spec.Validate(); err != nil {
+func newborn(of job.Job, s task.Submission, now time.Time) (task.Task, error) {
+	if err := of.Spec.Validate(); err != nil {
 		return task.Task{}, wrong{err}
 	}
 	// What it is to be given when it is submitted decides about its limits, not its place.
-	job.Spec, job.Unique = job.Unkeyed(), task.Unique{}
-	if strings.Contains(job.Place.Sticky, "{") {
-		job.Place.Sticky = "" // nor is it known whose task it will be
+	of.Spec, of.Unique = of.Unkeyed(), job.Unique{}
+	if strings.Contains(of.Place.Sticky, "{") {
+		of.Place.Sticky = "" // nor is it known whose task it will be
 	}
-	job.Params = param.Params{Defaults: job.Params.Values()}
+	of.Params = param.Params{Defaults: of.Params.Values()}
 	s.Job, s.Spec = "", nil
-	birth, err := task.Birth(s, &job, 0, now)
+	birth, err := task.Birth(s, &of, 0, now)
 	if err != nil {
-		return task.Task{}, wrong{fmt.Errorf("job %s: %w", job.Name, err)}
+		return task.Task{}, wrong{fmt.Errorf("job %s: %w", of.Name, err)}
 	}
 	return task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: birth}), nil
 }
@@ -192,7 +193,7 @@ func ranOn(ctx context.Context, v View, t *task.Task) string {
 	if t.Spec == nil || t.Spec.Place.Sticky == "" {
 		return ""
 	}
-	if t.Spec.Place.Sticky == task.StickyAttempt {
+	if t.Spec.Place.Sticky == job.StickyAttempt {
 		return t.Node
 	}
 	p, ok := v.(Present)

@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -35,7 +36,7 @@ func (s *story) submit(sub task.Submission) task.ID {
 	s.ids++
 	id := task.ID("01JD6Z8V3M0QK4T7W2X9Y5AB0" + string(rune('A'+s.ids)))
 	if sub.Spec == nil {
-		sub.Spec = &task.Spec{Handler: "resize"}
+		sub.Spec = &job.Spec{Handler: "resize"}
 	}
 	birth, err := task.Birth(sub, nil, 0, s.now())
 	if err != nil {

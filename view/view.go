@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -139,7 +140,7 @@ type Item struct {
 	Node       *node.Node
 	Queue      *queue.Queue
 	Definition *definition.Definition
-	Breaker    *task.Circuit
+	Breaker    *breaker.Circuit
 }
 
 // Fold adds up the facts about one thing, in the order of the log.
@@ -163,7 +164,7 @@ func Nothing(ref Ref) Item {
 	case Definitions:
 		return Item{Definition: &definition.Definition{}}
 	case Breakers:
-		return Item{Breaker: &task.Circuit{State: task.CircuitClosed}}
+		return Item{Breaker: &breaker.Circuit{State: breaker.StateClosed}}
 	}
 	return Item{}
 }

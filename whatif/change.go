@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"millrace/near"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -90,11 +90,11 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 		case path[0] == "schedule" && len(path) > 1:
 			one.path = path[1:]
 			schedules = append(schedules, one)
-			_, err = changed(task.Schedule{Every: value.Duration(time.Hour)}, []set{one}, true)
+			_, err = changed(job.Schedule{Every: value.Duration(time.Hour)}, []set{one}, true)
 		case slices.Contains(fields, path[0]):
 			jobs = append(jobs, one)
-			var spec task.Spec
-			if spec, err = changed(task.Spec{Handler: "any"}, []set{one}, true); err == nil {
+			var spec job.Spec
+			if spec, err = changed(job.Spec{Handler: "any"}, []set{one}, true); err == nil {
 				err = spec.Validate()
 			}
 		default:
@@ -108,7 +108,7 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 		o.Spec = specs(jobs, only.Job)
 	}
 	if len(schedules) > 0 {
-		o.Schedule = func(name string, when task.Schedule) task.Schedule {
+		o.Schedule = func(name string, when job.Schedule) job.Schedule {
 			if only.Schedule != "" && name != only.Schedule {
 				return when
 			}
@@ -144,10 +144,10 @@ func valueOf(text string) any {
 const manySpecs = 1 << 10
 
 // specs changes the specs of tasks.
-func specs(sets []set, job string) func(string, *task.Spec) *task.Spec {
-	known := map[*task.Spec]*task.Spec{}
-	return func(of string, spec *task.Spec) *task.Spec {
-		if job != "" && of != job {
+func specs(sets []set, name string) func(string, *job.Spec) *job.Spec {
+	known := map[*job.Spec]*job.Spec{}
+	return func(of string, spec *job.Spec) *job.Spec {
+		if name != "" && of != name {
 			return spec
 		}
 		if other, ok := known[spec]; ok {

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -40,7 +41,7 @@ func simulate(t *testing.T, log []events.Record, from uint64, sets ...string) *w
 
 // queue is a log of four tasks, a second apart, that run for three seconds each on a node with two slots, by hand: none starts before
 // there is a place, and each some milliseconds after.
-func queue(t *testing.T, spec task.Spec) []events.Record {
+func queue(t *testing.T, spec job.Spec) []events.Record {
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
 	w.ready("n", 2)
 	offers := map[int]uint64{}
@@ -79,7 +80,7 @@ const ms = time.Millisecond
 // Without a change the starts are those that were recorded, but for what differs between a place and a start; and so are the ends.
 func TestPlayedAsRecorded(t *testing.T) {
 	t.Parallel()
-	log := queue(t, task.Spec{})
+	log := queue(t, job.Spec{})
 	for from := range uint64(len(log)) {
 		r := simulate(t, log, from+1)
 		if r.Misses.Max.Std() > r.Handover.Std()+ms || r.Misses.SameEnd != r.Misses.Ends || len(r.Tasks) > 0 {
@@ -103,13 +104,13 @@ func TestPlayedOtherwise(t *testing.T) {
 		is   whatif.Lot
 		sure string
 	}{
-		"one at a time": {queue(t, task.Spec{Concurrency: limit.Concurrencies{{Max: 2}}}), "concurrency.max=1", whatif.Sum{Tasks: 4, Later: 3}, 4,
+		"one at a time": {queue(t, job.Spec{Concurrency: limit.Concurrencies{{Max: 2}}}), "concurrency.max=1", whatif.Sum{Tasks: 4, Later: 3}, 4,
 			whatif.Lot{Started: noon.Add(9019 * ms), State: "error", Reason: "exit", Attempts: 1}, whatif.Recorded},
-		"a retry": {queue(t, task.Spec{}), "retry.max=1", whatif.Sum{Tasks: 4, Finished: 1, Retried: 1}, 4,
+		"a retry": {queue(t, job.Spec{}), "retry.max=1", whatif.Sum{Tasks: 4, Finished: 1, Retried: 1}, 4,
 			whatif.Lot{Started: noon.Add(4008 * ms), State: "finished", Attempts: 2}, whatif.Median},
-		"too long": {queue(t, task.Spec{}), "timeout.run=2s", whatif.Sum{Tasks: 4, Sooner: 2, Unended: 3}, 3,
+		"too long": {queue(t, job.Spec{}), "timeout.run=2s", whatif.Sum{Tasks: 4, Sooner: 2, Unended: 3}, 3,
 			whatif.Lot{Started: noon.Add(2008 * ms), State: "error", Reason: "timeout", Attempts: 1}, whatif.Recorded},
-		"too late": {queue(t, task.Spec{}), "timeout.pending=500ms", whatif.Sum{Tasks: 4, Sooner: 1, Unended: 1}, 3,
+		"too late": {queue(t, job.Spec{}), "timeout.pending=500ms", whatif.Sum{Tasks: 4, Sooner: 1, Unended: 1}, 3,
 			whatif.Lot{State: "abnormal", Reason: "expired"}, whatif.Recorded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestPlayedTakeover(t *testing.T) {
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
 	w.ready("m", 1)
 	w.ready("n", 1)
-	offer := w.born(s, 1, task.Spec{})
+	offer := w.born(s, 1, job.Spec{})
 	w.starts(2*s, 1, offer)
 	w.add(16*s, events.KindNode, events.Fact{Node: "n", Actor: "scheduler", Event: node.WentOffline{Session: "s", Lost: true, Reason: node.RanOut}})
 	w.do(16*s, 1, task.Lose{Epoch: w.tasks[id(1)].Epoch, Reason: "lost"})

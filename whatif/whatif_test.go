@@ -15,7 +15,9 @@ import (
 	"millrace/incident"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/verify"
@@ -47,7 +49,7 @@ func (w *written) add(at time.Duration, kind events.Kind, f events.Fact) uint64 
 // ids are those of tasks, by number from 1.
 func id(n int) task.ID { return task.ID("01JNAT0000000000000000000" + string(rune('0'+n))) }
 
-func (w *written) born(at time.Duration, n int, spec task.Spec, with ...func(*task.Work)) uint64 {
+func (w *written) born(at time.Duration, n int, spec job.Spec, with ...func(*task.Work)) uint64 {
 	if spec.Handler == "" {
 		spec.Handler = "x"
 	}
@@ -107,14 +109,14 @@ const s = time.Second
 // Each other setting is seen where it decides, and only there.
 func TestOtherSettings(t *testing.T) {
 	t.Parallel()
-	failsOnce := func(retry task.Retry) func(*written) {
+	failsOnce := func(retry job.Retry) func(*written) {
 		return func(w *written) {
-			w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, task.Spec{Retry: retry})), reason.Exit)
+			w.fails(2*s, 1, w.starts(s, 1, w.born(0, 1, job.Spec{Retry: retry})), reason.Exit)
 		}
 	}
-	runs := func(timeout task.Timeout, waits, runs time.Duration, class string) func(*written) {
+	runs := func(timeout job.Timeout, waits, runs time.Duration, class string) func(*written) {
 		return func(w *written) {
-			epoch := w.starts(waits, 1, w.born(0, 1, task.Spec{Timeout: timeout}))
+			epoch := w.starts(waits, 1, w.born(0, 1, job.Spec{Timeout: timeout}))
 			if class != "" {
 				w.fails(waits+runs, 1, epoch, class)
 				return
@@ -125,15 +127,15 @@ func TestOtherSettings(t *testing.T) {
 	lost := func(w *written) { w.lost(15 * s) }
 	breaks := func(failures int) func(*written) {
 		return func(w *written) {
-			breaker := &task.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
+			breaker := &breaker.Breaker{Failures: failures, Cooldown: value.Duration(time.Minute)}
 			for n := 1; n <= 3; n++ {
 				at := time.Duration(n) * 3 * s
-				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, task.Spec{Breaker: breaker})), reason.Exit)
+				w.fails(at+2*s, n, w.starts(at+s, n, w.born(at, n, job.Spec{Breaker: breaker})), reason.Exit)
 			}
 		}
 	}
 	expired := func(w *written) {
-		offer := w.born(0, 1, task.Spec{Timeout: task.Timeout{Pending: value.Duration(10 * s)}})
+		offer := w.born(0, 1, job.Spec{Timeout: job.Timeout{Pending: value.Duration(10 * s)}})
 		w.do(12*s, 1, task.Claim{Node: "n", Session: "s", Offer: offer})
 	}
 	missed := func(w *written) {
@@ -151,29 +153,29 @@ func TestOtherSettings(t *testing.T) {
 		kind string // of the one change; "" for none
 		what string
 	}{
-		"nothing is other":                      {log: failsOnce(task.Retry{})},
-		"retries, and there were none":          {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{}, whatif.Differs, "attempt 2 would have followed, due at 12:00:03.000, in 1s"},
-		"retries of that job":                   {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "j"}, whatif.Differs, "attempt 2 would have followed"},
-		"retries of another job":                {failsOnce(task.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "k"}, "", ""},
-		"no retries":                            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=0"}, whatif.Only{}, whatif.Differs, "no other attempt would have followed"},
-		"more retries than it needs":            {failsOnce(task.Retry{Max: 2}), []string{"retry.max=3"}, whatif.Only{}, "", ""},
-		"a longer pause":                        {failsOnce(task.Retry{Max: 2}), []string{"retry.min=5s"}, whatif.Only{}, whatif.Differs, "attempt 2 would have been due 4s later, at 12:00:07.000"},
-		"a shorter pause":                       {failsOnce(task.Retry{Max: 2, Min: value.Duration(3 * s)}), []string{"retry.min=1s"}, whatif.Only{}, whatif.Differs, "due 2s sooner"},
-		"not on that failure":                   {failsOnce(task.Retry{Max: 2}), []string{`retry.not_on=["exit"]`}, whatif.Only{}, whatif.Differs, "no other attempt"},
-		"it waits for longer than it may":       {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=10s"}, whatif.Only{}, whatif.Never, "expired"},
-		"it waits for less":                     {runs(task.Timeout{}, 20*s, s, ""), []string{"timeout.pending=30s"}, whatif.Only{}, "", ""},
+		"nothing is other":                      {log: failsOnce(job.Retry{})},
+		"retries, and there were none":          {failsOnce(job.Retry{}), []string{"retry.max=5"}, whatif.Only{}, whatif.Differs, "attempt 2 would have followed, due at 12:00:03.000, in 1s"},
+		"retries of that job":                   {failsOnce(job.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "j"}, whatif.Differs, "attempt 2 would have followed"},
+		"retries of another job":                {failsOnce(job.Retry{}), []string{"retry.max=5"}, whatif.Only{Job: "k"}, "", ""},
+		"no retries":                            {failsOnce(job.Retry{Max: 2}), []string{"retry.max=0"}, whatif.Only{}, whatif.Differs, "no other attempt would have followed"},
+		"more retries than it needs":            {failsOnce(job.Retry{Max: 2}), []string{"retry.max=3"}, whatif.Only{}, "", ""},
+		"a longer pause":                        {failsOnce(job.Retry{Max: 2}), []string{"retry.min=5s"}, whatif.Only{}, whatif.Differs, "attempt 2 would have been due 4s later, at 12:00:07.000"},
+		"a shorter pause":                       {failsOnce(job.Retry{Max: 2, Min: value.Duration(3 * s)}), []string{"retry.min=1s"}, whatif.Only{}, whatif.Differs, "due 2s sooner"},
+		"not on that failure":                   {failsOnce(job.Retry{Max: 2}), []string{`retry.not_on=["exit"]`}, whatif.Only{}, whatif.Differs, "no other attempt"},
+		"it waits for longer than it may":       {runs(job.Timeout{}, 20*s, s, ""), []string{"timeout.pending=10s"}, whatif.Only{}, whatif.Never, "expired"},
+		"it waits for less":                     {runs(job.Timeout{}, 20*s, s, ""), []string{"timeout.pending=30s"}, whatif.Only{}, "", ""},
 		"it would have had longer to wait":      {expired, []string{"timeout.pending=1m"}, whatif.Only{}, whatif.Differs, "attempt.started in place of it"},
 		"it would have expired all the same":    {expired, []string{"timeout.pending=11s"}, whatif.Only{}, "", ""},
-		"it runs for longer than it may":        {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
-		"it runs for less":                      {runs(task.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
-		"it would have had longer to run":       {runs(task.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
-		"no node serves, and the bound is less": {runs(task.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},
+		"it runs for longer than it may":        {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Never, "run timeout"},
+		"it runs for less":                      {runs(job.Timeout{}, s, 20*s, ""), []string{"timeout.run=30s"}, whatif.Only{}, "", ""},
+		"it would have had longer to run":       {runs(job.Timeout{Run: value.Duration(5 * s)}, s, 6*s, reason.Timeout), []string{"timeout.run=10s"}, whatif.Only{}, whatif.Not, "would not have been stopped"},
+		"no node serves, and the bound is less": {runs(job.Timeout{}, 2*time.Minute, s, ""), []string{"start_deadline=1m"}, whatif.Only{}, whatif.Never, "start timeout"},
 		"heartbeats last less":                  {lost, []string{"node_ttl=10s"}, whatif.Only{}, whatif.AsSoon, "5s sooner"},
 		"heartbeats last longer":                {lost, []string{"node_ttl=30s"}, whatif.Only{}, whatif.Not, "would have lasted until 2026-03-01T12:00:30Z"},
 		"heartbeats last as long":               {lost, []string{"node_ttl=15s"}, whatif.Only{}, "", ""},
 		"a breaker that bears less":             {breaks(5), []string{"breaker.failures=2"}, whatif.Only{}, whatif.Never, "breaker of job j would have opened"},
 		"a breaker that bears enough":           {breaks(5), []string{"breaker.failures=4"}, whatif.Only{}, "", ""},
-		"a breaker that nobody has":             {failsOnce(task.Retry{}), []string{"breaker.failures=1"}, whatif.Only{}, "", ""},
+		"a breaker that nobody has":             {failsOnce(job.Retry{}), []string{"breaker.failures=1"}, whatif.Only{}, "", ""},
 		"ticks are made up for":                 {missed, []string{"schedule.catchup=all"}, whatif.Only{}, whatif.Differs, "the tick would have got its task; 9 ticks from it on were left out"},
 		"ticks of another schedule":             {missed, []string{"schedule.catchup=all"}, whatif.Only{Schedule: "other"}, "", ""},
 	} {
@@ -204,10 +206,10 @@ func TestWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
 	done := func(at time.Duration, n int, with ...func(*task.Work)) {
-		w.do(at+2*s, n, task.Finish{Epoch: w.starts(at+s, n, w.born(at, n, task.Spec{}, with...))})
+		w.do(at+2*s, n, task.Finish{Epoch: w.starts(at+s, n, w.born(at, n, job.Spec{}, with...))})
 	}
 	done(0, 1)
-	epoch := w.starts(4*s, 2, w.born(3*s, 2, task.Spec{Retry: task.Retry{Max: 1}}))
+	epoch := w.starts(4*s, 2, w.born(3*s, 2, job.Spec{Retry: job.Retry{Max: 1}}))
 	w.fails(5*s, 2, epoch, reason.Exit)
 	done(10*s, 3, func(k *task.Work) { k.Needs = &task.Needs{Of: []task.Need{{Task: id(2)}}} })
 	done(20*s, 4, func(k *task.Work) { k.Parent = id(2) })
@@ -250,7 +252,7 @@ func TestCorpusComesOutTheSame(t *testing.T) {
 	}
 	same := func(name string, partial bool, each func(add func(*events.Record) error) error) {
 		// Specs that are read anew take the way of other settings, and must change nothing.
-		anew := verify.Other{Spec: func(_ string, spec *task.Spec) *task.Spec { c := *spec; return &c }}
+		anew := verify.Other{Spec: func(_ string, spec *job.Spec) *job.Spec { c := *spec; return &c }}
 		for _, other := range []verify.Other{{}, anew} {
 			j := whatif.New(whatif.Config{Partial: partial, Other: other})
 			if err := each(j.Add); err != nil {

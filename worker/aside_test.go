@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -22,7 +23,7 @@ func TestWhatCannotBeResumedDoesNotGoRound(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := w.start(quick, failsOnce)
 		set(k.store, &k.unread, errBroken)
-		id := w.submit(task.Spec{Retry: task.Retry{Max: 1}})
+		id := w.submit(job.Spec{Retry: job.Retry{Max: 1}})
 		pass(time.Minute)
 		released := 0
 		for _, kind := range types(w.facts(id)) {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
@@ -23,7 +24,7 @@ func TestHandlerRunsAndItsResultIsRecorded(t *testing.T) {
 			return nil
 		}})
 
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 
 		got := w.ended(id)
 		w.wantState(got, task.Finished, "")
@@ -47,7 +48,7 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 			return nil
 		}})
 
-		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, Min: value.Duration(5 * time.Second)}})
+		id := w.submit(job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(5 * time.Second)}})
 
 		due := time.Now().Add(5 * time.Second)
 		w.wantState(w.task(id), task.Retrying, reason.Task)
@@ -67,21 +68,21 @@ func TestFailedAttemptIsFollowedByAnother(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	retry := task.Retry{Max: 1}
+	retry := job.Retry{Max: 1}
 	for _, c := range []struct {
 		name    string
-		spec    task.Spec
+		spec    job.Spec
 		handler worker.Handler
 		class   string
 		message string // part of it
 		// attempts is how often it is tried.
 		attempts int
 	}{
-		{"error", task.Spec{}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 1},
-		{"error, with a retry", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 2},
-		{"final", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, reason.Task, errBroken.Error(), 1},
-		{"final, wrapped", task.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, reason.Task, "no: " + errBroken.Error(), 1},
-		{"panic", task.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, reason.Task, "oh no", 1},
+		{"error", job.Spec{}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 1},
+		{"error, with a retry", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return errBroken }, reason.Task, errBroken.Error(), 2},
+		{"final", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return worker.Final(errBroken) }, reason.Task, errBroken.Error(), 1},
+		{"final, wrapped", job.Spec{Retry: retry}, func(context.Context, task.Task) error { return fmt.Errorf("no: %w", worker.Final(errBroken)) }, reason.Task, "no: " + errBroken.Error(), 1},
+		{"panic", job.Spec{}, func(context.Context, task.Task) error { panic("oh no") }, reason.Task, "oh no", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -115,7 +116,7 @@ func TestAPanicLeavesItsStackInTheOutput(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { panic("oh no") }})
 
-		w.ended(w.submit(task.Spec{}))
+		w.ended(w.submit(job.Spec{}))
 
 		lines, err := a.lines()
 		if err != nil {
@@ -137,7 +138,7 @@ func TestRunTimeout(t *testing.T) {
 		}})
 
 		began := time.Now()
-		id := w.submit(task.Spec{Timeout: task.Timeout{Run: value.Duration(3 * time.Second)}})
+		id := w.submit(job.Spec{Timeout: job.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		got := w.ended(id)
 		w.wantState(got, task.Error, reason.Timeout)
@@ -155,7 +156,7 @@ func TestSuccessAfterTheTimeoutIsSuccess(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { wait(5 * time.Second); return nil }})
 
-		id := w.submit(task.Spec{Timeout: task.Timeout{Run: value.Duration(3 * time.Second)}})
+		id := w.submit(job.Spec{Timeout: job.Timeout{Run: value.Duration(3 * time.Second)}})
 
 		w.wantState(w.ended(id), task.Finished, "")
 	})

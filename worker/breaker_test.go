@@ -8,6 +8,8 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
@@ -24,8 +26,8 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		}}
 		w.start(worker.Config{Node: "a", Slots: 10}, handlers)
 		w.start(worker.Config{Node: "b", Slots: 10}, handlers)
-		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h",
-			Breaker: &task.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
+		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h",
+			Breaker: &breaker.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
 		submit := func() task.ID {
 			birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
 			if err != nil {
@@ -41,7 +43,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		pass(time.Second)
 		<-running
 
-		w.happens("j", task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)})
+		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(20 * time.Second)})
 		var ids []task.ID
 		for range 20 {
 			ids = append(ids, submit())
@@ -60,10 +62,10 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		if n := len(running); n != 3 {
 			w.Errorf("%d tasks started as trials, want 3", n)
 		}
-		if c, err := w.rec.Circuit(w.Context(), "j"); err != nil || c.State != task.CircuitHalfOpen || c.Left != 0 {
+		if c, err := w.rec.Circuit(w.Context(), "j"); err != nil || c.State != breaker.StateHalfOpen || c.Left != 0 {
 			w.Errorf("the breaker is %+v, %v", c, err)
 		}
-		w.happens("j", task.BreakerClosed{Reason: "the trials finished"})
+		w.happens("j", breaker.Closed{Reason: "the trials finished"})
 		for _, id := range ids {
 			w.wantState(w.ended(id), task.Finished, "")
 		}
@@ -71,9 +73,9 @@ func TestBreakerHoldsTasks(t *testing.T) {
 }
 
 // happens records what happens to the breaker of a job.
-func (w *world) happens(job string, e task.BreakerEvent) {
+func (w *world) happens(job string, e breaker.Event) {
 	w.Helper()
-	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(task.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
+	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(breaker.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -82,8 +84,8 @@ func (w *world) happens(job string, e task.BreakerEvent) {
 func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
-		w.happens("j", task.BreakerOpened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
-		job := &task.Job{Name: "j", Spec: task.Spec{Handler: "h", Breaker: &task.Breaker{Failures: 1, OnOpen: task.OnOpenFail}}}
+		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
+		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 1, OnOpen: breaker.OnOpenFail}}}
 		birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
 		if err != nil {
 			w.Fatal(err)

@@ -100,7 +100,7 @@ type Config struct {
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
 	// Spool is a directory for what attempts that go on while disconnected
-	// ([task.DisconnectContinue]) have to say until the server is back; one per node
+	// ([job.DisconnectContinue]) have to say until the server is back; one per node
 	// is made in it, for its user alone. What lies there when a worker starts is handed over, so it
 	// should outlive the process. No other user may write to it, or the worker does without. Default: millrace/spool in the
 	// user's cache directory; without one, as when $HOME is not set, it is an error.
@@ -111,7 +111,7 @@ type Config struct {
 	SpoolLimit int64
 	// Output is how many bytes of what an attempt prints are kept, at most 256 KiB of that from its
 	// end; a line says how much is missing between. A job can ask for less
-	// ([task.Resources]). Default 64 MiB; [NoBound] for all that it says.
+	// ([job.Resources]). Default 64 MiB; [NoBound] for all that it says.
 	Output int64
 	// Records is how many bytes of records an attempt may produce; one that produces more fails.
 	// Default 1 GiB; [NoBound] for as many as the log takes.

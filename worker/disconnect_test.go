@@ -15,12 +15,13 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/worker"
 )
 
 // carriesOn is a task that goes on while its worker is disconnected.
-var carriesOn = task.Spec{OnDisconnect: task.DisconnectContinue}
+var carriesOn = job.Spec{OnDisconnect: job.DisconnectContinue}
 
 // talks says something each second until told to end, and what it heard of its end.
 func talks(end chan struct{}, stopped *error) map[string]worker.Handler {

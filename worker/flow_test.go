@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
 	"millrace/worker"
@@ -31,19 +32,19 @@ func TestWindowOfAQueue(t *testing.T) {
 		taken  bool          // the window is taken away at five
 		first  time.Duration // what is submitted at midnight, and takes the only slot
 		node   bool          // it is aimed at the node
-		spec   task.Spec     // whose window is called "own"
+		spec   job.Spec      // whose window is called "own"
 		starts time.Duration // after midnight
 		facts  int           // about it after its birth
 	}{
 		"it is open":                           {rules: `{"closed":"01:00-06:00"}`, facts: 2},
 		"it is closed":                         {rules: closed, starts: 6 * time.Hour, facts: 2},
 		"it has closed while the task waited":  {rules: `{"closed":"01:00-06:00"}`, first: 2 * time.Hour, starts: 6 * time.Hour, facts: 2},
-		"one that runs when it closes goes on": {rules: `{"closed":"00:30-06:00"}`, spec: task.Spec{Handler: "long"}, facts: 2},
+		"one that runs when it closes goes on": {rules: `{"closed":"00:30-06:00"}`, spec: job.Spec{Handler: "long"}, facts: 2},
 		"it opens later than was said":         {rules: closed, five: `{"closed":"00:00-08:00"}`, starts: 8 * time.Hour, facts: 2},
 		"it opens earlier than was said":       {rules: closed, five: `{"closed":"00:00-04:00"}`, starts: 5 * time.Hour, facts: 2},
 		"it is taken away":                     {rules: closed, taken: true, starts: 5 * time.Hour, facts: 2},
 		"the task is aimed at a node":          {rules: closed, node: true, facts: 2},
-		"the task has a window as well":        {rules: closed, spec: task.Spec{Window: "own"}, starts: 9 * time.Hour, facts: 4},
+		"the task has a window as well":        {rules: closed, spec: job.Spec{Window: "own"}, starts: 9 * time.Hour, facts: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -58,7 +59,7 @@ func TestWindowOfAQueue(t *testing.T) {
 				w.apply("own", `{"closed":"00:00-09:00"}`)
 				w.window("night")
 				if c.first > 0 {
-					w.submit(task.Spec{Handler: "first"})
+					w.submit(job.Spec{Handler: "first"})
 				}
 				if c.node {
 					c.spec.Place.Nodes = []string{"a"}
@@ -98,7 +99,7 @@ func TestClaimAfterTheQueueClosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
-				night, spec := `{"closed":"00:55-06:00"}`, task.Spec{}
+				night, spec := `{"closed":"00:55-06:00"}`, job.Spec{}
 				if !c.closed {
 					night = `{"closed":"04:00-06:00"}`
 				}
@@ -110,7 +111,7 @@ func TestClaimAfterTheQueueClosed(t *testing.T) {
 				id := w.submit(spec)
 				offers, _ := w.log.Offers(w.Context(), []string{where.DefaultQueue})
 				pass(30 * time.Minute)
-				p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*task.Spec) bool { wait(29 * time.Minute); return true }}
+				p := claim.Protocol{Recorder: w.rec, Node: "a", Session: "s", Runs: func(*job.Spec) bool { wait(29 * time.Minute); return true }}
 				var k task.Task
 				if mine, err := p.Claim(w.Context(), offers.(*events.MemoryOffers).Try(), &k); mine == c.closed || err != nil {
 					t.Errorf("at %v the claim says %v, %v", time.Now(), mine, err)

@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -100,7 +101,7 @@ func (k *keeper) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	return worker.Outcome{Stopped: true}
 }
 
-var adopted = task.Spec{Run: &task.Run{Shell: "x"}, OnRestart: task.RestartAdopt}
+var adopted = job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}
 
 // A worker that ends leaves the task running; the next one goes on with it under the same epoch,
 // and extends the lease that the first one had.
@@ -213,7 +214,7 @@ func TestDrainsOthersFirst(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := &keeper{}
 		first := w.start(worker.Config{Commands: k, Slots: 2}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { wait(20 * time.Second); return nil }})
-		outlives, other := w.submit(adopted), w.submit(task.Spec{})
+		outlives, other := w.submit(adopted), w.submit(job.Spec{})
 		pass(time.Second)
 		first.stop()
 		pass(15 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -35,7 +36,7 @@ func TestStandingIsCoalesced(t *testing.T) {
 			a.Output.Progress(1, "done")
 			return nil
 		}))
-		ended := w.ended(w.submit(task.Spec{}))
+		ended := w.ended(w.submit(job.Spec{}))
 		w.wantState(ended, task.Finished, "")
 		lives := get(r.store, &r.lives)
 		if n := len(lives); n < 9 || n > 13 {
@@ -63,7 +64,7 @@ func TestMetricsAreBounded(t *testing.T) {
 			}
 			return nil
 		}))
-		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
+		w.wantState(w.ended(w.submit(job.Spec{})), task.Finished, "")
 		if lives := get(r.store, &r.lives); len(lives[len(lives)-1].Metrics) != output.MaxLiveMetrics {
 			w.Errorf("%d figures", len(lives[len(lives)-1].Metrics))
 		}
@@ -83,7 +84,7 @@ func TestCheckpointIsHandedOn(t *testing.T) {
 			a.Output.SetResult(a.Last())
 			return nil
 		}))
-		ended := w.ended(w.submit(task.Spec{Retry: task.Retry{Max: 1}}))
+		ended := w.ended(w.submit(job.Spec{Retry: job.Retry{Max: 1}}))
 		w.wantState(ended, task.Finished, "")
 		if string(ended.Result) != `{"next":7}` {
 			w.Errorf("the result is %s", ended.Result)
@@ -110,7 +111,7 @@ func TestSpawnIsAsked(t *testing.T) {
 			return err
 		})
 		r := w.start(worker.Config{Submit: func(_ context.Context, s task.Submission) error { asked <- s; return nil }}, handlers)
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		w.wantState(w.ended(id), task.Finished, "")
 		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != task.ChildID(id, "k") {
 			w.Errorf("asked for %+v", s)
@@ -118,7 +119,7 @@ func TestSpawnIsAsked(t *testing.T) {
 		r.stop()
 		<-r.done
 		w.start(worker.Config{Node: "b"}, handlers)
-		ended := w.ended(w.submit(task.Spec{}))
+		ended := w.ended(w.submit(job.Spec{}))
 		if w.wantState(ended, task.Error, reason.Task); !strings.Contains(ended.Message, "cannot submit") {
 			w.Errorf("%s", ended.Message)
 		}
@@ -138,8 +139,8 @@ func (c chatty) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	return worker.Outcome{}
 }
 
-func command(spec task.Spec) task.Spec {
-	spec.Run = &task.Run{Argv: []string{"x"}}
+func command(spec job.Spec) job.Spec {
+	spec.Run = &job.Run{Argv: []string{"x"}}
 	return spec
 }
 
@@ -157,7 +158,7 @@ func TestMoreTime(t *testing.T) {
 				}
 			}
 		}}}, nil)
-		spec := command(task.Spec{Timeout: task.Timeout{Run: value.Duration(30 * time.Second), Extend: value.Duration(time.Hour)}})
+		spec := command(job.Spec{Timeout: job.Timeout{Run: value.Duration(30 * time.Second), Extend: value.Duration(time.Hour)}})
 		id := w.submit(spec)
 		w.wantState(w.ended(id), task.Finished, "")
 		if n := len(w.facts(id)); n > 2+5 {
@@ -188,7 +189,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				}
 			}
 		}}}, nil)
-		spec := command(task.Spec{Timeout: task.Timeout{Heartbeat: value.Duration(5 * time.Second)}})
+		spec := command(job.Spec{Timeout: job.Timeout{Heartbeat: value.Duration(5 * time.Second)}})
 		w.wantState(w.ended(w.submit(spec)), task.Finished, "")
 		beats = false
 		ended := w.ended(w.submit(spec))

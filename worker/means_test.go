@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
 )
@@ -28,7 +29,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 		w.start(worker.Config{Node: "new", Slots: 2}, able("h", "new"))
 		for range 20 {
 			for handler, want := range map[string]string{"h": "", "gone": "old", "new": "new"} {
-				got := w.ended(w.submit(task.Spec{Handler: handler}))
+				got := w.ended(w.submit(job.Spec{Handler: handler}))
 				w.wantState(got, task.Finished, "")
 				if want != "" && got.Node != want || got.Attempt != 1 {
 					t.Errorf("a task for %q ran on %s, attempt %d", handler, got.Node, got.Attempt)
@@ -42,15 +43,15 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 // round. It waits in the same queue as before, of whatever name, and by the same rules.
 func TestTasksWaitForTheirHandler(t *testing.T) {
 	for name, c := range map[string]struct {
-		spec  task.Spec
+		spec  job.Spec
 		queue string
 	}{
-		"handler":        {task.Spec{Handler: "new"}, "crawl"},
-		"command":        {task.Spec{Run: &task.Run{Shell: "true"}}, "crawl"},
-		"labels":         {task.Spec{Handler: "new", Place: task.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}}, "crawl"},
-		"a node":         {task.Spec{Handler: "new", Place: task.Place{Nodes: []string{"a"}, NoNode: task.NoNodeWait}}, ""},
-		"several slots":  {task.Spec{Handler: "new", Slots: 2}, "crawl"},
-		"another follow": {task.Spec{Handler: "new", Retry: task.Retry{Max: 1}}, "crawl"},
+		"handler":        {job.Spec{Handler: "new"}, "crawl"},
+		"command":        {job.Spec{Run: &job.Run{Shell: "true"}}, "crawl"},
+		"labels":         {job.Spec{Handler: "new", Place: job.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}}, "crawl"},
+		"a node":         {job.Spec{Handler: "new", Place: job.Place{Nodes: []string{"a"}, NoNode: job.NoNodeWait}}, ""},
+		"several slots":  {job.Spec{Handler: "new", Slots: 2}, "crawl"},
+		"another follow": {job.Spec{Handler: "new", Retry: job.Retry{Max: 1}}, "crawl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -92,7 +93,7 @@ func TestNobodyTakesOverWithoutTheHandler(t *testing.T) {
 		block := map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error { <-ctx.Done(); return ctx.Err() }}
 		first := newStore(w.log)
 		w.startOn(first, worker.Config{Node: "a"}, block)
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		w.wantState(w.task(id), task.Running, "")
 		w.start(worker.Config{Node: "b"}, able("other"))
 		set(first, &first.cut, true)
@@ -106,7 +107,7 @@ func TestNobodyTakesOverWithoutTheHandler(t *testing.T) {
 // A task for one of several nodes runs on the first that is free, and on the preferred one if several are.
 func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 	inBubble(t, func(w *world) {
-		go1, release := make(chan struct{}), task.Spec{Handler: "blocks", Place: task.Place{Nodes: []string{"b"}}}
+		go1, release := make(chan struct{}), job.Spec{Handler: "blocks", Place: job.Place{Nodes: []string{"b"}}}
 		handlers := able("h")
 		handlers["blocks"] = func(ctx context.Context, _ task.Task) error {
 			select {
@@ -121,7 +122,7 @@ func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 		ran := func(nodes ...string) string {
 			pass(time.Second) // what ran before has given its slot back
 			began := time.Now()
-			got := w.ended(w.submit(task.Spec{Place: task.Place{Nodes: nodes}}))
+			got := w.ended(w.submit(job.Spec{Place: job.Place{Nodes: nodes}}))
 			if took := time.Since(began); took > time.Second || got.State != task.Finished {
 				t.Errorf("for %v: %s after %v", nodes, got.State, took)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/value"
 	"millrace/worker"
@@ -39,7 +40,7 @@ func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 			}
 			return nil
 		}))
-		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
+		w.wantState(w.ended(w.submit(job.Spec{})), task.Finished, "")
 		next, stored := 1, 0
 		for _, p := range get(r.store, &r.printed) {
 			size := 0
@@ -95,7 +96,7 @@ func TestWhoPrintsFasterWaits(t *testing.T) {
 			ahead.Store(max(ahead.Load(), printed.Load()-before))
 			return nil
 		})
-		w.wantState(w.ended(w.submit(task.Spec{})), task.Finished, "")
+		w.wantState(w.ended(w.submit(job.Spec{})), task.Finished, "")
 		if n := ahead.Load(); n == 0 || n > 1100 {
 			t.Errorf("%d lines of 1 kB were taken while a batch was stored, want at most two batches", n)
 		}
@@ -124,7 +125,7 @@ func TestLinesAddedTogether(t *testing.T) {
 				return nil
 			}))
 			said := func() (lines []string) {
-				id := w.submit(task.Spec{Resources: task.Resources{Output: limit}})
+				id := w.submit(job.Spec{Resources: job.Resources{Output: limit}})
 				w.wantState(w.ended(id), task.Finished, "")
 				for _, p := range get(r.store, &r.printed) {
 					b := p.Lines
@@ -173,7 +174,7 @@ func TestFirstAndLastLinesAreKept(t *testing.T) {
 					}
 					return nil
 				}))
-				w.wantState(w.ended(w.submit(task.Spec{Resources: task.Resources{Output: c.job}})), task.Finished, "")
+				w.wantState(w.ended(w.submit(job.Spec{Resources: job.Resources{Output: c.job}})), task.Finished, "")
 				var said []string
 				var numbers []int
 				for _, p := range get(r.store, &r.printed) {
@@ -221,7 +222,7 @@ func TestTooManyRecords(t *testing.T) {
 			}
 			return nil
 		}))
-		ended := w.ended(w.submit(task.Spec{}))
+		ended := w.ended(w.submit(job.Spec{}))
 		w.wantState(ended, task.Error, "system")
 		if !strings.Contains(ended.Message, "the records of this attempt are more than 100: the worker's task_records allows no more") {
 			t.Errorf("it says %q", ended.Message)

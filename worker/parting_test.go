@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/value"
 	"millrace/worker"
@@ -15,7 +16,7 @@ import (
 
 // TestLastWordsAtShutdown: what an attempt says and produces when its worker has it end is stored.
 func TestLastWordsAtShutdown(t *testing.T) {
-	for _, spec := range []task.Spec{{}, carriesOn} {
+	for _, spec := range []job.Spec{{}, carriesOn} {
 		inBubble(t, func(w *world) {
 			a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
 				a.Output.Line(output.Stdout, "first")
@@ -47,7 +48,7 @@ func TestLastWordsAtShutdown(t *testing.T) {
 // TestShutdownWaitsForNoStore: a store that does not answer holds up the end of a worker only for so long.
 func TestShutdownWaitsForNoStore(t *testing.T) {
 	inBubble(t, func(w *world) {
-		spec := task.Spec{Timeout: task.Timeout{Stop: value.Duration(5 * time.Second)}}
+		spec := job.Spec{Timeout: job.Timeout{Stop: value.Duration(5 * time.Second)}}
 		a := w.start(worker.Config{Grace: time.Second}, doing(func(ctx context.Context, a *worker.Attempt) error {
 			<-ctx.Done()
 			a.Output.Line(output.Stdout, "last")
@@ -93,7 +94,7 @@ func TestGoodbyeIsBounded(t *testing.T) {
 					return ctx.Err()
 				}))
 				if c.busy {
-					w.submit(task.Spec{Timeout: task.Timeout{Stop: value.Duration(stop)}})
+					w.submit(job.Spec{Timeout: job.Timeout{Stop: value.Duration(stop)}})
 					pass(500 * time.Millisecond)
 				}
 				set(a.store, &a.mute, true)

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/where"
 	"millrace/worker"
@@ -55,9 +56,9 @@ func TestPerNode(t *testing.T) {
 				g := gauge{now: map[string]int{}, most: map[string]int{}}
 				var ids []task.ID
 				for range c.tasks {
-					ids = append(ids, w.submit(task.Spec{PerNode: c.per}))
+					ids = append(ids, w.submit(job.Spec{PerNode: c.per}))
 				}
-				free := w.submit(task.Spec{Handler: "free"})
+				free := w.submit(job.Spec{Handler: "free"})
 				for _, name := range c.nodes {
 					w.start(worker.Config{Node: node.ID(name), Slots: 4}, map[string]worker.Handler{
 						"h":    func(context.Context, task.Task) error { g.run(name, c.each); return nil },
@@ -85,7 +86,7 @@ func TestPerNode(t *testing.T) {
 // A node that has no place for a task does not take it over either, though the offer looks as if it waited.
 func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 	inBubble(t, func(w *world) {
-		spec := task.Spec{Place: task.Place{Nodes: []string{"a"}}, PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}
+		spec := job.Spec{Place: job.Place{Nodes: []string{"a"}}, PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}
 		lost, runs := w.submit(spec), w.submit(spec)
 		offers, _ := w.log.Offers(w.Context(), []string{where.NodeQueue("a")})
 		try := offers.(*events.MemoryOffers).Try

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
 )
@@ -16,7 +17,7 @@ import (
 func TestStickyTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		handlers := map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }}
-		sticky := task.Spec{Place: task.Place{Sticky: task.StickyJob}}
+		sticky := job.Spec{Place: job.Place{Sticky: job.StickyJob}}
 		b := w.start(worker.Config{Node: "b"}, handlers)
 		if got := w.ended(w.submit(sticky)); got.Node != "b" {
 			t.Fatalf("the first ran on %s", got.Node)
@@ -67,7 +68,7 @@ func TestPreferredNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := task.Spec{Place: task.Place{Prefer: []task.Preference{{Labels: gpu, Weight: 5}}}}
+		spec := job.Spec{Place: job.Place{Prefer: []job.Preference{{Labels: gpu, Weight: 5}}}}
 		w.start(worker.Config{Node: "a"}, handlers)
 		id := w.submit(spec)
 		w.ended(id)
@@ -82,7 +83,7 @@ func TestPreferredNodes(t *testing.T) {
 		}
 
 		// A retry begins anew, and by its last attempt if so it wants.
-		again := task.Spec{Handler: "once", Retry: task.Retry{Max: 1}, Place: task.Place{Sticky: task.StickyAttempt}}
+		again := job.Spec{Handler: "once", Retry: job.Retry{Max: 1}, Place: job.Place{Sticky: job.StickyAttempt}}
 		for range 6 {
 			id := w.submit(again)
 			got := w.ended(id)

@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker"
@@ -79,7 +80,7 @@ func TestReadyIsProved(t *testing.T) {
 		cfg := quick
 		cfg.Ready = func() { told++ }
 		a := w.startOn(s, cfg, map[string]worker.Handler{"h": done})
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(10 * time.Second)
 		if n := w.node("a"); n.State != node.Online || n.Takes() || told != 0 {
 			w.Errorf("without a proof it is %s, takes work %v, told %d times", n.State, n.Takes(), told)
@@ -105,7 +106,7 @@ func TestReconnect(t *testing.T) {
 		cfg := quick
 		cfg.Slots = 2
 		a := w.start(cfg, blocks(end))
-		kept, stopped := w.submit(task.Spec{}), w.submit(task.Spec{})
+		kept, stopped := w.submit(job.Spec{}), w.submit(job.Spec{})
 		before := w.task(stopped)
 		// While it was away, somebody took one of its tasks over.
 		if _, _, err := w.rec.Do(w.Context(), before, task.Lose{Epoch: before.Epoch, Reason: "test"}); err != nil {
@@ -222,10 +223,10 @@ func TestOrders(t *testing.T) {
 		cfg := quick
 		cfg.Grace = time.Hour
 		a := w.start(cfg, blocks(end))
-		runs := w.submit(task.Spec{})
+		runs := w.submit(job.Spec{})
 
 		w.tell(a, "a", node.Change{Order: node.OrderCordon})
-		waits := w.submit(task.Spec{})
+		waits := w.submit(job.Spec{})
 		pass(5 * time.Second)
 		if w.task(runs).State != task.Running || w.task(waits).State != task.Pending {
 			w.Errorf("cordoned: what runs is %s, what waits %s", w.task(runs).State, w.task(waits).State)
@@ -257,7 +258,7 @@ func TestOrders(t *testing.T) {
 		told := 0
 		cfg.Ready = func() { told++ }
 		a = w.start(cfg, blocks(end))
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(5 * time.Second)
 		if n := w.node("a"); w.task(id).State != task.Pending || n.State != node.Ready || told != 1 {
 			w.Errorf("after a restart the node is %s, the task %s, told %d times", n.State, w.task(id).State, told)
@@ -284,7 +285,7 @@ func TestFlappingWorker(t *testing.T) {
 			w.Fatalf("it is %s with a score of %.1f", n.State, n.Flap.Score)
 		}
 		proofs := get(a.store, &a.proofs)
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(time.Until(n.Quarantine.Until) - time.Second)
 		if w.task(id).State != task.Pending || w.node("a").State != node.Quarantined || get(a.store, &a.proofs) != proofs {
 			w.Errorf("in quarantine the task is %s, the node %s", w.task(id).State, w.node("a").State)
@@ -309,7 +310,7 @@ func TestFlappingWorkerAlone(t *testing.T) {
 		if n := w.node("a"); n.State != node.Quarantined {
 			w.Fatalf("it is %s with a score of %.1f", n.State, n.Flap.Score)
 		}
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(node.ShortSession - 3*time.Second)
 		if w.task(id).State != task.Pending {
 			w.Errorf("in quarantine the task is %s", w.task(id).State)
@@ -325,7 +326,7 @@ func TestOfferAtTheLastMoment(t *testing.T) {
 		end := make(chan struct{})
 		a := w.start(quick, blocks(end))
 		a.stop()
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		w.start(worker.Config{Node: "b"}, map[string]worker.Handler{"h": done})
 		if ended := w.ended(id); ended.Node != "b" || ended.StartedAt.Sub(ended.SubmittedAt) > time.Second {
 			w.Errorf("it started on %s after %v", ended.Node, ended.StartedAt.Sub(ended.SubmittedAt))
@@ -339,7 +340,7 @@ func TestHurry(t *testing.T) {
 	inBubble(t, func(w *world) {
 		now := make(chan struct{})
 		a := w.start(worker.Config{Grace: time.Hour, Hurry: now}, blocks(nil))
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		a.stop()
 		pass(time.Minute)
 		if w.task(id).State != task.Running {
@@ -376,7 +377,7 @@ func TestRetiredWorkerEnds(t *testing.T) {
 func TestSucceededWorkerEndsWhatRuns(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Beat: time.Second, NodeTTL: 3 * time.Second, Grace: time.Hour}, blocks(nil))
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(time.Second)
 		if w.task(id).State != task.Running {
 			w.Fatalf("it is %s", w.task(id).State)

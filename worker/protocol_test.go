@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/where"
@@ -45,7 +46,7 @@ func TestClaimHeardLate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
-				id := w.submit(task.Spec{})
+				id := w.submit(job.Spec{})
 				offers, err := w.log.Offers(w.Context(), []string{w.task(id).Route.Queue()})
 				if err != nil {
 					t.Fatal(err)
@@ -90,7 +91,7 @@ func TestClaimHeardLate(t *testing.T) {
 // the rate has admitted is claimed, also when it comes again.
 func TestClaimUnderARate(t *testing.T) {
 	inBubble(t, func(w *world) {
-		id := w.submit(task.Spec{Retry: task.Retry{Max: 1, AvoidNode: true}})
+		id := w.submit(job.Spec{Retry: job.Retry{Max: 1, AvoidNode: true}})
 		q, _, err := w.rec.DoQueue(w.Context(), where.DefaultQueue, queue.Limit{Rate: &limit.Rate{Limit: 1}})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker"
@@ -18,7 +19,7 @@ import (
 // ever; whatever kind of route it waits on, and without driving its offers round.
 func TestAvoidNode(t *testing.T) {
 	for name, c := range map[string]struct {
-		place task.Place
+		place job.Place
 		// others is how many other nodes there are, and busy whether their only slots are taken.
 		others int
 		busy   bool
@@ -27,8 +28,8 @@ func TestAvoidNode(t *testing.T) {
 	}{
 		"others are free":         {others: 3, fails: 1},
 		"all but one have failed": {others: 3, fails: 3},
-		"named":                   {place: task.Place{Nodes: []string{"a", "b1", "b2", "b3"}}, others: 3, fails: 3},
-		"labels":                  {place: task.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}, others: 3, fails: 3},
+		"named":                   {place: job.Place{Nodes: []string{"a", "b1", "b2", "b3"}}, others: 3, fails: 3},
+		"labels":                  {place: job.Place{Labels: where.Selector{{Key: "gpu", Op: where.OpExists}}}, others: 3, fails: 3},
 		"another one is full":     {others: 1, busy: true, fails: 1, after: 5 * time.Minute},
 		"there is no other":       {fails: 1},
 	} {
@@ -52,11 +53,11 @@ func TestAvoidNode(t *testing.T) {
 					cfg.Node = node.ID(fmt.Sprint("b", i+1))
 					stores = append(stores, w.start(cfg, handlers).store)
 					if c.busy {
-						w.submit(task.Spec{Handler: "slow", Place: task.Place{Nodes: []string{string(cfg.Node)}}})
+						w.submit(job.Spec{Handler: "slow", Place: job.Place{Nodes: []string{string(cfg.Node)}}})
 					}
 				}
-				retry := task.Retry{Max: c.fails, Min: value.Duration(time.Minute), AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
-				id := w.submit(task.Spec{Retry: retry, Place: c.place})
+				retry := job.Retry{Max: c.fails, Min: value.Duration(time.Minute), AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
+				id := w.submit(job.Spec{Retry: retry, Place: c.place})
 				if c.busy {
 					pass(6 * time.Minute)
 					// A scheduler does what is owed then.
@@ -102,7 +103,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 			return nil
 		}})
-		id := w.submit(task.Spec{Retry: task.Retry{Max: 1}})
+		id := w.submit(job.Spec{Retry: job.Retry{Max: 1}})
 		began := time.Now()
 		w.wantState(w.ended(id), task.Finished, "")
 		if took := w.task(id).StartedAt.Sub(began); took != 42*time.Second {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/worker"
 )
@@ -32,13 +33,13 @@ func TestLargeTaskIsNotStarved(t *testing.T) {
 		var c cost
 		w.start(worker.Config{Slots: 4}, map[string]worker.Handler{"h": c.handler(10 * time.Second)})
 		for range 4 {
-			w.submit(task.Spec{})
+			w.submit(job.Spec{})
 			pass(time.Second)
 		}
-		large := w.submit(task.Spec{Slots: 3})
+		large := w.submit(job.Spec{Slots: 3})
 		var later []task.ID
 		for range 20 {
-			later = append(later, w.submit(task.Spec{}))
+			later = append(later, w.submit(job.Spec{}))
 		}
 		now := w.ended(large)
 		w.wantState(now, task.Finished, "")
@@ -58,20 +59,20 @@ func TestLargeTaskWithRoom(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var c cost
 		w.start(worker.Config{Slots: 4}, map[string]worker.Handler{"h": c.handler(time.Second)})
-		first, second := w.submit(task.Spec{Slots: 4}), w.submit(task.Spec{Slots: 2})
+		first, second := w.submit(job.Spec{Slots: 4}), w.submit(job.Spec{Slots: 2})
 		if began := w.ended(first); began.StartedAt.Sub(began.SubmittedAt) > 0 {
 			t.Errorf("it began after %v, and all slots were free", began.StartedAt.Sub(began.SubmittedAt))
 		}
 		w.ended(second)
 		w.wantFacts(first, "attempt.started", "attempt.finished")
-		own := w.submit(task.Spec{Slots: 3, Place: task.Place{Nodes: []string{"a"}}})
-		small := w.submit(task.Spec{})
+		own := w.submit(job.Spec{Slots: 3, Place: job.Place{Nodes: []string{"a"}}})
+		small := w.submit(job.Spec{})
 		w.ended(own)
 		w.ended(small)
 		if most := c.most.Load(); most > 4 {
 			t.Errorf("%d slots were taken at once, and there are 4", most)
 		}
-		never := w.submit(task.Spec{Slots: 5, Place: task.Place{Nodes: []string{"a"}}})
+		never := w.submit(job.Spec{Slots: 5, Place: job.Place{Nodes: []string{"a"}}})
 		w.wantState(w.ended(never), task.Abnormal, reason.Unplaced)
 	})
 }
@@ -84,12 +85,12 @@ func TestRoomThatIsNotNeeded(t *testing.T) {
 		w.start(worker.Config{Slots: 2, Node: "a"}, h)
 		w.start(worker.Config{Slots: 2, Node: "b"}, h)
 		for range 4 {
-			w.submit(task.Spec{})
+			w.submit(job.Spec{})
 		}
-		large := w.submit(task.Spec{Slots: 2})
+		large := w.submit(job.Spec{Slots: 2})
 		var later []task.ID
 		for range 6 {
-			later = append(later, w.submit(task.Spec{}))
+			later = append(later, w.submit(job.Spec{}))
 		}
 		w.ended(large)
 		for _, id := range later {

@@ -7,6 +7,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
 	"millrace/worker/claim"
@@ -36,17 +37,17 @@ func TestNodesPullByTheirLabels(t *testing.T) {
 		w.start(worker.Config{Node: "b", Labels: map[string]string{"zone": "us", "gpu": ""}}, quick)
 		w.start(worker.Config{Node: "c", Labels: map[string]string{"zone": "eu", "mem": "64"}, Queues: []string{"other"}}, quick)
 		for text, want := range map[string]string{"zone=eu": "a", "gpu": "b", "zone in (us,asia)": "b", "mem>=8": "a", "!gpu": "a", "node=b": "b"} {
-			id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, text)}})
+			id := w.submit(job.Spec{Place: job.Place{Labels: selector(w, text)}})
 			if now := w.ended(id); now.Node != want {
 				t.Errorf("%s: it ran on %s, want %s", text, now.Node, want)
 			}
 		}
-		avoids := w.submit(task.Spec{Place: task.Place{Avoid: []string{"a"}}})
+		avoids := w.submit(job.Spec{Place: job.Place{Avoid: []string{"a"}}})
 		if now := w.ended(avoids); now.Node != "b" {
 			t.Errorf("it ran on %s, which it avoids", now.Node)
 		}
 
-		waits := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "mem>=16")}})
+		waits := w.submit(job.Spec{Place: job.Place{Labels: selector(w, "mem>=16")}})
 		pass(time.Minute)
 		if now := w.task(waits); now.State != task.Pending {
 			t.Fatalf("without a node that matches it is %s on %s", now.State, now.Node)
@@ -60,7 +61,7 @@ func TestNodesPullByTheirLabels(t *testing.T) {
 		w.label("a", map[string]*string{"mem": nil, "zone": nil})
 		pass(20 * time.Second)
 		for _, text := range []string{"mem>=16", "zone=eu"} {
-			id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, text)}})
+			id := w.submit(job.Spec{Place: job.Place{Labels: selector(w, text)}})
 			pass(time.Minute)
 			if now := w.task(id); now.State != task.Pending {
 				t.Errorf("%s: it is %s on %s, which has lost the label", text, now.State, now.Node)
@@ -80,7 +81,7 @@ func TestRouteHeardBeforeItIsFound(t *testing.T) {
 			}
 			return nil
 		})
-		id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "gpu")}})
+		id := w.submit(job.Spec{Place: job.Place{Labels: selector(w, "gpu")}})
 		began := time.Now()
 		if now := w.ended(id); now.Node != "a" || tries != 4 {
 			t.Errorf("it ran on %q after %d tries", now.Node, tries)
@@ -90,7 +91,7 @@ func TestRouteHeardBeforeItIsFound(t *testing.T) {
 		}
 		set(a.store, &a.also, func([]string) error { tries++; return errBroken })
 		tries = 0
-		w.submit(task.Spec{Place: task.Place{Labels: selector(w, "!fpga")}})
+		w.submit(job.Spec{Place: job.Place{Labels: selector(w, "!fpga")}})
 		pass(time.Minute)
 		if tries < 50 || tries > 130 {
 			t.Errorf("in vain it tried %d times in a minute, want one or two a second", tries)
@@ -102,7 +103,7 @@ func TestRouteHeardBeforeItIsFound(t *testing.T) {
 // labels which the node has lost goes back.
 func TestClaimChecksLabels(t *testing.T) {
 	inBubble(t, func(w *world) {
-		id := w.submit(task.Spec{Place: task.Place{Labels: selector(w, "gpu")}})
+		id := w.submit(job.Spec{Place: job.Place{Labels: selector(w, "gpu")}})
 		offers, err := w.log.Offers(w.Context(), []string{w.task(id).Route.Queue()})
 		if err != nil {
 			t.Fatal(err)

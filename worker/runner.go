@@ -23,7 +23,7 @@ type Runner interface {
 
 // Outcome is how an attempt ended.
 type Outcome struct {
-	// Class is "" for success, else one of [task.Classes].
+	// Class is "" for success, else one of [job.Classes].
 	Class string
 	// Exit is a process's code.
 	Exit *int

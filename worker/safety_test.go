@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -38,7 +39,7 @@ func TestProcessesEndBeforeSomebodyElseBegins(t *testing.T) {
 				inBubble(t, func(w *world) {
 					s := stubborn{make(chan time.Time, 1)}
 					k := w.start(worker.Config{Commands: s, Beat: 3 * time.Second, NodeTTL: ttl}, nil)
-					id := w.submit(task.Spec{Run: &task.Run{Shell: "x"}, Timeout: task.Timeout{Stop: value.Duration(5 * time.Minute)}})
+					id := w.submit(job.Spec{Run: &job.Run{Shell: "x"}, Timeout: job.Timeout{Stop: value.Duration(5 * time.Minute)}})
 					pass(time.Minute + phase)
 					k.mu.Lock()
 					cut := time.Now()
@@ -83,7 +84,7 @@ func TestIdleTimeout(t *testing.T) {
 			return ctx.Err()
 		}})
 		began := time.Now()
-		ended := w.ended(w.submit(task.Spec{Timeout: task.Timeout{Idle: value.Duration(5 * time.Second)}}))
+		ended := w.ended(w.submit(job.Spec{Timeout: job.Timeout{Idle: value.Duration(5 * time.Second)}}))
 		w.wantState(ended, task.Error, reason.Timeout)
 		if want := "idle timeout: said nothing for 5s"; ended.Message != want {
 			t.Errorf("the message is %q, want %q", ended.Message, want)
@@ -101,7 +102,7 @@ func TestSilentNodeTakesNothing(t *testing.T) {
 		k := w.start(quick, map[string]worker.Handler{"h": done})
 		set(k.store, &k.trouble, errBroken)
 		pass(quick.NodeTTL)
-		id := w.submit(task.Spec{})
+		id := w.submit(job.Spec{})
 		pass(10 * time.Second)
 		w.wantState(w.task(id), task.Pending, "")
 		w.wantFacts(id)
@@ -130,7 +131,7 @@ func TestNodeWithoutHeartbeatTakesNothing(t *testing.T) {
 			}})
 			set(k.store, &k.beating, func() error { wait(mute); return errBroken })
 			pass(cfg.NodeTTL)
-			id := w.submit(task.Spec{})
+			id := w.submit(job.Spec{})
 			pass(10 * time.Second)
 			w.wantState(w.task(id), task.Pending, "")
 			w.wantFacts(id)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -27,7 +28,7 @@ func TestStats(t *testing.T) {
 		go func() { defer close(ended); _ = k.Run(ctx) }()
 		defer func() { stop(); <-ended }()
 
-		w.submit(task.Spec{})
+		w.submit(job.Spec{})
 		began := time.Now()
 		pass(5 * time.Second) // a third of the lease is over, and two heartbeats
 		want := worker.Stats{Slots: 2, Busy: 1, Fetching: true, LastBeat: began.Add(4 * time.Second), HeartbeatsStored: 3, LeasesExtended: 1}

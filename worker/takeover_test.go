@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -26,7 +27,7 @@ type two struct {
 }
 
 // withTwo has worker a run a task until the test ends it; whoever else runs it ends it at once.
-func (w *world) withTwo(spec task.Spec) *two {
+func (w *world) withTwo(spec job.Spec) *two {
 	w.Helper()
 	t := &two{world: w, end: make(chan struct{})}
 	t.a = w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second, Slots: 2}, blocks(t.end))
@@ -47,9 +48,9 @@ func TestEarlyRedelivery(t *testing.T) {
 		"counted anew":      func(w *two) { w.log.Redeliver(w.task(w.id).Offer, true) },
 		"lost consumers":    func(w *two) { w.log.LoseConsumers() },
 	} {
-		for kind, spec := range map[string]task.Spec{
-			"plain": {}, "prefers nodes": {Place: task.Place{Sticky: task.StickyJob}}, "large": {Slots: 2},
-			"avoids its node": {Retry: task.Retry{Max: 1, AvoidNode: true}},
+		for kind, spec := range map[string]job.Spec{
+			"plain": {}, "prefers nodes": {Place: job.Place{Sticky: job.StickyJob}}, "large": {Slots: 2},
+			"avoids its node": {Retry: job.Retry{Max: 1, AvoidNode: true}},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				inBubble(t, func(w *world) {
@@ -93,7 +94,7 @@ func TestEarlyRedeliveryWhileCancelling(t *testing.T) {
 			<-ended // it takes its time
 			return context.Cause(ctx)
 		}})
-		id := w.submit(task.Spec{Timeout: task.Timeout{Stop: value.Duration(time.Minute)}})
+		id := w.submit(job.Spec{Timeout: job.Timeout{Stop: value.Duration(time.Minute)}})
 		if _, _, err := w.rec.Do(w.Context(), w.task(id), task.Cancel{Reason: "test"}); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestTakeoverInTime(t *testing.T) {
 	for phase := time.Duration(0); phase < 3*time.Second; phase += 211 * time.Millisecond {
 		for _, early := range []bool{false, true} {
 			inBubble(t, func(w *world) {
-				k := w.withTwo(task.Spec{})
+				k := w.withTwo(job.Spec{})
 				pass(20*time.Second + phase)
 				set(k.a.store, &k.a.cut, true)
 				beats := get(k.a.store, &k.a.beats)
@@ -148,7 +149,7 @@ func TestTakeoverInTime(t *testing.T) {
 func TestClaimThatNobodyKnowsOf(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
-		birth, err := task.Birth(task.Submission{Spec: &task.Spec{Handler: "h"}}, nil, 0, time.Now())
+		birth, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "h"}}, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +200,7 @@ func TestLateHeartbeatSavesNothing(t *testing.T) {
 	for _, late := range []time.Duration{4100 * time.Millisecond, 9 * time.Second} {
 		inBubble(t, func(w *world) {
 			var beats []int
-			k := w.withTwo(task.Spec{})
+			k := w.withTwo(job.Spec{})
 			pass(10 * time.Second)
 			w.log.Redeliver(w.task(k.id).Offer, false)
 			set(k.a.store, &k.a.beating, func() error { // the server has it, and the answer takes its time

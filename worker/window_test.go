@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/worker"
@@ -46,7 +47,7 @@ func TestWindow(t *testing.T) {
 		rules  string        // at midnight
 		five   string        // the rules from five o'clock on; "" for no change
 		first  time.Duration // what is submitted at midnight, and takes the only slot
-		spec   task.Spec
+		spec   job.Spec
 		fails  int
 		gone   bool          // the calendar is removed at five
 		starts time.Duration // after midnight, the last attempt
@@ -56,12 +57,12 @@ func TestWindow(t *testing.T) {
 		"it is closed":                         {rules: `{"closed":"00:00-06:00"}`, starts: 6 * time.Hour, facts: 4},
 		"it has closed while the task waited":  {rules: `{"closed":"01:00-06:00"}`, first: 2 * time.Hour, starts: 6 * time.Hour, facts: 4},
 		"it has opened again, too":             {rules: `{"closed":"01:00-06:00"}`, first: 7 * time.Hour, starts: 7 * time.Hour, facts: 2},
-		"a retry is due when it is closed":     {rules: `{"closed":"00:30-06:00"}`, spec: task.Spec{Retry: task.Retry{Max: 1, Min: hour, Jitter: 0}}, fails: 1, starts: 6 * time.Hour, facts: 7},
-		"one that runs when it closes goes on": {rules: `{"closed":"00:30-06:00"}`, spec: task.Spec{Handler: "long"}, starts: 0, facts: 2},
+		"a retry is due when it is closed":     {rules: `{"closed":"00:30-06:00"}`, spec: job.Spec{Retry: job.Retry{Max: 1, Min: hour, Jitter: 0}}, fails: 1, starts: 6 * time.Hour, facts: 7},
+		"one that runs when it closes goes on": {rules: `{"closed":"00:30-06:00"}`, spec: job.Spec{Handler: "long"}, starts: 0, facts: 2},
 		"it opens later than was said":         {rules: `{"closed":"00:00-06:00"}`, five: `{"closed":"00:00-08:00"}`, starts: 8 * time.Hour, facts: 6},
 		"it opens earlier, and the task waits": {rules: `{"closed":"00:00-06:00"}`, five: `{"closed":"00:00-04:00"}`, starts: 6 * time.Hour, facts: 4},
 		"it has gone":                          {rules: `{"closed":"00:00-06:00"}`, gone: true, starts: 12*time.Hour + 10*time.Minute, facts: 2*38 + 2},
-		"the task may not wait for so long":    {rules: `{"closed":"00:00-06:00"}`, spec: task.Spec{Timeout: task.Timeout{Pending: hour}}, starts: -1, facts: 3},
+		"the task may not wait for so long":    {rules: `{"closed":"00:00-06:00"}`, spec: job.Spec{Timeout: job.Timeout{Pending: hour}}, starts: -1, facts: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -80,7 +81,7 @@ func TestWindow(t *testing.T) {
 				})
 				w.apply("night", c.rules)
 				if c.first > 0 {
-					w.submit(task.Spec{Handler: "first"})
+					w.submit(job.Spec{Handler: "first"})
 				}
 				c.spec.Window = "night"
 				id := w.submit(c.spec)

@@ -15,6 +15,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 	"millrace/worker/claim"
@@ -259,7 +260,7 @@ func (w *Worker) see(a *Attempt) {
 }
 
 // runs tells whether this worker can run tasks of a spec.
-func (w *Worker) runs(s *task.Spec) bool {
+func (w *Worker) runs(s *job.Spec) bool {
 	if s == nil || s.Run != nil {
 		return w.cfg.Commands != nil
 	}

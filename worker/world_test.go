@@ -11,6 +11,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/verify"
 	"millrace/worker"
 )
@@ -91,7 +92,7 @@ func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.
 }
 
 // submit records a task of the handler "h" unless spec says otherwise.
-func (w *world) submit(spec task.Spec) task.ID {
+func (w *world) submit(spec job.Spec) task.ID {
 	w.Helper()
 	if spec.Handler == "" && spec.Run == nil {
 		spec.Handler = "h"

@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/submit"
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/verify"
 	"millrace/view"
@@ -38,8 +38,8 @@ func (a *app) completions() map[string]reach.Completer {
 		"job": alone(a.CompleteJobs), "schedule": alone(a.CompleteSchedules), "queue": alone(a.CompleteQueues), "window": alone(a.CompleteCalendars),
 		"node": nodes, "avoid": nodes, "task": tasks, "needs": tasks, "after": tasks,
 		"handler": a.CompleteHandlers, "param": submit.Of(a.App).CompleteParams, "step": a.completeSteps, "files": a.completeFileNames,
-		"late": words(task.Lates), "no-node": words(task.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(task.NeedRules),
-		"dst": words(task.DSTs), "catchup": words(task.CatchUps), "overlap": words(task.Overlaps), "sticky": words([]string{task.StickyJob, task.StickyAttempt}),
+		"late": words(job.Lates), "no-node": words(job.NoNodes), "on-limit": words(limit.OnLimits), "needs-rule": words(job.NeedRules),
+		"dst": words(job.DSTs), "catchup": words(job.CatchUps), "overlap": words(job.Overlaps), "sticky": words([]string{job.StickyJob, job.StickyAttempt}),
 		"type": words(view.TypeNames()), "state": words(append(strings.Split(query.StateNames(), ", "), "active", "ended")),
 		"rule": words(ruleNames()), "context": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return client.Contexts(), cobra.ShellCompDirectiveDefault

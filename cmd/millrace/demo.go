@@ -22,6 +22,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/output"
 )
@@ -192,18 +193,18 @@ func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error
 }
 
 // crawlJob is the example's job, run by this very program.
-func crawlJob() (task.Job, error) {
+func crawlJob() (job.Job, error) {
 	jobs, err := jobfile.Parse("examples/crawl/crawl.yaml", examples.Crawl)
 	if err != nil {
-		return task.Job{}, err
+		return job.Job{}, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return task.Job{}, fmt.Errorf("find this program: %w", err)
+		return job.Job{}, fmt.Errorf("find this program: %w", err)
 	}
-	job := jobs[0]
-	job.Run = &task.Run{Argv: []string{self, crawlName}, Stdin: task.StdinOpen}
-	return job, nil
+	first := jobs[0]
+	first.Run = &job.Run{Argv: []string{self, crawlName}, Stdin: job.StdinOpen}
+	return first, nil
 }
 
 func (a *app) heading(command string) { fmt.Fprintf(a.Out, "\n$ %s\n", command) }

@@ -16,7 +16,7 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/typed"
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // ipcFD is the variable that names the descriptor to which `millrace ipc` writes,
@@ -248,10 +248,10 @@ func buffered(d *json.Decoder) int {
 func (a *app) ipcError() *cobra.Command {
 	var final, fatal bool
 	var after typed.Span
-	class := typed.Choice{Of: task.Classes}
+	class := typed.Choice{Of: job.Classes}
 	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; it counts when the script then fails", Args: typed.Takes(1, 1, "text")}
 	fs := c.Flags()
-	fs.Var(&class, "class", "`class` of the failure: "+strings.Join(task.Classes, ", "))
+	fs.Var(&class, "class", "`class` of the failure: "+strings.Join(job.Classes, ", "))
 	fs.BoolVar(&final, "final", false, "no other attempt can mend it")
 	fs.BoolVar(&fatal, "fatal", false, "the attempt has failed even if the script ends with code 0")
 	fs.Var(&after, "retry-after", "the least time until another attempt: 30s")

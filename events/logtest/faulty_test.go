@@ -18,6 +18,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -255,7 +256,7 @@ func TestRecorderEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func work() task.Work { return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: "default.5"} }
+func work() task.Work { return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: "default.5"} }
 
 func chain(t *testing.T, log events.Log) []events.Record {
 	t.Helper()

@@ -20,6 +20,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
@@ -130,7 +131,7 @@ func (s *suite) nodeFact(id node.ID, e node.Event) *events.Fact {
 func now() time.Time { return time.Now().UTC().Round(0) }
 
 func work(queue string) task.Work {
-	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
+	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
 }
 
 // note is an event that any chain takes.

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -93,7 +94,7 @@ func life(s *suite) {
 		return do(t, c, task.Running)
 	}
 	birth := work("default")
-	birth.Spec = &task.Spec{Handler: "flaky", Retry: task.Retry{Max: 1, Min: value.Duration(soon)}}
+	birth.Spec = &job.Spec{Handler: "flaky", Retry: job.Retry{Max: 1, Min: value.Duration(soon)}}
 	if _, err := r.Submit(ctx, id, task.Submitted{Work: birth}); err != nil {
 		s.Fatal(err)
 	}

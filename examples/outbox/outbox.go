@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Schema is the outbox beside the tables of the shop. The key of a row is the id of its task.
@@ -33,7 +34,7 @@ func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
 		return "", err
 	}
 	submission, err := json.Marshal(task.Submission{
-		Spec:   &task.Spec{Handler: "mail", Retry: task.Retry{Max: 5}},
+		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
 		Queue:  "mail",
 		Params: map[string]json.RawMessage{"order": order},
 	})

@@ -17,6 +17,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/value"
 	"millrace/worker"
@@ -140,16 +141,16 @@ func send(ctx context.Context, l letter) (id string, err error) {
 // confirm asks for the mail that confirms an order.
 func confirm(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
 	return c.Submit(ctx, task.Submission{
-		Spec: &task.Spec{
+		Spec: &job.Spec{
 			Handler: "mail",
 			// Up to six attempts, 1 s to 10 min apart, for an hour in all.
-			Retry: task.Retry{
+			Retry: job.Retry{
 				Max: 5, Min: value.Duration(time.Second), MaxDelay: value.Duration(10 * time.Minute),
 				Jitter: 0.2, Budget: value.Duration(time.Hour),
 			},
-			Timeout: task.Timeout{Run: value.Duration(30 * time.Second)},
+			Timeout: job.Timeout{Run: value.Duration(30 * time.Second)},
 			// While one for this order is under way, whoever submits another is given that one.
-			Unique: task.Unique{Key: "/confirm/" + order, OnConflict: task.ConflictReturn},
+			Unique: job.Unique{Key: "/confirm/" + order, OnConflict: job.ConflictReturn},
 		},
 		Queue:    "mail",
 		Priority: 8, // 1 to 10, the larger the more urgent; 5 if nothing is said
@@ -161,7 +162,7 @@ func confirm(ctx context.Context, c *client.Client, order string) (client.Receip
 // remind asks for a reminder in three days.
 func remind(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
 	return c.Submit(ctx, task.Submission{
-		Spec:   &task.Spec{Handler: "mail", Retry: task.Retry{Max: 5}},
+		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
 		Queue:  "mail",
 		Delay:  value.Duration(72 * time.Hour), // or At, a time
 		Labels: map[string]string{"order": order},

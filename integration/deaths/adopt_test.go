@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -23,7 +24,7 @@ import (
 const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.02; done; echo "$n" > said; echo last; exit 3`
 
 func outlives(p *place.Place, shell string) task.Submission {
-	return task.Submission{Spec: &task.Spec{Run: &task.Run{Dir: p.Dir, Shell: shell}, OnRestart: task.RestartAdopt}}
+	return task.Submission{Spec: &job.Spec{Run: &job.Run{Dir: p.Dir, Shell: shell}, OnRestart: job.RestartAdopt}}
 }
 
 // wantAll checks that each line that the program has said is in the log once and in order.
@@ -291,7 +292,7 @@ func TestAdoptWithoutShim(t *testing.T) {
 	p.Write("key", "abracadabra\n")
 	for _, alone := range []bool{false, true} {
 		s := outlives(p, `sh -c 'trap "" TERM; sleep 600 & wait' & echo "the word is $KEY"; wait`)
-		s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: p.Path("key")}}
+		s.Spec.Run.Secrets = map[string]job.Secret{"KEY": {File: p.Path("key")}}
 		id := p.SubmitAs(c, s)
 		p.Until("it prints", func() bool { return p.Run("task", "logs", string(id)) == "the word is [secret]" })
 		_ = filepath.WalkDir(p.Path("kept"), func(path string, d os.DirEntry, _ error) error {
@@ -338,7 +339,7 @@ func TestAdoptConversation(t *testing.T) {
 			*'"CANCEL"'*) echo told; exit 0 ;; esac; done) &
 		until [ -e go ]; do sleep 0.05; done
 		echo '{"type":"CHECKPOINT","id":"c1","payload":{"at":1}}'; wait`
-	s.Spec.Run.Stdin = task.StdinOpen
+	s.Spec.Run.Stdin = job.StdinOpen
 	id := p.SubmitAs(c, s)
 	p.Until("it is greeted", func() bool { return p.Run("task", "logs", string(id)) == "greeted 1" })
 	worker.Kill()

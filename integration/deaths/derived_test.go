@@ -14,6 +14,7 @@ import (
 	"millrace/integration/place"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -84,9 +85,9 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 				return
 			case <-next.C:
 			}
-			s := task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"true"}}}}
+			s := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}}
 			if n%5 == 0 {
-				s.Spec.Place = task.Place{Labels: europe}
+				s.Spec.Place = job.Place{Labels: europe}
 			}
 			if r, err := c.Submit(p.Context(), s); err == nil {
 				mu.Lock()

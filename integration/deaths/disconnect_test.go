@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // A server that is away for many leases does not stop what goes on without one: its
@@ -24,10 +25,10 @@ func TestContinueWithoutServer(t *testing.T) {
 	server := p.Server()
 	c := p.Connect()
 	worker := p.Worker("only", "--slots", "1", "--spool", "kept", "--spool-limit", "64MiB")
-	id := p.SubmitAs(c, task.Submission{Spec: &task.Spec{
-		Run: &task.Run{Dir: p.Dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
+	id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
+		Run: &job.Run{Dir: p.Dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
 
-		OnDisconnect: task.DisconnectContinue,
+		OnDisconnect: job.DisconnectContinue,
 	}})
 	p.Await(c, id, task.Running)
 	// The worker has to know as well that the task is its own.

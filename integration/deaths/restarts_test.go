@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -44,7 +45,7 @@ func (r *restarted) load() {
 	submit := func(n int, seconds float64, delay time.Duration) {
 		r.Helper()
 		s := task.Submission{
-			Spec:  &task.Spec{Run: &task.Run{Argv: []string{"sh", r.Path("witness"), r.Path(runsFile), "sleep", fmt.Sprintf("%.3f", seconds)}}},
+			Spec:  &job.Spec{Run: &job.Run{Argv: []string{"sh", r.Path("witness"), r.Path(runsFile), "sleep", fmt.Sprintf("%.3f", seconds)}}},
 			Delay: value.Duration(delay),
 		}
 		if err := r.c.SubmitMany(r.Context(), s, n, func(receipt client.Receipt) { r.want[receipt.ID] = task.Finished }); err != nil {

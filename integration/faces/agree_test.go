@@ -8,6 +8,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -18,15 +19,15 @@ func TestListAndShowAgree(t *testing.T) {
 	p := place.New(t, 2*time.Second)
 	p.Dev()
 	c := p.Connect()
-	spec := &task.Spec{
-		Run:     &task.Run{Shell: `millrace ipc extend 5m --wait; millrace ipc result '{"a":1}'; echo to stderr >&2; exit $MILLRACE_ATTEMPT`, Stdin: task.StdinOpen},
-		Timeout: task.Timeout{Run: value.Duration(time.Minute)},
-		Retry:   task.Retry{Max: 1, AvoidNode: true, Budget: value.Duration(time.Hour), Min: value.Duration(time.Millisecond)},
+	spec := &job.Spec{
+		Run:     &job.Run{Shell: `millrace ipc extend 5m --wait; millrace ipc result '{"a":1}'; echo to stderr >&2; exit $MILLRACE_ATTEMPT`, Stdin: job.StdinOpen},
+		Timeout: job.Timeout{Run: value.Duration(time.Minute)},
+		Retry:   job.Retry{Max: 1, AvoidNode: true, Budget: value.Duration(time.Hour), Min: value.Duration(time.Millisecond)},
 	}
 	ids := []task.ID{
 		p.SubmitAs(c, task.Submission{Spec: spec, Labels: map[string]string{"a": "<b>"}, Params: map[string]json.RawMessage{"x": json.RawMessage(`"<ü>"`)}}),
-		p.SubmitAs(c, task.Submission{Spec: &task.Spec{Run: &task.Run{Shell: "kill -9 $$"}}}),
-		p.SubmitAs(c, task.Submission{Spec: &task.Spec{Handler: "nobody"}}),
+		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: "kill -9 $$"}}}),
+		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "nobody"}}),
 	}
 	p.Await(c, ids[0], task.Error)
 	p.Await(c, ids[1], task.Error)

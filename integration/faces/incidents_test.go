@@ -15,6 +15,7 @@ import (
 	"millrace/incident"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -79,7 +80,7 @@ func (r *reconnection) begin() (offer uint64) {
 	}
 	r.node(9*time.Minute+50*time.Second, "b", node.WentOffline{Session: "session-of-b", Reason: "its heartbeat has run out"})
 	r.node(10*time.Minute+2*time.Second, "b", node.WentOnline{Session: "session-of-b", Connection: 2, Reason: "the connection came back"})
-	return r.submit(10*time.Minute+2300*time.Millisecond, forNode, task.Submission{Nodes: []string{"b"}, Spec: &task.Spec{Run: &task.Run{Argv: []string{"crawl", "shop"}}}})
+	return r.submit(10*time.Minute+2300*time.Millisecond, forNode, task.Submission{Nodes: []string{"b"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "shop"}}}})
 }
 
 func (r *reconnection) ready() {
@@ -98,7 +99,7 @@ func (r *reconnection) old() {
 	offer := r.begin()
 	r.chain(10*time.Minute+2310*time.Millisecond, forNode, "master", task.AttemptStarted{Attempt: 1, Node: "b", Session: "session-of-b", Offer: offer})
 	r.ready()
-	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"crawl", "news"}}}}))
+	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
 	r.chain(25*time.Minute, forNode, "kim", task.CancelRequested{Reason: "it has said nothing for a quarter of an hour", Deadline: midday.Add(25*time.Minute + 15*time.Second - storedAfter)})
 }
 
@@ -107,7 +108,7 @@ func (r *reconnection) ours() {
 	offer := r.begin()
 	r.ready()
 	r.runs(10*time.Minute+6104*time.Millisecond, forNode, offer)
-	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"crawl", "news"}}}}))
+	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
 }
 
 // file is the incident file of it, with what somebody has noted there.

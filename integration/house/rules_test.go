@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Every rule of the table stands in the page about rules, beside its question.
@@ -16,7 +16,7 @@ func TestRulesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(page), "\n")
-	for _, r := range task.Rules {
+	for _, r := range job.Rules {
 		found := false
 		for _, line := range lines {
 			found = found || strings.HasPrefix(line, "| "+string(r.Question)+":") && strings.Contains(line, "`"+r.Name+"`")

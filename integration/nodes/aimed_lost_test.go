@@ -18,6 +18,7 @@ import (
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // The server hands an offer to a connection that is cut before it gets through. It comes again as soon
@@ -77,7 +78,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	}
 	aim := func() task.ID {
 		t.Helper()
-		return p.SubmitAs(c, task.Submission{Spec: &task.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: task.NoNodeWait})
+		return p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait})
 	}
 	direct, err := nats.Connect(p.URL)
 	if err != nil {

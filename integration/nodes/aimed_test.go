@@ -12,6 +12,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // startsWithin is how long a task may wait for a node that has just come back, on a machine that is free.
@@ -54,7 +55,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		}
 	}
 	most := within(t)
-	aimed := task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: task.NoNodeWait}
+	aimed := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait}
 	started := func(id task.ID, since time.Time, what string) {
 		done := p.Await(c, id, task.Finished)
 		// What was under way in the link may claim it before the node counts as

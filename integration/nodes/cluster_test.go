@@ -22,6 +22,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
 )
@@ -92,7 +93,7 @@ func routeOutlivesItsServer(t *testing.T, priority int) {
 	}
 	aim := func() task.ID {
 		id := task.ID(events.NewID(time.Now()))
-		born := task.Submitted{Work: task.Work{Route: where.NodeRoute("n1", priority), Spec: &task.Spec{Handler: "h", Place: task.Place{Nodes: []string{"n1"}}}}}
+		born := task.Submitted{Work: task.Work{Route: where.NodeRoute("n1", priority), Spec: &job.Spec{Handler: "h", Place: job.Place{Nodes: []string{"n1"}}}}}
 		until("a task is submitted", func(ctx context.Context) bool { _, err := r.Submit(ctx, id, born); return err == nil })
 		return id
 	}

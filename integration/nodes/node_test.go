@@ -18,6 +18,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -162,7 +163,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 
 // aim is the birth of a task that only one node may run.
 func aim(p *place.Place, id task.ID, n node.ID, line string) *events.Fact {
-	e := task.Submitted{Work: task.Work{Spec: &task.Spec{Run: &task.Run{Shell: line, Dir: p.Dir}}, Route: where.NodeRoute(string(n), where.DefaultPriority)}}
+	e := task.Submitted{Work: task.Work{Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Route: where.NodeRoute(string(n), where.DefaultPriority)}}
 	now := time.Now()
 	return &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(e), Task: id, Actor: "test", Event: e}
 }

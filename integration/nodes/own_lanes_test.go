@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // What waits for a named node runs by priority, through a restart of the node and an edit; what
@@ -20,18 +21,18 @@ func TestOrderOnANodesOwnRoute(t *testing.T) {
 	n1 := p.Worker("n1", "--slots", "1")
 	aimed := func(priority int, line, noNode string) task.ID {
 		return p.SubmitAs(c, task.Submission{
-			Spec: &task.Spec{Run: &task.Run{Shell: line, Dir: p.Dir}}, Nodes: []string{"n1"}, NoNode: noNode, Priority: priority,
+			Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Nodes: []string{"n1"}, NoNode: noNode, Priority: priority,
 		})
 	}
-	blocker := aimed(9, place.StayUntilGo, task.NoNodeWait)
+	blocker := aimed(9, place.StayUntilGo, job.NoNodeWait)
 	p.Await(c, blocker, task.Running)
-	first := aimed(3, "true", task.NoNodeWait)
+	first := aimed(3, "true", job.NoNodeWait)
 	n1.Kill() // with an offer leased, and one waiting, each in a lane
 	waiting := map[task.ID]int{first: 3}
 	for _, priority := range []int{5, 8, 10} {
-		waiting[aimed(priority, "true", task.NoNodeWait)] = priority
+		waiting[aimed(priority, "true", job.NoNodeWait)] = priority
 	}
-	edited := aimed(2, "true", task.NoNodeWait)
+	edited := aimed(2, "true", job.NoNodeWait)
 	p.Run("task", "edit", string(edited), "--priority", "9")
 	waiting[edited] = 9
 	p.Write("go", "")
@@ -56,7 +57,7 @@ func TestOrderOnANodesOwnRoute(t *testing.T) {
 	}
 
 	n1.Stop()
-	left := aimed(7, "true", task.NoNodeFallback)
+	left := aimed(7, "true", job.NoNodeFallback)
 	ended[left] = task.Finished
 	p.Run("node", "retire", "n1", "--reason", "sold")
 	n2 := p.Worker("n2")

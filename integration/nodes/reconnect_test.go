@@ -19,6 +19,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
 )
@@ -99,7 +100,7 @@ func TestReconnects(t *testing.T) {
 	ready(1)
 	rec := &events.Recorder{Log: looking, Actor: "test", Now: time.Now, NewID: events.NewID}
 	id := task.ID(events.NewID(time.Now()))
-	if _, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "stays"}, Route: where.NodeRoute("shaky", 5)}}); err != nil {
+	if _, err := rec.Submit(t.Context(), id, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "stays"}, Route: where.NodeRoute("shaky", 5)}}); err != nil {
 		t.Fatal(err)
 	}
 	if !place.Poll(place.Patience, func() bool { now, err := rec.Load(t.Context(), id); return err == nil && now.State == task.Running }) {

@@ -13,6 +13,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // The heartbeats of all nodes are removed, by the header of one message, by an order to the server, and with
@@ -30,7 +31,7 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 	}
 	c := p.Connect()
 	for _, id := range nodes {
-		p.SubmitAs(c, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: task.NoNodeWait})
+		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
 	}
 	nc, err := nats.Connect(p.URL)
 	if err != nil {

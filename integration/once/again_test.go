@@ -12,6 +12,7 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // However a retry of a task with steps and a submission under the same unique key meet, a step of that task lives
@@ -34,9 +35,9 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 		rounds = 200
 	}
 	for n := range rounds {
-		spec := &task.Spec{
-			Steps:  []task.Step{{Name: "a", Spec: task.Spec{Handler: "nobody"}}, {Name: "b", Spec: task.Spec{Handler: "nobody"}}},
-			Unique: task.Unique{Key: fmt.Sprintf("/k%d", n)},
+		spec := &job.Spec{
+			Steps:  []job.Step{{Name: "a", Spec: job.Spec{Handler: "nobody"}}, {Name: "b", Spec: job.Spec{Handler: "nobody"}}},
+			Unique: job.Unique{Key: fmt.Sprintf("/k%d", n)},
 		}
 		first, err := c.Submit(t.Context(), task.Submission{Spec: spec, Queue: "nobody"})
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"millrace/jet"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -34,7 +35,7 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	c := client.New(store, "test")
-	spec := &task.Spec{Handler: "nobody"}
+	spec := &job.Spec{Handler: "nobody"}
 	tick := time.Now().Add(time.Minute).UTC()
 	for what, s := range map[string]task.Submission{
 		"the id of a tick":  {ID: schedule.TaskID("nightly", tick), Spec: spec},
@@ -70,8 +71,8 @@ func TestScheduleByHand(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	c := client.New(store, "test")
-	d := schedule.Definition{Name: "s", When: task.Schedule{Cron: "0 * * * *"},
-		Make: task.Submission{Spec: &task.Spec{Handler: "h"}, Queue: "q", Priority: 2, Labels: map[string]string{"a": "1", "b": "1"}}}
+	d := schedule.Definition{Name: "s", When: job.Schedule{Cron: "0 * * * *"},
+		Make: task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: "q", Priority: 2, Labels: map[string]string{"a": "1", "b": "1"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestScheduleByHand(t *testing.T) {
 		t.Errorf("its task is %+v, %v", is, err)
 	}
 	for what, over := range map[string]task.Submission{
-		"a job": {Job: "j"}, "a spec": {Spec: &task.Spec{Handler: "x"}}, "an id": {ID: drawn()}, "a parent": {Parent: drawn()}, "a tick": {Origin: task.Origin{Tick: time.Now()}},
+		"a job": {Job: "j"}, "a spec": {Spec: &job.Spec{Handler: "x"}}, "an id": {ID: drawn()}, "a parent": {Parent: drawn()}, "a tick": {Origin: task.Origin{Tick: time.Now()}},
 	} {
 		if r, err := c.RunSchedule(t.Context(), "s", over); !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("with %s: %+v, %v", what, r, err)
@@ -131,7 +132,7 @@ func TestOneIDOneTask(t *testing.T) {
 			c := client.New(store, fmt.Sprintf("submitter-%d", i))
 			wg.Go(func() {
 				r, err := c.Submit(t.Context(), task.Submission{
-					ID: id, Spec: &task.Spec{Handler: "note"}, Queue: fmt.Sprintf("q%d", i/2), Priority: 1 + i/2, Params: map[string]json.RawMessage{"i": params(i)},
+					ID: id, Spec: &job.Spec{Handler: "note"}, Queue: fmt.Sprintf("q%d", i/2), Priority: 1 + i/2, Params: map[string]json.RawMessage{"i": params(i)},
 				})
 				switch {
 				case err == nil && !r.Again:
@@ -174,7 +175,7 @@ func TestBoundOfSeveral(t *testing.T) {
 		c := client.New(store, fmt.Sprintf("submitter-%d", i))
 		wg.Go(func() {
 			for n := range 10 {
-				s := task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: "q", Priority: 1 + i}
+				s := task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q", Priority: 1 + i}
 				var err error
 				switch n % 3 {
 				case 0:
@@ -210,7 +211,7 @@ func TestBoundOfSeveral(t *testing.T) {
 		const n = 200
 		began := time.Now()
 		for range n {
-			if _, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: strings.ReplaceAll(name, " ", "-")}); err != nil {
+			if _, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: strings.ReplaceAll(name, " ", "-")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -223,7 +224,7 @@ func TestBoundOfSeveral(t *testing.T) {
 	if _, err := c.LimitQueue(t.Context(), "q", queue.Limit{Waiting: &larger}); err != nil {
 		t.Fatal(err)
 	}
-	err := c.SubmitMany(t.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: "q"}, 100, func(client.Receipt) { some.Add(1) })
+	err := c.SubmitMany(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q"}, 100, func(client.Receipt) { some.Add(1) })
 	if !errors.Is(err, queue.ErrFull) || some.Load() != 10 {
 		t.Errorf("of 100 at once %d are in, %v; want the 10 for which there is room", some.Load(), err)
 	}
@@ -234,14 +235,14 @@ func TestStrangerUnderATicksID(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	c := client.New(store, "test")
-	d := schedule.Definition{Name: "backup", When: task.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &task.Spec{Handler: "backup"}}}
+	d := schedule.Definition{Name: "backup", When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &job.Spec{Handler: "backup"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.Now().Truncate(time.Hour)
 	id := schedule.TaskID("backup", tick)
 	rec := &events.Recorder{Log: store, Actor: "stranger", Now: time.Now, NewID: events.NewID}
-	forged := task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "nothing"}, Route: "default.5", Origin: task.Origin{Schedule: "backup", Tick: tick.UTC(), Trigger: task.TriggerSchedule}}}
+	forged := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "nothing"}, Route: "default.5", Origin: task.Origin{Schedule: "backup", Tick: tick.UTC(), Trigger: task.TriggerSchedule}}}
 	if _, err := rec.Submit(t.Context(), id, forged); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +314,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 	w.Handle("parent", func(ctx context.Context, k task.Task) error {
 		a := worker.FromContext(ctx)
 		for i := range 3 {
-			s := task.Submission{Spec: &task.Spec{Handler: "child"}}
+			s := task.Submission{Spec: &job.Spec{Handler: "child"}}
 			if i == 0 {
 				s.Spec.Handler = "parent" // which has children of its own
 			}
@@ -337,7 +338,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	parent, err := c.Submit(t.Context(), task.Submission{Spec: &task.Spec{Handler: "parent", Timeout: task.Timeout{Stop: value.Duration(time.Second)}}})
+	parent, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "parent", Timeout: job.Timeout{Stop: value.Duration(time.Second)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

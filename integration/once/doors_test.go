@@ -26,6 +26,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -57,7 +58,7 @@ type cell struct {
 	// client has not seen anything yet: one may go by what it has known of a queue for a second.
 	client *client.Client
 	rec    *events.Recorder
-	job    task.Job
+	job    job.Job
 	// ask names the job, and says what the precondition is about.
 	ask    task.Submission
 	parent task.ID // of a child, if the precondition is about it
@@ -83,7 +84,7 @@ func receipt(r client.Receipt, err error) made { return made{id: r.ID, joined: r
 type door struct {
 	name string
 	// shape makes the job one for this way. Default: it is one for any.
-	shape func(*task.Spec)
+	shape func(*job.Spec)
 	// come gets ready, and returns what asks for the task.
 	come func(*cell) func() made
 	// says is what is heard of a refusal. Default: the error.
@@ -182,15 +183,15 @@ var doors = []door{
 		"the parent has ended":                {hasEnded, "it is the one way in with a parent"},
 		"the key is taken by who may have it": {isTaken, "the program knows its child by an id that follows from its key"},
 	}},
-	{name: "steps", but: ofParents, come: submitted, shape: func(s *task.Spec) {
-		s.Steps = []task.Step{{Name: "a", Spec: task.Spec{Run: s.Run, Files: s.Files, Window: s.Window}}}
+	{name: "steps", but: ofParents, come: submitted, shape: func(s *job.Spec) {
+		s.Steps = []job.Step{{Name: "a", Spec: job.Spec{Run: s.Run, Files: s.Files, Window: s.Window}}}
 		s.Run, s.Files, s.Window = nil, nil, ""
 	}},
-	{name: "values of a list", but: ofParents, come: submitted, shape: func(s *task.Spec) {
-		s.Each = &task.Each{Values: []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}}
+	{name: "values of a list", but: ofParents, come: submitted, shape: func(s *job.Spec) {
+		s.Each = &job.Each{Values: []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}}
 	}},
-	{name: "several nodes", but: ofParents, come: submitted, shape: func(s *task.Spec) {
-		s.Place = task.Place{Nodes: []string{"n1", "n2"}, Each: true}
+	{name: "several nodes", but: ofParents, come: submitted, shape: func(s *job.Spec) {
+		s.Place = job.Place{Nodes: []string{"n1", "n2"}, Each: true}
 	}},
 }
 
@@ -233,7 +234,7 @@ func (c *cell) toCopy() (of task.ID, over task.Submission) {
 	spec := c.job.Spec
 	over = task.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent, Texts: c.ask.Texts}
 	if spec.Unique.Key != "" {
-		over.Unique, spec.Unique = &c.job.Spec.Unique, task.Unique{}
+		over.Unique, spec.Unique = &c.job.Spec.Unique, job.Unique{}
 	}
 	of = drawn()
 	if _, err := c.rec.Submit(c.Context(), of, task.Submitted{Work: task.Work{Job: c.job.Name, Revision: 1, Spec: &spec, Route: "elsewhere.5"}}); err != nil {
@@ -244,7 +245,7 @@ func (c *cell) toCopy() (of task.ID, over task.Submission) {
 
 // hourly stores a schedule of the job.
 func (c *cell) hourly(run func(name string) made) func() made {
-	d := schedule.Definition{Name: c.job.Name, When: task.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: c.ask}
+	d := schedule.Definition{Name: c.job.Name, When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: c.ask}
 	if _, _, err := c.on.store.PutSchedule(c.Context(), d, "test"); err != nil {
 		return func() made { return made{left: notStored, err: err} }
 	}
@@ -268,7 +269,7 @@ func (c *cell) fire(name string, tick time.Time) made {
 // running returns a task that runs.
 func (c *cell) running() task.ID {
 	id := drawn()
-	seq, err := c.rec.Submit(c.Context(), id, task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: "elsewhere.5"}})
+	seq, err := c.rec.Submit(c.Context(), id, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h"}, Route: "elsewhere.5"}})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func (c *cell) holder() task.ID {
 // precondition is what a task meets on its way in.
 type precondition struct {
 	name string
-	spec task.Spec
+	spec job.Spec
 	// params are what the job declares.
 	params param.Params
 	// ask changes what is asked for.
@@ -319,17 +320,17 @@ var preconditions = []precondition{
 		}
 		return ""
 	}},
-	{name: "files are there", want: isMade, spec: task.Spec{Files: &task.Files{Bundle: "app"}}},
-	{name: "files are not there", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed"}}},
-	{name: "files are not there any more", want: noFiles, spec: task.Spec{Files: &task.Files{Bundle: "never-pushed@" + strings.Repeat("0", 64)}}},
-	{name: "a parameter is missing", want: isWrong, spec: task.Spec{Unique: task.Unique{Key: "{params.none}"}}},
+	{name: "files are there", want: isMade, spec: job.Spec{Files: &job.Files{Bundle: "app"}}},
+	{name: "files are not there", want: noFiles, spec: job.Spec{Files: &job.Files{Bundle: "never-pushed"}}},
+	{name: "files are not there any more", want: noFiles, spec: job.Spec{Files: &job.Files{Bundle: "never-pushed@" + strings.Repeat("0", 64)}}},
+	{name: "a parameter is missing", want: isWrong, spec: job.Spec{Unique: job.Unique{Key: "{params.none}"}}},
 	{name: "the parameters are what they may be", want: isMade, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"n": "3"} }},
 	{name: "a parameter is not what it may be", want: isWrong, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"n": "many"} }},
 	{name: "a parameter is not declared", want: isWrong, params: declared, ask: func(c *cell) { c.ask.Texts = map[string]string{"m": "3"} }},
-	{name: "the key is taken", want: isTaken, spec: task.Spec{Unique: task.Unique{Key: "k"}}, now: (*cell).holder},
+	{name: "the key is taken", want: isTaken, spec: job.Spec{Unique: job.Unique{Key: "k"}}, now: (*cell).holder},
 	{name: "the key is taken by who may have it", want: isJoined, now: (*cell).holder,
-		spec: task.Spec{Unique: task.Unique{Key: "k", OnConflict: task.ConflictReturn}}},
-	{name: "the key is free again", want: isMade, spec: task.Spec{Unique: task.Unique{Key: "k"}}, now: func(c *cell) task.ID {
+		spec: job.Spec{Unique: job.Unique{Key: "k", OnConflict: job.ConflictReturn}}},
+	{name: "the key is free again", want: isMade, spec: job.Spec{Unique: job.Unique{Key: "k"}}, now: func(c *cell) task.ID {
 		id := c.holder()
 		t, err := c.client.Cancel(c.Context(), id, "")
 		if err == nil && t.Spec.Parental() { // in place of a scheduler
@@ -341,7 +342,7 @@ var preconditions = []precondition{
 	}},
 	{name: "the queue is full", want: isFull, now: func(c *cell) task.ID {
 		one := 1
-		if _, err := c.rec.Submit(c.Context(), drawn(), task.Submitted{Work: task.Work{Spec: &task.Spec{Handler: "h"}, Route: where.QueueRoute(c.job.Queue, 5)}}); err != nil {
+		if _, err := c.rec.Submit(c.Context(), drawn(), task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h"}, Route: where.QueueRoute(c.job.Queue, 5)}}); err != nil {
 			c.Fatal(err)
 		}
 		if _, err := client.New(c.on.store, "test").LimitQueue(c.Context(), c.job.Queue, queue.Limit{Waiting: &one}); err != nil {
@@ -358,8 +359,8 @@ var preconditions = []precondition{
 	{name: "what it needs is not there", want: isHeld, ask: func(c *cell) {
 		c.ask.Needs = &task.Needs{Of: []task.Need{{Task: drawn()}}}
 	}},
-	{name: "its window is shut", want: isShut, spec: task.Spec{Window: "later"}},
-	{name: "its window is no calendar", want: isWrong, spec: task.Spec{Window: "nothing"}},
+	{name: "its window is shut", want: isShut, spec: job.Spec{Window: "later"}},
+	{name: "its window is no calendar", want: isWrong, spec: job.Spec{Window: "nothing"}},
 }
 
 // Every way in meets every precondition, and the same comes of it, or the table says why not.
@@ -373,8 +374,8 @@ func TestDoors(t *testing.T) {
 				c := &cell{T: t, on: on, client: client.New(on.store, "test")}
 				c.rec = &events.Recorder{Log: on.store, Actor: "test", Now: time.Now, NewID: events.NewID}
 				name := fmt.Sprintf("%s-%d", strings.ReplaceAll(p.name, " ", "-"), i)
-				c.job, c.ask = task.Job{Name: name, Queue: name, Spec: p.spec, Params: p.params}, task.Submission{Job: name}
-				c.job.Spec.Run = &task.Run{Argv: []string{"true"}}
+				c.job, c.ask = job.Job{Name: name, Queue: name, Spec: p.spec, Params: p.params}, task.Submission{Job: name}
+				c.job.Spec.Run = &job.Run{Argv: []string{"true"}}
 				if d.shape != nil {
 					d.shape(&c.job.Spec)
 				}

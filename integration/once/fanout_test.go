@@ -12,6 +12,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -67,14 +68,14 @@ func TestFanOut(t *testing.T) {
 	})
 	plainly := func() time.Duration {
 		began := time.Now()
-		if err := c.SubmitMany(p.Context(), task.Submission{Spec: &task.Spec{Handler: "x"}, Queue: "nobody"}, nodes, nil); err != nil {
+		if err := c.SubmitMany(p.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "nobody"}, nodes, nil); err != nil {
 			t.Fatal(err)
 		}
 		return time.Since(began)
 	}
 	before := plainly()
 	began := time.Now()
-	receipt, err := c.Submit(p.Context(), task.Submission{Spec: &task.Spec{Handler: "x", Place: task.Place{Mode: task.PlaceAll, NoNode: task.NoNodeWait}}})
+	receipt, err := c.Submit(p.Context(), task.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, NoNode: job.NoNodeWait}}})
 	if err != nil {
 		t.Fatal(err)
 	}

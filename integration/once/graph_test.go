@@ -16,6 +16,7 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -108,7 +109,7 @@ func TestGraphOutlivesSchedulers(t *testing.T) {
 	d := startDecider(t, store, file, 0)
 	steps := make([]task.Submission, n)
 	for i := range steps {
-		steps[i] = task.Submission{ID: task.ID(events.NewID(time.Now())), Fresh: true, Spec: &task.Spec{Handler: "x"}}
+		steps[i] = task.Submission{ID: task.ID(events.NewID(time.Now())), Fresh: true, Spec: &job.Spec{Handler: "x"}}
 		if before := i/width - 1; before >= 0 {
 			of := func(k int) task.Need { return task.Need{Task: steps[before*width+(i+k)%width].ID} }
 			steps[i].Needs = &task.Needs{Of: []task.Need{of(0), of(1)}}

@@ -24,6 +24,7 @@ import (
 	"millrace/scheduler"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -79,7 +80,7 @@ func (m mortal) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 	}
 }
 
-func (m mortal) PinFiles(ctx context.Context, f *task.Files) (*task.Files, error) {
+func (m mortal) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	return client.New(m.Store, "scheduler").PinFiles(ctx, f)
 }
 
@@ -91,8 +92,8 @@ func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, t
 	return m.write(func() error { return m.Store.ArmSchedule(ctx, name, revision, tick, replace) })
 }
 
-func (m mortal) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
-	return task.Job{}, 0, task.ErrNoTask
+func (m mortal) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
+	return job.Job{}, 0, task.ErrNoTask
 }
 
 // livesFor is a log for a scheduler that is killed at its n-th write.
@@ -138,7 +139,7 @@ func TestSchedulersDieAnywhere(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for n := int64(1); ; n++ {
 			name := fmt.Sprintf("s%d-%t", n, lost)
-			d := schedule.Definition{Name: name, When: task.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+			d := schedule.Definition{Name: name, When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
 			if _, _, err := store.PutSchedule(ctx, d, "test"); err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +191,7 @@ func TestManySchedulersOneTask(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	now := time.Now().Truncate(time.Hour)
-	d := schedule.Definition{Name: "busy", When: task.Schedule{Cron: "0 * * * *", Overlap: "skip"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+	d := schedule.Definition{Name: "busy", When: job.Schedule{Cron: "0 * * * *", Overlap: "skip"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	}
 	revisions := make([]uint64, n)
 	each(func(i int) (err error) {
-		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: task.Schedule{At: at(i).Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: job.Schedule{At: at(i).Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
 		revisions[i], _, err = store.PutSchedule(ctx, d, "test")
 		return err
 	})

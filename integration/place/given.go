@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 // FailsOnce is a task of which the second attempt, some time after the first, succeeds.
 func FailsOnce(pause time.Duration) task.Submission {
-	return task.Submission{Spec: &task.Spec{
-		Run:   &task.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
-		Retry: task.Retry{Max: 1, Min: value.Duration(pause)},
+	return task.Submission{Spec: &job.Spec{
+		Run:   &job.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
+		Retry: job.Retry{Max: 1, Min: value.Duration(pause)},
 	}}
 }
 

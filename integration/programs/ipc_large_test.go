@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 )
 
@@ -18,21 +19,21 @@ func (w *programs) large(t *testing.T) {
 	shell := `test -z "$MILLRACE_PARAMS" && test "$(millrace ipc param text | wc -c)" = ` + fmt.Sprint(length+1) +
 		` && test "$(stat -c %a "$MILLRACE_PARAMS_FILE")" = 600 && echo "$MILLRACE_PARAMS_FILE"`
 	env := map[string]string{"PYTHONPATH": library(t, "python"), "PYTHONDONTWRITEBYTECODE": "1", "LIBRARY": library(t, "node/millrace.js")}
-	runs := map[string]*task.Spec{
-		"shell":            {Run: &task.Run{Shell: shell}},
-		"folder":           {Run: &task.Run{Shell: shell, Dir: w.p.Dir}},
-		"kept":             {Run: &task.Run{Shell: shell}, OnRestart: task.RestartAdopt},
-		"kept in a folder": {Run: &task.Run{Shell: shell, Dir: w.p.Dir}, OnRestart: task.RestartAdopt},
+	runs := map[string]*job.Spec{
+		"shell":            {Run: &job.Run{Shell: shell}},
+		"folder":           {Run: &job.Run{Shell: shell, Dir: w.p.Dir}},
+		"kept":             {Run: &job.Run{Shell: shell}, OnRestart: job.RestartAdopt},
+		"kept in a folder": {Run: &job.Run{Shell: shell, Dir: w.p.Dir}, OnRestart: job.RestartAdopt},
 	}
 	if python := interpreter(t, "python3"); python != "" {
-		runs["python"] = &task.Spec{Run: &task.Run{Env: env, Stdin: task.StdinOpen, Argv: []string{python, "-c", fmt.Sprintf(`
+		runs["python"] = &job.Spec{Run: &job.Run{Env: env, Stdin: job.StdinOpen, Argv: []string{python, "-c", fmt.Sprintf(`
 import millrace, os
 assert len(millrace.params()["text"]) == %d
 assert millrace.init()["params"] == millrace.params()
 print(os.environ["MILLRACE_PARAMS_FILE"])`, length/2)}}}
 	}
 	if node := interpreter(t, "node"); node != "" {
-		runs["node"] = &task.Spec{Run: &task.Run{Env: env, Argv: []string{node, "-e", fmt.Sprintf(`
+		runs["node"] = &job.Spec{Run: &job.Run{Env: env, Argv: []string{node, "-e", fmt.Sprintf(`
 require('assert').strictEqual(require(process.env.LIBRARY).params().text.length, %d)
 console.log(process.env.MILLRACE_PARAMS_FILE)`, length/2)}}}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -33,10 +34,10 @@ func (w *programs) tooLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := shellTask("IFS= read -r init\n" + c.line)
-			s.Spec.Run.Stdin, s.Spec.Retry.Max = task.StdinOpen, 3
-			s.Spec.Timeout = task.Timeout{Run: value.Duration(time.Minute)}
+			s.Spec.Run.Stdin, s.Spec.Retry.Max = job.StdinOpen, 3
+			s.Spec.Timeout = job.Timeout{Run: value.Duration(time.Minute)}
 			if name == "result" {
-				s.Spec.OnRestart = task.RestartAdopt
+				s.Spec.OnRestart = job.RestartAdopt
 			}
 			ended := w.end(t, s)
 			wantEnd(t, ended, c.state, c.reason)

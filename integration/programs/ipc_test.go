@@ -16,6 +16,7 @@ import (
 	"millrace/client"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -99,7 +100,7 @@ func (w *programs) records(t *testing.T, id task.ID) (items []string) {
 }
 
 func shellTask(line string) task.Submission {
-	return task.Submission{Spec: &task.Spec{Run: &task.Run{Shell: line}}}
+	return task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line}}}
 }
 
 func wantEnd(t *testing.T, got task.Task, state task.State, reason string) {
@@ -142,9 +143,9 @@ func (w *programs) play(t *testing.T, transcript string) {
 	}
 	s := shellTask(script)
 	s.Params = map[string]json.RawMessage{"depth": json.RawMessage("2")}
-	s.Spec.Timeout = task.Timeout{Run: value.Duration(time.Minute)}
+	s.Spec.Timeout = job.Timeout{Run: value.Duration(time.Minute)}
 	if len(heard) > 0 {
-		s.Spec.Run.Stdin = task.StdinOpen
+		s.Spec.Run.Stdin = job.StdinOpen
 	}
 	if strings.Contains(transcript, `"PING"`) {
 		s.Spec.Timeout.Heartbeat = value.Duration(2 * time.Second)
@@ -207,8 +208,8 @@ func library(t *testing.T, path string) string {
 func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	t.Helper()
 	s := task.Submission{Params: map[string]json.RawMessage{"depth": json.RawMessage("2")}}
-	s.Spec = &task.Spec{Run: &task.Run{Argv: argv, Env: env, Stdin: task.StdinOpen}, Timeout: task.Timeout{Run: value.Duration(time.Minute)},
-		Retry: task.Retry{Max: 1, Min: value.Duration(time.Millisecond)}}
+	s.Spec = &job.Spec{Run: &job.Run{Argv: argv, Env: env, Stdin: job.StdinOpen}, Timeout: job.Timeout{Run: value.Duration(time.Minute)},
+		Retry: job.Retry{Max: 1, Min: value.Duration(time.Millisecond)}}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if ended.Attempt != 2 || string(ended.Result) != `{"pages":2,"next":8}` {
@@ -340,7 +341,7 @@ func (w *programs) surroundings(t *testing.T) {
 	s := shellTask(`echo "$FROM_FILE|$BOTH|$QUOTED|$WORKERS_OWN|$INTEGRATION_TEST|$KEY"; echo "{\"type\":\"RESULT\",\"payload\":\"<$KEY>\"}"; echo "$KEY" >&2; echo "{\"type\":\"ERROR\",\"payload\":\"key $KEY is bad\"}"; exit 1`)
 	s.Spec.Run.EnvFiles, s.Spec.Run.Env = []string{w.p.Path("vars.env")}, map[string]string{"BOTH": "spec"}
 	s.Spec.Run.EnvClear, s.Spec.Run.Inherit = true, []string{"INTEGRATION_TEST"}
-	s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: w.p.Path("secret")}}
+	s.Spec.Run.Secrets = map[string]job.Secret{"KEY": {File: w.p.Path("secret")}}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Error, reason.Task)
 	mark := strings.TrimPrefix(w.p.Mark, "INTEGRATION_TEST=")
@@ -360,7 +361,7 @@ func (w *programs) surroundings(t *testing.T) {
 	}
 
 	s = shellTask("true")
-	s.Spec.Run.Secrets = map[string]task.Secret{"KEY": {File: "/no/such/file"}}
+	s.Spec.Run.Secrets = map[string]job.Secret{"KEY": {File: "/no/such/file"}}
 	if ended := w.end(t, s); ended.Reason != reason.System || !strings.Contains(ended.Message, "/no/such/file") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
@@ -413,7 +414,7 @@ func (w *programs) bounds(t *testing.T) {
 // time: what chats without a heartbeat ends, and what asks for more time gets it.
 func (w *programs) time(t *testing.T) {
 	s := shellTask(`while :; do echo chat; sleep 0.1; done`)
-	s.Spec.Timeout = task.Timeout{Heartbeat: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
+	s.Spec.Timeout = job.Timeout{Heartbeat: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
 	if ended := w.end(t, s); ended.Reason != reason.Timeout || !strings.Contains(ended.Message, "heartbeat") {
 		t.Errorf("%s: %s", ended.Reason, ended.Message)
 	}
@@ -425,14 +426,14 @@ func (w *programs) time(t *testing.T) {
 		t.Errorf("extended to %v, used %+v", ended.Extended, u)
 	}
 	s = shellTask(`echo '{"type":"EXTEND","payload":"1h"}'; sleep 1000`)
-	s.Spec.Timeout = task.Timeout{Run: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
+	s.Spec.Timeout = job.Timeout{Run: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
 	wantEnd(t, w.end(t, s), task.Error, reason.Timeout)
 }
 
 // goesOn: a checkpoint outlives its attempt, and a task that is cancelled hears of it.
 func (w *programs) goesOn(t *testing.T) {
 	s := shellTask(`n=${MILLRACE_CHECKPOINT:-0}; n=$((n+1)); echo "{\"type\":\"CHECKPOINT\",\"payload\":$n}"; echo "{\"type\":\"RESULT\",\"payload\":$n}"; [ $n = 3 ]`)
-	s.Spec.Retry = task.Retry{Max: 5, Min: value.Duration(time.Millisecond)}
+	s.Spec.Retry = job.Retry{Max: 5, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	if string(ended.Result) != "3" || ended.Attempt != 3 {
@@ -448,7 +449,7 @@ func (w *programs) goesOn(t *testing.T) {
 func (w *programs) children(t *testing.T) {
 	s := shellTask(`for k in a b; do echo "{\"type\":\"SPAWN\",\"payload\":{\"key\":\"$k\",\"argv\":[\"true\"]}}"; done
 echo '{"type":"SPAWN","payload":{"shell":"true"}}'; [ "$MILLRACE_ATTEMPT" = 2 ]`)
-	s.Spec.Retry = task.Retry{Max: 1, Min: value.Duration(time.Millisecond)}
+	s.Spec.Retry = job.Retry{Max: 1, Min: value.Duration(time.Millisecond)}
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	for _, key := range []string{"a", "b", "#1"} {

@@ -9,6 +9,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/worker"
 )
@@ -56,7 +57,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	p.Until("handlers are offered at the tab key", func() bool { return strings.Contains(p.Run("__complete", "run", "--handler", ""), "resize\n") })
 
 	want := map[task.ID]task.State{}
-	submit := func(spec task.Spec, n int) (ids []task.ID) {
+	submit := func(spec job.Spec, n int) (ids []task.ID) {
 		for range n {
 			id := p.SubmitAs(c, task.Submission{Spec: &spec})
 			ids, want[id] = append(ids, id), task.Finished
@@ -71,11 +72,11 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 			}
 		}
 	}
-	ran("old", submit(task.Spec{Handler: "resize"}, 30))
-	ran("commands", submit(task.Spec{Run: &task.Run{Shell: "true"}}, 30))
+	ran("old", submit(job.Spec{Handler: "resize"}, 30))
+	ran("commands", submit(job.Spec{Run: &job.Run{Shell: "true"}}, 30))
 
 	// Tasks of the next version come before that does.
-	early := submit(task.Spec{Handler: "crop"}, 5)
+	early := submit(job.Spec{Handler: "crop"}, 5)
 	p.Until("it is said why it waits", func() bool {
 		why := p.Run("task", "why", string(early[0]))
 		return strings.Contains(why, `no node that is there has the handler "crop"`) && strings.Contains(why, `has no handler "crop"`)
@@ -88,12 +89,12 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	}
 	goProgram(p, "new", "resize", "crop")
 	ran("new", early)
-	ran("new", submit(task.Spec{Handler: "crop"}, 20))
+	ran("new", submit(job.Spec{Handler: "crop"}, 20))
 	stopOld()
-	ran("new", submit(task.Spec{Handler: "resize"}, 20))
+	ran("new", submit(job.Spec{Handler: "resize"}, 20))
 
 	// What no node can run ends as its policy says.
-	nobody := p.SubmitAs(c, task.Submission{Spec: &task.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: task.NoNodeFail})
+	nobody := p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: job.NoNodeFail})
 	want[nobody] = p.Await(c, nobody, task.Abnormal).State
 	if ended := p.State(c, nobody); ended.Reason != reason.Unplaced {
 		t.Errorf("it ended as %s: %s", ended.Reason, ended.Message)
@@ -113,7 +114,7 @@ func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 	}
 	want := map[task.ID]task.State{}
 	run := func(line string, nodes ...string) task.ID {
-		id := p.SubmitAs(c, task.Submission{Spec: &task.Spec{Run: &task.Run{Shell: line, Dir: p.Dir}}, Nodes: nodes, NoNode: task.NoNodeWait})
+		id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Nodes: nodes, NoNode: job.NoNodeWait})
 		want[id] = task.Finished
 		return id
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/client"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // resident is the resident memory of a process, in MiB, the program itself included.
@@ -36,7 +37,7 @@ func TestServerMemory(t *testing.T) {
 	server := p.Server()
 	c := p.Connect()
 	stop := goProgram(p, "program", "noop")
-	if err := c.SubmitMany(t.Context(), task.Submission{Spec: &task.Spec{Handler: "noop"}}, tasks, nil); err != nil {
+	if err := c.SubmitMany(t.Context(), task.Submission{Spec: &job.Spec{Handler: "noop"}}, tasks, nil); err != nil {
 		t.Fatal(err)
 	}
 	ended, since := 0, time.Now()

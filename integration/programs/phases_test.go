@@ -7,6 +7,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Setup, run and stop can be seen while they last, and have their times in the fact that ends the attempt.
@@ -17,9 +18,9 @@ func TestPhases(t *testing.T) {
 	c := p.Connect()
 	p.Worker("only", "--slots", "2")
 	wait := func(file string) string { return "until [ -e " + p.Path(file) + " ]; do sleep 0.02; done" }
-	id := p.SubmitAs(c, task.Submission{Spec: &task.Spec{
+	id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
 		Setup: []string{wait("ready")},
-		Run:   &task.Run{Shell: "trap '" + wait("stop") + "; exit 0' TERM; while :; do sleep 0.02; done"},
+		Run:   &job.Run{Shell: "trap '" + wait("stop") + "; exit 0' TERM; while :; do sleep 0.02; done"},
 	}})
 	phase := func(want string) {
 		t.Helper()
@@ -49,8 +50,8 @@ func TestPhases(t *testing.T) {
 		t.Errorf("it has ended, and is shown as\n%s", out)
 	}
 
-	failed := p.SubmitAs(c, task.Submission{Spec: &task.Spec{
-		Setup: []string{"sleep 0.1; false"}, Run: &task.Run{Shell: "true"},
+	failed := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
+		Setup: []string{"sleep 0.1; false"}, Run: &job.Run{Shell: "true"},
 	}})
 	if ended := p.Await(c, failed, task.Error); ended.Usage == nil || ended.Usage.Setup.Std() < 100*time.Millisecond {
 		t.Errorf("a setup that failed used %+v", ended.Usage)

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -167,14 +168,14 @@ func (h *history) someTask() task.ID { return h.asked[h.rng.IntN(len(h.asked))] 
 // submission makes up a task.
 func (h *history) submission(id task.ID) task.Submission {
 	upTo := func(n int) value.Duration { return value.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
-	s := task.Submission{ID: id, Queue: h.queue(), Spec: &task.Spec{Handler: "work"}}
-	s.Spec.Retry = task.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: task.BackoffFixed}
+	s := task.Submission{ID: id, Queue: h.queue(), Spec: &job.Spec{Handler: "work"}}
+	s.Spec.Retry = job.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: job.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
-		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], task.BackoffExponential
+		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], job.BackoffExponential
 		s.Spec.Retry.Budget, s.Spec.Retry.NotOn = value.Duration(time.Duration(h.policies.IntN(120))*time.Second), [][]string{nil, {reason.Timeout}}[h.policies.IntN(2)]
 	}
 	if h.rng.IntN(3) == 0 {
-		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &task.Run{Shell: "work"}, task.RestartAdopt
+		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "", &job.Run{Shell: "work"}, job.RestartAdopt
 	} else if h.chance(h.weather.fatal) {
 		s.Spec.Handler = fatal
 	}
@@ -214,8 +215,8 @@ func (h *history) aim(s *task.Submission) {
 	names := []string{"n0", "n1", "n2", "n3", "n9"}
 	h.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	s.Nodes = names[:1+h.rng.IntN(3)]
-	s.NoNode = task.NoNodes[h.rng.IntN(len(task.NoNodes))]
-	if s.NoNode == task.NoNodeWait { // for ever is too long for a history
+	s.NoNode = job.NoNodes[h.rng.IntN(len(job.NoNodes))]
+	if s.NoNode == job.NoNodeWait { // for ever is too long for a history
 		bound := value.Duration(time.Duration(1+h.rng.IntN(60)) * time.Second)
 		s.Pending = &bound
 	}

@@ -9,7 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/incident"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/verify"
 	"millrace/whatif"
 )
@@ -18,7 +18,7 @@ import (
 func TestHistoriesComeOutTheSame(t *testing.T) {
 	own := verify.Other{
 		Bounds: *bounds.Bounds(),
-		Spec:   func(_ string, spec *task.Spec) *task.Spec { c := *spec; return &c },
+		Spec:   func(_ string, spec *job.Spec) *job.Spec { c := *spec; return &c },
 	}
 	for seed := range uint64(120) {
 		h := play(t, seed, variant{})

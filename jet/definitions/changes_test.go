@@ -9,11 +9,12 @@ import (
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
 func testSchedule(name string) schedule.Definition {
-	return schedule.Definition{Name: name, When: task.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &task.Spec{Handler: "x"}}}
+	return schedule.Definition{Name: name, When: job.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
 }
 
 // Who follows the changes has what the leader has, however many there were.

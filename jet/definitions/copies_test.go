@@ -15,8 +15,8 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 )
 
 // copying is a store with a keeper of copies, which looks when it is told to.
@@ -79,7 +79,7 @@ func TestCopiesFollowTheLog(t *testing.T) {
 	must(first(c.PutSchedule(ctx, testSchedule("a"), "ada")))(t)
 	c.look()
 	c.same("job.a", "job.b", "schedule.a")
-	if e := must(c.kv.Get(ctx, "job.a"))(t); json.Unmarshal(e.Value(), &task.Job{}) != nil {
+	if e := must(c.kv.Get(ctx, "job.a"))(t); json.Unmarshal(e.Value(), &job.Job{}) != nil {
 		t.Errorf("a person reads %q", e.Value())
 	}
 	other := testJob("a")
@@ -179,7 +179,7 @@ func TestCopiersAtOnce(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for i := range 40 {
-			if _, _, err := c.PutJob(ctx, func() task.Job { j := testJob("a"); j.Title = fmt.Sprint(i); return j }(), "ada"); err != nil {
+			if _, _, err := c.PutJob(ctx, func() job.Job { j := testJob("a"); j.Title = fmt.Sprint(i); return j }(), "ada"); err != nil {
 				done <- err
 				return
 			}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 )
 
 // ErrNoJob means that no job has this name.
@@ -19,7 +20,7 @@ var ErrNoJob = task.NoTask(errors.New("no such job"))
 var ErrBadJob = task.NoTask(errors.New("the stored job is not valid: apply it anew"))
 
 // jobOf reads the text of a job.
-func jobOf(name string, text []byte) (j task.Job, err error) {
+func jobOf(name string, text []byte) (j job.Job, err error) {
 	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
 		err = fmt.Errorf("it calls itself %q", j.Name)
 	}
@@ -31,7 +32,7 @@ func jobOf(name string, text []byte) (j task.Job, err error) {
 
 // StoredJob is a definition as it lies in the log.
 type StoredJob struct {
-	task.Job
+	job.Job
 	// Revision counts the changes of the job.
 	Revision uint64    `json:"revision"`
 	Changed  time.Time `json:"changed"`
@@ -44,7 +45,7 @@ func (s StoredJob) SeenRevision() uint64 { return s.Revision }
 // revision. An equal one is left as it is. The error wraps [definition.ErrLongDefinition] if it is too long, and
 // [ErrChanged] if somebody else has stored another one at the same moment. Seen is the revision that it follows, 0 for none; any if it is left
 // out. If it follows another one, the error wraps [value.ErrOvertaken].
-func (s *Book) PutJob(ctx context.Context, j task.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
+func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
 	}
@@ -63,7 +64,7 @@ func (s *Book) Job(ctx context.Context, name string) (StoredJob, error) {
 
 // JobToRun is [Book.JobAt] of the present one as the leader has it, which has all that was acknowledged. The error wraps
 // [task.ErrNoTask] if there is none that can be run.
-func (s *Book) JobToRun(ctx context.Context, name string) (task.Job, uint64, error) {
+func (s *Book) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
 	j, err := storedJob(&d, err)
 	return j.Job, j.Revision, err
@@ -81,7 +82,7 @@ func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (S
 }
 
 // JobAt is [Book.StoredJobAt] for who needs the job and its number alone.
-func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (task.Job, uint64, error) {
+func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
 	j, err := s.StoredJobAt(ctx, name, revision)
 	return j.Job, j.Revision, err
 }

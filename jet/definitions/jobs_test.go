@@ -14,16 +14,16 @@ import (
 	"millrace/events"
 	"millrace/jet/definitions"
 	"millrace/jet/wire"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/value"
 )
 
-func testJob(name string) task.Job {
-	return task.Job{
+func testJob(name string) job.Job {
+	return job.Job{
 		Name: name, Title: "A job", Labels: map[string]string{"k": "v"}, Params: param.Params{Defaults: map[string]json.RawMessage{"n": []byte("1")}}, Queue: "images",
-		Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}, Timeout: task.Timeout{Run: value.Duration(time.Minute)}, Retry: task.Retry{Max: 2}},
+		Spec: job.Spec{Run: &job.Run{Argv: []string{"echo", "hello"}}, Timeout: job.Timeout{Run: value.Duration(time.Minute)}, Retry: job.Retry{Max: 2}},
 	}
 }
 
@@ -60,7 +60,7 @@ func TestJobs(t *testing.T) {
 	if jobs, err := s.Jobs(ctx); err != nil || len(jobs) != 2 || jobs[0].Name != "backup" || jobs[1].Name != "thumbnail" {
 		t.Errorf("the jobs are %+v, %v; want backup and thumbnail", jobs, err)
 	}
-	for _, bad := range []task.Job{{}, {Name: "a.b", Spec: other.Spec}, {Name: "*", Spec: other.Spec}, {Name: "nothing-to-run"}} {
+	for _, bad := range []job.Job{{}, {Name: "a.b", Spec: other.Spec}, {Name: "*", Spec: other.Spec}, {Name: "nothing-to-run"}} {
 		if _, _, err := s.PutJob(ctx, bad, "ada"); err == nil {
 			t.Errorf("PutJob took %+v", bad)
 		}

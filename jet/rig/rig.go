@@ -19,6 +19,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/embed"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
 )
@@ -141,7 +142,7 @@ func NewFact(id task.ID, e task.Event) *events.Fact {
 
 // Work is what a task of a queue does: nothing.
 func Work(queue string) task.Work {
-	return task.Work{Spec: &task.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
+	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
 }
 
 // Note is an event that any chain takes.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/quota"
 	"millrace/task/where"
@@ -16,9 +17,9 @@ import (
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // held is a task that waits for the one place of its job.
-func held(n uint64, job string) *task.Task {
+func held(n uint64, name string) *task.Task {
 	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: noon.Add(time.Duration(n)), Work: task.Work{
-		Job: job, Spec: &task.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
+		Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
 	}}
 }
 

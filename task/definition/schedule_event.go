@@ -97,7 +97,7 @@ type WaitingTick struct {
 	Trigger string    `json:"trigger"`
 }
 
-// MaxOpen bounds [Ledger.Open]. With [task.OverlapAllow] the oldest are forgotten.
+// MaxOpen bounds [Ledger.Open]. With [job.OverlapAllow] the oldest are forgotten.
 const MaxOpen = 64
 
 func (ScheduleFired) isScheduleEvent()    {}

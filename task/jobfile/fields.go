@@ -6,7 +6,8 @@ import (
 	"reflect"
 
 	"millrace/internal/form"
-	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
@@ -64,47 +65,47 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.bound)
 	case *param.Params:
 		return into(to, r.params)
-	case *map[string]task.Secret:
+	case *map[string]job.Secret:
 		return into(to, r.secrets)
 	case *where.Selector:
 		return into(to, r.selector)
-	case *[]task.Preference:
+	case *[]job.Preference:
 		return into(to, r.preferences)
-	case *[]task.Step:
+	case *[]job.Step:
 		return into(to, r.steps)
-	case *[]task.StepNeed:
+	case *[]job.StepNeed:
 		return into(to, r.stepNeeds)
 	case *[]json.RawMessage:
 		return into(to, r.values)
-	case **task.Step:
+	case **job.Step:
 		return into(to, r.handler)
-	case **task.Handlers:
+	case **job.Handlers:
 		return into(to, r.handlers)
-	case **task.Each:
+	case **job.Each:
 		return into(to, r.each)
-	case **task.Run:
+	case **job.Run:
 		return into(to, r.run)
-	case **task.Files:
+	case **job.Files:
 		return into(to, r.files)
-	case **task.Artifacts:
+	case **job.Artifacts:
 		return into(to, r.artifacts)
-	case **task.Signal:
+	case **job.Signal:
 		return into(to, r.signal)
-	case **task.Breaker:
+	case **breaker.Breaker:
 		return into(to, r.breaker)
-	case **task.Schedule:
+	case **job.Schedule:
 		return into(to, r.schedule)
-	case *task.Timeout:
+	case *job.Timeout:
 		return into(to, r.timeout)
-	case *task.Retry:
+	case *job.Retry:
 		return into(to, r.retry)
-	case *task.Place:
+	case *job.Place:
 		return into(to, r.place)
-	case *task.Resources:
+	case *job.Resources:
 		return into(to, r.resources)
-	case *task.Keep:
+	case *job.Keep:
 		return into(to, r.keep)
-	case *task.Unique:
+	case *job.Unique:
 		return into(to, r.unique)
 	case *limit.Concurrencies:
 		return into(to, r.concurrency)
@@ -132,13 +133,13 @@ func (r *reader) named(to *string, what string) func(entry) {
 var vocabulary = func() map[string][]string {
 	all := map[string][]string{}
 	for path, of := range map[string]reflect.Type{
-		"": reflect.TypeFor[task.Job](), "run": reflect.TypeFor[task.Run](), "timeout": reflect.TypeFor[task.Timeout](), "retry": reflect.TypeFor[task.Retry](),
-		"signal": reflect.TypeFor[task.Signal](), "breaker": reflect.TypeFor[task.Breaker](),
-		"place": reflect.TypeFor[task.Place](), "place.prefer": reflect.TypeFor[task.Preference](),
-		"steps": reflect.TypeFor[task.Step](), "steps.needs": reflect.TypeFor[task.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[task.Each](), "on": reflect.TypeFor[task.Handlers](),
-		"files": reflect.TypeFor[task.Files](), "artifacts": reflect.TypeFor[task.Artifacts](), "schedule": reflect.TypeFor[task.Schedule](),
-		"concurrency": reflect.TypeFor[limit.Concurrency](), "budget": reflect.TypeFor[limit.Budget](), "rate": reflect.TypeFor[limit.Rate](), "per_node": reflect.TypeFor[limit.PerNode](), "unique": reflect.TypeFor[task.Unique](),
-		"keep": reflect.TypeFor[task.Keep](), "resources": reflect.TypeFor[task.Resources](),
+		"": reflect.TypeFor[job.Job](), "run": reflect.TypeFor[job.Run](), "timeout": reflect.TypeFor[job.Timeout](), "retry": reflect.TypeFor[job.Retry](),
+		"signal": reflect.TypeFor[job.Signal](), "breaker": reflect.TypeFor[breaker.Breaker](),
+		"place": reflect.TypeFor[job.Place](), "place.prefer": reflect.TypeFor[job.Preference](),
+		"steps": reflect.TypeFor[job.Step](), "steps.needs": reflect.TypeFor[job.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[job.Each](), "on": reflect.TypeFor[job.Handlers](),
+		"files": reflect.TypeFor[job.Files](), "artifacts": reflect.TypeFor[job.Artifacts](), "schedule": reflect.TypeFor[job.Schedule](),
+		"concurrency": reflect.TypeFor[limit.Concurrency](), "budget": reflect.TypeFor[limit.Budget](), "rate": reflect.TypeFor[limit.Rate](), "per_node": reflect.TypeFor[limit.PerNode](), "unique": reflect.TypeFor[job.Unique](),
+		"keep": reflect.TypeFor[job.Keep](), "resources": reflect.TypeFor[job.Resources](),
 	} {
 		for _, f := range form.Fields(of) {
 			if path != "steps" || !ofJobs[f.Name] {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"unicode"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Marshal returns a job as a YAML file. [Parse] reads the same job from it: what
 // it sets is equal, numbers in parameters digit by digit. The error is that of
 // Parse if the job is not one that a file can hold.
-func Marshal(job task.Job) ([]byte, error) {
+func Marshal(job job.Job) ([]byte, error) {
 	encoded, err := json.Marshal(job)
 	if err != nil {
 		return nil, fmt.Errorf("write job %s: %w", job.Name, err)

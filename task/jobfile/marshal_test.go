@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"millrace/internal/corpus"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/param"
 )
@@ -44,7 +44,7 @@ func TestMarshalForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var job task.Job
+	var job job.Job
 	if err := json.Unmarshal(data, &job); err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +56,16 @@ func TestMarshalForm(t *testing.T) {
 }
 
 func TestMarshalRefusesWhatAFileCannotHold(t *testing.T) {
-	shell := task.Spec{Run: &task.Run{Shell: "x"}}
+	shell := job.Spec{Run: &job.Run{Shell: "x"}}
 	for _, test := range []struct {
 		given string
-		job   task.Job
+		job   job.Job
 		want  string
 	}{
-		{"no name", task.Job{Spec: shell}, "job name"},
-		{"nothing to run", task.Job{Name: "a"}, "nothing to run"},
-		{"params that are no JSON", task.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage("{")}}}, "write job a"},
-		{"params too deep", task.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{
+		{"no name", job.Job{Spec: shell}, "job name"},
+		{"nothing to run", job.Job{Name: "a"}, "nothing to run"},
+		{"params that are no JSON", job.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{"p": json.RawMessage("{")}}}, "write job a"},
+		{"params too deep", job.Job{Name: "a", Spec: shell, Params: param.Params{Defaults: map[string]json.RawMessage{
 			"p": json.RawMessage(strings.Repeat("[", 99) + strings.Repeat("]", 99))}}}, "nest deeper"},
 	} {
 		t.Run(test.given, func(t *testing.T) {
@@ -93,11 +93,11 @@ func FuzzMarshal(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := task.Job{
+		want := job.Job{
 			Name: "a", Title: a, Description: b, Owner: a, Group: b,
 			Labels: map[string]string{"l" + a: b},
 			Params: param.Params{Defaults: map[string]json.RawMessage{"p": given, a: json.RawMessage("1E5")}},
-			Spec: task.Spec{Run: &task.Run{
+			Spec: job.Spec{Run: &job.Run{
 				Argv: []string{"x" + a, b, a}, Dir: b,
 				Env: map[string]string{"E" + a: b},
 			}},

@@ -3,7 +3,7 @@ package jobfile
 import (
 	"fmt"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -56,13 +56,13 @@ func (r *reader) atLeastOne(v entry) int {
 }
 
 // preferences reads a list of selectors with weights.
-func (r *reader) preferences(v entry) (all []task.Preference) {
+func (r *reader) preferences(v entry) (all []job.Preference) {
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "a list such as [{labels: {zone: eu}, weight: 10}]")
 		return nil
 	}
 	for i, n := range v.items {
-		var p task.Preference
+		var p job.Preference
 		r.object(entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}, "a mapping such as {labels: {zone: eu}, weight: 10}", r.fields(&p, setters{"weight": into(&p.Weight, r.atLeastOne)}))
 		all = append(all, p)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"millrace/near"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -23,8 +24,8 @@ import (
 // It returns either all jobs, valid and with different names, or an [Errors]
 // with everything that is wrong with the file. Data of any kind is safe to pass;
 // a file larger than 1 MiB, or one that aliases make larger than that, is refused.
-func Parse(name string, data []byte) ([]task.Job, error) {
-	var jobs []task.Job
+func Parse(name string, data []byte) ([]job.Job, error) {
+	var jobs []job.Job
 	err := documents(name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
 		job := d.job(root)
 		d.validate(&job, slices.Clone(d.problems[len(before):]))
@@ -127,8 +128,8 @@ func (r *reader) root(n *node, read setters) {
 	}
 }
 
-func (r *reader) job(root *node) task.Job {
-	var j task.Job
+func (r *reader) job(root *node) job.Job {
+	var j job.Job
 	special := r.spec(&j.Spec)
 	maps.Copy(special, setters{
 		"name":     r.named(&j.Name, "job"),
@@ -155,7 +156,7 @@ func (r *reader) priority(v entry) int {
 
 // validate applies the rules that concern more than one value. Of what could not be read, and of what
 // may hang on that, they have nothing to say.
-func (r *reader) validate(j *task.Job, unread []Problem) {
+func (r *reader) validate(j *job.Job, unread []Problem) {
 	r.say(j.Validate(), unread)
 	if j.Schedule != nil {
 		r.say(value.Under("schedule.", schedule.Validate(j.Name, *j.Schedule)), unread)
@@ -194,7 +195,7 @@ func top(path string) string {
 	return path
 }
 
-// subject finds the field that a message of [task.Job.Validate] is about. They
+// subject finds the field that a message of [job.Job.Validate] is about. They
 // begin with it.
 func (r *reader) subject(message string) string {
 	end := strings.IndexFunc(message, func(c rune) bool {
@@ -210,8 +211,8 @@ func (r *reader) subject(message string) string {
 	return ""
 }
 
-func (r *reader) run(v entry) *task.Run {
-	var run task.Run
+func (r *reader) run(v entry) *job.Run {
+	var run job.Run
 	switch v.kind {
 	case text:
 		run.Shell = r.line(v)
@@ -224,18 +225,18 @@ func (r *reader) run(v entry) *task.Run {
 			"user":      into(&run.User, r.scalar),
 			"inherit":   func(v entry) { run.Inherit = r.list(v, r.text) },
 			"env_files": func(v entry) { run.EnvFiles = r.list(v, r.text) },
-			"stdin":     r.words(&run.Stdin, []string{task.StdinNone, task.StdinOpen}),
+			"stdin":     r.words(&run.Stdin, []string{job.StdinNone, job.StdinOpen}),
 		}))
 	}
 	return &run
 }
 
-func (r *reader) timeout(v entry) (t task.Timeout) {
+func (r *reader) timeout(v entry) (t job.Timeout) {
 	r.object(v, "a mapping such as {run: 30m}", r.fields(&t, nil))
 	return t
 }
 
-func (r *reader) retry(v entry) (t task.Retry) {
+func (r *reader) retry(v entry) (t job.Retry) {
 	r.object(v, "a mapping such as {max: 3}", r.fields(&t, setters{
 		"backoff": r.words(&t.Backoff, backoffs),
 		"on":      func(v entry) { t.On = r.list(v, r.failure) },
@@ -244,10 +245,10 @@ func (r *reader) retry(v entry) (t task.Retry) {
 	return t
 }
 
-func (r *reader) unique(v entry) (u task.Unique) {
+func (r *reader) unique(v entry) (u job.Unique) {
 	r.object(v, "a mapping such as {key: nightly}", r.fields(&u, setters{
 		"while":       func(v entry) { u.While = r.list(v, func(v entry) string { return r.oneOf(v, states) }) },
-		"on_conflict": r.words(&u.OnConflict, task.Conflicts),
+		"on_conflict": r.words(&u.OnConflict, job.Conflicts),
 	}))
 	return u
 }
@@ -260,36 +261,36 @@ var states = func() (names []string) {
 	return names
 }()
 
-func (r *reader) signal(v entry) *task.Signal {
-	var s task.Signal
+func (r *reader) signal(v entry) *job.Signal {
+	var s job.Signal
 	if v.kind == text {
 		s.Name = r.name(v, "signal")
 		return &s
 	}
 	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", r.fields(&s, setters{
 		"name":       r.named(&s.Name, "signal"),
-		"on_timeout": r.words(&s.OnTimeout, task.SignalPolicies),
+		"on_timeout": r.words(&s.OnTimeout, job.SignalPolicies),
 	}))
 	return &s
 }
 
-func (r *reader) place(v entry) (p task.Place) {
+func (r *reader) place(v entry) (p job.Place) {
 	r.object(v, "a mapping such as {nodes: [node-1]}", r.fields(&p, setters{
-		"mode":    r.words(&p.Mode, task.PlaceModes),
+		"mode":    r.words(&p.Mode, job.PlaceModes),
 		"nodes":   func(v entry) { p.Nodes = r.list(v, func(v entry) string { return r.name(v, "node") }) },
 		"avoid":   func(v entry) { p.Avoid = r.list(v, func(v entry) string { return r.name(v, "node") }) },
 		"count":   into(&p.Count, r.atLeastOne),
 		"spread":  into(&p.Spread, r.line),
-		"late":    r.words(&p.Late, task.Lates),
+		"late":    r.words(&p.Late, job.Lates),
 		"sticky":  into(&p.Sticky, r.line),
-		"no_node": r.words(&p.NoNode, task.NoNodes),
+		"no_node": r.words(&p.NoNode, job.NoNodes),
 		"queue":   r.named(&p.Queue, "queue"),
 	}))
 	return p
 }
 
-func (r *reader) schedule(v entry) *task.Schedule {
-	var s task.Schedule
+func (r *reader) schedule(v entry) *job.Schedule {
+	var s job.Schedule
 	if v.kind == text { // the form that most schedules need
 		s.Cron = r.line(v)
 		return &s
@@ -300,14 +301,14 @@ func (r *reader) schedule(v entry) *task.Schedule {
 		"timezone": into(&s.Timezone, r.line),
 		"start":    into(&s.Start, r.line),
 		"end":      into(&s.End, r.line),
-		"catchup":  r.words(&s.CatchUp, task.CatchUps),
-		"overlap":  r.words(&s.Overlap, task.Overlaps),
-		"dst":      r.words(&s.DST, task.DSTs),
+		"catchup":  r.words(&s.CatchUp, job.CatchUps),
+		"overlap":  r.words(&s.Overlap, job.Overlaps),
+		"dst":      r.words(&s.DST, job.DSTs),
 	}))
 	return &s
 }
 
-var backoffs = []string{task.BackoffExponential, task.BackoffLinear, task.BackoffFixed}
+var backoffs = []string{job.BackoffExponential, job.BackoffLinear, job.BackoffFixed}
 
 func (r *reader) text(v entry) string {
 	switch v.kind {

@@ -6,27 +6,27 @@ import (
 	"maps"
 	"regexp"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // spec are those fields of a spec of which the type does not tell how they are read.
-func (r *reader) spec(s *task.Spec) setters {
+func (r *reader) spec(s *job.Spec) setters {
 	return setters{
 		"handler":       r.named(&s.Handler, "handler"),
 		"window":        r.named(&s.Window, ofCalendar),
 		"slots":         into(&s.Slots, r.atLeastOne),
 		"setup":         into(&s.Setup, r.lines),
-		"on_disconnect": r.words(&s.OnDisconnect, task.Disconnects),
-		"on_restart":    r.words(&s.OnRestart, task.Restarts),
+		"on_disconnect": r.words(&s.OnDisconnect, job.Disconnects),
+		"on_restart":    r.words(&s.OnRestart, job.Restarts),
 	}
 }
 
-func (r *reader) steps(v entry) []task.Step {
+func (r *reader) steps(v entry) []job.Step {
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "a list of steps such as [{name: build, run: make}]")
 		return nil
 	}
-	steps := make([]task.Step, len(v.items))
+	steps := make([]job.Step, len(v.items))
 	for i, n := range v.items {
 		at := entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
 		r.where[at.path] = n.pos
@@ -39,11 +39,11 @@ func (r *reader) steps(v entry) []task.Step {
 }
 
 // step reads a step, or a handler, which is one without a name.
-func (r *reader) step(v entry) (s task.Step) {
+func (r *reader) step(v entry) (s job.Step) {
 	special := r.spec(&s.Spec)
 	maps.Copy(special, setters{
 		"name":  r.named(&s.Name, "step"),
-		"rule":  r.words(&s.Rule, task.NeedRules),
+		"rule":  r.words(&s.Rule, job.NeedRules),
 		"queue": r.named(&s.Queue, "queue"),
 	})
 	fields := r.fields(&s, special)
@@ -52,15 +52,15 @@ func (r *reader) step(v entry) (s task.Step) {
 	return s
 }
 
-func (r *reader) stepNeeds(v entry) []task.StepNeed {
+func (r *reader) stepNeeds(v entry) []job.StepNeed {
 	if v.kind == text {
-		return []task.StepNeed{{Step: r.name(v, "step")}}
+		return []job.StepNeed{{Step: r.name(v, "step")}}
 	}
 	if v.kind != list || len(v.items) == 0 {
 		r.want(v, "the name of a step, or a list such as [build, {step: test, when: end}]")
 		return nil
 	}
-	needs := make([]task.StepNeed, len(v.items))
+	needs := make([]job.StepNeed, len(v.items))
 	for i, n := range v.items {
 		at := entry{n, fmt.Sprintf("%s[%d]", v.path, i), n.pos}
 		if n.kind == text {
@@ -69,14 +69,14 @@ func (r *reader) stepNeeds(v entry) []task.StepNeed {
 		}
 		r.object(at, "the name of a step, or a mapping such as {step: test, when: end}", r.fields(&needs[i], setters{
 			"step": r.named(&needs[i].Step, "step"),
-			"when": r.words(&needs[i].When, task.Whens),
+			"when": r.words(&needs[i].When, job.Whens),
 		}))
 	}
 	return needs
 }
 
-func (r *reader) each(v entry) *task.Each {
-	var e task.Each
+func (r *reader) each(v entry) *job.Each {
+	var e job.Each
 	if v.kind == list {
 		e.Values = r.values(v)
 		return &e
@@ -99,13 +99,13 @@ func (r *reader) values(v entry) (all []json.RawMessage) {
 	return all
 }
 
-func (r *reader) handlers(v entry) *task.Handlers {
-	var h task.Handlers
+func (r *reader) handlers(v entry) *job.Handlers {
+	var h job.Handlers
 	r.object(v, "a mapping such as {failure: {run: ./alert.sh}}", r.fields(&h, nil))
 	return &h
 }
 
-func (r *reader) handler(v entry) *task.Step {
+func (r *reader) handler(v entry) *job.Step {
 	step := r.step(v)
 	return &step
 }

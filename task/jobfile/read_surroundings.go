@@ -1,29 +1,29 @@
 package jobfile
 
 import (
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
-func (r *reader) resources(v entry) (t task.Resources) {
+func (r *reader) resources(v entry) (t job.Resources) {
 	r.object(v, "a mapping such as {memory: 512MiB}", r.fields(&t, nil))
 	return t
 }
 
-func (r *reader) keep(v entry) (k task.Keep) {
+func (r *reader) keep(v entry) (k job.Keep) {
 	r.object(v, "a mapping such as {done: 24h, failed: 720h}", r.fields(&k, nil))
 	return k
 }
 
-func (r *reader) secrets(v entry) map[string]task.Secret {
+func (r *reader) secrets(v entry) map[string]job.Secret {
 	if v.kind != mapping {
 		r.want(v, "a mapping such as {API_KEY: {file: /run/secrets/api_key}}")
 		return nil
 	}
-	all := make(map[string]task.Secret, len(v.fields))
+	all := make(map[string]job.Secret, len(v.fields))
 	for _, f := range v.fields {
 		at := entry{f.node, join(v.path, f.name), f.pos}
-		var s task.Secret
+		var s job.Secret
 		if at.kind != mapping {
 			r.want(at, "where the value is found, such as {file: /run/secrets/api_key}")
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"millrace/internal/corpus"
-	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -70,17 +71,17 @@ func jobFields(s reflect.Type) (names []string) {
 func TestFieldsAgree(t *testing.T) {
 	schema := schemaFields(t)
 	for path, s := range map[string]reflect.Type{
-		"":        reflect.TypeFor[task.Job](),
-		"run":     reflect.TypeFor[task.Run](),
-		"timeout": reflect.TypeFor[task.Timeout](),
-		"retry":   reflect.TypeFor[task.Retry](),
-		"breaker": reflect.TypeFor[task.Breaker](),
-		"place":   reflect.TypeFor[task.Place](),
+		"":        reflect.TypeFor[job.Job](),
+		"run":     reflect.TypeFor[job.Run](),
+		"timeout": reflect.TypeFor[job.Timeout](),
+		"retry":   reflect.TypeFor[job.Retry](),
+		"breaker": reflect.TypeFor[breaker.Breaker](),
+		"place":   reflect.TypeFor[job.Place](),
 
-		"keep":      reflect.TypeFor[task.Keep](),
-		"files":     reflect.TypeFor[task.Files](),
-		"artifacts": reflect.TypeFor[task.Artifacts](),
-		"schedule":  reflect.TypeFor[task.Schedule](),
+		"keep":      reflect.TypeFor[job.Keep](),
+		"files":     reflect.TypeFor[job.Files](),
+		"artifacts": reflect.TypeFor[job.Artifacts](),
+		"schedule":  reflect.TypeFor[job.Schedule](),
 	} {
 		want := jobFields(s)
 		if got := schema[path]; !slices.Equal(got, want) {
@@ -122,7 +123,7 @@ func TestFieldsAgree(t *testing.T) {
 // A field is read by its type: one that is added needs no more than to stand there.
 func TestFieldsAreReadByType(t *testing.T) {
 	var got struct {
-		task.Timeout
+		job.Timeout
 		Size  value.Size        `json:"size"`
 		Lines []string          `json:"lines"`
 		Yes   bool              `json:"yes"`
@@ -148,8 +149,8 @@ func TestAllFieldsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := jobs[0]
-	for _, s := range []any{job, *job.Run, job.Timeout, job.Retry, job.Place, job.Keep, *job.Schedule, *job.Files, *job.Artifacts} {
+	first := jobs[0]
+	for _, s := range []any{first, *first.Run, first.Timeout, first.Retry, first.Place, first.Keep, *first.Schedule, *first.Files, *first.Artifacts} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			// The other way to say what is run.
@@ -157,9 +158,9 @@ func TestAllFieldsAreRead(t *testing.T) {
 				continue
 			}
 			// Some fields of a place exclude each other: one of the documents has them.
-			set := slices.ContainsFunc(jobs, func(j task.Job) bool {
-				return v.Type() == reflect.TypeFor[task.Place]() && !reflect.ValueOf(j.Place).FieldByIndex(f.Index).IsZero() ||
-					v.Type() == reflect.TypeFor[task.Job]() && !reflect.ValueOf(j).FieldByIndex(f.Index).IsZero()
+			set := slices.ContainsFunc(jobs, func(j job.Job) bool {
+				return v.Type() == reflect.TypeFor[job.Place]() && !reflect.ValueOf(j.Place).FieldByIndex(f.Index).IsZero() ||
+					v.Type() == reflect.TypeFor[job.Job]() && !reflect.ValueOf(j).FieldByIndex(f.Index).IsZero()
 			})
 			if !set && v.FieldByIndex(f.Index).IsZero() {
 				t.Errorf("%v.%s is not set by all.yaml", v.Type(), f.Name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -17,8 +18,8 @@ import (
 )
 
 // limited makes a task that waits for its limits; those that are zero are none.
-func limited(n int, job string, c limit.Concurrency, r limit.Rate, priority int) *task.Task {
-	spec := &task.Spec{Handler: "h"}
+func limited(n int, name string, c limit.Concurrency, r limit.Rate, priority int) *task.Task {
+	spec := &job.Spec{Handler: "h"}
 	if c.Max > 0 {
 		spec.Concurrency = limit.Concurrencies{c}
 	}
@@ -26,7 +27,7 @@ func limited(n int, job string, c limit.Concurrency, r limit.Rate, priority int)
 		spec.Rate = limit.Rates{r}
 	}
 	return &task.Task{ID: task.ID(fmt.Sprintf("T%04d", n)), State: task.Held, Reason: task.HoldLimit, Seq: uint64(n), SubmittedAt: noon.Add(time.Duration(n)),
-		Work: task.Work{Job: job, Spec: spec, Route: where.QueueRoute("q", priority), Holds: onlyLimit}}
+		Work: task.Work{Job: name, Spec: spec, Route: where.QueueRoute("q", priority), Holds: onlyLimit}}
 }
 
 func grants(d Decision) string {
@@ -239,7 +240,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 				}
 				k := limited(int(seq), "j", c, r, 1+rng.IntN(9))
 				if rng.IntN(3) == 0 {
-					k.Spec, k.Throttled = &task.Spec{Handler: "h"}, true // put back by a worker
+					k.Spec, k.Throttled = &job.Spec{Handler: "h"}, true // put back by a worker
 				} else if rng.IntN(3) == 0 {
 					k.Spec.Concurrency = append(k.Spec.Concurrency, limit.Concurrency{Max: 2, Key: string('c' + rune(rng.IntN(2)))})
 				}

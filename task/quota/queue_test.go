@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -29,7 +30,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 			k := throttledTask(n)
 			k.State, k.Holds, k.Throttled, k.Rated, k.Seq = task.Running, nil, false, g.Rated, 50
 			if n == 10 {
-				k.Spec = &task.Spec{Concurrency: limit.Concurrencies{{Max: 1}}}
+				k.Spec = &job.Spec{Concurrency: limit.Concurrencies{{Max: 1}}}
 			}
 			a.Put(k)
 		}
@@ -113,7 +114,7 @@ func TestARateDoesNotRunAhead(t *testing.T) {
 		t.Errorf("the fifth stands %+v, %v", s, ok)
 	}
 	labels := throttledTask(20)
-	labels.Route, labels.Spec = "~hash.5", &task.Spec{Handler: "h", Place: task.Place{Queue: "q"}}
+	labels.Route, labels.Spec = "~hash.5", &job.Spec{Handler: "h", Place: job.Place{Queue: "q"}}
 	a.Put(labels)
 	admit(time.Hour, "T0020")
 	becomes(2, task.Running)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 )
 
 // Grace is how late a fire may be without its tick counting as missed. The server
@@ -61,7 +62,7 @@ type Look struct {
 
 // Look says what is owed when a fire is handled at now. A fire that came in time is
 // owed, however late it is handled; other ticks that have passed meanwhile, and the
-// fire's own if the server fired late, are treated as [task.Schedule.CatchUp] has it.
+// fire's own if the server fired late, are treated as [job.Schedule.CatchUp] has it.
 //
 // Decided is the latest tick on which anything was decided before: neither it nor what
 // comes before it is looked at again, except for the fire's own.
@@ -77,20 +78,20 @@ func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 	}
 	passed, next := p.passed(after, now.Add(-Grace))
 	l.Next = next
-	window := cmp.Or(p.CatchUpWindow.Std(), task.DefaultCatchUpWindow)
+	window := cmp.Or(p.CatchUpWindow.Std(), job.DefaultCatchUpWindow)
 	young := slices.IndexFunc(passed, func(t Tick) bool { return !t.At.Before(now.Add(-window)) })
 	if young < 0 {
 		young = len(passed)
 	}
-	policy := cmp.Or(p.CatchUp, task.CatchUpLast)
+	policy := cmp.Or(p.CatchUp, job.CatchUpLast)
 	first := len(passed) // of those that are made up for
 	switch policy {
-	case task.CatchUpLast:
+	case job.CatchUpLast:
 		first = max(young, len(passed)-1)
-	case task.CatchUpAll:
+	case job.CatchUpAll:
 		first = max(young, len(passed)-MaxCatchUp)
 	}
-	if policy != task.CatchUpNone {
+	if policy != job.CatchUpNone {
 		l.miss(passed[:min(young, first)], definition.SkipWindow, fmt.Sprintf("older than catchup_window (%v)", window))
 		l.miss(passed[min(young, first):first], definition.SkipMissed, "catchup is "+policy)
 	} else {
@@ -154,7 +155,7 @@ func Observe(l definition.Ledger, ended []Ended) definition.Ledger {
 
 // Watches tells whether decisions of the schedule depend on its earlier tasks.
 func (p *Plan) Watches() bool {
-	return p.PauseAfter > 0 || cmp.Or(p.Overlap, task.OverlapAllow) != task.OverlapAllow
+	return p.PauseAfter > 0 || cmp.Or(p.Overlap, job.OverlapAllow) != job.OverlapAllow
 }
 
 // Failing tells whether so many tasks in a row have failed that the schedule is to be paused.
@@ -170,18 +171,18 @@ func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition
 		l.Last = o.Tick
 	}
 	busy := len(l.Open) > 0 || len(l.Waiting) > 0
-	overlap := cmp.Or(p.Overlap, task.OverlapAllow)
+	overlap := cmp.Or(p.Overlap, job.OverlapAllow)
 	switch {
 	case p.Failing(l):
 		return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipFailing, fmt.Sprintf("%d tasks in a row have failed", l.Failures))}
-	case overlap == task.OverlapAllow || !busy:
+	case overlap == job.OverlapAllow || !busy:
 		return []definition.ScheduleEvent{p.admit(l, o, revision)}
-	case overlap == task.OverlapReplace:
+	case overlap == job.OverlapReplace:
 		o.Detail = joinNotes(o.Detail, fmt.Sprintf("overlap is replace: earlier tasks that run are cancelled (%d)", len(l.Open)))
 		return []definition.ScheduleEvent{p.admit(l, o, revision)}
-	case overlap == task.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, task.DefaultDepth):
+	case overlap == job.OverlapQueue && len(l.Waiting) < cmp.Or(p.Depth, job.DefaultDepth):
 		return []definition.ScheduleEvent{wait(l, o, revision)}
-	case overlap == task.OverlapCancelOld:
+	case overlap == job.OverlapCancelOld:
 		var events []definition.ScheduleEvent
 		for _, w := range l.Waiting {
 			l.Waiting = l.Waiting[1:]
@@ -238,11 +239,11 @@ func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEv
 func (p *Plan) Cancels(e definition.ScheduleEvent) []task.ID {
 	switch e := e.(type) {
 	case definition.ScheduleAdmitted:
-		if p.Overlap == task.OverlapReplace {
+		if p.Overlap == job.OverlapReplace {
 			return slices.DeleteFunc(slices.Clone(e.Ledger.Open), func(id task.ID) bool { return id == e.Made })
 		}
 	case definition.ScheduleQueued:
-		if p.Overlap == task.OverlapCancelOld {
+		if p.Overlap == job.OverlapCancelOld {
 			return e.Ledger.Open
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -54,7 +55,7 @@ func TestDecide(t *testing.T) {
 		{"replace", 0, busy, "admit 10:00 schedule", 1},
 		{"allow", 0, definition.Ledger{Failures: 3}, "skip 10:00 failing", 0},
 	} {
-		p := plan(t, task.Schedule{Cron: "@hourly", Overlap: c.overlap, Depth: c.depth, PauseAfter: 3})
+		p := plan(t, job.Schedule{Cron: "@hourly", Overlap: c.overlap, Depth: c.depth, PauseAfter: 3})
 		events := p.Decide(c.ledger, Owed{Tick: now, Trigger: task.TriggerSchedule}, 7)
 		var said []string
 		for _, e := range events {
@@ -77,7 +78,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestReleaseInOrder(t *testing.T) {
-	p := plan(t, task.Schedule{Cron: "@hourly", Overlap: "queue", Depth: 5})
+	p := plan(t, job.Schedule{Cron: "@hourly", Overlap: "queue", Depth: 5})
 	now := at(t, "2026-01-01T10:00:00Z")
 	ledger := definition.Ledger{}
 	var events []definition.ScheduleEvent
@@ -125,26 +126,26 @@ func TestObserveCountsFailuresInARow(t *testing.T) {
 func TestLook(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		s            task.Schedule
+		s            job.Schedule
 		tick, stored string
 		now          string
 		decided      string
 		want, next   string
 	}{
-		{"in time", task.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "10:00:00", "", "10:00 schedule", "11:00"},
-		{"dealt with late", task.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "10:30:00", "", "10:00 schedule", "11:00"},
-		{"nobody was there for hours, last", task.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "13:30:00", "", "skip 2 11:00-12:00 missed, 10:00 schedule, 13:00 catchup", "14:00"},
-		{"nobody was there for hours, none", task.Schedule{Cron: "@hourly", CatchUp: "none"}, "10:00:00", "10:00:00", "13:30:00", "", "skip 3 11:00-13:00 missed, 10:00 schedule", "14:00"},
-		{"nobody was there for hours, all", task.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "10:00:00", "12:30:00", "", "10:00 schedule, 11:00 catchup, 12:00 catchup", "13:00"},
-		{"the server was away, last", task.Schedule{Cron: "@hourly"}, "10:00:00", "12:30:00", "12:30:00", "", "skip 2 10:00-11:00 missed, 12:00 catchup", "13:00"},
-		{"the server was away, none", task.Schedule{Cron: "@hourly", CatchUp: "none"}, "10:00:00", "10:20:00", "10:20:00", "", "skip 10:00 missed", "11:00"},
-		{"the server was away, all", task.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "11:30:00", "11:30:00", "", "10:00 catchup, 11:00 catchup", "12:00"},
-		{"beyond the window, all", task.Schedule{Cron: "@hourly", CatchUp: "all", CatchUpWindow: value.Duration(2 * time.Hour)}, "10:00:00", "14:30:00", "14:30:00", "",
+		{"in time", job.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "10:00:00", "", "10:00 schedule", "11:00"},
+		{"dealt with late", job.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "10:30:00", "", "10:00 schedule", "11:00"},
+		{"nobody was there for hours, last", job.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "13:30:00", "", "skip 2 11:00-12:00 missed, 10:00 schedule, 13:00 catchup", "14:00"},
+		{"nobody was there for hours, none", job.Schedule{Cron: "@hourly", CatchUp: "none"}, "10:00:00", "10:00:00", "13:30:00", "", "skip 3 11:00-13:00 missed, 10:00 schedule", "14:00"},
+		{"nobody was there for hours, all", job.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "10:00:00", "12:30:00", "", "10:00 schedule, 11:00 catchup, 12:00 catchup", "13:00"},
+		{"the server was away, last", job.Schedule{Cron: "@hourly"}, "10:00:00", "12:30:00", "12:30:00", "", "skip 2 10:00-11:00 missed, 12:00 catchup", "13:00"},
+		{"the server was away, none", job.Schedule{Cron: "@hourly", CatchUp: "none"}, "10:00:00", "10:20:00", "10:20:00", "", "skip 10:00 missed", "11:00"},
+		{"the server was away, all", job.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "11:30:00", "11:30:00", "", "10:00 catchup, 11:00 catchup", "12:00"},
+		{"beyond the window, all", job.Schedule{Cron: "@hourly", CatchUp: "all", CatchUpWindow: value.Duration(2 * time.Hour)}, "10:00:00", "14:30:00", "14:30:00", "",
 			"skip 3 10:00-12:00 window, 13:00 catchup, 14:00 catchup", "15:00"},
-		{"beyond the window, last", task.Schedule{Cron: "@hourly", CatchUpWindow: value.Duration(time.Minute)}, "10:00:00", "12:30:00", "12:30:00", "", "skip 3 10:00-12:00 window", "13:00"},
-		{"what has just passed is no miss", task.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "11:00:05", "", "10:00 schedule", "11:00"},
-		{"dealt with again", task.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "10:00:00", "13:30:00", "12:00:00", "10:00 schedule, 13:00 catchup", "14:00"},
-		{"the last one", task.Schedule{Cron: "@hourly", End: "2026-01-01 10:00"}, "10:00:00", "10:00:00", "10:00:00", "", "10:00 schedule", "never"},
+		{"beyond the window, last", job.Schedule{Cron: "@hourly", CatchUpWindow: value.Duration(time.Minute)}, "10:00:00", "12:30:00", "12:30:00", "", "skip 3 10:00-12:00 window", "13:00"},
+		{"what has just passed is no miss", job.Schedule{Cron: "@hourly"}, "10:00:00", "10:00:00", "11:00:05", "", "10:00 schedule", "11:00"},
+		{"dealt with again", job.Schedule{Cron: "@hourly", CatchUp: "all"}, "10:00:00", "10:00:00", "13:30:00", "12:00:00", "10:00 schedule, 13:00 catchup", "14:00"},
+		{"the last one", job.Schedule{Cron: "@hourly", End: "2026-01-01 10:00"}, "10:00:00", "10:00:00", "10:00:00", "", "10:00 schedule", "never"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := plan(t, c.s)
@@ -175,7 +176,7 @@ func TestLook(t *testing.T) {
 
 // However many seconds were missed, the facts about them are few.
 func TestLongOutagesAreToldInFewFacts(t *testing.T) {
-	p := plan(t, task.Schedule{Every: value.Duration(time.Second), CatchUp: "all"})
+	p := plan(t, job.Schedule{Every: value.Duration(time.Second), CatchUp: "all"})
 	fire := at(t, "2026-01-01T10:00:00Z")
 	now := fire.Add(20 * time.Hour)
 	l := p.Look(Fire{Tick: fire, Due: fire, Stored: now}, "", time.Time{}, now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -15,13 +16,13 @@ type Definition struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
 	Name string `json:"name"`
 	// When says when tasks are made.
-	When task.Schedule `json:"schedule"`
+	When job.Schedule `json:"schedule"`
 	// Make is what is submitted at each tick: a job, which is looked up at each tick, or a spec. Its
 	// id, delay, at and origin must be empty.
 	Make task.Submission `json:"task"`
 	// OfJob is whether the schedule came with the job of its name, and goes with it.
 	OfJob bool `json:"of_job,omitempty"`
-	// Anchor is from when [task.Schedule.Every] is counted without a start. The store sets it.
+	// Anchor is from when [job.Schedule.Every] is counted without a start. The store sets it.
 	Anchor time.Time `json:"anchor,omitzero"`
 	// Since is when the definition became what it is, or was resumed: earlier ticks are not owed. The store sets it.
 	Since time.Time `json:"since,omitzero"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // span is a stretch of time in which a zone's clock runs evenly.
@@ -86,13 +86,13 @@ func nextOnClock(match matcher, zone *time.Location, policy string, after time.T
 			end = s.end
 		}
 		moved, isMoved := s.moved(match, policy, t)
-		if from, to, ok := s.gap(); ok && !t.After(s.begin) && (policy == task.DSTSkip || policy == task.DSTTwice) {
+		if from, to, ok := s.gap(); ok && !t.After(s.begin) && (policy == job.DSTSkip || policy == job.DSTTwice) {
 			if w, found := match(from, to); found {
 				left = fmt.Sprintf("dst %s: %s does not exist and is left out", policy, w.Format("2006-01-02 15:04:05"))
 			}
 		}
 		from := t
-		if repeated := s.repeated(); policy != task.DSTTwice && from.Before(repeated) {
+		if repeated := s.repeated(); policy != job.DSTTwice && from.Before(repeated) {
 			from = repeated
 		}
 		w, found := match(s.wall(from), s.wall(end))
@@ -120,13 +120,13 @@ func (s span) moved(match matcher, policy string, t time.Time) (hit, bool) {
 		return hit{}, false
 	}
 	switch policy {
-	case task.DSTOnce:
+	case job.DSTOnce:
 		w, found := match(from, to)
 		if !found || t.After(s.begin) {
 			return hit{}, false
 		}
 		return hit{s.begin, fmt.Sprintf("dst once: %s does not exist on this day, so it fires at the first moment after the gap", clockOf(w))}, true
-	case task.DSTShift:
+	case job.DSTShift:
 		// The time left out, by the offset before the gap, is this instant.
 		if earliest := t.Add(s.before); earliest.After(from) {
 			from = earliest
@@ -143,7 +143,7 @@ func (s span) moved(match matcher, policy string, t time.Time) (hit, bool) {
 // note says whether the change of clocks has to do with a match.
 func (s span) note(w time.Time, zone *time.Location, policy string) hit {
 	h := hit{at: s.instant(w)}
-	if policy == task.DSTTwice && h.at.Before(s.repeated()) {
+	if policy == job.DSTTwice && h.at.Before(s.repeated()) {
 		h.note = fmt.Sprintf("dst twice: %s is there again on this day, this is the second time", clockOf(w))
 		return h
 	}
@@ -152,7 +152,7 @@ func (s span) note(w time.Time, zone *time.Location, policy string) hit {
 	}
 	next := spanAt(s.end, zone)
 	if again := next.instant(w); next.offset < s.offset && !again.Before(s.end) && again.Before(next.repeated()) {
-		if policy == task.DSTTwice {
+		if policy == job.DSTTwice {
 			h.note = fmt.Sprintf("dst twice: %s is there twice on this day, this is the first time", clockOf(w))
 		} else {
 			h.note = fmt.Sprintf("dst %s: %s is there twice on this day, it fires the first time", policy, clockOf(w))

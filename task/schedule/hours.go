@@ -24,7 +24,7 @@ type Calendar struct {
 }
 
 // Rule is a period in which a calendar is open, or one in which it is closed: either is set, in the form of
-// [task.Schedule.Calendar].
+// [job.Schedule.Calendar].
 type Rule struct {
 	Open   string `json:"open,omitempty"`
 	Closed string `json:"closed,omitempty"`

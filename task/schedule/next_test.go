@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
-func plan(t testing.TB, s task.Schedule) *Plan {
+func plan(t testing.TB, s job.Schedule) *Plan {
 	t.Helper()
 	p, err := Compile("nightly", s, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
@@ -34,85 +35,85 @@ func at(t testing.TB, s string) time.Time {
 func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		s     task.Schedule
+		s     job.Schedule
 		after string
 		want  []string // "instant" or "instant|part of the note"
 	}{
-		{"five fields", task.Schedule{Cron: "30 4 * * *"}, "2026-01-01T04:30:00Z", []string{"2026-01-02T04:30:00Z", "2026-01-03T04:30:00Z"}},
-		{"six fields", task.Schedule{Cron: "*/20 59 23 * * *"}, "2026-01-01T23:59:39Z", []string{"2026-01-01T23:59:40Z", "2026-01-02T23:59:00Z"}},
-		{"@hourly", task.Schedule{Cron: "@hourly"}, "2026-01-01T23:00:00Z", []string{"2026-01-02T00:00:00Z"}},
-		{"@daily in Kolkata", task.Schedule{Cron: "@daily", Timezone: "Asia/Kolkata"}, "2026-03-28T00:00:00Z", []string{"2026-03-28T18:30:00Z", "2026-03-29T18:30:00Z"}},
-		{"@yearly", task.Schedule{Cron: "@yearly"}, "2026-01-01T00:00:00Z", []string{"2027-01-01T00:00:00Z"}},
-		{"names and ranges", task.Schedule{Cron: "0 9 * jan,MAR mon-fri"}, "2026-01-30T10:00:00Z", []string{"2026-03-02T09:00:00Z"}},
-		{"a range with steps", task.Schedule{Cron: "10-40/15 0 * * *"}, "2026-01-01T00:10:00Z", []string{"2026-01-01T00:25:00Z", "2026-01-01T00:40:00Z", "2026-01-02T00:10:00Z"}},
-		{"a step beyond its range", task.Schedule{Cron: "*/60 */24 */31 * *"}, "2026-01-01T00:00:00Z", []string{"2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"}},
-		{"a step as long as its range", task.Schedule{Cron: "0-4/5,54-54/3 3/24 * * *"}, "2026-01-01T03:00:00Z", []string{"2026-01-01T03:54:00Z", "2026-01-02T03:00:00Z"}},
-		{"the last friday, as others spell it", task.Schedule{Cron: "0 0 * * 5L"}, "2026-01-31T00:00:00Z", []string{"2026-02-27T00:00:00Z", "2026-03-27T00:00:00Z"}},
-		{"and by its name", task.Schedule{Cron: "0 0 0 * * mon,FriL"}, "2026-02-23T00:00:00Z", []string{"2026-02-27T00:00:00Z", "2026-03-02T00:00:00Z"}},
-		{"sunday is 7, too", task.Schedule{Cron: "0 0 * * 7"}, "2026-01-01T00:00:00Z", []string{"2026-01-04T00:00:00Z"}},
-		{"either day", task.Schedule{Cron: "0 0 13 * fri"}, "2026-02-01T00:00:00Z", []string{"2026-02-06T00:00:00Z", "2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"}},
-		{"only the weekday", task.Schedule{Cron: "0 0 * * fri"}, "2026-02-07T00:00:00Z", []string{"2026-02-13T00:00:00Z"}},
-		{"the last day", task.Schedule{Cron: "0 0 L * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"}},
-		{"the last but two", task.Schedule{Cron: "0 0 L-2 * *"}, "2028-02-01T00:00:00Z", []string{"2028-02-27T00:00:00Z"}},
-		{"the weekday nearest to the 15th", task.Schedule{Cron: "0 0 15W * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-16T00:00:00Z", "2026-03-16T00:00:00Z"}},
-		{"the weekday nearest to the 1st", task.Schedule{Cron: "0 0 1W * *"}, "2026-07-02T00:00:00Z", []string{"2026-08-03T00:00:00Z"}},
-		{"the last weekday", task.Schedule{Cron: "0 0 LW * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-27T00:00:00Z"}},
-		{"the second tuesday", task.Schedule{Cron: "0 0 * * tue#2"}, "2026-01-14T00:00:00Z", []string{"2026-02-10T00:00:00Z"}},
-		{"the last friday", task.Schedule{Cron: "0 0 * * fri#L"}, "2026-01-31T00:00:00Z", []string{"2026-02-27T00:00:00Z"}},
-		{"a leap day", task.Schedule{Cron: "0 0 29 2 *"}, "2026-01-01T00:00:00Z", []string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"}},
-		{"a leap day over 2100", task.Schedule{Cron: "0 0 29 2 *"}, "2096-03-01T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
+		{"five fields", job.Schedule{Cron: "30 4 * * *"}, "2026-01-01T04:30:00Z", []string{"2026-01-02T04:30:00Z", "2026-01-03T04:30:00Z"}},
+		{"six fields", job.Schedule{Cron: "*/20 59 23 * * *"}, "2026-01-01T23:59:39Z", []string{"2026-01-01T23:59:40Z", "2026-01-02T23:59:00Z"}},
+		{"@hourly", job.Schedule{Cron: "@hourly"}, "2026-01-01T23:00:00Z", []string{"2026-01-02T00:00:00Z"}},
+		{"@daily in Kolkata", job.Schedule{Cron: "@daily", Timezone: "Asia/Kolkata"}, "2026-03-28T00:00:00Z", []string{"2026-03-28T18:30:00Z", "2026-03-29T18:30:00Z"}},
+		{"@yearly", job.Schedule{Cron: "@yearly"}, "2026-01-01T00:00:00Z", []string{"2027-01-01T00:00:00Z"}},
+		{"names and ranges", job.Schedule{Cron: "0 9 * jan,MAR mon-fri"}, "2026-01-30T10:00:00Z", []string{"2026-03-02T09:00:00Z"}},
+		{"a range with steps", job.Schedule{Cron: "10-40/15 0 * * *"}, "2026-01-01T00:10:00Z", []string{"2026-01-01T00:25:00Z", "2026-01-01T00:40:00Z", "2026-01-02T00:10:00Z"}},
+		{"a step beyond its range", job.Schedule{Cron: "*/60 */24 */31 * *"}, "2026-01-01T00:00:00Z", []string{"2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"}},
+		{"a step as long as its range", job.Schedule{Cron: "0-4/5,54-54/3 3/24 * * *"}, "2026-01-01T03:00:00Z", []string{"2026-01-01T03:54:00Z", "2026-01-02T03:00:00Z"}},
+		{"the last friday, as others spell it", job.Schedule{Cron: "0 0 * * 5L"}, "2026-01-31T00:00:00Z", []string{"2026-02-27T00:00:00Z", "2026-03-27T00:00:00Z"}},
+		{"and by its name", job.Schedule{Cron: "0 0 0 * * mon,FriL"}, "2026-02-23T00:00:00Z", []string{"2026-02-27T00:00:00Z", "2026-03-02T00:00:00Z"}},
+		{"sunday is 7, too", job.Schedule{Cron: "0 0 * * 7"}, "2026-01-01T00:00:00Z", []string{"2026-01-04T00:00:00Z"}},
+		{"either day", job.Schedule{Cron: "0 0 13 * fri"}, "2026-02-01T00:00:00Z", []string{"2026-02-06T00:00:00Z", "2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"}},
+		{"only the weekday", job.Schedule{Cron: "0 0 * * fri"}, "2026-02-07T00:00:00Z", []string{"2026-02-13T00:00:00Z"}},
+		{"the last day", job.Schedule{Cron: "0 0 L * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"}},
+		{"the last but two", job.Schedule{Cron: "0 0 L-2 * *"}, "2028-02-01T00:00:00Z", []string{"2028-02-27T00:00:00Z"}},
+		{"the weekday nearest to the 15th", job.Schedule{Cron: "0 0 15W * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-16T00:00:00Z", "2026-03-16T00:00:00Z"}},
+		{"the weekday nearest to the 1st", job.Schedule{Cron: "0 0 1W * *"}, "2026-07-02T00:00:00Z", []string{"2026-08-03T00:00:00Z"}},
+		{"the last weekday", job.Schedule{Cron: "0 0 LW * *"}, "2026-02-01T00:00:00Z", []string{"2026-02-27T00:00:00Z"}},
+		{"the second tuesday", job.Schedule{Cron: "0 0 * * tue#2"}, "2026-01-14T00:00:00Z", []string{"2026-02-10T00:00:00Z"}},
+		{"the last friday", job.Schedule{Cron: "0 0 * * fri#L"}, "2026-01-31T00:00:00Z", []string{"2026-02-27T00:00:00Z"}},
+		{"a leap day", job.Schedule{Cron: "0 0 29 2 *"}, "2026-01-01T00:00:00Z", []string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"}},
+		{"a leap day over 2100", job.Schedule{Cron: "0 0 29 2 *"}, "2096-03-01T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
 
-		{"Berlin, spring, once", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "once"}, "2026-03-28T12:00:00Z",
+		{"Berlin, spring, once", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "once"}, "2026-03-28T12:00:00Z",
 			[]string{"2026-03-29T01:00:00Z|first moment after the gap", "2026-03-30T00:30:00Z"}},
-		{"Berlin, spring, by default", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z",
+		{"Berlin, spring, by default", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z",
 			[]string{"2026-03-29T01:00:00Z|dst once", "2026-03-30T00:30:00Z"}},
-		{"Berlin, spring, skip", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "skip"}, "2026-03-28T12:00:00Z",
+		{"Berlin, spring, skip", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "skip"}, "2026-03-28T12:00:00Z",
 			[]string{"2026-03-30T00:30:00Z|2026-03-29 02:30:00 does not exist and is left out"}},
-		{"Berlin, spring, twice", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "twice"}, "2026-03-28T12:00:00Z", []string{"2026-03-30T00:30:00Z"}},
-		{"Berlin, spring, shift", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "shift"}, "2026-03-28T12:00:00Z",
+		{"Berlin, spring, twice", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "twice"}, "2026-03-28T12:00:00Z", []string{"2026-03-30T00:30:00Z"}},
+		{"Berlin, spring, shift", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "shift"}, "2026-03-28T12:00:00Z",
 			[]string{"2026-03-29T01:30:00Z|fires 1h0m0s later", "2026-03-30T00:30:00Z"}},
-		{"Berlin, spring, shift onto another", task.Schedule{Cron: "0 2,3 * * *", Timezone: "Europe/Berlin", DST: "shift"}, "2026-03-28T12:00:00Z",
+		{"Berlin, spring, shift onto another", job.Schedule{Cron: "0 2,3 * * *", Timezone: "Europe/Berlin", DST: "shift"}, "2026-03-28T12:00:00Z",
 			[]string{"2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"}},
-		{"Berlin, spring, the hour is open", task.Schedule{Cron: "30 * * * *", Timezone: "Europe/Berlin"}, "2026-03-29T00:00:00Z",
+		{"Berlin, spring, the hour is open", job.Schedule{Cron: "30 * * * *", Timezone: "Europe/Berlin"}, "2026-03-29T00:00:00Z",
 			[]string{"2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"}},
-		{"Berlin, autumn, once", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-10-24T12:00:00Z",
+		{"Berlin, autumn, once", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-10-24T12:00:00Z",
 			[]string{"2026-10-25T00:30:00Z|fires the first time", "2026-10-26T01:30:00Z"}},
-		{"Berlin, autumn, twice", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "twice"}, "2026-10-24T12:00:00Z",
+		{"Berlin, autumn, twice", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "twice"}, "2026-10-24T12:00:00Z",
 			[]string{"2026-10-25T00:30:00Z|the first time", "2026-10-25T01:30:00Z|the second time", "2026-10-26T01:30:00Z"}},
-		{"Berlin, autumn, skip", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "skip"}, "2026-10-24T12:00:00Z",
+		{"Berlin, autumn, skip", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: "skip"}, "2026-10-24T12:00:00Z",
 			[]string{"2026-10-25T00:30:00Z|fires the first time", "2026-10-26T01:30:00Z"}},
-		{"Berlin, autumn, from within", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-10-25T00:45:00Z", []string{"2026-10-26T01:30:00Z"}},
-		{"Berlin, autumn, the hour is open", task.Schedule{Cron: "0 * * * *", Timezone: "Europe/Berlin"}, "2026-10-24T23:30:00Z",
+		{"Berlin, autumn, from within", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, "2026-10-25T00:45:00Z", []string{"2026-10-26T01:30:00Z"}},
+		{"Berlin, autumn, the hour is open", job.Schedule{Cron: "0 * * * *", Timezone: "Europe/Berlin"}, "2026-10-24T23:30:00Z",
 			[]string{"2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z|the second time", "2026-10-25T02:00:00Z"}},
-		{"New York, spring, once", task.Schedule{Cron: "0 2 * * *", Timezone: "America/New_York"}, "2026-03-07T12:00:00Z", []string{"2026-03-08T07:00:00Z", "2026-03-09T06:00:00Z"}},
-		{"New York, spring, shift", task.Schedule{Cron: "15 2 * * *", Timezone: "America/New_York", DST: "shift"}, "2026-03-07T12:00:00Z", []string{"2026-03-08T07:15:00Z"}},
-		{"New York, autumn, twice", task.Schedule{Cron: "30 1 * * *", Timezone: "America/New_York", DST: "twice"}, "2026-10-31T12:00:00Z",
+		{"New York, spring, once", job.Schedule{Cron: "0 2 * * *", Timezone: "America/New_York"}, "2026-03-07T12:00:00Z", []string{"2026-03-08T07:00:00Z", "2026-03-09T06:00:00Z"}},
+		{"New York, spring, shift", job.Schedule{Cron: "15 2 * * *", Timezone: "America/New_York", DST: "shift"}, "2026-03-07T12:00:00Z", []string{"2026-03-08T07:15:00Z"}},
+		{"New York, autumn, twice", job.Schedule{Cron: "30 1 * * *", Timezone: "America/New_York", DST: "twice"}, "2026-10-31T12:00:00Z",
 			[]string{"2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z", "2026-11-02T06:30:00Z"}},
-		{"Lord Howe, spring, half an hour", task.Schedule{Cron: "15 2 * * *", Timezone: "Australia/Lord_Howe", DST: "shift"}, "2026-10-03T00:00:00Z",
+		{"Lord Howe, spring, half an hour", job.Schedule{Cron: "15 2 * * *", Timezone: "Australia/Lord_Howe", DST: "shift"}, "2026-10-03T00:00:00Z",
 			[]string{"2026-10-03T15:45:00Z|fires 30m0s later", "2026-10-04T15:15:00Z"}},
-		{"Lord Howe, spring, once", task.Schedule{Cron: "15 2 * * *", Timezone: "Australia/Lord_Howe"}, "2026-10-03T00:00:00Z", []string{"2026-10-03T15:30:00Z"}},
-		{"Lord Howe, spring, after the gap", task.Schedule{Cron: "45 2 * * *", Timezone: "Australia/Lord_Howe", DST: "skip"}, "2026-10-03T00:00:00Z", []string{"2026-10-03T15:45:00Z"}},
-		{"Lord Howe, autumn, twice", task.Schedule{Cron: "45 1 * * *", Timezone: "Australia/Lord_Howe", DST: "twice"}, "2026-04-04T00:00:00Z",
+		{"Lord Howe, spring, once", job.Schedule{Cron: "15 2 * * *", Timezone: "Australia/Lord_Howe"}, "2026-10-03T00:00:00Z", []string{"2026-10-03T15:30:00Z"}},
+		{"Lord Howe, spring, after the gap", job.Schedule{Cron: "45 2 * * *", Timezone: "Australia/Lord_Howe", DST: "skip"}, "2026-10-03T00:00:00Z", []string{"2026-10-03T15:45:00Z"}},
+		{"Lord Howe, autumn, twice", job.Schedule{Cron: "45 1 * * *", Timezone: "Australia/Lord_Howe", DST: "twice"}, "2026-04-04T00:00:00Z",
 			[]string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z", "2026-04-05T15:15:00Z"}},
-		{"Sao Paulo, no midnight", task.Schedule{Cron: "0 0 * * *", Timezone: "America/Sao_Paulo"}, "2018-11-03T12:00:00Z", []string{"2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"}},
-		{"Sao Paulo, no midnight, skip", task.Schedule{Cron: "0 0 * * *", Timezone: "America/Sao_Paulo", DST: "skip"}, "2018-11-03T12:00:00Z", []string{"2018-11-05T02:00:00Z"}},
-		{"Sao Paulo, the last hour twice", task.Schedule{Cron: "30 23 * * *", Timezone: "America/Sao_Paulo", DST: "twice"}, "2018-02-17T12:00:00Z",
+		{"Sao Paulo, no midnight", job.Schedule{Cron: "0 0 * * *", Timezone: "America/Sao_Paulo"}, "2018-11-03T12:00:00Z", []string{"2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"}},
+		{"Sao Paulo, no midnight, skip", job.Schedule{Cron: "0 0 * * *", Timezone: "America/Sao_Paulo", DST: "skip"}, "2018-11-03T12:00:00Z", []string{"2018-11-05T02:00:00Z"}},
+		{"Sao Paulo, the last hour twice", job.Schedule{Cron: "30 23 * * *", Timezone: "America/Sao_Paulo", DST: "twice"}, "2018-02-17T12:00:00Z",
 			[]string{"2018-02-18T01:30:00Z", "2018-02-18T02:30:00Z", "2018-02-19T02:30:00Z"}},
-		{"Apia, a day that was not", task.Schedule{Cron: "0 12 * * *", Timezone: "Pacific/Apia", DST: "skip"}, "2011-12-29T00:00:00Z", []string{"2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z"}},
+		{"Apia, a day that was not", job.Schedule{Cron: "0 12 * * *", Timezone: "Pacific/Apia", DST: "skip"}, "2011-12-29T00:00:00Z", []string{"2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z"}},
 
-		{"every", task.Schedule{Every: value.Duration(90 * time.Second)}, "2026-01-01T00:01:00Z", []string{"2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"}},
-		{"every, with a start", task.Schedule{Every: value.Duration(time.Hour), Start: "2026-05-01T00:20:00Z"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T00:20:00Z", "2026-05-01T01:20:00Z"}},
-		{"every, over a change of clocks", task.Schedule{Every: value.Duration(24 * time.Hour), Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z", []string{"2026-03-29T00:00:00Z", "2026-03-30T00:00:00Z"}},
-		{"at", task.Schedule{At: "2026-05-01 08:00", Timezone: "Europe/Berlin"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T06:00:00Z", "never"}},
-		{"at, in a gap", task.Schedule{At: "2026-03-29 02:30", Timezone: "Europe/Berlin", DST: "shift"}, "2026-01-01T00:00:00Z", []string{"2026-03-29T01:30:00Z|dst shift"}},
-		{"start and end are in", task.Schedule{Cron: "0 * * * *", Start: "2026-05-01 08:00", End: "2026-05-01 09:00"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T08:00:00Z", "2026-05-01T09:00:00Z", "never"}},
-		{"a calendar of dates", task.Schedule{Cron: "0 0 * * *", Calendar: []string{"2026-12-24..2026-12-26", "01-01"}}, "2026-12-23T12:00:00Z", []string{"2026-12-27T00:00:00Z|left out by"}},
-		{"a calendar over the turn of the year", task.Schedule{Cron: "0 0 * * *", Calendar: []string{"12-24..01-02"}}, "2026-12-23T12:00:00Z", []string{"2027-01-03T00:00:00Z"}},
-		{"a calendar of nights", task.Schedule{Every: value.Duration(time.Hour), Calendar: []string{"mon-fri 22:00-06:00"}}, "2026-01-02T21:30:00Z",
+		{"every", job.Schedule{Every: value.Duration(90 * time.Second)}, "2026-01-01T00:01:00Z", []string{"2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"}},
+		{"every, with a start", job.Schedule{Every: value.Duration(time.Hour), Start: "2026-05-01T00:20:00Z"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T00:20:00Z", "2026-05-01T01:20:00Z"}},
+		{"every, over a change of clocks", job.Schedule{Every: value.Duration(24 * time.Hour), Timezone: "Europe/Berlin"}, "2026-03-28T12:00:00Z", []string{"2026-03-29T00:00:00Z", "2026-03-30T00:00:00Z"}},
+		{"at", job.Schedule{At: "2026-05-01 08:00", Timezone: "Europe/Berlin"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T06:00:00Z", "never"}},
+		{"at, in a gap", job.Schedule{At: "2026-03-29 02:30", Timezone: "Europe/Berlin", DST: "shift"}, "2026-01-01T00:00:00Z", []string{"2026-03-29T01:30:00Z|dst shift"}},
+		{"start and end are in", job.Schedule{Cron: "0 * * * *", Start: "2026-05-01 08:00", End: "2026-05-01 09:00"}, "2026-01-01T00:00:00Z", []string{"2026-05-01T08:00:00Z", "2026-05-01T09:00:00Z", "never"}},
+		{"a calendar of dates", job.Schedule{Cron: "0 0 * * *", Calendar: []string{"2026-12-24..2026-12-26", "01-01"}}, "2026-12-23T12:00:00Z", []string{"2026-12-27T00:00:00Z|left out by"}},
+		{"a calendar over the turn of the year", job.Schedule{Cron: "0 0 * * *", Calendar: []string{"12-24..01-02"}}, "2026-12-23T12:00:00Z", []string{"2027-01-03T00:00:00Z"}},
+		{"a calendar of nights", job.Schedule{Every: value.Duration(time.Hour), Calendar: []string{"mon-fri 22:00-06:00"}}, "2026-01-02T21:30:00Z",
 			[]string{"2026-01-03T06:00:00Z", "2026-01-03T07:00:00Z"}},
-		{"a calendar in a zone", task.Schedule{Cron: "0 * * * *", Timezone: "America/New_York", Calendar: []string{"00:00-24:00 sat,sun"}}, "2026-01-02T22:00:00Z",
+		{"a calendar in a zone", job.Schedule{Cron: "0 * * * *", Timezone: "America/New_York", Calendar: []string{"00:00-24:00 sat,sun"}}, "2026-01-02T22:00:00Z",
 			[]string{"2026-01-02T23:00:00Z", "2026-01-03T00:00:00Z", "2026-01-03T01:00:00Z", "2026-01-03T02:00:00Z", "2026-01-03T03:00:00Z", "2026-01-03T04:00:00Z", "2026-01-05T05:00:00Z"}},
-		{"a calendar that leaves nothing", task.Schedule{Cron: "0 0 * * *", Calendar: []string{"mon-sun"}}, "2026-01-02T22:00:00Z", []string{"never"}},
+		{"a calendar that leaves nothing", job.Schedule{Cron: "0 0 * * *", Calendar: []string{"mon-sun"}}, "2026-01-02T22:00:00Z", []string{"never"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := plan(t, c.s)
@@ -134,7 +135,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestBadDefinitionsNameTheField(t *testing.T) {
-	for want, s := range map[string]task.Schedule{
+	for want, s := range map[string]job.Schedule{
 		"cron, every and at are all missing":          {},
 		"cron, every and at: only one":                {Cron: "@daily", At: "2026-01-01"},
 		`field 1 (minute) is "60"`:                    {Cron: "60 0 * * *"},
@@ -187,13 +188,13 @@ func walk(walls []int64, policy string, matches func(wall int64) bool) []int {
 		for missing := latest + 60; missing < w; missing += 60 {
 			switch {
 			case !matches(missing):
-			case policy == task.DSTOnce:
+			case policy == job.DSTOnce:
 				fires[i] = true
-			case policy == task.DSTShift:
+			case policy == job.DSTShift:
 				fires[i+int(missing-latest-60)/60] = true
 			}
 		}
-		if (policy == task.DSTTwice || w > latest) && matches(w) {
+		if (policy == job.DSTTwice || w > latest) && matches(w) {
 			fires[i] = true
 		}
 		latest = max(latest, w)
@@ -232,8 +233,8 @@ func TestAYearTickByTick(t *testing.T) {
 				known[i] = matches(time.Unix(first+int64(i)*60, 0).UTC())
 			}
 			match := func(wall int64) bool { return known[(wall-first)/60] }
-			for _, policy := range task.DSTs {
-				p := plan(t, task.Schedule{Cron: expr, Timezone: z.zone, DST: policy})
+			for _, policy := range job.DSTs {
+				p := plan(t, job.Schedule{Cron: expr, Timezone: z.zone, DST: policy})
 				want := walk(walls, policy, match)
 				got, _ := p.Between(from.Add(-time.Nanosecond), to.Add(-time.Nanosecond), 1_000_000)
 				for i := range max(len(want), len(got)) {
@@ -254,7 +255,7 @@ func TestAYearTickByTick(t *testing.T) {
 }
 
 func TestDelaysKeepTheOrder(t *testing.T) {
-	for _, s := range []task.Schedule{
+	for _, s := range []job.Schedule{
 		{Cron: "*/5 * * * *", Jitter: value.Duration(2 * time.Minute)},
 		{Cron: "*/5 * * * *", Jitter: value.Duration(time.Hour)},
 		{Every: value.Duration(10 * time.Second), Spread: value.Duration(time.Minute), Jitter: value.Duration(3 * time.Second)},
@@ -287,7 +288,7 @@ func TestDelaysKeepTheOrder(t *testing.T) {
 func TestHashedValuesDifferByName(t *testing.T) {
 	minutes := map[int]bool{}
 	for i := range 200 {
-		p, err := Compile(fmt.Sprintf("job-%d", i), task.Schedule{Cron: "H H(0-5) * * *"}, time.Time{})
+		p, err := Compile(fmt.Sprintf("job-%d", i), job.Schedule{Cron: "H H(0-5) * * *"}, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +327,7 @@ func FuzzCompile(f *testing.F) {
 	}
 	f.Add("@reboot", "", "12-24..01-02", "")
 	f.Fuzz(func(t *testing.T, expr, zone, period, start string) {
-		s := task.Schedule{Cron: expr, Timezone: zone, Start: start}
+		s := job.Schedule{Cron: expr, Timezone: zone, Start: start}
 		if period != "" {
 			s.Calendar = []string{period}
 		}
@@ -360,18 +361,18 @@ func TestPassed(t *testing.T) {
 	at := func(m int) time.Time { return stored.Add(time.Duration(m) * time.Minute) }
 	for _, c := range []struct {
 		name               string
-		when               task.Schedule
+		when               job.Schedule
 		from, until, now   int
 		most               int
 		first, last, count int
 		more               bool
 	}{
-		{"before it was stored", task.Schedule{Every: value.Duration(10 * time.Minute)}, -25, -5, 0, 10, -20, -10, 2, false},
-		{"both ends are in", task.Schedule{Every: value.Duration(10 * time.Minute)}, -20, 0, 5, 10, -20, 0, 3, false},
-		{"none of the future", task.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 35, 10, 10, 30, 3, false},
-		{"no more than so many", task.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 100, 2, 10, 20, 2, true},
-		{"not before its start", task.Schedule{Every: value.Duration(10 * time.Minute), Start: "2026-03-01 12:15"}, -60, 30, 60, 10, 15, 25, 2, false},
-		{"by cron", task.Schedule{Cron: "*/10 * * * *"}, -25, -5, 0, 10, -20, -10, 2, false},
+		{"before it was stored", job.Schedule{Every: value.Duration(10 * time.Minute)}, -25, -5, 0, 10, -20, -10, 2, false},
+		{"both ends are in", job.Schedule{Every: value.Duration(10 * time.Minute)}, -20, 0, 5, 10, -20, 0, 3, false},
+		{"none of the future", job.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 35, 10, 10, 30, 3, false},
+		{"no more than so many", job.Schedule{Every: value.Duration(10 * time.Minute)}, 5, 100, 100, 2, 10, 20, 2, true},
+		{"not before its start", job.Schedule{Every: value.Duration(10 * time.Minute), Start: "2026-03-01 12:15"}, -60, 30, 60, 10, 15, 25, 2, false},
+		{"by cron", job.Schedule{Cron: "*/10 * * * *"}, -25, -5, 0, 10, -20, -10, 2, false},
 	} {
 		d := Definition{Name: "x", When: c.when, Anchor: stored}
 		ticks, more, err := d.Passed(at(c.from), at(c.until), at(c.now), c.most)

@@ -10,7 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // so that every machine knows every zone
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -28,7 +28,7 @@ type Tick struct {
 // is safe for concurrent use.
 type Plan struct {
 	name string
-	task.Schedule
+	job.Schedule
 	fields     cronFields
 	zone       *time.Location
 	policy     string
@@ -40,7 +40,7 @@ type Plan struct {
 
 // Compile checks a definition. Anchor is from when Every is counted if there is no
 // Start. The error begins with the name of the field that is wrong, and is [value.Faults] if several are.
-func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
+func Compile(name string, s job.Schedule, anchor time.Time) (*Plan, error) {
 	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
 	wrong := value.JoinFaults(p.words(), p.bounds())
 	for _, text := range s.Calendar {
@@ -55,7 +55,7 @@ func Compile(name string, s task.Schedule, anchor time.Time) (*Plan, error) {
 }
 
 // Validate is [Compile] for who only wants to know whether a definition is good.
-func Validate(name string, s task.Schedule) error {
+func Validate(name string, s job.Schedule) error {
 	_, err := Compile(name, s, time.Unix(0, 0))
 	return err
 }
@@ -64,7 +64,7 @@ func (p *Plan) words() error {
 	for _, w := range []struct {
 		field, value string
 		words        []string
-	}{{"catchup", p.CatchUp, task.CatchUps}, {"overlap", p.Overlap, task.Overlaps}, {"dst", p.DST, task.DSTs}} {
+	}{{"catchup", p.CatchUp, job.CatchUps}, {"overlap", p.Overlap, job.Overlaps}, {"dst", p.DST, job.DSTs}} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {
 			return fmt.Errorf("%s is %q, want one of %s", w.field, w.value, strings.Join(w.words, ", "))
 		}
@@ -78,8 +78,8 @@ func (p *Plan) words() error {
 		}
 	}
 	switch {
-	case p.Depth < 0 || p.Depth > task.MaxDepth:
-		return fmt.Errorf("depth is %d, want 1 to %d", p.Depth, task.MaxDepth)
+	case p.Depth < 0 || p.Depth > job.MaxDepth:
+		return fmt.Errorf("depth is %d, want 1 to %d", p.Depth, job.MaxDepth)
 	case p.PauseAfter < 0:
 		return fmt.Errorf("pause_after is %d, want 0 or more", p.PauseAfter)
 	}
@@ -136,9 +136,9 @@ func (p *Plan) moment(field, text string) (hit, error) {
 			continue
 		}
 		only := func(from, limit time.Time) (time.Time, bool) { return w, !w.Before(from) && w.Before(limit) }
-		policy := cmp.Or(p.DST, task.DSTOnce)
+		policy := cmp.Or(p.DST, job.DSTOnce)
 		if field != "at" {
-			policy = task.DSTOnce // a bound is always somewhere
+			policy = job.DSTOnce // a bound is always somewhere
 		}
 		h, ok := nextOnClock(only, p.zone, policy, w.Add(-48*time.Hour))
 		if !ok {
@@ -162,19 +162,19 @@ func (p *Plan) when() (err error) {
 		return errors.New("cron, every and at are all missing: one of them says when it fires")
 	case set > 1:
 		return errors.New("cron, every and at: only one of them can be set")
-	case p.Every > 0 && p.Every.Std() < task.MinEvery:
-		return fmt.Errorf("every is %v, want at least %v", p.Every, task.MinEvery)
+	case p.Every > 0 && p.Every.Std() < job.MinEvery:
+		return fmt.Errorf("every is %v, want at least %v", p.Every, job.MinEvery)
 	case p.Every%value.Duration(time.Millisecond) != 0:
 		return fmt.Errorf("every is %v, want whole milliseconds", p.Every)
 	}
-	p.policy = cmp.Or(p.DST, task.DSTOnce)
+	p.policy = cmp.Or(p.DST, job.DSTOnce)
 	switch {
 	case p.Cron != "":
 		if p.fields, err = parseCron(p.Cron, p.name); err != nil {
 			return err
 		}
 		if p.DST == "" && p.fields.anyHour {
-			p.policy = task.DSTTwice
+			p.policy = job.DSTTwice
 		}
 		// 2000 begins a cycle of the calendar, so whatever never comes after it never comes.
 		if _, ever := p.fields.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2045, 1, 1, 0, 0, 0, 0, time.UTC)); !ever {

@@ -7,6 +7,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -49,7 +50,7 @@ func TestRemember(t *testing.T) {
 
 // A tick that gets no task after all is open no more, and the failures before it count on.
 func TestLeave(t *testing.T) {
-	p, err := Compile("s", task.Schedule{Every: value.Duration(time.Minute)}, time.Unix(0, 0))
+	p, err := Compile("s", job.Schedule{Every: value.Duration(time.Minute)}, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 func TestTimeline(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	plans := map[string]*Plan{}
-	for name, s := range map[string]task.Schedule{
+	for name, s := range map[string]job.Schedule{
 		"minute": {Every: value.Duration(time.Minute)}, "noon": {Cron: "0 12 * * *", Timezone: "Europe/Berlin"},
 		"both": {Every: value.Duration(2 * time.Minute)}, "over": {At: "2026-01-01 12:00"},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"millrace/internal/form"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Digest stands for a value that is compared with others and never shown: equal values have equal
@@ -24,7 +25,7 @@ type Digests struct {
 	born    []byte
 	scratch task.Work
 	// specs are those of specs, which many facts and rows share, so that each is written but once.
-	specs map[*task.Spec]Digest
+	specs map[*job.Spec]Digest
 }
 
 // manySpecs bounds how many specs are remembered.
@@ -32,7 +33,7 @@ const manySpecs = 1024
 
 // NewDigests makes digests that are good as long as it is kept.
 func NewDigests() Digests {
-	return Digests{seed: maphash.MakeSeed(), specs: map[*task.Spec]Digest{}}
+	return Digests{seed: maphash.MakeSeed(), specs: map[*job.Spec]Digest{}}
 }
 
 // sum is the digest of what was collected.
@@ -67,7 +68,7 @@ func (d *Digests) Value(v any) Digest {
 }
 
 // spec is the digest of a spec, which is not modified: many facts share one, and so do the rows of a page.
-func (d *Digests) spec(s *task.Spec) Digest {
+func (d *Digests) spec(s *job.Spec) Digest {
 	if s == nil {
 		return 0
 	}

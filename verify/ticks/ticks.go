@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/verify/book"
 )
 
@@ -31,7 +32,7 @@ type Log struct {
 	// Whole tells whether the records begin with the log.
 	Whole bool
 	// When is when a schedule would have fired by which ticks are decided on again; nil leaves all as they were.
-	When func(schedule string, was task.Schedule) task.Schedule
+	When func(schedule string, was job.Schedule) job.Schedule
 	// EndAt is how far a task had come at one of its messages, whether it has had another life since, and what is wrong if it has no
 	// such message.
 	EndAt func(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/breaker"
 )
 
 // circuits remembers for a moment how breakers stand, so that a job whose tasks
@@ -18,7 +19,7 @@ type circuits struct {
 }
 
 type circuitAt struct {
-	task.Circuit
+	breaker.Circuit
 	at time.Time
 }
 
@@ -41,10 +42,10 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	if p.Chance != nil {
 		chance = p.Chance()
 	}
-	var a task.Admission
+	var a breaker.Admission
 	var at time.Time
-	ask := func(c task.Circuit, now time.Time) events.Verdict {
-		a, at = b.Admit(c, *t, now, chance), now
+	ask := func(c breaker.Circuit, now time.Time) events.Verdict {
+		a, at = b.Admit(c, t.AsksBreaker(), now, chance), now
 		return events.Verdict{Event: a.Event, By: &task.By{Policy: b}}
 	}
 	is, err := p.circuit(ctx, t.Job)
@@ -64,11 +65,11 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	case a.Hold == nil:
 		return nil, nil
 	}
-	return task.Judged{Command: a.Hold, By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
+	return task.Judged{Command: t.HeldBack(a.Hold), By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
 // circuit is how a job's breaker stands, read from the log if it has been a while.
-func (p *Protocol) circuit(ctx context.Context, job string) (task.Circuit, error) {
+func (p *Protocol) circuit(ctx context.Context, job string) (breaker.Circuit, error) {
 	now := p.Recorder.Now()
 	s := &p.circuits
 	s.mu.Lock()
@@ -85,7 +86,7 @@ func (p *Protocol) circuit(ctx context.Context, job string) (task.Circuit, error
 }
 
 // learn remembers how a breaker stood at a moment.
-func (s *circuits) learn(job string, is task.Circuit, at time.Time) {
+func (s *circuits) learn(job string, is breaker.Circuit, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Preferring finds out what [task.Task.HandsOver] asks for. It is asked only about tasks that
@@ -58,7 +59,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 	}
 	only := ""
 	if len(t.Spec.Place.Prefer) == 0 && !shuns { // then nobody else counts
-		if only = ran; t.Spec.Place.Sticky == task.StickyAttempt {
+		if only = ran; t.Spec.Place.Sticky == job.StickyAttempt {
 			only = t.Node
 		}
 		if only == "" || only == string(p.Node) {

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Protocol is what a worker says to the log about one offer, step by step and
@@ -27,7 +28,7 @@ type Protocol struct {
 	Labels func() (labels map[string]string, at uint64)
 	// Runs tells whether this node can run tasks of a spec: it has the handler, or runs commands. Those
 	// that it cannot run it passes on. Default: it can run all.
-	Runs func(*task.Spec) bool
+	Runs func(*job.Spec) bool
 	// Accounts tell whether an attempt still runs of which the offer comes again. Without them
 	// nothing is taken over.
 	Accounts *events.Accounts

@@ -14,6 +14,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/worker"
 )
@@ -55,7 +56,7 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 		Progress: func(int64, int64) { a.Output.Alive() },
 		Fetched:  func(f tree.Fetched, took time.Duration) { s.say(a, f, took) },
 	}
-	bundle, mode := task.Files{}, task.FilesCopy
+	bundle, mode := job.Files{}, job.FilesCopy
 	if spec.Files != nil {
 		bundle = *spec.Files
 		ref, err := files.ParseRef(bundle.Bundle)
@@ -84,14 +85,14 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 	if err != nil {
 		return "", nil, s.explain(bundle.Bundle, err)
 	}
-	if mode == task.FilesShared {
+	if mode == job.FilesShared {
 		into = held.Dir
 	}
 	return into, held.Release, nil
 }
 
 func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held, error) {
-	if mode == task.FilesShared {
+	if mode == job.FilesShared {
 		u.Shared = true
 		return s.Cache.Checkout(ctx, u)
 	}
@@ -99,7 +100,7 @@ func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held
 		return nil, err
 	}
 	how := Copy
-	if mode == task.FilesLink {
+	if mode == job.FilesLink {
 		how = Link
 	}
 	return s.Cache.Put(ctx, u, into, how)

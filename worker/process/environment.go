@@ -15,6 +15,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 	"millrace/worker/process/child"
 )
@@ -48,7 +49,7 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 		"MILLRACE_QUEUE="+a.Task.QueueName(),
 		"MILLRACE_TIME="+logicalTime(&a.Task).Format(time.RFC3339Nano),
 	)
-	if run.Stdin == task.StdinOpen {
+	if run.Stdin == job.StdinOpen {
 		env = append(env, "MILLRACE_STDIN=open")
 	}
 	if a.Task.Job != "" {
@@ -222,12 +223,12 @@ func readSecret(name string, as *account) (string, error) {
 		return "", fmt.Errorf("%w: put the file on this node and let the user of the task read it", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, task.MaxSecret+1))
+	text, err := io.ReadAll(io.LimitReader(f, job.MaxSecret+1))
 	switch {
 	case err != nil:
 		return "", err
-	case len(text) > task.MaxSecret:
-		return "", fmt.Errorf("%s has more than %d bytes", name, task.MaxSecret)
+	case len(text) > job.MaxSecret:
+		return "", fmt.Errorf("%s has more than %d bytes", name, job.MaxSecret)
 	case strings.ContainsRune(string(text), 0):
 		return "", errors.New(name + " holds a zero byte, which no variable can")
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/worker"
@@ -171,7 +171,7 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 	spec := a.Task.Spec
 	limit := spec.Timeout.Setup.Std()
 	if limit == 0 {
-		limit = task.DefaultSetup
+		limit = job.DefaultSetup
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSetupTimeout)
 	defer cancel()

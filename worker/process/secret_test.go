@@ -10,6 +10,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -83,10 +84,10 @@ func TestRedactor(t *testing.T) {
 // A program is told the text of the file that a secret parameter names, and nobody else is: what was asked for stays as it was.
 func TestOpenParams(t *testing.T) {
 	file := secretFile(t, "pa\"ssword\n")
-	named, _ := json.Marshal(map[string]any{"token": task.Secret{File: file}, "plain": task.Secret{File: file}, "n": 1})
-	k := &task.Task{Work: task.Work{Params: named, Secrets: []string{"token", "missing"}, Spec: &task.Spec{Run: &task.Run{}}}}
+	named, _ := json.Marshal(map[string]any{"token": job.Secret{File: file}, "plain": job.Secret{File: file}, "n": 1})
+	k := &task.Task{Work: task.Work{Params: named, Secrets: []string{"token", "missing"}, Spec: &job.Spec{Run: &job.Run{}}}}
 	params, secrets, err := openParams(k, "", nil)
-	plain, _ := json.Marshal(task.Secret{File: file})
+	plain, _ := json.Marshal(job.Secret{File: file})
 	if want := `{"n":1,"plain":` + string(plain) + `,"token":"pa\"ssword"}`; err != nil || string(params) != want || !slices.Equal(secrets, []string{`pa"ssword`}) {
 		t.Errorf("it is told %s, secrets %q, %v; want %s", params, secrets, err, want)
 	}

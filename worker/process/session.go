@@ -13,6 +13,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -58,7 +59,7 @@ func (s *session) meet(p child.Process) {
 // greet tells the process what it is to do, if it listens.
 func (s *session) greet() {
 	p, t := s.process, &s.attempt.Task
-	if t.Spec.Run.Stdin != task.StdinOpen {
+	if t.Spec.Run.Stdin != job.StdinOpen {
 		return
 	}
 	p.Send(ipc.Init(ipc.Task{
@@ -71,7 +72,7 @@ func (s *session) greet() {
 // watch asks the process for signs of life if it owes them, and listens.
 func (s *session) watch() {
 	t := &s.attempt.Task
-	if t.Spec.Run.Stdin != task.StdinOpen {
+	if t.Spec.Run.Stdin != job.StdinOpen {
 		return
 	}
 	if d := t.Spec.Timeout.Heartbeat.Std(); d > 0 {
@@ -276,7 +277,7 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 		if o.Spec != nil {
 			return "", fmt.Errorf("spec and argv or shell are both set; choose one")
 		}
-		o.Spec = &task.Spec{Run: &task.Run{Argv: o.Argv, Shell: o.Shell}}
+		o.Spec = &job.Spec{Run: &job.Run{Argv: o.Argv, Shell: o.Shell}}
 	}
 	key := asked.Key
 	if key == "" {
@@ -314,7 +315,7 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 		if s.failure.Message != "" {
 			o.Message = cut(s.failure.Message, maxFailure)
 		}
-		if slices.Contains(task.Classes, s.failure.Class) {
+		if slices.Contains(job.Classes, s.failure.Class) {
 			o.Class = s.failure.Class
 		} else {
 			o.Class = reason.Task

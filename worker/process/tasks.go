@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -98,7 +99,7 @@ func (t *Tasks) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	secrets = append(secrets, hidden...)
 	s := &session{tasks: t, attempt: a, out: a.Output, ctx: ctx, began: began, redact: newRedactor(secrets), params: params}
 	c := child.Command{
-		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == task.StdinOpen,
+		Argv: run.Argv, Shell: run.Shell, Dir: place.dir, Env: append(env, place.env...), OpenStdin: run.Stdin == job.StdinOpen,
 		Grace: a.Task.Spec.Timeout.Grace(), Limit: a.Grace, Started: s.meet, Resources: a.Task.Spec.Resources,
 	}
 	if as.other() {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // account is a user of this machine that processes can be run as.
@@ -19,7 +19,7 @@ type account struct {
 }
 
 // accountOf is the account that a task is to run as; nil for the worker's own.
-func accountOf(run *task.Run) (*account, error) {
+func accountOf(run *job.Run) (*account, error) {
 	if run.User == "" {
 		return nil, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -19,12 +19,12 @@ const fileSuffix = "_FILE"
 func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account) ([]string, error) {
 	folder := ""
 	for i, e := range env {
-		if len(e) < task.MaxVariable {
+		if len(e) < job.MaxVariable {
 			continue
 		}
 		name, value, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, "MILLRACE_") {
-			return nil, fmt.Errorf("the variable %s has %d bytes with its name, and a program can be given at most %d: put the value into a file and pass its path", name, len(e), task.MaxVariable-1)
+			return nil, fmt.Errorf("the variable %s has %d bytes with its name, and a program can be given at most %d: put the value into a file and pass its path", name, len(e), job.MaxVariable-1)
 		}
 		if folder == "" {
 			var err error

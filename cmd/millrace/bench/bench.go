@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/worker"
 )
 
@@ -77,7 +78,7 @@ func (b *bench) close() {
 	}
 }
 
-var noop = task.Submission{Spec: &task.Spec{Handler: "noop"}, Queue: queue}
+var noop = task.Submission{Spec: &job.Spec{Handler: "noop"}, Queue: queue}
 
 func (b *bench) submit(ctx context.Context, s task.Submission, n int) error {
 	b.submitted += n

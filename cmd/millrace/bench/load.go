@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/load"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -165,7 +166,7 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 		}
 		if _, _, err := l.client.PutSchedule(ctx, schedule.Definition{
 			Name: ticksNamed + strconv.Itoa(a.N),
-			When: task.Schedule{Every: value.Duration(schedulesEvery), Start: l.begin.Add(a.At).UTC().Format(time.RFC3339Nano)},
+			When: job.Schedule{Every: value.Duration(schedulesEvery), Start: l.begin.Add(a.At).UTC().Format(time.RFC3339Nano)},
 			Make: task.Submission{Spec: noop.Spec, Queue: queue},
 		}); err != nil {
 			return err
@@ -179,15 +180,15 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 
 // make is the tasks of an arrival that is no tick.
 func (l *loading) make(a load.Arrival) []task.Submission {
-	one := func(spec *task.Spec) task.Submission {
+	one := func(spec *job.Spec) task.Submission {
 		return task.Submission{Spec: spec, Queue: queue, ID: task.ID(events.NewID(l.store.Now())), Fresh: true}
 	}
 	first := one(noop.Spec)
 	switch a.Kind {
 	case load.Program:
-		first.Spec = &task.Spec{Run: &task.Run{Argv: []string{"/bin/true"}}}
+		first.Spec = &job.Spec{Run: &job.Run{Argv: []string{"/bin/true"}}}
 	case load.Retry:
-		first.Spec = &task.Spec{Handler: failsOnce, Retry: task.Retry{Max: 1, Min: value.Duration(100 * time.Millisecond)}}
+		first.Spec = &job.Spec{Handler: failsOnce, Retry: job.Retry{Max: 1, Min: value.Duration(100 * time.Millisecond)}}
 	case load.Limited:
 		first.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 		first.Labels = map[string]string{"key": strconv.Itoa(a.N % limitedTo)}

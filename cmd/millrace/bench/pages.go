@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Page is what a page costs, or what those of one kind cost.
@@ -84,7 +85,7 @@ func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error)
 	b.cfg.Progress(fmt.Sprintf("pages: running %d tasks", n))
 	var jobs []string
 	for i := range 5 {
-		job := task.Job{Name: fmt.Sprintf("bench-%d", i), Queue: queue, Labels: map[string]string{"env": "prod"}, Spec: *noop.Spec}
+		job := job.Job{Name: fmt.Sprintf("bench-%d", i), Queue: queue, Labels: map[string]string{"env": "prod"}, Spec: *noop.Spec}
 		if _, _, err := b.client.Apply(ctx, job); err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error)
 		return nil, err
 	}
 	dismiss = sync.OnceFunc(func() { finish(); _ = c.dismiss() }) // how it ends does not matter any more
-	fails := task.Submission{Spec: &task.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
+	fails := task.Submission{Spec: &job.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
 	const some = 10_000
 	for left := n; left > 0 && err == nil; left -= some {
 		now := min(left, some)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // processes measures tasks that are /bin/true beside plain fork and exec with
@@ -41,7 +42,7 @@ func (b *bench) processes(ctx context.Context) error {
 }
 
 func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) {
-	if err := b.submit(ctx, task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: []string{"/bin/true"}}}, Queue: queue}, n); err != nil {
+	if err := b.submit(ctx, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"/bin/true"}}}, Queue: queue}, n); err != nil {
 		return 0, err
 	}
 	if _, err := b.caughtUp(ctx); err != nil {

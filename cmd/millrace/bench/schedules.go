@@ -11,6 +11,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -83,7 +84,7 @@ func (b *bench) putSchedules(ctx context.Context, n int, first time.Time, spread
 		start := first.Add(spread * time.Duration(i) / time.Duration(n))
 		g.Go(func() error {
 			_, _, err := b.client.PutSchedule(ctx, schedule.Definition{
-				Name: fmt.Sprintf("bench-%d", i), When: task.Schedule{Every: value.Duration(schedulesEvery), Start: start.UTC().Format(time.RFC3339Nano)},
+				Name: fmt.Sprintf("bench-%d", i), When: job.Schedule{Every: value.Duration(schedulesEvery), Start: start.UTC().Format(time.RFC3339Nano)},
 				Make: task.Submission{Spec: noop.Spec, Queue: schedulesQueue},
 			})
 			return err

@@ -17,7 +17,7 @@ import (
 	"millrace/files"
 	"millrace/files/tree"
 	"millrace/jet/definitions"
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Command is millrace files.
@@ -396,13 +396,13 @@ func (m *moving) stop() {
 }
 
 // For are the files that `run --files` names; a folder is pushed.
-func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*task.Files, error) {
+func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.Files, error) {
 	if !files.IsFolder(named) {
-		return &task.Files{Bundle: named}, nil
+		return &job.Files{Bundle: named}, nil
 	}
 	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
 	if err != nil {
 		return nil, err
 	}
-	return &task.Files{Bundle: string(p.Digest)}, nil
+	return &job.Files{Bundle: string(p.Digest)}, nil
 }

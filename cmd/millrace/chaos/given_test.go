@@ -6,6 +6,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -32,7 +33,7 @@ func (s *story) put(seconds float64, kind events.Kind, about, actor string, even
 }
 
 func (s *story) born(seconds float64, id string) uint64 {
-	return s.put(seconds, events.KindOffer, id, "chaos", task.Submitted{Work: task.Work{Spec: &task.Spec{}}})
+	return s.put(seconds, events.KindOffer, id, "chaos", task.Submitted{Work: task.Work{Spec: &job.Spec{}}})
 }
 
 func (s *story) chain(seconds float64, id string, e task.Event) uint64 {

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 )
@@ -116,7 +117,7 @@ func (l *LimitsReport) count(records []events.Record) {
 
 // limited is a task that was submitted under limits.
 type limited struct {
-	spec *task.Spec
+	spec *job.Spec
 	// asked is when it was submitted first, in seconds since the machine started.
 	asked float64
 }

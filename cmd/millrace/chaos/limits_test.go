@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
@@ -34,8 +35,8 @@ func TestLimitsOfALoad(t *testing.T) {
 
 // What ran is held against the limits: as many tasks at once as the limit says, and no start sooner than the rate lets it.
 func TestJudgeLimits(t *testing.T) {
-	two := &task.Spec{Concurrency: []limit.Concurrency{{Max: 2, Key: "/k"}}}
-	slow := &task.Spec{Rate: []limit.Rate{{Limit: 2, Burst: 2, Key: "/r"}}} // one in half a second
+	two := &job.Spec{Concurrency: []limit.Concurrency{{Max: 2, Key: "/k"}}}
+	slow := &job.Spec{Rate: []limit.Rate{{Limit: 2, Burst: 2, Key: "/r"}}} // one in half a second
 	tasks := map[task.ID]limited{"a": {two, 1}, "b": {two, 1}, "c": {two, 1}, "p": {slow, 1}, "q": {slow, 1}, "r": {slow, 1}, "s": {slow, 9}}
 	never := func(*Stint) float64 { return math.Inf(1) }
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"millrace/cmd/millrace/load"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -36,32 +37,32 @@ func workload(seed uint64, duration time.Duration, rate float64, limit int, leas
 	for i := range n {
 		o := order{at: time.Duration(float64(i) / rate * float64(time.Second))}
 		kind := "short"
-		spec := &task.Spec{}
+		spec := &job.Spec{}
 		sleep := func(least, most time.Duration) string {
 			return fmt.Sprintf("%.3f", (least + time.Duration(chance.Int64N(int64(most-least)))).Seconds())
 		}
 		quick := sleep(10*time.Millisecond, 300*time.Millisecond)
 		switch k := chance.IntN(100); {
 		case k < 66:
-			spec.Run = &task.Run{Argv: []string{"sleep", quick}}
+			spec.Run = &job.Run{Argv: []string{"sleep", quick}}
 		case k < 76:
 			kind = "long"
-			spec.Run = &task.Run{Argv: []string{"sleep", sleep(lease/3, lease*6/5)}}
+			spec.Run = &job.Run{Argv: []string{"sleep", sleep(lease/3, lease*6/5)}}
 		case k < 84:
 			kind = "fails-once"
-			spec.Run = &task.Run{Shell: "sleep " + quick + `; [ "$MILLRACE_ATTEMPT" != 1 ]`}
-			spec.Retry = task.Retry{Max: 2, Min: value.Duration(200 * time.Millisecond)}
+			spec.Run = &job.Run{Shell: "sleep " + quick + `; [ "$MILLRACE_ATTEMPT" != 1 ]`}
+			spec.Retry = job.Retry{Max: 2, Min: value.Duration(200 * time.Millisecond)}
 		case k < 88:
 			kind = "fails"
-			spec.Run = &task.Run{Shell: "sleep " + quick + "; exit 7"}
-			spec.Retry = task.Retry{Max: 1, Min: value.Duration(200 * time.Millisecond)}
+			spec.Run = &job.Run{Shell: "sleep " + quick + "; exit 7"}
+			spec.Retry = job.Retry{Max: 1, Min: value.Duration(200 * time.Millisecond)}
 		case k < 94:
 			kind = "later"
-			spec.Run = &task.Run{Argv: []string{"sleep", quick}}
+			spec.Run = &job.Run{Argv: []string{"sleep", quick}}
 			o.submission.Delay = value.Duration(time.Duration(500+chance.IntN(4000)) * time.Millisecond)
 		default:
 			kind = "cancelled"
-			spec.Run = &task.Run{Argv: []string{"sleep", "600"}}
+			spec.Run = &job.Run{Argv: []string{"sleep", "600"}}
 			o.cancel = time.Duration(100+chance.IntN(3000)) * time.Millisecond
 		}
 		o.submission.Spec = spec

@@ -17,6 +17,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -102,17 +103,17 @@ func (s *shelf) fill(orders []order, seed uint64, duration time.Duration) {
 			o.version = 1 + chance.IntN(o.version)
 		}
 		o.submission.Labels["kind"] = "files"
-		o.submission.Spec.Run = &task.Run{Shell: s.check(o.version, o.submission.Spec.Run.Argv[1])}
-		o.submission.Spec.Retry = task.Retry{Max: 20, Min: value.Duration(200 * time.Millisecond), MaxDelay: value.Duration(time.Second), NotOn: []string{"exit=" + strconv.Itoa(exitBytes)}}
+		o.submission.Spec.Run = &job.Run{Shell: s.check(o.version, o.submission.Spec.Run.Argv[1])}
+		o.submission.Spec.Retry = job.Retry{Max: 20, Min: value.Duration(200 * time.Millisecond), MaxDelay: value.Duration(time.Second), NotOn: []string{"exit=" + strconv.Itoa(exitBytes)}}
 	}
 }
 
 // pushed waits until a version can be had, and names it.
-func (s *shelf) pushed(ctx context.Context, v int) (*task.Files, error) {
+func (s *shelf) pushed(ctx context.Context, v int) (*job.Files, error) {
 	for {
 		digest, err := os.ReadFile(PushedFile(s.version(v)))
 		if err == nil {
-			return &task.Files{Bundle: "app@" + string(digest)}, nil
+			return &job.Files{Bundle: "app@" + string(digest)}, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

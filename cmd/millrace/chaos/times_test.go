@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -17,7 +18,7 @@ import (
 func TestJudgeTimes(t *testing.T) {
 	delayed := map[task.ID]time.Duration{"d": 3 * time.Second}
 	birth := func(due float64) task.Submitted {
-		b := task.Submitted{Work: task.Work{Spec: &task.Spec{}}}
+		b := task.Submitted{Work: task.Work{Spec: &job.Spec{}}}
 		if due != 0 {
 			b.Due = after(due)
 		}
@@ -73,7 +74,7 @@ func TestJudgeTimes(t *testing.T) {
 func TestJudgeTicks(t *testing.T) {
 	define := func(since, changed float64) schedule.Stored {
 		return schedule.Stored{Changed: after(changed), Definition: schedule.Definition{
-			Name: "s", Since: after(since), Anchor: after(0), When: task.Schedule{Every: value.Duration(2 * time.Second)},
+			Name: "s", Since: after(since), Anchor: after(0), When: job.Schedule{Every: value.Duration(2 * time.Second)},
 		}}
 	}
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Witness is a shell script that runs a command and writes down that it runs: a line when it begins,
@@ -114,7 +115,7 @@ func (w *witnesses) script() string { return filepath.Join(w.dir, "witness") }
 func (w *witnesses) file() string   { return filepath.Join(w.dir, "runs") }
 
 // attend has the command of a task write down that it runs.
-func (w *witnesses) attend(r *task.Run) {
+func (w *witnesses) attend(r *job.Run) {
 	command := r.Argv
 	if r.Shell != "" {
 		command = []string{"sh", "-c", r.Shell}

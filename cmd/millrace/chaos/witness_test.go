@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 func TestOverlaps(t *testing.T) {
@@ -38,7 +38,7 @@ func TestWitness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &task.Run{Shell: "echo said; exit 3"}
+	r := &job.Run{Shell: "echo said; exit 3"}
 	w.attend(r)
 	cmd := exec.CommandContext(t.Context(), r.Argv[0], r.Argv[1:]...)
 	cmd.Env = append(os.Environ(), "MILLRACE_TASK=x", "MILLRACE_NODE=n1", "MILLRACE_ATTEMPT=1")

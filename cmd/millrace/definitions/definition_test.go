@@ -9,6 +9,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -17,12 +18,12 @@ import (
 func TestJobTable(t *testing.T) {
 	jobs := []client.JobRow{{
 		StoredJob: definitions.StoredJob{
-			Job:      task.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: task.Spec{Run: &task.Run{Argv: []string{"echo", "hello"}}}},
+			Job:      job.Job{Name: "hello", Title: "Say hello", Labels: map[string]string{"team": "a"}, Spec: job.Spec{Run: &job.Run{Argv: []string{"echo", "hello"}}}},
 			Revision: 3, Changed: noon.Add(-5 * time.Minute),
 		},
 		Schedules: []string{"hello", "hourly"}, Last: &client.Run{State: task.Error, Reason: reason.Exit, Since: noon.Add(-2 * time.Hour)},
 	}, {
-		StoredJob: definitions.StoredJob{Job: task.Job{Name: "resize", Queue: "images", Spec: task.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
+		StoredJob: definitions.StoredJob{Job: job.Job{Name: "resize", Queue: "images", Spec: job.Spec{Handler: "resize"}}, Revision: 12, Changed: noon.AddDate(0, 0, -9)},
 		Last:      &client.Run{State: task.Running, Since: noon.Add(-40 * time.Second)},
 	}}
 	golden.Table(t, "job_ls", jobTable(jobs, noon), 0, false)
@@ -30,15 +31,15 @@ func TestJobTable(t *testing.T) {
 }
 
 func TestScheduleTable(t *testing.T) {
-	row := func(name string, when task.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
+	row := func(name string, when job.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
 		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: task.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
 		return client.NewScheduleRow(stored, last, decided, skipped, noon)
 	}
-	paused := row("tidy", task.Schedule{Every: value.Duration(time.Minute)}, nil, noon, nil)
+	paused := row("tidy", job.Schedule{Every: value.Duration(time.Minute)}, nil, noon, nil)
 	paused.Paused, paused.Next = &schedule.Pause{Reason: "enough of it"}, nil
 	rows := []client.ScheduleRow{
-		row("late", task.Schedule{Every: value.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
-		row("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: reason.Exit, Since: noon.Add(-9 * time.Hour)},
+		row("late", job.Schedule{Every: value.Duration(time.Minute)}, &client.Run{State: task.Running, Since: noon.Add(-5 * time.Minute)}, noon.Add(-5*time.Minute), nil),
+		row("nightly", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}, &client.Run{State: task.Error, Reason: reason.Exit, Since: noon.Add(-9 * time.Hour)},
 			noon, map[string]int{definition.SkipOverlap: 2, definition.SkipMissed: 1}),
 		paused,
 	}

@@ -18,8 +18,9 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet"
 	"millrace/jet/definitions"
-	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/where"
 )
@@ -39,8 +40,8 @@ func (a *Commands) Jobs() *cobra.Command {
 }
 
 func (a *Commands) jobApply() *cobra.Command {
-	return applying(a, &applied[task.Job]{
-		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *task.Job) string { return j.Name }, store: (*client.Client).Apply,
+	return applying(a, &applied[job.Job]{
+		what: "job", use: "apply -f FILE|DIR|-", read: a.readJobs, name: func(j *job.Job) string { return j.Name }, store: (*client.Client).Apply,
 		before: a.pushFilesOf, after: submit.Of(a.App).ForeseeJob,
 	})
 }
@@ -137,7 +138,7 @@ func (a *Commands) jobShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		breaker, err := jobCircuit(asking, s.View, &j.Job)
+		circuit, err := jobCircuit(asking, s.View, &j.Job)
 		if err != nil {
 			return err
 		}
@@ -145,15 +146,15 @@ func (a *Commands) jobShow() *cobra.Command {
 			return a.WriteJSON(struct {
 				definitions.StoredJob
 				Changes []client.ShownFact `json:"changes"`
-				Circuit *task.Circuit      `json:"circuit,omitempty"`
+				Circuit *breaker.Circuit   `json:"circuit,omitempty"`
 				At      *reach.ShownPoint  `json:"at,omitempty"`
-			}{j, client.ShowFacts(changes), breaker, s.Past})
+			}{j, client.ShowFacts(changes), circuit, s.Past})
 		}
 		text, err := jobfile.Marshal(j.Job)
 		if err != nil {
 			return fmt.Errorf("%w; -o json prints it as it is stored", err)
 		}
-		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(breaker), text)
+		_, err = fmt.Fprintf(a.Out, "%s# revision %d, stored %s\n%s%s", thenLine(&s, a.Now()), j.Revision, told.Clock(j.Changed), changeLines(changes)+circuitLine(circuit), text)
 		return err
 	})
 	return c

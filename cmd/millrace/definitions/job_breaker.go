@@ -10,7 +10,8 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -47,9 +48,9 @@ func (a *Commands) breakerShow() *cobra.Command {
 		t.Field("reason", b.Reason)
 		t.Field("since", told.Moment(b.Since, a.Now()))
 		switch b.State {
-		case task.CircuitOpen:
+		case breaker.StateOpen:
 			t.Field("half open at", told.Moment(b.Until, a.Now()))
-		case task.CircuitHalfOpen:
+		case breaker.StateHalfOpen:
 			t.Field("trials left", fmt.Sprint(b.Left))
 			t.Field("trials until", told.Moment(b.Until, a.Now()))
 		}
@@ -80,7 +81,7 @@ at the time until which they were held. Failures from before do not count any mo
 }
 
 // jobCircuit is how the breaker of a job stands; nil if the job has none.
-func jobCircuit(ctx context.Context, v view.View, j *task.Job) (*task.Circuit, error) {
+func jobCircuit(ctx context.Context, v view.View, j *job.Job) (*breaker.Circuit, error) {
 	if j.Breaker == nil {
 		return nil, nil
 	}
@@ -89,11 +90,11 @@ func jobCircuit(ctx context.Context, v view.View, j *task.Job) (*task.Circuit, e
 }
 
 // circuitLine is that as a comment in the job's file.
-func circuitLine(c *task.Circuit) string {
+func circuitLine(c *breaker.Circuit) string {
 	switch {
 	case c == nil:
 		return ""
-	case c.State == task.CircuitOpen:
+	case c.State == breaker.StateOpen:
 		return fmt.Sprintf("# breaker open until %s: %s\n", told.Clock(c.Until), term.Printable(c.Reason))
 	}
 	return fmt.Sprintf("# breaker %s\n", c.State)

@@ -10,17 +10,17 @@ import (
 	"millrace/cmd/millrace/bundles"
 	"millrace/cmd/millrace/typed"
 	"millrace/files"
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // pushFilesOf pushes the folders that job files name, and puts their versions in the place of them. A
 // folder is meant from where the file lies.
-func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[task.Job]) error {
+func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[job.Job]) error {
 	for _, f := range read {
 		for i := range f.All {
 			j := &f.All[i]
 			pushed := map[string]files.Ref{} // what two steps have in common is one bundle
-			pin := func(name string, of *task.Files) (*task.Files, error) {
+			pin := func(name string, of *job.Files) (*job.Files, error) {
 				if of == nil || !files.IsFolder(of.Bundle) {
 					return of, nil
 				}
@@ -43,7 +43,7 @@ func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed
 			if j.Files, err = pin(j.Name, j.Files); err != nil {
 				return fmt.Errorf("job %s: %w", j.Name, err)
 			}
-			err = j.ChangeSteps(func(name string, step *task.Step) (err error) {
+			err = j.ChangeSteps(func(name string, step *job.Step) (err error) {
 				if step.Files, err = pin(j.Name+"-"+name, step.Files); err != nil {
 					err = fmt.Errorf("step %s: %w", name, err)
 				}

@@ -10,12 +10,12 @@ import (
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 )
 
-func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[task.Job], error) {
-	return typed.ReadFiles(a.In, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *task.Job) string { return j.Name })
+func (a *Commands) readJobs(c *cobra.Command, paths []string) ([]typed.FileOf[job.Job], error) {
+	return typed.ReadFiles(a.In, c, paths, jobfile.Parse, "job", exit.Hint("`millrace job schema` prints what a job file may hold"), func(j *job.Job) string { return j.Name })
 }
 
 func (a *Commands) jobValidate() *cobra.Command {
@@ -70,7 +70,7 @@ type fileProblem struct {
 	Message string `json:"message"`
 }
 
-func reportOf(f typed.FileOf[task.Job]) fileReport {
+func reportOf(f typed.FileOf[job.Job]) fileReport {
 	r := fileReport{File: f.Name, Jobs: []string{}, Problems: []fileProblem{}}
 	for _, j := range f.All {
 		r.Jobs = append(r.Jobs, j.Name)

@@ -25,8 +25,8 @@ import (
 	"millrace/jet"
 	"millrace/jet/definitions"
 	"millrace/query"
-	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 )
@@ -50,7 +50,7 @@ func (a *Commands) Schedules() *cobra.Command {
 
 // whenFlags are the flags that say when a schedule fires.
 type whenFlags struct {
-	task.Schedule
+	job.Schedule
 	every, jitter, spread, window typed.Span
 }
 
@@ -62,7 +62,7 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
 	fs.StringVar(&f.Start, "start", "", "nothing fires before this `time`; --every counts from it")
 	fs.StringVar(&f.End, "end", "", "nothing fires after this `time`")
-	fs.StringVar(&f.DST, "dst", "", "when clocks are changed: "+strings.Join(task.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
+	fs.StringVar(&f.DST, "dst", "", "when clocks are changed: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
 	fs.Var(&f.jitter, "jitter", "delay each tick by something up to this")
 	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which the name decides")
 	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
@@ -71,15 +71,15 @@ func (f *whenFlags) flags(c *cobra.Command) {
 // policyFlags are those that say what becomes of ticks.
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.CatchUp, "catchup", "", "ticks that passed while nothing could fire: "+strings.Join(task.CatchUps, ", ")+" (default last)")
+	fs.StringVar(&f.CatchUp, "catchup", "", "ticks that passed while nothing could fire: "+strings.Join(job.CatchUps, ", ")+" (default last)")
 	fs.Var(&f.window, "catchup-window", "how old those may be (default 24h)")
-	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(task.Overlaps, ", ")+" (default allow)")
+	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
 	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
 }
 
 // when is what the flags say. A zero interval is kept, so that it is refused.
-func (f *whenFlags) when() task.Schedule {
+func (f *whenFlags) when() job.Schedule {
 	s := f.Schedule
 	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = value.Duration(f.every.D), value.Duration(f.jitter.D), value.Duration(f.spread.D), value.Duration(f.window.D)
 	return s
@@ -307,7 +307,7 @@ func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
 		if n := s.Missed(); n > 0 {
 			missed = term.Tinted(fmt.Sprint(n), term.Red)
 		}
-		t.Add(term.Plain(s.Name), term.Plain(told.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, task.OverlapAllow)),
+		t.Add(term.Plain(s.Name), term.Plain(told.When(&s.When)), term.Plain(zone), term.Plain(dst), term.Plain(cmp.Or(s.When.Overlap, job.OverlapAllow)),
 			runCell(s.Last, now), missed, next, term.Plain(term.Cut(told.What(&s.Definition), 60)))
 	}
 	return t
@@ -422,12 +422,12 @@ func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.T
 	if s.When.Spread > 0 {
 		t.Field("spread", s.When.Spread.String())
 	}
-	overlap := cmp.Or(s.When.Overlap, task.OverlapAllow)
-	if overlap == task.OverlapQueue {
-		overlap += fmt.Sprintf(", at most %d wait", cmp.Or(s.When.Depth, task.DefaultDepth))
+	overlap := cmp.Or(s.When.Overlap, job.OverlapAllow)
+	if overlap == job.OverlapQueue {
+		overlap += fmt.Sprintf(", at most %d wait", cmp.Or(s.When.Depth, job.DefaultDepth))
 	}
 	t.Field("overlap", overlap)
-	t.Field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, task.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow)))
+	t.Field("catchup", fmt.Sprintf("%s, within %v", cmp.Or(s.When.CatchUp, job.CatchUpLast), cmp.Or(s.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow)))
 	if s.When.PauseAfter > 0 {
 		t.Field("pause after", told.Plural(s.When.PauseAfter, "failure"))
 	}

@@ -18,6 +18,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/view"
 )
@@ -168,7 +169,7 @@ func childrenText(c *task.Children) string {
 	return text
 }
 
-func specFields(out *term.Table, s *task.Spec) {
+func specFields(out *term.Table, s *job.Spec) {
 	if s.Run == nil {
 		out.Field("handler", s.Handler)
 	} else {
@@ -190,10 +191,10 @@ func specFields(out *term.Table, s *task.Spec) {
 	}
 	if p := s.Place; p.Targeted() && len(p.Labels)+len(p.Avoid) == 0 {
 		out.Field("nodes", strings.Join(p.Nodes, ", "))
-		out.Field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+		out.Field("if there is none", cmp.Or(p.NoNode, job.NoNodeExpire))
 	} else if needs := s.Needs(); len(needs) > 0 {
 		out.Field("nodes with", needs.String())
-		out.Field("if there is none", cmp.Or(p.NoNode, task.NoNodeExpire))
+		out.Field("if there is none", cmp.Or(p.NoNode, job.NoNodeExpire))
 	}
 	if s.Cost() > 1 {
 		out.Field("slots", fmt.Sprint(s.Cost()))

@@ -12,6 +12,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 )
 
@@ -48,7 +49,7 @@ func standingFields(out *term.Table, l *output.Live, c *output.Checkpoint, now t
 }
 
 // surroundingFields lay out what is special about a process's surroundings.
-func surroundingFields(out *term.Table, r *task.Run) {
+func surroundingFields(out *term.Table, r *job.Run) {
 	out.Field("user", r.User)
 	if r.EnvClear {
 		out.Field("clean environment", "inherits "+strings.Join(append([]string{"the usual"}, r.Inherit...), ", "))

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -31,9 +32,9 @@ func recorded() []events.Record {
 	work := task.Work{
 		Job: "backup", Revision: 3, Route: where.QueueRoute("bulk", 5), Labels: map[string]string{"team": "a", "customer": "acme"},
 		Params: json.RawMessage(`{"depth":2}`),
-		Spec: &task.Spec{
-			Run:     &task.Run{Argv: []string{"backup", "--all"}, Env: map[string]string{"TMP": "/x"}},
-			Timeout: task.Timeout{Run: value.Duration(time.Minute)}, Retry: task.Retry{Max: 2},
+		Spec: &job.Spec{
+			Run:     &job.Run{Argv: []string{"backup", "--all"}, Env: map[string]string{"TMP": "/x"}},
+			Timeout: job.Timeout{Run: value.Duration(time.Minute)}, Retry: job.Retry{Max: 2},
 		},
 	}
 	code := 3
@@ -67,7 +68,7 @@ func TestTaskTables(t *testing.T) {
 	running := events.FoldTask(id1, records)
 	ended := task.Task{
 		ID: id2, State: task.Abnormal, Reason: reason.Expired, Message: "start timeout:\x1b[31m no node\nserved queue \"gpu\"", SubmittedAt: noon.Add(-3 * time.Hour),
-		Work: task.Work{Spec: &task.Spec{Run: &task.Run{Shell: "for i in 1 2 3; do echo $i; done | sort --reverse"}}, Route: "gpu.5"},
+		Work: task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "for i in 1 2 3; do echo $i; done | sort --reverse"}}, Route: "gpu.5"},
 	}
 	page := client.ListPage{
 		Tasks: []task.Task{running, ended}, Next: "abc", Seq: 17,
@@ -85,11 +86,11 @@ func TestTaskTables(t *testing.T) {
 
 // steps is a page of a whole that runs, with its steps in the order of their ids.
 func steps(now time.Time) *client.ListPage {
-	spec := &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}
+	spec := &job.Spec{Steps: []job.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}
 	whole := task.Task{ID: id1, State: task.Running, SubmittedAt: now.Add(-time.Minute), StartedAt: now.Add(-time.Minute),
 		Work: task.Work{Job: "etl", Spec: spec, Route: "default.5"}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
 	child := func(name string) task.Task {
-		return task.Task{ID: task.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &task.Spec{}}}
+		return task.Task{ID: task.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &job.Spec{}}}
 	}
 	extract, transform, load := child("extract"), child("transform"), child("load")
 	extract.State, extract.Ran, extract.Node, extract.Attempt = task.Finished, value.Duration(1500*time.Millisecond), "node-a", 1
@@ -145,7 +146,7 @@ func TestWhyTables(t *testing.T) {
 		golden.Table(t, name, whyTable(&Explanation{Explanation: *e}, c.now), 0, false)
 	}
 	whole := task.Task{ID: id1, State: task.Error, Reason: reason.Task, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
-		Work: task.Work{Spec: &task.Spec{Steps: []task.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
+		Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
 	children := []task.Task{
 		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: reason.Skipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
 		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: reason.Exit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},

@@ -21,6 +21,7 @@ import (
 	"millrace/incident"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/where"
 )
@@ -207,7 +208,7 @@ func TestHostileFile(t *testing.T) {
 		var records []events.Record
 		id := task.ID(events.NewID(now))
 		for i, e := range []any{
-			task.Submitted{Work: task.Work{Spec: &task.Spec{Run: &task.Run{Argv: []string{text}}}, Labels: map[string]string{"a": text}, Route: where.QueueRoute("default", 5)}}, task.AttemptStarted{Attempt: 1, Node: text}, task.AttemptFailed{Attempt: 1, Epoch: 2, Reason: "exit", Message: text},
+			task.Submitted{Work: task.Work{Spec: &job.Spec{Run: &job.Run{Argv: []string{text}}}, Labels: map[string]string{"a": text}, Route: where.QueueRoute("default", 5)}}, task.AttemptStarted{Attempt: 1, Node: text}, task.AttemptFailed{Attempt: 1, Epoch: 2, Reason: "exit", Message: text},
 		} {
 			f := events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(e), Task: id, Actor: text, Event: e}
 			raw, err := events.Encode(nil, &f)

@@ -16,7 +16,9 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -121,7 +123,7 @@ type jobData struct {
 	// Text is its file.
 	Text      string
 	Schedules []string
-	Breaker   *task.Circuit
+	Breaker   *breaker.Circuit
 	Revisions []revision
 	// Older is how many revisions are not shown.
 	Older   int
@@ -172,7 +174,7 @@ func showJob(ctx context.Context, l *look) (any, error) {
 }
 
 // fileOf is a job as a file has it, or as it is stored if no file can say that.
-func fileOf(j *task.Job) string {
+func fileOf(j *job.Job) string {
 	text, err := jobfile.Marshal(*j)
 	if err != nil {
 		return pretty(j)
@@ -216,7 +218,7 @@ type editorData struct {
 	// Problems are what is wrong with the text; if nothing is, the rest says what it would do.
 	Problems []jobfile.Problem
 	Checked  bool
-	Job      task.Job
+	Job      job.Job
 	// Definition is the job as the service takes it.
 	Definition string
 	New        bool
@@ -310,7 +312,7 @@ func (d *editorData) foresee(ctx context.Context, l *look) error {
 	if d.Changes, err = view.DiffValues(was, d.Job); err != nil {
 		return err
 	}
-	plans, err := view.PlanJobs(ctx, l.View, []task.Job{d.Job}, task.Submission{}, l.Now)
+	plans, err := view.PlanJobs(ctx, l.View, []job.Job{d.Job}, task.Submission{}, l.Now)
 	if d.PlanWrong.fail(err); err == nil {
 		d.Plan = &plans[0]
 	}

@@ -9,13 +9,14 @@ import (
 
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
 // job stores one where pages find it.
 func (p *place) job(name string, argv ...string) {
 	p.Helper()
-	j := task.Job{Name: name, Spec: task.Spec{Run: &task.Run{Argv: argv}}}
+	j := job.Job{Name: name, Spec: job.Spec{Run: &job.Run{Argv: argv}}}
 	if _, _, err := p.client.Apply(p.Context(), j); err != nil {
 		p.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestFigures(t *testing.T) {
 func TestRunForm(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	var job task.Job
+	var job job.Job
 	if err := json.Unmarshal([]byte(`{"name":"deploy","run":{"argv":["deploy"]},"params":[{"name":"env","enum":["staging","production"],"default":"staging"},
 		{"name":"replicas","type":"integer","min":1,"max":20,"default":2},{"name":"version","type":"string","pattern":"^v"},{"name":"token","secret":true,"default":{"file":"/run/a"}}]}`), &job); err != nil {
 		t.Fatal(err)

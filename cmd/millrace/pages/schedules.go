@@ -15,6 +15,7 @@ import (
 	"millrace/query"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
@@ -154,7 +155,7 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	}
 	l.Title = "Schedule " + name
 	d.Fires, d.Zone, d.DST, d.Runs = told.When(&d.When), plan.Zone().String(), plan.Policy(), told.What(&d.Definition)
-	d.CatchUp = fmt.Sprintf("%s, within %v", cmp.Or(d.When.CatchUp, task.CatchUpLast), cmp.Or(d.When.CatchUpWindow.Std(), task.DefaultCatchUpWindow))
+	d.CatchUp = fmt.Sprintf("%s, within %v", cmp.Or(d.When.CatchUp, job.CatchUpLast), cmp.Or(d.When.CatchUpWindow.Std(), job.DefaultCatchUpWindow))
 	now := l.Now.In(plan.Zone())
 	from, err := weekOf(l.Asked("week"), now)
 	if err != nil {

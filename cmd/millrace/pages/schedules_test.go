@@ -11,13 +11,14 @@ import (
 	"millrace/client"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/view"
 )
 
 // schedule puts one of a command where pages find it.
-func (p *place) schedule(name string, when task.Schedule, argv ...string) schedule.Stored {
+func (p *place) schedule(name string, when job.Schedule, argv ...string) schedule.Stored {
 	p.Helper()
 	if _, _, err := p.store.PutSchedule(p.Context(), schedule.Definition{Name: name, When: when, Make: command(argv...)}, "test"); err != nil {
 		p.Fatal(err)
@@ -40,7 +41,7 @@ func TestSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.schedule("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}, "pg_dump", "shop")
+	p.schedule("nightly", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}, "pg_dump", "shop")
 	const of = "/schedules/nightly"
 	tick := time.Date(2026, 3, 4, 2, 30, 0, 0, vienna)
 	made, _, err := p.client.RunTick(t.Context(), "nightly", tick)
@@ -82,7 +83,7 @@ func TestSchedules(t *testing.T) {
 	}
 	for _, text := range hostile {
 		text = strings.ReplaceAll(text[:min(len(text), 200)], "\x00", "")
-		p.schedule("nightly", task.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}, "echo", text)
+		p.schedule("nightly", job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}, "echo", text)
 		p.press(303, "/do/schedule.pause", "name", "nightly", "reason", text, "back", of)
 		for _, path := range []string{of, "/schedules", of + "?week=" + strings.ReplaceAll(text, " ", "")} {
 			w := httptest.NewRecorder()
@@ -109,7 +110,7 @@ func TestSchedules(t *testing.T) {
 func TestTicksOfSomeTime(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	stored := p.schedule("hourly", task.Schedule{Every: value.Duration(time.Hour)}, "date")
+	stored := p.schedule("hourly", job.Schedule{Every: value.Duration(time.Hour)}, "date")
 	first := stored.Anchor.Truncate(time.Second).Add(time.Hour)
 	if _, _, err := p.client.RunTick(t.Context(), "hourly", first.Add(time.Hour)); err != nil {
 		t.Fatal(err)

@@ -20,13 +20,14 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/view"
 )
 
 // command is a task that nobody runs here.
 func command(argv ...string) task.Submission {
-	return task.Submission{Spec: &task.Spec{Run: &task.Run{Argv: argv}}}
+	return task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: argv}}}
 }
 
 // paths are pages of all kinds, with a task.

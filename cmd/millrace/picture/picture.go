@@ -11,6 +11,7 @@ import (
 
 	"millrace/cmd/millrace/term"
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // Node is a task of a graph: a box, round its children if it has any.
@@ -39,7 +40,7 @@ func Colour(s task.State) string {
 
 // condition is that of a need; "" for the success that most ask for.
 func condition(n *task.Need) string {
-	if n.When == task.WhenSuccess {
+	if n.When == job.WhenSuccess {
 		return ""
 	}
 	return n.When

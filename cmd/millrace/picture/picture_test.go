@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/job"
 )
 
 // nasty are names that mean something to one language or another.
@@ -26,7 +27,7 @@ func graph() *Node {
 	for i, name := range nasty {
 		n := Node{ID: task.ID("t" + string(rune('a'+i))), Name: name, Text: "error/" + name, State: task.States()[i%len(task.States())]}
 		if i > 0 {
-			n.Needs = []task.Need{{Task: root.Children[i-1].ID, When: []string{"", task.WhenSuccess, task.WhenFailure, nasty[2]}[i%4]}, {Task: "elsewhere"}}
+			n.Needs = []task.Need{{Task: root.Children[i-1].ID, When: []string{"", job.WhenSuccess, job.WhenFailure, nasty[2]}[i%4]}, {Task: "elsewhere"}}
 		}
 		root.Children = append(root.Children, n)
 	}
@@ -138,7 +139,7 @@ func TestPictures(t *testing.T) {
 	root := &Node{ID: "r", Name: "release", Text: "running", State: task.Running, Children: []Node{
 		{ID: "a", Name: "build", Text: "finished", State: task.Finished},
 		{ID: "b", Name: "ship", Text: "running", State: task.Running, Needs: []task.Need{{Task: "a"}}, Children: []Node{{ID: "b0", Name: "0", Text: "running", State: task.Running}}},
-		{ID: "c", Name: "mend", Text: "not made yet", Needs: []task.Need{{Task: "a", When: task.WhenFailure}}},
+		{ID: "c", Name: "mend", Text: "not made yet", Needs: []task.Need{{Task: "a", When: job.WhenFailure}}},
 	}}
 	for name, c := range map[string]struct{ is, want string }{
 		"mermaid": {Mermaid(root), `flowchart LR

@@ -21,6 +21,7 @@ import (
 	"millrace/node"
 	"millrace/replay"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
 	"millrace/task/where"
@@ -70,7 +71,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 		}
 	}
 	submit := func(id task.ID, queue string) {
-		birth, err := task.Birth(task.Submission{Queue: queue, Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}}, nil, 0, now)
+		birth, err := task.Birth(task.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: 2}}}, nil, 0, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 		Retry: &task.RetryPlan{Attempt: 2, Due: now.Add(2 * time.Second)}})
 	submit(stuck, "bulk") // 10
 	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Paused{Reason: "too loud \x1b[2J 音"}})
-	add(events.KindOffer, events.Fact{Task: failed, Event: task.Queued{Work: task.Work{Spec: &task.Spec{Handler: "work", Retry: task.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
+	add(events.KindOffer, events.Fact{Task: failed, Event: task.Queued{Work: task.Work{Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: 2}}, Route: where.QueueRoute("images", 5)}, Attempt: 2, After: 9}})
 	epoch = on(failed, nil, task.AttemptStarted{Attempt: 2, Node: "b", Session: "s-b", Offer: 12})
 	exit := 0
 	on(failed, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14

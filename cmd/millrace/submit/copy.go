@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -34,7 +35,7 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` set over those of the task (repeat it)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", "))
+	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(job.NoNodes, ", "))
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`")
 	fs.Var(&f.timeout, "run-timeout", "how long an attempt may run")

@@ -12,6 +12,7 @@ import (
 	"millrace/near"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -80,7 +81,7 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *task.S
 }
 
 // ForeseeJob is Foresee for a job that was stored, and its steps.
-func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *task.Job) {
+func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
@@ -98,13 +99,13 @@ func nodeNews(name string, retired bool, meant, noNode string) string {
 	}
 	text += typed.DidYouMean(meant)
 	switch noNode {
-	case task.NoNodeFail:
+	case job.NoNodeFail:
 		return text + "; what is for it alone ends at once as abnormal/unplaceable (no_node: fail)"
-	case task.NoNodeFallback:
+	case job.NoNodeFallback:
 		return text + "; what is for it alone goes to its queue (no_node: fallback)"
-	case task.NoNodeWait:
+	case job.NoNodeWait:
 		return text + "; what is for it alone waits until a worker of this name starts (no_node: wait)"
 	}
 	return text + fmt.Sprintf("; what is for it alone waits until a worker of this name starts, and ends as abnormal/expired if none does by the start deadline (--no-node, or place.no_node of a job, says otherwise: %s, %s, %s)",
-		task.NoNodeWait, task.NoNodeFallback, task.NoNodeFail)
+		job.NoNodeWait, job.NoNodeFallback, job.NoNodeFail)
 }

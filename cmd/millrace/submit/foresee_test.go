@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 func TestNodeNews(t *testing.T) {
@@ -16,9 +16,9 @@ func TestNodeNews(t *testing.T) {
 		{says: "nobody has registered as node w9; what", ends: "abnormal/expired"},
 		{meant: "w1", says: `nobody has registered as node w9; did you mean "w1"?; what`, ends: "abnormal/expired"},
 		{retired: true, says: "node w9 is retired", ends: "until a worker of this name starts"},
-		{noNode: task.NoNodeWait, says: "w9", ends: "starts (no_node: wait)", leaves: "abnormal"},
-		{noNode: task.NoNodeFallback, says: "w9", ends: "goes to its queue", leaves: "waits"},
-		{noNode: task.NoNodeFail, says: "w9", ends: "at once as abnormal/unplaceable", leaves: "waits"},
+		{noNode: job.NoNodeWait, says: "w9", ends: "starts (no_node: wait)", leaves: "abnormal"},
+		{noNode: job.NoNodeFallback, says: "w9", ends: "goes to its queue", leaves: "waits"},
+		{noNode: job.NoNodeFail, says: "w9", ends: "at once as abnormal/unplaceable", leaves: "waits"},
 	} {
 		got := nodeNews("w9", c.retired, c.meant, c.noNode)
 		if !strings.Contains(got, c.says) || !strings.Contains(got, c.ends) || c.leaves != "" && strings.Contains(got, c.leaves) {

@@ -9,6 +9,7 @@ import (
 
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/limit"
 )
 
@@ -80,7 +81,7 @@ func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
 		s.Rate = append(s.Rate, r)
 	}
 	if given("unique") {
-		s.Unique = &task.Unique{Key: f.unique}
+		s.Unique = &job.Unique{Key: f.unique}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 )
 
@@ -25,8 +26,8 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 		if err != nil {
 			return nil, fmt.Errorf("--needs: %w", err)
 		}
-		if when != "" && !slices.Contains(task.Whens, when) {
-			return nil, fmt.Errorf("--needs: %q says when it has ended as needed: want one of %s", when, strings.Join(task.Whens, ", "))
+		if when != "" && !slices.Contains(job.Whens, when) {
+			return nil, fmt.Errorf("--needs: %q says when it has ended as needed: want one of %s", when, strings.Join(job.Whens, ", "))
 		}
 		needs.Of = append(needs.Of, task.Need{Task: id, When: when})
 	}
@@ -37,10 +38,10 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 }
 
 // wantedSignal is what --signal and --signal-timeout say.
-func (f *RunFlags) wantedSignal() (*task.Signal, error) {
+func (f *RunFlags) wantedSignal() (*job.Signal, error) {
 	switch {
 	case f.signal != "":
-		return &task.Signal{Name: f.signal, Timeout: value.Duration(f.signalBy.D)}, nil
+		return &job.Signal{Name: f.signal, Timeout: value.Duration(f.signalBy.D)}, nil
 	case f.signalBy.Given:
 		return nil, errors.New("--signal-timeout says how long to wait for --signal, and there is none")
 	}

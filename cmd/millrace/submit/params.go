@@ -10,13 +10,13 @@ import (
 
 	"millrace/client"
 	"millrace/cmd/millrace/term"
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/param"
 )
 
 // paramsOf are the parameters that a command line can set: those of the job that it runs, or whose schedule it runs, or
 // whose task it copies. There are none if that cannot be found out.
-func (a *Commands) paramsOf(ctx context.Context, cl *client.Client, c *cobra.Command, name string) (job task.Job) {
+func (a *Commands) paramsOf(ctx context.Context, cl *client.Client, c *cobra.Command, name string) (job job.Job) {
 	revision := uint64(0)
 	switch {
 	case c.Name() == "copy":
@@ -103,7 +103,7 @@ func (a *Commands) helpOfJob(help func(*cobra.Command, []string)) func(*cobra.Co
 		if len(names) == 0 {
 			return
 		}
-		var job task.Job
+		var job job.Job
 		_, _ = a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
 			job = a.paramsOf(ctx, cl, c, names[0])
 			return nil

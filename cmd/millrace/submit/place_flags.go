@@ -9,6 +9,7 @@ import (
 
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -35,7 +36,7 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 	fs.BoolVar(&p.each, "each", false, "a task on each --node instead of one on any of them")
 	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes that match, a `number`")
 	fs.StringVar(&p.spread, spread, "", "`label` over whose values those of --on are spread")
-	fs.StringVar(&p.late, "late", "", "`what` becomes of nodes that come while a task for --all-nodes is open: "+strings.Join(task.Lates, " or "))
+	fs.StringVar(&p.late, "late", "", "`what` becomes of nodes that come while a task for --all-nodes is open: "+strings.Join(job.Lates, " or "))
 	fs.StringVar(&p.sticky, "sticky", "", "rather on the `node` that ran it before: job, attempt, or a key such as {params.customer}")
 	fs.StringArrayVar(&p.prefer, "prefer", nil, "rather on nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
 	fs.Var(&p.wait, "prefer-wait", "for how long it is left to those (default 10s)")
@@ -48,7 +49,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)
 	}
-	place := task.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
+	place := job.Place{Labels: labels, Avoid: p.avoid, Each: p.each, Count: p.nodes, Spread: p.spread, Late: p.late}
 	place.Sticky, place.PreferWait = p.sticky, value.Duration(p.wait.D)
 	for _, text := range p.prefer {
 		f, err := parsePreference(text)
@@ -58,7 +59,7 @@ func (p *placeFlags) put(s *task.Submission) error {
 		place.Prefer = append(place.Prefer, f)
 	}
 	if p.all {
-		place.Mode = task.PlaceAll
+		place.Mode = job.PlaceAll
 	}
 	switch {
 	case p.nodes < 0:
@@ -77,8 +78,8 @@ func (p *placeFlags) put(s *task.Submission) error {
 }
 
 // parsePreference reads a selector, and before a colon its weight.
-func parsePreference(text string) (task.Preference, error) {
-	var f task.Preference
+func parsePreference(text string) (job.Preference, error) {
+	var f job.Preference
 	if weight, rest, ok := strings.Cut(text, ":"); ok {
 		n, err := strconv.Atoi(weight)
 		if err != nil || n < 1 {

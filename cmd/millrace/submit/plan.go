@@ -17,6 +17,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/view"
 )
@@ -56,7 +57,7 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 		if len(args) > 0 {
 			name = args[0]
 		}
-		var jobs []task.Job
+		var jobs []job.Job
 		if file != "" {
 			read, err := typed.ParseFiles(a.In, c, []string{file}, jobfile.Parse)
 			if err != nil {
@@ -83,7 +84,7 @@ open, how many of its tasks may run on one node, and what budgets allow. Nothing
 	return c
 }
 
-func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), name string, jobs []task.Job, s task.Submission, o *typed.Output) error {
+func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), name string, jobs []job.Job, s task.Submission, o *typed.Output) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err

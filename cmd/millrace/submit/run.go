@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -89,8 +90,8 @@ output and the task at the end.`,
 	f.TaskFlags(c, "spread")
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhen, func() {
-		fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(task.Whens, ", ")+" (default success; repeat it)")
-		fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(task.NeedRules, ", ")+" (default all)")
+		fs.StringArrayVar(&f.needs, "needs", nil, "start it when this task has ended, `ID[:WHEN]`; WHEN is "+strings.Join(job.Whens, ", ")+" (default success; repeat it)")
+		fs.StringVar(&f.rule, "needs-rule", "", "how many of --needs must end as they say: "+strings.Join(job.NeedRules, ", ")+" (default all)")
 		fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 		fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	})
@@ -124,7 +125,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
 		fs.StringVar(&f.Files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
-		f.stdin.Of = []string{task.StdinNone, task.StdinOpen}
+		f.stdin.Of = []string{job.StdinNone, job.StdinOpen}
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
@@ -138,7 +139,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", where.MinPriority, where.MaxPriority, where.DefaultPriority))
 		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
 		fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(task.NoNodes, ", ")+" (default that of the job, or expire)")
+		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(job.NoNodes, ", ")+" (default that of the job, or expire)")
 		f.place.flags(fs, spread)
 	})
 	typed.InGroup(fs, typed.GroupLong, func() {
@@ -255,9 +256,9 @@ func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 }
 
 // what returns the job or the specification to run; exactly one must be given.
-func (f *RunFlags) what(job string, argv []string) (string, *task.Spec, error) {
+func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	given := 0
-	for _, there := range []bool{job != "", len(argv) > 0, f.shell != "", f.handler != ""} {
+	for _, there := range []bool{name != "", len(argv) > 0, f.shell != "", f.handler != ""} {
 		if there {
 			given++
 		}
@@ -267,20 +268,20 @@ func (f *RunFlags) what(job string, argv []string) (string, *task.Spec, error) {
 		return "", nil, fmt.Errorf("nothing to run: name a job, or a command after \"--\"")
 	case given > 1:
 		return "", nil, fmt.Errorf("a task runs one thing: a job, a command after \"--\", --shell or --handler")
-	case job != "" || f.handler != "":
+	case name != "" || f.handler != "":
 		if f.dir != "" || len(f.env) > 0 || f.stdin.Value != "" || f.memory != "" {
 			return "", nil, fmt.Errorf("--dir, --env, --stdin and --memory are for commands and --shell; a job or handler is given --param")
 		}
-		if job != "" {
-			return job, nil, value.ValidName("job", job)
+		if name != "" {
+			return name, nil, value.ValidName("job", name)
 		}
-		return "", &task.Spec{Handler: f.handler}, nil
+		return "", &job.Spec{Handler: f.handler}, nil
 	}
 	env, err := typed.Pairs("env", f.env)
 	if err != nil {
 		return "", nil, err
 	}
-	spec := &task.Spec{Run: &task.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value}}
+	spec := &job.Spec{Run: &job.Run{Argv: argv, Shell: f.shell, Dir: f.dir, Env: env, Stdin: f.stdin.Value}}
 	if f.memory != "" {
 		if spec.Resources.Memory, err = value.ParseSize(f.memory); err != nil {
 			return "", nil, fmt.Errorf("--memory: %w", err)

@@ -13,6 +13,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -144,13 +145,13 @@ func FactDetails(r *events.Record) string {
 		return e.Reason
 	case task.MessageDismissed:
 		return e.Reason
-	case task.BreakerOpened:
+	case breaker.Opened:
 		return Words(e.Reason, By("until", e.Until))
-	case task.BreakerHalfOpened:
+	case breaker.HalfOpened:
 		return Words(e.Reason, Plural(e.Left, "trial"))
-	case task.BreakerTried:
+	case breaker.Tried:
 		return Words(e.Reason, fmt.Sprintf("%d left", e.Left))
-	case task.BreakerClosed:
+	case breaker.Closed:
 		return e.Reason
 	case task.Unheld:
 		return Words(e.Hold+" opened", e.Reason)

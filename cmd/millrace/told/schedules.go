@@ -5,6 +5,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
@@ -38,7 +39,7 @@ func originText(o task.Origin) string {
 }
 
 // When is when a schedule fires, in few words.
-func When(s *task.Schedule) string {
+func When(s *job.Schedule) string {
 	switch {
 	case s.Cron != "":
 		return s.Cron

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
 	"millrace/view"
@@ -79,7 +80,7 @@ func Phase(p *view.Phase) string {
 }
 
 // Retry is a retry policy in words.
-func Retry(r *task.Retry) string {
+func Retry(r *job.Retry) string {
 	text := fmt.Sprintf("up to %d", r.Max)
 	if len(r.On) > 0 {
 		text += ", on " + strings.Join(r.On, ", ")
@@ -109,7 +110,7 @@ func Tries(records []events.Record) []task.Try {
 }
 
 // Keep says how long what a task leaves is kept; "" if it does not say.
-func Keep(k task.Keep) string {
+func Keep(k job.Keep) string {
 	var parts []string
 	for _, f := range []struct {
 		name string
@@ -123,7 +124,7 @@ func Keep(k task.Keep) string {
 }
 
 // Resources are the bounds of a task's processes; "" for none.
-func Resources(r task.Resources) string {
+func Resources(r job.Resources) string {
 	var parts []string
 	say := func(there bool, format string, v any) {
 		if there {

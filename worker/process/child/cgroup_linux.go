@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // cgroups makes a control group (version 2) for each run that needs one, below
@@ -112,7 +112,7 @@ type cgroup struct {
 const cpuPeriod = 100_000
 
 // create makes a group with bounds. Close it when its processes have ended.
-func (c *cgroups) create(name string, r task.Resources) (*cgroup, error) {
+func (c *cgroups) create(name string, r job.Resources) (*cgroup, error) {
 	dir := filepath.Join(c.root, "millrace-run-"+name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (c *cgroups) create(name string, r task.Resources) (*cgroup, error) {
 	return g, nil
 }
 
-func (g *cgroup) bound(r task.Resources) error {
+func (g *cgroup) bound(r job.Resources) error {
 	var errs []error
 	set := func(name, value string) { errs = append(errs, put(g.dir, name, []byte(value))) }
 	if r.Memory > 0 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"millrace/ipc"
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Command says what to start. Exactly one of Argv and Shell is set.
@@ -37,7 +37,7 @@ type Command struct {
 	Started func(Process) `json:"-"`
 	// Resources bound what the process, and all that it starts, may use. Output is not
 	// looked at: that is the receiver's.
-	Resources task.Resources
+	Resources job.Resources
 	// Limit, if set, is asked when the process is to stop, and why, and can
 	// shorten the grace.
 	Limit func(cause error) time.Duration `json:"-"`

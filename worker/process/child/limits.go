@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
 // limits is what bounds one run, and how.
 type limits struct {
-	want   task.Resources
+	want   job.Resources
 	group  *cgroup  // nil without one
 	words  []string // what is in force
 	missed []string // what is not
@@ -33,7 +33,7 @@ func (l *limits) text() string {
 
 // plan decides how each bound is enforced. Groups is nil, with the reason, where
 // the machine has no control groups for us.
-func plan(want task.Resources, groups bool, reason string) limits {
+func plan(want job.Resources, groups bool, reason string) limits {
 	l := limits{want: want}
 	say := func(format string, args ...any) { l.words = append(l.words, fmt.Sprintf(format, args...)) }
 	how := "watched"

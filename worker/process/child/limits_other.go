@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"millrace/task"
+	"millrace/task/job"
 )
 
 // Nothing here enforces bounds.
@@ -16,7 +16,7 @@ type cgroups struct{}
 
 func findCgroups() (*cgroups, error) { return nil, errors.ErrUnsupported }
 
-func (*cgroups) create(string, task.Resources) (*cgroup, error) { return nil, errors.ErrUnsupported }
+func (*cgroups) create(string, job.Resources) (*cgroup, error) { return nil, errors.ErrUnsupported }
 
 type cgroup struct{}
 

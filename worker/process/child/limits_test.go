@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/reason"
 )
 
@@ -22,16 +22,16 @@ func TestBoundsAreKept(t *testing.T) {
 	r := runner(t)
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
-		bounds task.Resources
+		bounds job.Resources
 		line   string
 		class  string
 		want   string // in the message
 	}{
-		"memory":                  {task.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, reason.Memory, "32MiB"},
-		"memory of a child":       {task.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, reason.Memory, "resources.memory"},
-		"memory within its bound": {task.Resources{Memory: 512 << 20}, `sleep 0.1`, "", ""},
-		"processes":               {task.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, reason.Task, "resources.pids"},
-		"the size of a file":      {task.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, reason.Task, "resources.file_size"},
+		"memory":                  {job.Resources{Memory: 32 << 20}, `x=$(head -c 300000000 /dev/zero | tr '\0' x); sleep 1000`, reason.Memory, "32MiB"},
+		"memory of a child":       {job.Resources{Memory: 32 << 20}, `sh -c 'x=$(head -c 300000000 /dev/zero | tr "\0" x); sleep 1000' & wait`, reason.Memory, "resources.memory"},
+		"memory within its bound": {job.Resources{Memory: 512 << 20}, `sleep 0.1`, "", ""},
+		"processes":               {job.Resources{PIDs: 5}, `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait`, reason.Task, "resources.pids"},
+		"the size of a file":      {job.Resources{FileSize: 1 << 20}, `exec head -c 2000000 /dev/zero >big`, reason.Task, "resources.file_size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := shell(c.line)
@@ -50,7 +50,7 @@ func TestBoundsAreKept(t *testing.T) {
 
 // TestPlan says which bounds are in force where.
 func TestPlan(t *testing.T) {
-	all := task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 7, FileSize: 1 << 30}
+	all := job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 7, FileSize: 1 << 30}
 	for _, c := range []struct {
 		groups bool
 		want   string
@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("got %q\nwant %q", got, c.want)
 		}
 	}
-	if l := plan(task.Resources{Output: 1}, true, ""); !l.none() || l.text() != "" {
+	if l := plan(job.Resources{Output: 1}, true, ""); !l.none() || l.text() != "" {
 		t.Errorf("nothing to enforce: %+v", l)
 	}
 }
@@ -85,7 +85,7 @@ func files(t *testing.T, names ...string) string {
 func TestCgroupFiles(t *testing.T) {
 	dir := files(t, "memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "memory.events", "cgroup.kill")
 	g := &cgroup{dir: dir, fd: -1}
-	if err := g.bound(task.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 7}); err != nil {
+	if err := g.bound(job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 7}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1", "cpu.max": "50000 100000", "pids.max": "7"} {
@@ -102,11 +102,11 @@ func TestCgroupFiles(t *testing.T) {
 	if !g.outOfMemory() {
 		t.Error("that the kernel has killed is not seen")
 	}
-	l := limits{want: task.Resources{Memory: 64 << 20}, group: g}
+	l := limits{want: job.Resources{Memory: 64 << 20}, group: g}
 	if r := l.judge(Result{Class: reason.Killed, Signal: "SIGKILL"}, "", 0); r.Class != reason.Memory {
 		t.Errorf("%+v", r)
 	}
-	if err := (&cgroup{dir: t.TempDir(), fd: -1}).bound(task.Resources{PIDs: 7}); !errors.Is(err, os.ErrNotExist) {
+	if err := (&cgroup{dir: t.TempDir(), fd: -1}).bound(job.Resources{PIDs: 7}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a group without controllers: %v", err)
 	}
 }

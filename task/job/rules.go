@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"slices"
@@ -26,8 +26,8 @@ const (
 // who offers, claims, explains, counts and verifies tasks knows the rules from this table. What a birth waits for
 // besides, its needs and its signal, are holds.
 type Rule struct {
-	// Name is the field in a job file. If the rule postpones tasks it is their reason as well ([Postponed.Reason]), the rule
-	// that the decision names ([By.Rule]), and the rule of the metric.
+	// Name is the field in a job file. If the rule postpones tasks it is their reason as well, the rule
+	// that the decision names, and the rule of the metric.
 	Name     string
 	Question Question
 	// Has tells whether a spec has the rule, and Check refuses a spec whose rule cannot be.
@@ -46,7 +46,7 @@ var Rules = []Rule{
 	{
 		Name: reason.Breaker, Question: Quota, Then: "the timer offers it when it is due",
 		Has:   func(s *Spec) bool { return s.Breaker != nil },
-		Check: func(s *Spec) error { return s.Breaker.validate() },
+		Check: func(s *Spec) error { return s.Breaker.Validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
 	},
 	{
@@ -58,7 +58,7 @@ var Rules = []Rule{
 	{
 		Name: "place", Question: Choice,
 		Has:   func(s *Spec) bool { return isSet(&s.Place) },
-		Check: func(s *Spec) error { return s.Place.validate() },
+		Check: func(s *Spec) error { return s.Place.Validate() },
 		Copy:  func(to, from *Spec) { to.Place = from.Place },
 	},
 	{
@@ -93,8 +93,8 @@ var Rules = []Rule{
 	},
 }
 
-// postponing is the rule of a name, if it postpones tasks.
-func postponing(name string) (*Rule, bool) {
+// Postpones is the rule of a name, if it postpones tasks.
+func Postpones(name string) (*Rule, bool) {
 	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name && r.Then != "" })
 	if i < 0 {
 		return nil, false
@@ -146,5 +146,21 @@ func (s *Spec) validateRules() error {
 			all = value.JoinFaults(all, r.Check(s))
 		}
 	}
+	return all
+}
+
+// Limited tells whether a limit has to admit the tasks of a spec.
+func (s *Spec) Limited() bool {
+	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
+}
+
+// Windows are the windows that a spec and its steps name.
+func (s *Spec) Windows() []string {
+	var all []string
+	s.whole(func(s *Spec) {
+		if s.Window != "" {
+			all = append(all, s.Window)
+		}
+	})
 	return all
 }

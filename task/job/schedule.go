@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"time"
@@ -96,23 +96,3 @@ const (
 	MaxDepth             = 100
 	MinEvery             = time.Second
 )
-
-// What made a task of a schedule.
-const (
-	TriggerSchedule = "schedule" // its tick came
-	TriggerCatchUp  = "catchup"  // its tick had passed while nothing could fire
-	TriggerBackfill = "backfill" // somebody asked for the ticks of some time
-	TriggerManual   = "manual"   // somebody asked for it now
-)
-
-// Triggers lists what makes tasks of schedules.
-var Triggers = []string{TriggerSchedule, TriggerCatchUp, TriggerBackfill, TriggerManual}
-
-// Origin names the schedule that made a task; it is zero for any other task.
-type Origin struct {
-	Schedule string `json:"schedule,omitzero"`
-	// Tick is the logical time: when the task was meant to be made.
-	Tick time.Time `json:"tick,omitzero"`
-	// Trigger is one of [Triggers].
-	Trigger string `json:"trigger,omitzero"`
-}

@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 
 	"millrace/task/reason"
 	"millrace/task/value"
-	"millrace/task/where"
 )
 
 // Kinds of back-off between attempts.
@@ -92,7 +91,7 @@ func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
 		return due, "the task said that no other attempt can mend it", false
 	case f.Failures > r.Max:
 		return due, fmt.Sprintf("its retries are used up: retry.max is %d", r.Max), false
-	case !r.covers(f.Class, f.Exit):
+	case !r.Covers(f.Class, f.Exit):
 		return due, "no retry on " + failureName(f.Class, f.Exit), false
 	}
 	delay := r.Delay(f.Failures, f.Chance)
@@ -110,8 +109,8 @@ func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
 	return due, words, true
 }
 
-// covers tells whether the policy is meant for a failure.
-func (r Retry) covers(class string, exit *int) bool {
+// Covers tells whether the policy is meant for a failure.
+func (r Retry) Covers(class string, exit *int) bool {
 	is := func(what string) bool { return matchesFailure(what, class, exit) }
 	return !slices.ContainsFunc(r.NotOn, is) && (len(r.On) == 0 || slices.ContainsFunc(r.On, is))
 }
@@ -233,44 +232,10 @@ func (r Retry) validate() error {
 	return nil
 }
 
-// avoid notes a node on which an attempt has failed, if the task's policy is to avoid those.
-func (t *Task) avoid(node string) {
-	if t.Spec == nil || !t.Spec.Retry.AvoidNode || node == "" || slices.Contains(t.Avoids, node) {
-		return
-	}
-	t.Avoids = append(slices.Clone(t.Avoids), node) // shared by what was folded before
-	if n := len(t.Avoids); n > where.MaxValues {
-		t.Avoids = t.Avoids[n-where.MaxValues:]
-	}
-}
-
-// Shuns tells whether a node leaves the task to others, if there are any: an attempt has failed there,
-// and the task's policy is to avoid that. In each turn it is left to others once. What
-// waits on a node's own route shuns nobody, for nobody else pulls from there.
-func (t *Task) Shuns(node string) bool {
-	if t.State != Pending || t.Spec == nil || t.Handed != nil || !t.Spec.Retry.AvoidNode || !slices.Contains(t.Avoids, node) {
-		return false
-	}
-	_, own := t.Route.Node()
-	return !own
-}
-
-// avoidWait is for how long it is left to others.
-func (r *Retry) avoidWait() time.Duration {
+// ShunnedFor is for how long it is left to others.
+func (r *Retry) ShunnedFor() time.Duration {
 	if r.AvoidWait == 0 {
 		return DefaultAvoidWait
 	}
 	return r.AvoidWait.Std()
-}
-
-// shunned says in words which nodes leave the task to others, and for how long.
-func (t *Task) shunned() string {
-	if !t.Shuns(t.FailedOn) {
-		return ""
-	}
-	nodes, leave := "node "+t.FailedOn, "leaves"
-	if len(t.Avoids) > 1 {
-		nodes, leave = "nodes "+strings.Join(t.Avoids, ", "), "leave"
-	}
-	return fmt.Sprintf("; %s, where it failed, %s it to the others for up to %v", nodes, leave, value.Duration(t.Spec.Retry.avoidWait()))
 }

@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 // Resources bounds what one attempt, with all its processes, may use of its
 // node. Zero means no bound. How a node enforces it depends on what it can do;
-// what was in force is part of [Usage].
+// what was in force is part of what an attempt has used.
 type Resources struct {
 	// Memory is how much the processes may hold together. When it is exceeded the
 	// attempt fails with class memory.

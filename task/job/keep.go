@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"fmt"
@@ -29,28 +29,20 @@ func (k Keep) validate() error {
 	return nil
 }
 
-// Records is how long the records of a task that has ended so are kept, and Output what it has printed;
+// Records is how long the records of a task are kept that finished, or ended otherwise, and Output what it has printed;
 // each with what says so, by its name in a job file. Zero is that the job does not say.
-func (k Keep) Records(state State) (time.Duration, string) {
-	if state == Finished {
+func (k Keep) Records(finished bool) (time.Duration, string) {
+	if finished {
 		return k.Done.Std(), "keep.done"
 	}
 	return k.Failed.Std(), "keep.failed"
 }
 
 // Output is like [Keep.Records] for what a task has printed.
-func (k Keep) Output(state State) (time.Duration, string) {
-	d, name := k.Records(state)
+func (k Keep) Output(finished bool) (time.Duration, string) {
+	d, name := k.Records(finished)
 	if l := k.Logs.Std(); l > 0 && (d == 0 || l < d) {
 		return l, "keep.logs"
 	}
 	return d, name
-}
-
-// Kept is what the task's spec says of it.
-func (t *Task) Kept() Keep {
-	if t.Spec == nil {
-		return Keep{}
-	}
-	return t.Spec.Keep
 }

@@ -4,9 +4,39 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/task/breaker"
 	"millrace/task/limit"
 	"millrace/task/reason"
 )
+
+// AsksBreaker is what the breaker of the task's job has to know of it.
+func (t *Task) AsksBreaker() breaker.Asks {
+	return breaker.Asks{Job: t.Job, Task: string(t.ID), StartBy: t.StartBy}
+}
+
+// HeldBack is the command that follows for the task when the breaker of its job does not let it start.
+func (t *Task) HeldBack(h *breaker.Hold) Command {
+	if h.Fails {
+		return GiveUp{Reason: reason.Breaker, Detail: h.Detail}
+	}
+	return Postpone{After: t.Turn, Reason: reason.Breaker, Detail: h.Detail, Due: h.Until}
+}
+
+// OutcomeOf is the end of the attempt of an epoch that a fact records; false if it is none that counts.
+func OutcomeOf(e Event, at time.Time, epoch uint64) (breaker.Outcome, bool) {
+	o := breaker.Outcome{At: at, Epoch: epoch}
+	switch e := e.(type) {
+	case AttemptFinished:
+	case AttemptFailed:
+		o.Failed, o.What = true, e.Class
+		if e.Class == reason.Exit && e.Exit != nil {
+			o.What = fmt.Sprintf("exit %d", *e.Exit)
+		}
+	default:
+		return o, false
+	}
+	return o, true
+}
 
 // OnNode returns the counters of which each node may run so many tasks, named as those of [Work.Counters]. The error says that a key
 // names something that the task was not given.
@@ -81,3 +111,51 @@ func (c *Crowd) By(at time.Time) By {
 	}
 	return by
 }
+
+// Throttled says that a task which was offered waits until the rate of its queue admits it. The offer is
+// stale from then on.
+type Throttled struct {
+	// Node is who was offered it.
+	Node string `json:"node,omitzero"`
+	// Limit names the rate, as in [Grant].
+	Limit string `json:"limit,omitzero"`
+}
+
+func (Throttled) isEvent() {}
+
+// RateQueue is the queue whose rate and window hold for the task; "" while it waits for a certain node, for the
+// routes of nodes belong to no queue.
+func (w *Work) RateQueue() string {
+	if _, own := w.Route.Node(); own {
+		return ""
+	}
+	if queue, _ := w.Asks(); queue == "" {
+		return "" // nor is the route of nodes that are named of any
+	}
+	return w.QueueName()
+}
+
+// Throttles tells whether a claim is not to start the task, because the rate of the queue from
+// which the offer came has not admitted it in this turn.
+func (t *Task) Throttles(c Claim) bool {
+	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.RateQueue()
+}
+
+// Limited tells whether limits look after the task: its own, or the rate of its queue, which has to admit it
+// or has and waits for its start.
+func (t *Task) Limited() bool {
+	return t.Throttled || t.Spec.Limited() || t.Rated > 0 && t.State == Pending
+}
+
+func (t *Task) throttled(r Recorded) {
+	if !t.Waiting() || t.State == Unknown {
+		return
+	}
+	// The bounds on the wait stay.
+	t.enter(Held, HoldLimit, "the rate of its queue has to admit it", r)
+	t.Holds, t.Throttled = onlyLimit, true
+	t.Turn, t.Offered = r.Seq, false
+}
+
+// unrate forgets what the rate of a queue has said: another turn, or another queue, asks it anew.
+func (t *Task) unrate() { t.Rated, t.Throttled = 0, false }

@@ -1,4 +1,4 @@
-package task
+package job
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Files names a bundle of files that an attempt finds around it.
@@ -128,18 +127,3 @@ func (s *Spec) validateFiles() error {
 
 // Surrounded tells whether an attempt needs more around it than an empty directory.
 func (s *Spec) Surrounded() bool { return s.Files != nil || len(s.Setup) > 0 }
-
-// Left is what was kept of what an attempt has left.
-type Left struct {
-	Task    ID     `json:"task"`
-	Attempt int    `json:"attempt"`
-	Epoch   uint64 `json:"epoch"`
-	Node    string `json:"node,omitempty"`
-	// Digest is the version of the files; "" if they were refused.
-	Digest string    `json:"digest,omitempty"`
-	Files  int       `json:"files"`
-	Bytes  int64     `json:"bytes"`
-	At     time.Time `json:"at"`
-	// Refused says why they were not stored.
-	Refused string `json:"refused,omitempty"`
-}

@@ -1,0 +1,110 @@
+package breaker
+
+import "time"
+
+// State is how a breaker stands.
+type State string
+
+// The states of a breaker.
+const (
+	// StateClosed lets all tasks start.
+	StateClosed State = "closed"
+	// StateOpen lets none start.
+	StateOpen State = "open"
+	// StateHalfOpen lets a few start, as trials.
+	StateHalfOpen State = "half_open"
+)
+
+// Circuit is the sum of the facts about a job's breaker. Each fact says all that
+// follows from it, so the last one is enough to know how it stands.
+type Circuit struct {
+	State State `json:"state"`
+	// Reason is why, in words.
+	Reason string `json:"reason,omitempty"`
+	// Since is when the state began, and From the sequence of the fact; of a half open one of
+	// which only the last fact was read, those of the last trial.
+	Since time.Time `json:"since,omitzero"`
+	From  uint64    `json:"from,omitempty"`
+	// Until is when an open one becomes half open, and when trials of which
+	// nothing was heard count for nothing, so that others may start.
+	Until time.Time `json:"until,omitzero"`
+	// Left is how many trials may still start.
+	Left int `json:"left,omitempty"`
+	// Head is the sequence of the last fact: what the next one must expect. 0 for none.
+	Head uint64 `json:"head,omitempty"`
+}
+
+// Event is a fact about the breaker of a job. The set is closed.
+type Event interface{ isBreakerEvent() }
+
+// Opened says that too many attempts have failed.
+type Opened struct {
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+// HalfOpened says that the cooldown is over.
+type HalfOpened struct {
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	// Left is how many trials may start.
+	Left int `json:"left,omitzero"`
+}
+
+// Tried says that a task starts as a trial.
+type Tried struct {
+	// Reason names the task.
+	Reason string    `json:"reason,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Left   int       `json:"left,omitzero"`
+}
+
+// Closed says that all may start again.
+type Closed struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+func (Opened) isBreakerEvent()     {}
+func (HalfOpened) isBreakerEvent() {}
+func (Tried) isBreakerEvent()      {}
+func (Closed) isBreakerEvent()     {}
+
+// Evolve adds the fact at a sequence to what is known of a breaker. It is
+// total; a fact at or below Head changes nothing, and one that is not understood only Head.
+func Evolve(c Circuit, seq uint64, at time.Time, e Event) Circuit {
+	if seq <= c.Head {
+		return c
+	}
+	c.Head = seq
+	begin := func(state State) { c.State, c.Since, c.From = state, at, seq }
+	switch e := e.(type) {
+	case Opened:
+		begin(StateOpen)
+		c.Reason, c.Until, c.Left = e.Reason, e.Until, 0
+	case HalfOpened:
+		begin(StateHalfOpen)
+		c.Reason, c.Until, c.Left = e.Reason, e.Until, e.Left
+	case Tried:
+		if c.State != StateHalfOpen {
+			begin(StateHalfOpen)
+		}
+		c.Reason, c.Until, c.Left = e.Reason, e.Until, e.Left
+	case Closed:
+		begin(StateClosed)
+		c.Reason, c.Until, c.Left = e.Reason, time.Time{}, 0
+	}
+	if c.State == "" {
+		c.State = StateClosed
+	}
+	return c
+}
+
+// Closed tells whether all tasks may start.
+func (c Circuit) Closed() bool { return c.State == StateClosed || c.State == "" }
+
+func (c Circuit) whyHalfOpen() string {
+	if c.State == StateHalfOpen {
+		return "nothing was heard of the trials"
+	}
+	return "the cooldown is over"
+}

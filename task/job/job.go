@@ -1,0 +1,71 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"millrace/task/param"
+	"millrace/task/value"
+	"millrace/task/where"
+)
+
+// Job is a named definition of what to run. Its revision is that of the store it lies in.
+type Job struct {
+	// Name is 1 to 64 letters, digits, '_' or '-'.
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Owner       string `json:"owner,omitempty"`
+	Group       string `json:"group,omitempty"`
+	// Labels are copied to each task; a submission may add to them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Params are its parameters: their defaults, or what each may be.
+	Params param.Params `json:"params,omitzero"`
+	// Queue is where its tasks wait. Default [where.DefaultQueue].
+	Queue string `json:"queue,omitempty"`
+	// Priority is that of its tasks: [where.MinPriority] to [where.MaxPriority], the larger the more
+	// urgent. Default [where.DefaultPriority].
+	Priority int `json:"priority,omitempty"`
+	// Fair names the label, or else the parameter, whose value is the fair key of a task:
+	// keys that wait in a queue are served in turn. Default: tasks have none.
+	Fair string `json:"fair,omitempty"`
+	// Schedule makes a task of the job at its ticks; nil for none. It is a schedule of the job's name.
+	Schedule *Schedule `json:"schedule,omitempty"`
+	Spec
+}
+
+// Validate refuses a job that could not be stored or run and names the field.
+func (j *Job) Validate() error {
+	var queue, priority, labels error
+	if j.Queue != "" {
+		queue = value.ValidName("queue", j.Queue)
+	}
+	if j.Priority != 0 {
+		priority = where.ValidPriority(j.Priority)
+	}
+	if _, nameless := j.Labels[""]; nameless {
+		labels = errors.New("labels: a label has no name")
+	}
+	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
+}
+
+// validateParams refuses parameters that cannot be declared so, and values which the job itself gives them and they may not have.
+func (j *Job) validateParams() error {
+	faults := j.Params.Validate()
+	for i := range j.Params.Declared {
+		if d := &j.Params.Declared[i]; j.Schedule != nil && len(d.Default) == 0 && !d.Optional {
+			faults = append(faults, fmt.Errorf("params[%d].default is missing: the schedule of the job gives it no other value", i))
+		}
+	}
+	for i := range j.Steps {
+		step := &j.Steps[i]
+		for _, name := range slices.Sorted(maps.Keys(step.Params)) {
+			if d := j.Params.Find(name); d != nil {
+				faults = append(faults, value.Under(fmt.Sprintf("steps[%d].params.%s: ", i, name), d.Check(step.Params[name])))
+			}
+		}
+	}
+	return value.JoinFaults(faults...)
+}

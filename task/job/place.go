@@ -1,0 +1,219 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/task/value"
+	"millrace/task/where"
+)
+
+// Place says where a task may run. The zero value is: wherever its queue is served.
+//
+// A task with one named node is born on that node's own route, whatever is known of
+// the node. With several it is born on a route from which all of them pull: the first of them
+// that is free takes it, the preferred ones before the others. Nothing is bound to a list
+// that was read earlier. While none of them takes new work it goes as NoNode says, by a fact.
+//
+// A task that asks for labels, avoids nodes or costs more than one slot is born on
+// the route of a selector ([where.SelectorRoute]), from which only nodes pull that
+// match; if it names nodes besides labels, being one of them is a part of that. And the claim holds the node's labels of that moment against it once more.
+//
+// A task for each of several nodes is a parent ([Spec.Parental]).
+type Place struct {
+	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
+	Mode string `json:"mode,omitempty"`
+	// Nodes are those that may run it, the preferred first: whichever is free, and of several that are
+	// free the preferred one. With Labels or Avoid besides, those of them that match. At most [MaxPlaceNodes].
+	Nodes []string `json:"nodes,omitempty"`
+	// Each asks for one task on each of Nodes instead of one on any of them.
+	Each bool `json:"each,omitempty"`
+	// Labels choose nodes among those that serve the queue. Default: all of them.
+	Labels where.Selector `json:"labels,omitempty"`
+	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
+	Avoid []string `json:"avoid,omitempty"`
+	// Count asks for so many tasks on different nodes that match. Default: one
+	// task, and no parent. At most [MaxChildren].
+	Count int `json:"count,omitempty"`
+	// Spread is a label over whose values those nodes are spread. Default: nodes
+	// are taken in the order of their names.
+	Spread string `json:"spread,omitempty"`
+	// Late says what a task for all nodes does about nodes that come while it is
+	// open: [LateIgnore], the default, or [LateInclude].
+	Late string `json:"late,omitempty"`
+	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key such
+	// as that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
+	Sticky string `json:"sticky,omitempty"`
+	// Prefer are nodes that are better than others. Sticky goes before. At most [MaxPrefer].
+	Prefer []Preference `json:"prefer,omitempty"`
+	// PreferWait is for how long a task is left to nodes that it prefers and that take work; afterwards
+	// any node may claim it. Default [DefaultPreferWait].
+	PreferWait value.Duration `json:"prefer_wait,omitempty"`
+	// NoNode is what happens while no node that it is meant for takes new work. Default expire.
+	NoNode string `json:"no_node,omitempty"`
+	// Queue is the shared queue to which it is released or falls back, and which nodes
+	// chosen by labels must serve. Default: the job's.
+	Queue string `json:"queue,omitempty"`
+}
+
+// Modes of [Place].
+const (
+	PlaceAny   = "any"
+	PlaceNodes = "nodes"
+	PlaceAll   = "all"
+)
+
+// PlaceModes lists them.
+var PlaceModes = []string{PlaceAny, PlaceNodes, PlaceAll}
+
+// What a task for all nodes does about nodes that come later.
+const (
+	LateIgnore  = "ignore"  // it is for those that took work when it was expanded
+	LateInclude = "include" // as long as it has not ended, each that comes gets its own
+)
+
+// Lates lists them.
+var Lates = []string{LateIgnore, LateInclude}
+
+// What happens to a task while none of its nodes takes new work.
+const (
+	// NoNodeExpire ends it abnormal/expired when its start deadline passes:
+	// timeout.pending, else the one of the settings.
+	NoNodeExpire = "expire"
+	// NoNodeWait keeps it until a node returns, at most for timeout.pending.
+	NoNodeWait = "wait"
+	// NoNodeFallback moves it to the shared queue.
+	NoNodeFallback = "fallback"
+	// NoNodeFail ends it abnormal/unplaceable.
+	NoNodeFail = "fail"
+)
+
+// NoNodes lists the policies.
+var NoNodes = []string{NoNodeExpire, NoNodeWait, NoNodeFallback, NoNodeFail}
+
+// MaxPlaceNodes is how many nodes a task may name.
+const MaxPlaceNodes = 64
+
+// Targeted tells whether the task is meant for certain nodes.
+func (p *Place) Targeted() bool { return len(p.Nodes) > 0 }
+
+// selective tells whether nodes are chosen by what they are.
+func (p *Place) selective() bool { return len(p.Labels)+len(p.Avoid) > 0 }
+
+// Named tells whether nodes are chosen by their names alone, whatever queues they serve.
+func (p *Place) Named() bool { return p.Targeted() && !p.selective() }
+
+// fans tells whether it asks for a task on each of several nodes.
+func (p *Place) fans() bool { return p.Mode == PlaceAll || p.Each || p.Count > 0 }
+
+// Validate refuses a place that cannot be, and names the field.
+func (p *Place) Validate() error {
+	if p.Mode != "" && !slices.Contains(PlaceModes, p.Mode) {
+		return fmt.Errorf("place.mode is %q, want one of %s", p.Mode, strings.Join(PlaceModes, ", "))
+	}
+	switch {
+	case p.Mode == PlaceNodes && len(p.Nodes) == 0:
+		return errors.New("place.nodes: name at least one node, or leave place.mode out")
+	case p.Mode == PlaceAny && len(p.Nodes) > 0:
+		return errors.New("place.mode is \"any\", and place.nodes names some; leave one of them out")
+	case len(p.Nodes) > 0 && p.fans() && p.selective():
+		return errors.New("place asks for a task on each of place.nodes, whatever these are; leave place.labels and place.avoid out, or place.nodes")
+	case p.Each && len(p.Nodes) == 0:
+		return errors.New("place.each asks for a task on each of place.nodes, and none are named")
+	case p.Count < 0 || p.Count > MaxChildren:
+		return fmt.Errorf("place.count is %d, want 1 to %d", p.Count, MaxChildren)
+	case p.Count > 0 && (p.Mode == PlaceAll || len(p.Nodes) > 0):
+		return errors.New("place.count takes so many of the nodes that match; leave place.nodes and mode all out, or name the nodes with place.each")
+	case p.Spread != "" && p.Count == 0:
+		return errors.New("place.spread says over which label place.count nodes are spread; set place.count")
+	case p.Late != "" && !slices.Contains(Lates, p.Late):
+		return fmt.Errorf("place.late is %q, want %s or %s", p.Late, LateIgnore, LateInclude)
+	case p.Late != "" && (p.Mode != PlaceAll || len(p.Nodes) > 0):
+		return errors.New("place.late is for a task on all nodes; set place.mode to all and name none")
+	case p.NoNode != "" && !slices.Contains(NoNodes, p.NoNode):
+		return fmt.Errorf("place.no_node is %q, want one of %s", p.NoNode, strings.Join(NoNodes, ", "))
+	case p.NoNode != "" && len(p.Nodes) == 0 && !p.selective() && !p.fans():
+		return errors.New("place.no_node says what to do without the nodes that place chooses, and it chooses none: set nodes, labels, avoid, count or mode all")
+	}
+	if err := p.Labels.Validate(); err != nil {
+		return fmt.Errorf("place.%w", err)
+	}
+	if err := p.validatePreference(); err != nil {
+		return err
+	}
+	if err := validNodes("place.nodes", p.Nodes); err != nil {
+		return err
+	}
+	if err := validNodes("place.avoid", p.Avoid); err != nil {
+		return err
+	}
+	if p.Queue != "" {
+		if err := value.ValidName("queue", p.Queue); err != nil {
+			return fmt.Errorf("place.queue: %w", err)
+		}
+	}
+	return nil
+}
+
+func validNodes(field string, nodes []string) error {
+	if len(nodes) > MaxPlaceNodes {
+		return fmt.Errorf("%s: %d nodes, want at most %d", field, len(nodes), MaxPlaceNodes)
+	}
+	for i, n := range nodes {
+		if err := value.ValidName("node", n); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		if slices.Contains(nodes[:i], n) {
+			return fmt.Errorf("%s: %q is named twice", field, n)
+		}
+	}
+	return nil
+}
+
+// HomeRoute is where a task of a spec is born that waits in this queue by itself.
+func (s *Spec) HomeRoute(queue string, priority int) where.Route {
+	switch {
+	case s.Parental():
+		return where.QueueRoute(queue, priority) // its children have routes; nobody claims it
+	case s.Place.Named() && len(s.Place.Nodes) == 1:
+		return where.NodeRoute(s.Place.Nodes[0], priority)
+	case s.Place.Named():
+		asked := where.Asked{Needs: NamedNeeds(s.Place.Nodes, s)}
+		return asked.Route(priority)
+	case s.Place.selective() || s.Cost() > 1:
+		return where.SelectorRoute(queue, s.Needs(), priority)
+	}
+	return where.QueueRoute(queue, priority)
+}
+
+// With returns the place with what is set in another one put in the stead of its own.
+func (p Place) With(set *Place) Place {
+	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
+		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
+		if p.fans() || p.Targeted() {
+			p.Unprefer() // it is for one node of several
+		}
+		if p.fans() && p.Targeted() {
+			p.Avoid = nil // these and no others
+		}
+	}
+	if len(set.Avoid) > 0 {
+		p.Avoid = set.Avoid
+	}
+	if len(set.Prefer) > 0 {
+		p.Prefer = set.Prefer
+	}
+	if set.PreferWait != 0 {
+		p.PreferWait = set.PreferWait
+	}
+	for _, text := range []struct{ is, to *string }{
+		{&p.Spread, &set.Spread}, {&p.Late, &set.Late}, {&p.NoNode, &set.NoNode}, {&p.Queue, &set.Queue}, {&p.Sticky, &set.Sticky},
+	} {
+		if *text.to != "" {
+			*text.is = *text.to
+		}
+	}
+	return p
+}

@@ -1,0 +1,115 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Run describes a child process. Exactly one of Argv and Shell is set.
+type Run struct {
+	// Argv is the program and its arguments, handed over as they are.
+	Argv []string `json:"argv,omitempty"`
+	// Shell is a line for "sh -c".
+	Shell string `json:"shell,omitempty"`
+	// Dir is the working directory; by default a fresh one, removed afterwards.
+	Dir string `json:"dir,omitempty"`
+	// Env is added to the worker's environment and wins over it.
+	Env map[string]string `json:"env,omitempty"`
+	// Stdin is what the process finds as its standard input. Default none.
+	Stdin string `json:"stdin,omitempty"`
+	// User runs the process as another user of the node, by name or number, with
+	// that user's groups. The worker must be allowed to. Default: the worker's own user.
+	User string `json:"user,omitempty"`
+	// EnvClear leaves the worker's environment out, but for the variables that Inherit
+	// names and PATH, HOME, USER, LANG and TZ. Default: all of it is handed on.
+	EnvClear bool `json:"env_clear,omitempty"`
+	// Inherit names variables of the worker that pass EnvClear.
+	Inherit []string `json:"inherit,omitempty"`
+	// EnvFiles are files on the node with lines NAME=value, relative to Dir. The
+	// last one wins, and Env wins over all of them.
+	EnvFiles []string `json:"env_files,omitempty"`
+	// Secrets are variables whose values are read on the node when the attempt
+	// starts. They win over Env. Values are replaced in all that the process says.
+	Secrets map[string]Secret `json:"secrets,omitempty"`
+}
+
+// MaxVariable is how long an argument, and a variable with its name, must be less than, in bytes.
+// It is the bound of Linux. Parameters may be longer: a program finds those in a file.
+const MaxVariable = 128 << 10
+
+// What a process finds as its standard input.
+const (
+	// StdinNone is an input that ends at once, so that what reads it to its end ends.
+	StdinNone = "none"
+	// StdinOpen is an input that stays open and brings messages, such as CANCEL.
+	StdinOpen = "open"
+)
+
+func (r *Run) validate() error {
+	switch {
+	case len(r.Argv) == 0 && r.Shell == "":
+		return errors.New("run: set argv (a list) or shell (a line)")
+	case len(r.Argv) > 0 && r.Shell != "":
+		return errors.New("run: argv and shell are both set; choose one")
+	case len(r.Argv) > 0 && r.Argv[0] == "":
+		return errors.New("run.argv: the program's name is empty")
+	case r.Stdin != "" && r.Stdin != StdinNone && r.Stdin != StdinOpen:
+		return fmt.Errorf("run.stdin is %q, want %s or %s", r.Stdin, StdinNone, StdinOpen)
+	}
+	for k, v := range r.Env {
+		if n := len(k) + 1 + len(v); n >= MaxVariable {
+			return fmt.Errorf("run.env: %s has %d bytes with its name, and a program can be given at most %d: put the value into a file, or into params", k, n, MaxVariable-1)
+		}
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return fmt.Errorf("run.env: %q=%q cannot be an environment variable", k, v)
+		}
+	}
+	if err := r.validateSurroundings(); err != nil {
+		return err
+	}
+	for _, a := range append(slices.Clone(r.Argv), r.Shell, r.Dir, r.User) {
+		if len(a) >= MaxVariable {
+			return fmt.Errorf("run: an argument or the shell line has %d bytes, and a program can be given at most %d: put it into a file, or into params", len(a), MaxVariable-1)
+		}
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("run: %q holds a zero byte, which no process can be given", a)
+		}
+	}
+	return nil
+}
+
+// Secret says where the value of a secret variable is found on the node.
+type Secret struct {
+	// File holds the value; a line end at its end is not part of it.
+	File string `json:"file"`
+}
+
+// MaxSecret is the largest secret that is read, in bytes.
+const MaxSecret = 32 << 10
+
+func (r *Run) validateSurroundings() error {
+	if len(r.Inherit) > 0 && !r.EnvClear {
+		return errors.New("run.inherit has a meaning only with run.env_clear: true")
+	}
+	for _, name := range r.Inherit {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return fmt.Errorf("run.inherit: %q cannot be an environment variable", name)
+		}
+	}
+	for _, file := range r.EnvFiles {
+		if file == "" || strings.ContainsRune(file, 0) {
+			return fmt.Errorf("run.env_files: %q is no file", file)
+		}
+	}
+	for name, s := range r.Secrets {
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			return fmt.Errorf("run.secrets: %q cannot be an environment variable", name)
+		case s.File == "" || strings.ContainsRune(s.File, 0):
+			return fmt.Errorf("run.secrets: %s needs a file on the node to be read from: {file: /run/secrets/%s}", name, strings.ToLower(name))
+		}
+	}
+	return nil
+}

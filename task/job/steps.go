@@ -1,0 +1,339 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"millrace/task/value"
+)
+
+// Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
+// the default of a job: it inherits labels, parameters, queue, priority and fair key of the task
+// whose step it is, and no rule.
+type Step struct {
+	// Name is what the others call it: 1 to 64 letters, digits, '_' or '-', none twice in a job.
+	Name string `json:"name,omitempty"`
+	// Needs are the steps that have to end before it starts. Default: none, it starts at once.
+	Needs []StepNeed `json:"needs,omitempty"`
+	// Rule says how many of them have to end as they are meant to. Default [NeedAll].
+	Rule string `json:"rule,omitempty"`
+	// Params are its default parameters; those of the task win over them.
+	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Queue is where it waits. Default: the queue of the task.
+	Queue string `json:"queue,omitempty"`
+	Spec
+}
+
+// StepNeed is a step that another one waits for.
+type StepNeed struct {
+	Step string `json:"step"`
+	// When is how it is meant to end. Default [WhenSuccess].
+	When string `json:"when,omitempty"`
+}
+
+// Handlers are steps that run when all others have ended, if these did so in a certain way. They have
+// no name and no needs of their own. What a failure is handled by does not undo it.
+type Handlers struct {
+	// Success runs if no step failed or was cancelled.
+	Success *Step `json:"success,omitempty"`
+	// Failure runs if one ended in error or abnormal.
+	Failure *Step `json:"failure,omitempty"`
+	// Cancel runs if one was cancelled, alone or with the whole task; it is not cancelled with it.
+	Cancel *Step `json:"cancel,omitempty"`
+	// Exit runs in any case. It, too, is not cancelled with the task.
+	Exit *Step `json:"exit,omitempty"`
+}
+
+// Names of the handlers among the children of a task.
+const (
+	OnSuccess = "on-success"
+	OnFailure = "on-failure"
+	OnCancel  = "on-cancel"
+	OnExit    = "on-exit"
+)
+
+// Handler is a handler with its name and what of the steps it waits for.
+type Handler struct {
+	Name, field, Rule, When string
+	Step                    *Step
+}
+
+// All are the handlers that are set, in the order of their names above.
+func (h *Handlers) All() []Handler {
+	if h == nil {
+		return nil
+	}
+	return slices.DeleteFunc([]Handler{
+		{OnSuccess, "on.success", NeedNone, WhenTrouble, h.Success},
+		{OnFailure, "on.failure", NeedAny, WhenFailure, h.Failure},
+		{OnCancel, "on.cancel", NeedAny, WhenCancel, h.Cancel},
+		{OnExit, "on.exit", NeedAll, WhenEnd, h.Exit},
+	}, func(h Handler) bool { return h.Step == nil })
+}
+
+// StepNames are the names of all children of a task with steps: the steps and then the handlers.
+func (s *Spec) StepNames() []string {
+	var names []string
+	for i := range s.Steps {
+		names = append(names, s.Steps[i].Name)
+	}
+	for _, h := range s.On.All() {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// Depths are how many steps each step or handler waits for, one behind the other.
+func (s *Spec) Depths() map[string]int {
+	depth := map[string]int{}
+	for range s.Steps { // no chain is longer
+		for i := range s.Steps {
+			step := &s.Steps[i]
+			for _, need := range step.Needs {
+				depth[step.Name] = max(depth[step.Name], depth[need.Step]+1)
+			}
+		}
+	}
+	for _, h := range s.On.All() {
+		depth[h.Name] = len(s.Steps)
+	}
+	return depth
+}
+
+// ChangeSteps has change called for each step and handler, on copies that take the place of what
+// others may share. It ends with the first error.
+func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		if err := change(s.Steps[i].Name, &s.Steps[i]); err != nil {
+			return err
+		}
+	}
+	if s.On == nil {
+		return nil
+	}
+	on := *s.On
+	for _, h := range []struct {
+		name string
+		step **Step
+	}{{OnSuccess, &on.Success}, {OnFailure, &on.Failure}, {OnCancel, &on.Cancel}, {OnExit, &on.Exit}} {
+		if *h.step == nil {
+			continue
+		}
+		step := **h.step
+		if err := change(h.name, &step); err != nil {
+			return err
+		}
+		*h.step = &step
+	}
+	s.On = &on
+	return nil
+}
+
+// whole has see called with the spec, and with those of its steps and handlers, which it does not change.
+func (s *Spec) whole(see func(*Spec)) {
+	see(s)
+	steps := *s
+	_ = steps.ChangeSteps(func(_ string, step *Step) error {
+		see(&step.Spec)
+		return nil
+	})
+}
+
+// Stepped tells whether the children of a task of the spec are steps.
+func (s *Spec) Stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
+
+// Survives tells whether a child of this name goes on when its parent is cancelled.
+func (s *Spec) Survives(name string) bool {
+	return s.Stepped() && s.On != nil && (name == OnCancel && s.On.Cancel != nil || name == OnExit && s.On.Exit != nil)
+}
+
+// Outlives tells whether there is such a child.
+func (s *Spec) Outlives() bool { return s.Survives(OnCancel) || s.Survives(OnExit) }
+
+// validateParent refuses a spec whose tasks are parents by steps or by a list, and that says what only
+// those can follow that run themselves.
+func (s *Spec) validateParent() error {
+	if err := s.Each.validate(); err != nil {
+		return err
+	}
+	if len(s.Steps) == 0 {
+		if s.On != nil {
+			return errors.New("on: there are no steps whose end it could handle; set steps")
+		}
+		return nil
+	}
+	if s.Run != nil || s.Handler != "" {
+		return errors.New("steps and run or handler are both set; a job has one of them")
+	}
+	var all error
+	type field struct {
+		name string
+		set  bool
+	}
+	fields := []field{{"timeout", s.Timeout != Timeout{Total: s.Timeout.Total}}, {"retry", isSet(&s.Retry)}}
+	for i := range Rules {
+		fields = append(fields, field{Rules[i].Name, Rules[i].Has(s)})
+	}
+	for _, f := range append(fields,
+		field{"on_disconnect", s.OnDisconnect != ""}, field{"on_restart", s.OnRestart != ""}, field{"resources", s.Resources != Resources{}},
+		field{"files", s.Files != nil}, field{"setup", len(s.Setup) > 0}, field{"artifacts", s.Artifacts != nil},
+	) {
+		if f.set {
+			all = value.JoinFaults(all, fmt.Errorf("%s is for what runs, and a job with steps does not itself; set it in the steps", f.name))
+		}
+	}
+	if all != nil {
+		return all
+	}
+	handlers := s.On.All()
+	switch {
+	case s.On != nil && len(handlers) == 0:
+		return errors.New("on: nothing is set; want success, failure, cancel or exit")
+	case len(handlers) > 0 && len(s.Steps) > MaxNeeds:
+		return fmt.Errorf("steps: %d steps, want at most %d beside on: a handler waits for all of them", len(s.Steps), MaxNeeds)
+	case len(s.Steps) > MaxChildren:
+		return fmt.Errorf("steps: %d steps, want at most %d", len(s.Steps), MaxChildren)
+	}
+	at := make(map[string]int, len(s.Steps))
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		if err := value.ValidName("step", step.Name); err != nil {
+			return fmt.Errorf("steps[%d].name: %w", i, err)
+		}
+		if first, double := at[step.Name]; double {
+			return fmt.Errorf("steps[%d].name: %q is the name of steps[%d] as well", i, step.Name, first)
+		}
+		if strings.HasPrefix(step.Name, "on-") {
+			return fmt.Errorf("steps[%d].name: %q: names that begin with on- are those of the handlers", i, step.Name)
+		}
+		at[step.Name] = i
+	}
+	for i := range s.Steps {
+		if err := s.Steps[i].validate(at); err != nil {
+			all = value.JoinFaults(all, value.Under(fmt.Sprintf("steps[%d].", i), err))
+		}
+	}
+	for _, h := range handlers {
+		if h.Step.Name != "" || len(h.Step.Needs) > 0 || h.Step.Rule != "" {
+			return fmt.Errorf("%s: a handler has no name, needs or rule: it comes after all steps", h.field)
+		}
+		if err := h.Step.validate(at); err != nil {
+			all = value.JoinFaults(all, value.Under(h.field+".", err))
+		}
+	}
+	if all != nil {
+		return all
+	}
+	return s.acyclic(at)
+}
+
+func isSet[T any](v *T) bool { return !reflect.ValueOf(v).Elem().IsZero() }
+
+// validate refuses a step, given where the others stand.
+func (s *Step) validate(at map[string]int) error {
+	switch {
+	case len(s.Steps) > 0 || s.On != nil:
+		return errors.New("steps: steps cannot have steps; submit another job from a step instead")
+	case s.Unique.Key != "":
+		return errors.New("unique is for a whole job, not for a step")
+	case s.Breaker != nil:
+		return errors.New("breaker is for a job that runs itself, not for a step")
+	case s.Rule != "" && len(s.Needs) == 0:
+		return errors.New("rule says how to count needs, and there are none")
+	case s.Rule != "" && !slices.Contains(NeedRules, s.Rule):
+		return fmt.Errorf("rule is %q, want one of %v", s.Rule, NeedRules)
+	case len(s.Needs) > MaxNeeds:
+		return fmt.Errorf("needs: %d steps, want at most %d", len(s.Needs), MaxNeeds)
+	}
+	for i, n := range s.Needs {
+		switch _, known := at[n.Step]; {
+		case !known:
+			return fmt.Errorf("needs: there is no step %q", n.Step)
+		case n.When != "" && !slices.Contains(Whens, n.When):
+			return fmt.Errorf("needs: when is %q, want one of %v", n.When, Whens)
+		case slices.ContainsFunc(s.Needs[:i], func(o StepNeed) bool { return o.Step == n.Step }):
+			return fmt.Errorf("needs: step %q is named twice", n.Step)
+		}
+	}
+	if e := s.Each; e != nil && e.Result != "" && !slices.ContainsFunc(s.Needs, func(n StepNeed) bool { return n.Step == e.Result }) {
+		return fmt.Errorf("each.result: %q is not among the needs of the step", e.Result)
+	}
+	if s.Queue != "" {
+		if err := value.ValidName("queue", s.Queue); err != nil {
+			return err
+		}
+	}
+	return s.Spec.Validate()
+}
+
+// acyclic refuses steps that wait for each other.
+func (s *Spec) acyclic(at map[string]int) error {
+	waits := make([]int, len(s.Steps))
+	by := make([][]int, len(s.Steps))
+	var free []int
+	for i := range s.Steps {
+		if waits[i] = len(s.Steps[i].Needs); waits[i] == 0 {
+			free = append(free, i)
+		}
+		for _, n := range s.Steps[i].Needs {
+			by[at[n.Step]] = append(by[at[n.Step]], i)
+		}
+	}
+	for ; len(free) > 0; free = free[1:] {
+		for _, i := range by[free[0]] {
+			if waits[i]--; waits[i] == 0 {
+				free = append(free, i)
+			}
+		}
+	}
+	if i := slices.IndexFunc(waits, func(n int) bool { return n > 0 }); i >= 0 {
+		return fmt.Errorf("steps[%d].needs: %s", i, s.circle(i, at, waits))
+	}
+	return nil
+}
+
+// circle names the steps of a circle that is reached from step i, against the direction of the needs.
+func (s *Spec) circle(i int, at map[string]int, waits []int) string {
+	var path []int
+	for !slices.Contains(path, i) {
+		path = append(path, i)
+		for _, n := range s.Steps[i].Needs {
+			if waits[at[n.Step]] > 0 {
+				i = at[n.Step]
+				break
+			}
+		}
+	}
+	var names []string
+	for _, j := range append(path[slices.Index(path, i):], i) {
+		names = append(names, s.Steps[j].Name)
+	}
+	return "the steps wait for each other: " + strings.Join(names, " needs ")
+}
+
+// AllFiles are the files that a task of the spec may need: its own and those of its steps and handlers.
+func (s *Spec) AllFiles() []*Files {
+	if s == nil {
+		return nil
+	}
+	var all []*Files
+	if s.Files != nil {
+		all = append(all, s.Files)
+	}
+	for i := range s.Steps {
+		all = append(all, s.Steps[i].AllFiles()...)
+	}
+	if s.On != nil {
+		for _, h := range []*Step{s.On.Success, s.On.Failure, s.On.Cancel, s.On.Exit} {
+			if h != nil {
+				all = append(all, h.AllFiles()...)
+			}
+		}
+	}
+	return all
+}

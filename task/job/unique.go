@@ -1,0 +1,53 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"millrace/task/limit"
+	"millrace/task/value"
+)
+
+// Unique refuses a task while another one with the same key is in certain states. The
+// state of that task is the lock: nothing else has to be given back, so nothing can be
+// forgotten. The zero value refuses nothing.
+type Unique struct {
+	// Key is what no two tasks may have in common at a time, filled in as that of
+	// [limit.Concurrency]: of one job, or of all if it begins with /.
+	Key string `json:"key,omitempty"`
+	// While are the states of the other task in which it is in the way. Default: all but those
+	// in which a task has ended.
+	While []string `json:"while,omitempty"`
+	// TTL is for how long it is in the way at most, from its submission on. Default: no bound.
+	TTL value.Duration `json:"ttl,omitempty"`
+	// OnConflict is what a refused submission is told: [ConflictFail], the default, or [ConflictReturn].
+	OnConflict string `json:"on_conflict,omitempty"`
+}
+
+// What a submission is told that is refused because of its key.
+const (
+	ConflictFail   = "fail"   // an error that names the other task
+	ConflictReturn = "return" // the other task, as if it were its own
+)
+
+// Conflicts lists the values of [Unique.OnConflict].
+var Conflicts = []string{ConflictFail, ConflictReturn}
+
+// validate refuses a key that cannot be, and names the field.
+func (u *Unique) validate() error {
+	switch {
+	case u.Key == "" && (len(u.While) > 0 || u.TTL != 0 || u.OnConflict != ""):
+		return errors.New("unique.key is missing: what no two tasks may have in common")
+	case u.TTL < 0:
+		return fmt.Errorf("unique.ttl is %v, want 0 or more", u.TTL)
+	case u.OnConflict != "" && !slices.Contains(Conflicts, u.OnConflict):
+		return fmt.Errorf("unique.on_conflict is %q, want %s or %s", u.OnConflict, ConflictFail, ConflictReturn)
+	}
+	for _, name := range u.While {
+		if err := value.ValidState(name); err != nil {
+			return fmt.Errorf("unique.while: %w", err)
+		}
+	}
+	return limit.ValidKey("unique.key", u.Key)
+}
