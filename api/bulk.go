@@ -13,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/view"
 )
 
@@ -99,8 +100,8 @@ func many(act *client.ManyAct) func(*Service, context.Context, manyRequest) (cli
 }
 
 func (s *Service) signalMany(ctx context.Context, r signalManyRequest) (client.BulkReport, error) {
-	if len(r.Data) > task.MaxInputs {
-		return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), task.MaxInputs)}
+	if len(r.Data) > job.MaxInputs {
+		return client.BulkReport{}, badRequest{fmt.Errorf("data has %d bytes, want at most %d", len(r.Data), job.MaxInputs)}
 	}
 	return s.many(ctx, &client.SignalMany, &r.manyRequest, r.Data)
 }

@@ -14,6 +14,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/queue"
 	"millrace/view"
@@ -204,7 +205,7 @@ func TestMany(t *testing.T) {
 	s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]}},"queue":"gate","delay":"1h"}`, &later)
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{}`)
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{"filter":{"queue":"gate","states":["finished"]}}`)
-	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{"filter":{"queue":"gate"},"data":"`+strings.Repeat("x", task.MaxInputs)+`"}`)
+	s.refused(400, "bad-request", "POST", "/api/v1/tasks/signal", `{"filter":{"queue":"gate"},"data":"`+strings.Repeat("x", job.MaxInputs)+`"}`)
 	s.refused(400, "bad-request", "POST", "/api/v1/tasks/cancel", `{"filter":{"queue":"gate"},"data":1}`)
 	if r := act("signal", `{"filter":{"queue":"gate"},"dry_run":true}`); r.Chosen != 2 || r.States["held"] != 2 || r.Done != 0 {
 		t.Errorf("signalled would be %+v", r)

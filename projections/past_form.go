@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/job"
 	"millrace/task/where"
 )
 
@@ -257,7 +258,7 @@ func (c *change) tells() {
 // said is what tells whether anything that people search of a task has become another.
 type said struct {
 	job, step, message string
-	spec               *task.Spec
+	spec               *job.Spec
 }
 
 func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec} }

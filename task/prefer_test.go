@@ -37,7 +37,7 @@ func TestHandsOver(t *testing.T) {
 		}
 		return p
 	}
-	weighed := job.Place{Prefer: []job.Preference{{selects("gpu"), 10}, {selects("near"), 0}}}
+	weighed := job.Place{Prefer: []job.Preference{{Labels: selects("gpu"), Weight: 10}, {Labels: selects("near"), Weight: 0}}}
 	for name, c := range map[string]struct {
 		place  job.Place
 		self   Peer
@@ -160,7 +160,7 @@ func TestStickyName(t *testing.T) {
 }
 
 func TestPreferencesAreChecked(t *testing.T) {
-	gpu := []job.Preference{{selects("gpu"), 1}}
+	gpu := []job.Preference{{Labels: selects("gpu"), Weight: 1}}
 	for want, p := range map[string]job.Place{
 		"place.sticky is":                        {Sticky: "node"},
 		"place.sticky is \"{x}\"":                {Sticky: "{x}"},
@@ -168,11 +168,11 @@ func TestPreferencesAreChecked(t *testing.T) {
 		"place.nodes is in the order":            {Nodes: []string{"a"}, Prefer: gpu},
 		"leave place.mode all":                   {Mode: job.PlaceAll, Sticky: job.StickyJob},
 		"at most 4":                              {Prefer: []job.Preference{gpu[0], gpu[0], gpu[0], gpu[0], gpu[0]}},
-		"place.prefer[0].weight is -1":           {Prefer: []job.Preference{{selects("gpu"), -1}}},
-		"place.prefer[0].labels: name at least":  {Prefer: []job.Preference{{nil, 1}}},
-		"place.prefer[0].labels: the label \"\"": {Prefer: []job.Preference{{where.Selector{{Op: where.OpExists}}, 1}}},
+		"place.prefer[0].weight is -1":           {Prefer: []job.Preference{{Labels: selects("gpu"), Weight: -1}}},
+		"place.prefer[0].labels: name at least":  {Prefer: []job.Preference{{Labels: nil, Weight: 1}}},
+		"place.prefer[0].labels: the label \"\"": {Prefer: []job.Preference{{Labels: where.Selector{{Op: where.OpExists}}, Weight: 1}}},
 		"place.prefer_wait is -1s":               {Sticky: job.StickyJob, PreferWait: value.Duration(-time.Second)},
-		"more than 30 requirements":              {Prefer: []job.Preference{{make(where.Selector, 31), 1}}},
+		"more than 30 requirements":              {Prefer: []job.Preference{{Labels: make(where.Selector, 31), Weight: 1}}},
 	} {
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q in it", p, err, want)
@@ -182,7 +182,7 @@ func TestPreferencesAreChecked(t *testing.T) {
 
 // Who says where a task is to run does not have to know what its job prefers.
 func TestPreferencesGiveWay(t *testing.T) {
-	j := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Place: job.Place{Sticky: job.StickyJob, Prefer: []job.Preference{{selects("gpu"), 1}}, PreferWait: value.Duration(time.Second)}}}
+	j := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Place: job.Place{Sticky: job.StickyJob, Prefer: []job.Preference{{Labels: selects("gpu"), Weight: 1}}, PreferWait: value.Duration(time.Second)}}}
 	for name, s := range map[string]Submission{
 		"a node": {Nodes: []string{"a"}}, "some of them": {Place: &job.Place{Count: 2}}, "all": {Place: &job.Place{Mode: job.PlaceAll}}, "each": {Place: &job.Place{Nodes: []string{"a"}, Each: true}},
 	} {

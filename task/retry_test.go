@@ -50,7 +50,7 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		"plain":       {job.Place{}, "images", "node notin (n1,n2)"},
 		"labels":      {job.Place{Labels: selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
 		"named":       {job.Place{Nodes: []string{"n1", "n2", "n3"}}, "", "node in (n1,n2,n3),node notin (n1,n2)"},
-		"preferences": {job.Place{Prefer: []job.Preference{{selects("node=n3"), 1}}}, "images", "node notin (n1,n2),node=n3"},
+		"preferences": {job.Place{Prefer: []job.Preference{{Labels: selects("node=n3"), Weight: 1}}}, "images", "node notin (n1,n2),node=n3"},
 		"sticky":      {job.Place{Sticky: job.StickyAttempt}, "images", "node notin (n1,n2)"},
 	} {
 		birth := preferring(c.place)
