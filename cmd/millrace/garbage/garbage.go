@@ -33,6 +33,12 @@ const (
 	// calmRate is how many bytes are allocated in a second, at most, by a process at rest.
 	calmRate = 2 << 20
 
+	// shortBurst is how many bytes a burst allocates that is over before memory is worth taking for it: twice what
+	// ten thousand no-op tasks do. Whoever has come from rest and allocated more has work that lasts, and takes to
+	// the share that this asks for within about workLooks, however patient its pace.
+	shortBurst = 512 << 20
+	workLooks  = 2
+
 	weighEvery = time.Second
 	// usedLooks is how many looks count for what must be there, which is the least that lived meanwhile. The
 	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
@@ -76,6 +82,15 @@ func garbagePercent(used, rate, limit uint64, at Pace) int {
 	return int(min(percent, room*100/float64(used), maxPercent))
 }
 
+// looksAfter is how many looks the way to a higher share takes for a process that has allocated so many bytes since it was
+// at rest.
+func (p Pace) looksAfter(allocated uint64) int {
+	if allocated > shortBurst {
+		return min(p.looks, workLooks)
+	}
+	return p.looks
+}
+
 // approach is the share of garbage that follows one on the way to another, so many looks long; a lower one comes at once.
 func approach(share, to, looks int) int {
 	if share == 0 || to <= share {
@@ -111,7 +126,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 	tick := time.NewTicker(weighEvery)
 	defer tick.Stop()
 	var w heapWatch
-	calm := 0
+	calm, worked := 0, uint64(0)
 	for share, limit := 0, uint64(0); ; {
 		metrics.Read(sample)
 		live := sample[0].Value.Uint64()
@@ -121,7 +136,8 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
-		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looks); ownShare && now != share {
+		worked += rate
+		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looksAfter(worked)); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}
@@ -130,6 +146,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 		}
 		if slices.Contains(restLooks, calm) {
 			debug.FreeOSMemory()
+			worked = 0
 		}
 		select {
 		case <-ctx.Done():

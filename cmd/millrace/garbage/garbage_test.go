@@ -90,3 +90,24 @@ func TestApproach(t *testing.T) {
 		t.Errorf("up to %d after %d looks", share, looks)
 	}
 }
+
+// A short burst takes little memory, and work that lasts is soon given what it asks for.
+func TestLooksAfter(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   Pace
+		mib  uint64
+		want int
+	}{
+		{"from rest", Slowly, 0, 16},
+		{"ten thousand tasks", Slowly, 256, 16},
+		{"as much as a short burst", Slowly, 512, 16},
+		{"more than that", Slowly, 513, 2},
+		{"a worker", Briskly, 0, 1},
+		{"a worker, after much work", Briskly, 1 << 20, 1},
+	} {
+		if got := c.at.looksAfter(c.mib << 20); got != c.want {
+			t.Errorf("%s: %d looks, want %d", c.name, got, c.want)
+		}
+	}
+}
