@@ -58,7 +58,7 @@ var (
 	Slowly = Pace{16, leastSpare, math.MaxUint64}
 	// Briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
 	// leave about is little memory.
-	Briskly = Pace{1, 24 << 20, 32 << 20}
+	Briskly = Pace{1, 48 << 20, 64 << 20}
 	// AtOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
 	// collecting does.
 	AtOnce = Pace{1, leastSpare, 512 << 20}
@@ -79,7 +79,7 @@ func garbagePercent(used, rate, limit uint64, at Pace) int {
 	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
 	percent = max(percent, float64(at.least)*100/float64(used))
 	room := max(min(float64(at.spare), float64(limit)-float64(used)), float64(used)/tightPart)
-	return int(min(percent, room*100/float64(used), maxPercent))
+	return int(min(percent, room*100/float64(used)))
 }
 
 // looksAfter is how many looks the way to a higher share takes for a process that has allocated so many bytes since it was
