@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,8 +23,17 @@ var errExists = errors.New("the task has a row already")
 type writer struct {
 	conn *sql.Conn
 	// Of each statement there is one for rowsAtOnce rows and one for a single row.
-	insert, upsert, load [2]*sql.Stmt
-	args                 []any
+	load           [2]*sql.Stmt
+	insert, upsert [2]rowStmt
+	args           []any
+	named          []driver.NamedValue // args as the driver takes them
+}
+
+// rowStmt is a statement of the driver itself, for the one that is executed for every task: package database/sql makes a new list of all
+// arguments each time. It is used while its connection is held, as that package would.
+type rowStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
 }
 
 // newWriter prepares the statements on the store's writing connection.
@@ -48,13 +58,14 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		insert := "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
 		upsert := insert + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
 		load := "SELECT number, " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
-		for _, stmt := range []struct {
-			to   **sql.Stmt
-			text string
-		}{{&w.insert[i], insert}, {&w.upsert[i], upsert}, {&w.load[i], load}} {
-			if *stmt.to, err = conn.PrepareContext(ctx, stmt.text); err != nil {
-				return nil, errors.Join(err, w.close())
-			}
+		if w.load[i], err = conn.PrepareContext(ctx, load); err == nil {
+			err = w.prepare(ctx, &w.insert[i], insert)
+		}
+		if err == nil {
+			err = w.prepare(ctx, &w.upsert[i], upsert)
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.close())
 		}
 	}
 	return w, nil
@@ -62,12 +73,27 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 
 func repeat(s string, n int) string { return strings.Repeat(s+",", n-1) + s }
 
+func (w *writer) prepare(ctx context.Context, to *rowStmt, query string) error {
+	return w.conn.Raw(func(conn any) error {
+		s, err := conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+		if err == nil {
+			*to = s.(rowStmt)
+		}
+		return err
+	})
+}
+
 func (w *writer) close() error {
 	var err error
-	for _, pair := range [][2]*sql.Stmt{w.insert, w.upsert, w.load} {
+	for _, s := range w.load {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	for _, pair := range [][2]rowStmt{w.insert, w.upsert} {
 		for _, s := range pair {
 			if s != nil {
-				err = errors.Join(err, s.Close())
+				err = errors.Join(err, w.conn.Raw(func(any) error { return s.Close() }))
 			}
 		}
 	}
@@ -136,7 +162,7 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 // taskRows collects rows of one kind of statement and writes them when there are enough.
 type taskRows struct {
 	w    *writer
-	stmt [2]*sql.Stmt
+	stmt [2]rowStmt
 	form *rowForm
 	// docs holds the documents of the tasks, one after the other; ends says where each ends.
 	docs  []byte
@@ -162,7 +188,7 @@ func (r *taskRows) add(ctx context.Context, c *change) error {
 		r.w.args = appendRow(r.w.args, c, docText[start:r.ends[i]])
 		start = r.ends[i]
 	}
-	return execRows(ctx, r.stmt[0], r.w.args)
+	return r.w.execRows(ctx, r.stmt[0])
 }
 
 // flush writes the rows that were too few for a statement of many.
@@ -173,7 +199,7 @@ func (r *taskRows) flush(ctx context.Context) error {
 	for i, c := range r.tasks[:n] {
 		r.w.args = appendRow(r.w.args[:0], c, docText[start:r.ends[i]])
 		start = r.ends[i]
-		if err := execRows(ctx, r.stmt[1], r.w.args); err != nil {
+		if err := r.w.execRows(ctx, r.stmt[1]); err != nil {
 			return err
 		}
 	}
@@ -187,8 +213,16 @@ func (r *taskRows) take() string {
 	return text
 }
 
-func execRows(ctx context.Context, stmt *sql.Stmt, args []any) error {
-	_, err := stmt.ExecContext(ctx, args...)
+// execRows executes a statement with args, which are of types that the driver takes as they are.
+func (w *writer) execRows(ctx context.Context, stmt rowStmt) error {
+	w.named = w.named[:0]
+	for i, v := range w.args {
+		w.named = append(w.named, driver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	err := w.conn.Raw(func(any) error {
+		_, err := stmt.ExecContext(ctx, w.named)
+		return err
+	})
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
 		return fmt.Errorf("%w: %w", errExists, err)
 	}

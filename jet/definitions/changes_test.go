@@ -3,8 +3,10 @@ package definitions_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
+	"millrace/jet"
 	"millrace/jet/definitions"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
@@ -100,6 +102,76 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	}
 	if _, all, _, err := s.ScheduleChanges(ctx, at); err != nil || !all {
 		t.Errorf("changes after the log was made again: all %t, %v; want all to be listed", all, err)
+	}
+}
+
+// busy has the log take so many messages that define nothing, each on a subject of its own, as those of tasks are.
+func busy(t testing.TB, s *jet.Store, messages int) {
+	t.Helper()
+	for i := range messages {
+		if _, err := s.JS.PublishAsync(fmt.Sprint(wire.TickPrefix, "busy", i), nil); err != nil {
+			t.Fatal(err)
+		}
+		if i%1024 == 1023 { // the library takes a few thousand at once
+			<-s.JS.PublishAsyncComplete()
+		}
+	}
+	<-s.JS.PublishAsyncComplete()
+}
+
+// Behind more messages than are worth comparing, changes are found as well, and so is that there are none.
+func TestChangesFarBehind(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := within(t)
+	busy(t, s, 1)
+	at := must(s.End(ctx))(t)
+	changed := func(want ...string) {
+		t.Helper()
+		busy(t, s, definitions.FarBehind+1)
+		found, all, reached, err := s.ScheduleChanges(ctx, at)
+		if end := must(s.End(ctx))(t); all || err != nil || reached != end {
+			t.Fatalf("all %t, up to %d, %v; want up to %d", all, reached, err, end)
+		}
+		var names []string
+		for _, c := range found {
+			names = append(names, c.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("changed are %v, want %v", names, want)
+		}
+		at = reached
+	}
+	changed() // nothing was ever defined
+	for _, name := range []string{"first", "second"} {
+		if _, _, err := s.PutSchedule(ctx, testSchedule(name), "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.PutJob(ctx, testJob("thumbnail"), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	changed("first", "second")
+	changed()
+	if err := s.RemoveSchedule(ctx, "first", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	changed("first")
+}
+
+// A look for changes behind what a busy log takes in some seconds.
+func BenchmarkChanges(b *testing.B) {
+	s := newStore(b)
+	ctx := b.Context()
+	if _, _, err := s.PutSchedule(ctx, testSchedule("s"), "ada"); err != nil {
+		b.Fatal(err)
+	}
+	at := must(s.End(ctx))(b)
+	busy(b, s, 100_000)
+	for b.Loop() {
+		if found, all, _, err := s.ScheduleChanges(ctx, at); len(found) > 0 || all || err != nil {
+			b.Fatal(found, all, err)
+		}
 	}
 }
 

@@ -288,8 +288,13 @@ func presentIn[D any](found []defined, kind string, read func(*defined, error) (
 	return all, errors.Join(errs...)
 }
 
-// manyChanges is how many changes are worth reading one by one.
-const manyChanges = 64
+const (
+	// manyChanges is how many changes are worth reading one by one.
+	manyChanges = 64
+	// farBehind is how many messages the server is not asked to compare without need. To find the first of a kind behind a
+	// sequence it looks at all of them, while it has the latest one at hand, for the price of a look at each definition of the kind.
+	farBehind = 4096
+)
 
 // changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
 // they are many, or the log is another one, all is true, and any may have changed.
@@ -305,9 +310,19 @@ func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed 
 	case after == 0, state.LastSeq < after, after+1 < state.FirstSeq:
 		return nil, true, state.LastSeq, nil
 	}
+	// Any replica may lag behind without a sign of it.
+	subject := wire.DefSubject(definition.Named(kind, "*"))
+	if state.LastSeq-after > farBehind {
+		last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
+		if err != nil {
+			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
+		}
+		if !found || last.Seq <= after {
+			return nil, false, state.LastSeq, nil
+		}
+	}
 	for from := after + 1; from <= state.LastSeq; {
-		// Any replica may lag behind without a sign of it.
-		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": wire.DefSubject(definition.Named(kind, "*"))})
+		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": subject})
 		if err != nil {
 			return nil, false, 0, fmt.Errorf("changes of definitions (%s): %w", kind, err)
 		}

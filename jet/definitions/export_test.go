@@ -10,6 +10,7 @@ import (
 
 const (
 	ManyChanges = manyChanges
+	FarBehind   = farBehind
 	CopyStream  = copyStream
 )
 

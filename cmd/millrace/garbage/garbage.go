@@ -33,6 +33,12 @@ const (
 	// calmRate is how many bytes are allocated in a second, at most, by a process at rest.
 	calmRate = 2 << 20
 
+	// shortBurst is how many bytes a burst allocates that is over before memory is worth taking for it: twice what
+	// ten thousand no-op tasks do. Whoever has come from rest and allocated more has work that lasts, and takes to
+	// the share that this asks for within about workLooks, however patient its pace.
+	shortBurst = 512 << 20
+	workLooks  = 2
+
 	weighEvery = time.Second
 	// usedLooks is how many looks count for what must be there, which is the least that lived meanwhile. The
 	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
@@ -52,7 +58,7 @@ var (
 	Slowly = Pace{16, leastSpare, math.MaxUint64}
 	// Briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
 	// leave about is little memory.
-	Briskly = Pace{1, 24 << 20, 32 << 20}
+	Briskly = Pace{1, 48 << 20, 64 << 20}
 	// AtOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
 	// collecting does.
 	AtOnce = Pace{1, leastSpare, 512 << 20}
@@ -73,7 +79,16 @@ func garbagePercent(used, rate, limit uint64, at Pace) int {
 	percent := min(max(float64(rate)*ratePercent/(1<<20), minPercent), maxPercent)
 	percent = max(percent, float64(at.least)*100/float64(used))
 	room := max(min(float64(at.spare), float64(limit)-float64(used)), float64(used)/tightPart)
-	return int(min(percent, room*100/float64(used), maxPercent))
+	return int(min(percent, room*100/float64(used)))
+}
+
+// looksAfter is how many looks the way to a higher share takes for a process that has allocated so many bytes since it was
+// at rest.
+func (p Pace) looksAfter(allocated uint64) int {
+	if allocated > shortBurst {
+		return min(p.looks, workLooks)
+	}
+	return p.looks
 }
 
 // approach is the share of garbage that follows one on the way to another, so many looks long; a lower one comes at once.
@@ -111,7 +126,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 	tick := time.NewTicker(weighEvery)
 	defer tick.Stop()
 	var w heapWatch
-	calm := 0
+	calm, worked := 0, uint64(0)
 	for share, limit := 0, uint64(0); ; {
 		metrics.Read(sample)
 		live := sample[0].Value.Uint64()
@@ -121,7 +136,8 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 			limit = nowLimit
 			debug.SetMemoryLimit(int64(min(limit, math.MaxInt64))) // #nosec G115 -- bounded
 		}
-		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looks); ownShare && now != share {
+		worked += rate
+		if now := approach(share, garbagePercent(live, rate, nowLimit, at), at.looksAfter(worked)); ownShare && now != share {
 			share = now
 			debug.SetGCPercent(share)
 		}
@@ -130,6 +146,7 @@ func Ease(ctx context.Context, setting uint64, at Pace) error {
 		}
 		if slices.Contains(restLooks, calm) {
 			debug.FreeOSMemory()
+			worked = 0
 		}
 		select {
 		case <-ctx.Done():

@@ -11,9 +11,11 @@ func TestGarbagePercent(t *testing.T) {
 	}{
 		{"nothing is known yet", 0, 0, 1 << 10, Slowly, 400},
 		{"at rest, small", 16, 0, 1 << 10, Slowly, 25},
-		{"at rest, small, a worker", 8, 0, 1 << 10, Briskly, 300},
-		{"some work, not so small, a worker", 80, 2, 1 << 10, Briskly, 40},
-		{"much work, a worker", 80, 150, 1 << 10, Briskly, 40},
+		{"at rest, small, a worker", 8, 0, 1 << 10, Briskly, 600},
+		{"at rest, not so small, a worker", 80, 0, 1 << 10, Briskly, 60},
+		{"some work, not so small, a worker", 80, 3, 1 << 10, Briskly, 60},
+		{"some more work, not so small, a worker", 80, 4, 1 << 10, Briskly, 80},
+		{"much work, a worker", 80, 150, 1 << 10, Briskly, 80},
 		{"at rest", 400, 0, 1 << 10, Slowly, 10},
 		{"some work", 400, 2, 1 << 10, Slowly, 40},
 		{"much work, small", 60, 150, 1 << 10, Slowly, 400},
@@ -88,5 +90,26 @@ func TestApproach(t *testing.T) {
 	}
 	if share != 400 || looks < 40 || looks > 80 {
 		t.Errorf("up to %d after %d looks", share, looks)
+	}
+}
+
+// A short burst takes little memory, and work that lasts is soon given what it asks for.
+func TestLooksAfter(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   Pace
+		mib  uint64
+		want int
+	}{
+		{"from rest", Slowly, 0, 16},
+		{"ten thousand tasks", Slowly, 256, 16},
+		{"as much as a short burst", Slowly, 512, 16},
+		{"more than that", Slowly, 513, 2},
+		{"a worker", Briskly, 0, 1},
+		{"a worker, after much work", Briskly, 1 << 20, 1},
+	} {
+		if got := c.at.looksAfter(c.mib << 20); got != c.want {
+			t.Errorf("%s: %d looks, want %d", c.name, got, c.want)
+		}
 	}
 }
