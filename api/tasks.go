@@ -2,11 +2,15 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	"millrace/client"
 	"millrace/task"
@@ -22,12 +26,61 @@ func read[T any](body []byte) (T, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&request); err != nil {
-		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", err)}
+		return request, badRequest{fmt.Errorf("the request is not what is wanted here: %w", plainly(err))}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return request, badRequest{fmt.Errorf("the request goes on behind its end")}
 	}
 	return request, nil
+}
+
+// plainly says what is wrong with JSON in words of JSON.
+func plainly(err error) error {
+	var is *json.UnmarshalTypeError
+	if errors.As(err, &is) {
+		return fmt.Errorf("%s is %s, want %s", cmp.Or(is.Field, "it"), given(is.Value), wanted(is.Type))
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("there is no field %s", field)
+	}
+	return err
+}
+
+// given is what came, as the decoder calls it, with its article.
+func given(value string) string {
+	switch value {
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + value // string, or number with what it is
+}
+
+// wanted is what JSON calls the values of a type.
+func wanted(t reflect.Type) string {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0 on"
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	}
+	return "a whole number"
 }
 
 func (s *Service) submit(ctx context.Context, request task.Submission) (client.Receipt, error) {

@@ -142,6 +142,34 @@ func TestNewTokens(t *testing.T) {
 	}
 }
 
+// One token that asks for all that it can, from many sides, starves nobody else.
+func TestGreedyToken(t *testing.T) {
+	s := open(t, nil)
+	greedy, other := s.token("greedy", roles.Viewer, time.Time{}, false), s.token("other", roles.Viewer, time.Time{}, false)
+	var all sync.WaitGroup
+	over := make(chan struct{})
+	for range 48 {
+		all.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if got, err := s.try("GET", "/api/v1/tasks?counts=true", "", "Authorization", greedy); err != nil || got.status != 200 && got.status != 503 {
+					t.Errorf("%d, %v", got.status, err)
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		s.want(200, "GET", "/api/v1/tasks?counts=true", "", nil, "Authorization", other)
+	}
+	close(over)
+	all.Wait()
+}
+
 // Keys hold as long as what lets in is there, and has not expired.
 func TestKeys(t *testing.T) {
 	t.Parallel()

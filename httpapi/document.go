@@ -84,15 +84,8 @@ func (o *operation) parameters(schemas huma.Registry) (all []*huma.Param) {
 	if o.method != http.MethodGet {
 		return all
 	}
-	names := []string{}
-	for name := range o.fields {
-		if !slices.Contains(o.named, name) && askable(o.fields[name]) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
 	explode := true
-	for _, name := range names {
+	for _, name := range o.asked() {
 		p := &huma.Param{Name: name, In: "query", Schema: plain(schemas, o.fields[name])}
 		switch o.fields[name].Kind() {
 		case reflect.Slice:

@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -114,12 +116,24 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return api.ErrMedia
+		return fmt.Errorf("%w: it comes as %q", api.ErrMedia, r.Header.Get("Content-Type"))
 	}
-	if err := json.Unmarshal(body, &into); err != nil || into == nil {
+	if err := json.Unmarshal(body, &into); errors.As(err, new(*json.SyntaxError)) {
+		return wrong("the body is no JSON: %w", err)
+	} else if err != nil || into == nil {
 		return wrong("the body is no JSON object")
 	}
 	return nil
+}
+
+// asked are the names of the fields that a query may have.
+func (o *operation) asked() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		if !slices.Contains(o.named, name) && askable(o.fields[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // query reads the fields of a request from a query: a list is a name that is there several times, and a table has
@@ -134,7 +148,7 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 		name, inner, table := strings.Cut(strings.TrimSuffix(key, "]"), "[")
 		t := o.fields[name]
 		if t == nil || table != (t.Kind() == reflect.Map) || slices.Contains(o.named, name) && table {
-			return wrong("there is no field %q to ask for with %s", key, o.verb)
+			return wrong("there is no field %q to ask for with %s; there are %s", key, o.verb, cmp.Or(strings.Join(o.asked(), ", "), "none"))
 		}
 		switch {
 		case table:

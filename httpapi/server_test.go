@@ -97,6 +97,18 @@ func TestUnusual(t *testing.T) {
 	for _, nothing := range []string{"/api/v1/tasks//cancel", "/api/v1//tasks", "/api/v1/tasks/./cancel", "/api/v1/x/../tasks/cancel"} { // a name that is missing leads nowhere else
 		s.refused(404, "nothing-here", "POST", nothing, `{"all":true}`)
 	}
+	for _, says := range [][3]string{ // in words of JSON, and which field
+		{"POST", `{"spec":{"run":{"argv":"date"}}}`, `spec.run.argv is a string, want a list`}, {"POST", `{"spec":{"run":["date"]}}`, `spec.run is a list, want an object`}, {"POST", `{"priority":"high"}`, `priority is a string, want a whole number`}, {"POST", `{"delay":5}`, `delay is a number, want a string`},
+		{"POST", `{"argv":["date"]}`, `there is no field \"argv\"`}, {"POST", `{"spec":`, `unexpected end`}, {"GET", `?state=pending`, `there are after, at, `},
+	} {
+		at, body := "/api/v1/tasks", says[1]
+		if says[0] == "GET" {
+			at, body = at+body, ""
+		}
+		if got := s.want(400, says[0], at, body, nil); !strings.Contains(string(got.body), says[2]) || strings.Contains(string(got.body), "Go struct") {
+			t.Errorf("%s is refused with %s", says[1], got.body)
+		}
+	}
 	s.refused(415, "media", "POST", "/api/v1/tasks", zipped(t, `{"job":"a"}`), "Content-Encoding", "gzip")
 	full := s.want(200, "GET", "/api/v1/tasks?limit=1&states=pending", "", nil)
 	if head := s.want(200, "HEAD", "/api/v1/tasks?limit=1&states=pending", "", nil); head.header.Get("ETag") != full.header.Get("ETag") || len(head.body) > 0 {
