@@ -29,7 +29,7 @@ var (
 // Bounds of what is read of the log for a page.
 const (
 	shownEvents = 100
-	readEvents  = 10_000 // records, of which a filter may choose few
+	readEvents  = 5_000 // records, of which a filter may choose few
 	readAtOnce  = 500
 	askedTasks  = 300 // of which it is asked to which job, queue or schedule they belong
 	shownCauses = 50
