@@ -355,12 +355,21 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 	ask(wire.APIConsumer+wire.OutputStream+".reply", "")
 	push := `{"stream_name":"` + wire.OutputStream + `","config":{"name":"push","filter_subject":"` + own + `","deliver_subject":"` + target + `","idle_heartbeat":100000000,"ack_policy":"none","deliver_policy":"all","replay_policy":"instant"}}`
 	_, _ = nc.RequestWithContext(within(t), wire.APIMake+wire.OutputStream+".push."+own, []byte(push)) // where JetStream refuses it, well
-	// What comes behind it all goes the same ways.
-	must(nc.RequestWithContext(within(t), wire.APINext+wire.OutputStream+".reply", []byte(`{"batch":1,"expires":100000000}`)))(t)
+	// What comes behind it all goes the same ways. Of several servers the one that is asked may not know of the consumer yet.
+	answered := func(subject, body string) {
+		testkit.Eventually(t, subject+" is answered", func() bool {
+			_, err := nc.RequestWithContext(within(t), subject, []byte(body))
+			if err != nil && !errors.Is(err, nats.ErrNoResponders) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+	answered(wire.APINext+wire.OutputStream+".reply", `{"batch":1,"expires":100000000}`)
 	for range 20 {
 		for _, stream := range []string{wire.OutputStream, wire.TimerStream, wire.LogStream} {
 			for _, api := range []string{wire.APIDirect, wire.APIGet} {
-				must(nc.RequestWithContext(within(t), api+stream, []byte(`{"last_by_subj":"`+own+`"}`)))(t)
+				answered(api+stream, `{"last_by_subj":"`+own+`"}`)
 			}
 		}
 	}

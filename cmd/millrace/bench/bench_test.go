@@ -53,7 +53,8 @@ func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error)
 	go func() {
 		ended <- (&projections.Projector{Log: store, Store: view, Observers: []projections.Observer{decider}}).Run(ctx)
 	}()
-	service := &api.Service{Conn: nc, Client: client.New(store, ""), Model: view, Version: "0.0.0"}
+	answers := make(chan struct{})
+	service := &api.Service{Conn: nc, Client: client.New(store, ""), Model: view, Version: "0.0.0", Ready: func() { close(answers) }}
 	go func() { ended <- service.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
@@ -66,6 +67,10 @@ func serve(t *testing.T, layout streams.Layout) func(string) (*nats.Conn, error)
 			t.Error(err)
 		}
 	})
+	select {
+	case <-answers:
+	case <-t.Context().Done():
+	}
 	return func(string) (*nats.Conn, error) { return log.Server.Connect() }
 }
 
