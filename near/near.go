@@ -12,7 +12,8 @@ const longest = 32
 
 // Word returns the one of words that s is most likely a misspelling of, as it stands there, or "". Small and
 // capital letters are the same to it, and so are '-' and '_'. One letter in three may be wrong; two neighbours
-// that have changed places are one mistake. Of words that are equally near the first one wins.
+// that have changed places are one mistake. Of words that are equally near the first one wins. If none is near, it is the longest
+// one that s begins with and goes on after a '-', as data-dir does after data.
 func Word(s string, words []string) string {
 	if len(s) > longest {
 		return ""
@@ -22,6 +23,14 @@ func Word(s string, words []string) string {
 	for _, w := range words {
 		if d := apart(s, fold(w)); d < distance {
 			best, distance = w, d
+		}
+	}
+	if best != "" {
+		return best
+	}
+	for _, w := range words {
+		if strings.HasPrefix(s, fold(w)+"_") && len(w) > len(best) {
+			best = w
 		}
 	}
 	return best

@@ -17,6 +17,9 @@ func TestWord(t *testing.T) {
 		"Max-Delya":             "max_delay",
 		"dry_run":               "dry-run",
 		"jobs":                  "job",
+		"job-definition":        "job", // more than the word
+		"max_delay_seconds":     "max_delay",
+		"jobless":               "",
 		"top":                   "", // two letters of three are another word
 		"ui":                    "",
 		"":                      "",
