@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -16,7 +17,7 @@ const mostBytes = 150_000
 func readmePictures(t *testing.T, s *site) {
 	b := look(t, s)
 	for _, p := range []struct{ name, path, scheme, shown string }{
-		{"overview", "/", "light", `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2`},
+		{"overview", "/", "light", `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2 && [...document.querySelectorAll(".plot")].every((p) => p.dataset.seconds)`},
 		{"task", "/tasks?q=job%3Aencode", "dark", `document.querySelectorAll("#output .line").length > 8`},
 	} {
 		b.as(p.scheme, 1200, 800)
@@ -25,6 +26,12 @@ func readmePictures(t *testing.T, s *site) {
 			b.click("main tbody tr a")
 		}
 		b.until("it shows what it is for", p.shown)
+		if seconds := ask[[]int](b, `[...document.querySelectorAll(".plot")].map((p) => Number(p.dataset.seconds))`); slices.ContainsFunc(seconds, func(n int) bool { return n < 60 || n > 2000 }) {
+			t.Errorf("the plots of the page %s show %d s, want some minutes", p.name, seconds)
+		}
+		if *pictures != "" && p.name == "overview" {
+			b.until("the plots have something to show", `document.querySelectorAll("#points tbody tr").length > 8`)
+		}
 		b.do(run(`window.scrollTo(0, 0)`))
 		_, text := b.shot("readme-" + p.name)
 		if len(text) > mostBytes {

@@ -350,10 +350,10 @@ func rawText(raw []byte) string {
 	return b.String()
 }
 
-// icons tell states apart for who does not see colours.
+// icons tell states apart for who does not see colours. All are signs that usual fonts have.
 var icons = map[string]string{
-	"scheduled": "◷", "held": "⏸", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
-	"online": "◌", "ready": "✓", "draining": "⏸", "quarantined": "!", "offline": "✗", "retired": "⊘",
+	"scheduled": "◷", "held": "‖", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
+	"online": "◌", "ready": "✓", "draining": "‖", "quarantined": "!", "offline": "✗", "retired": "⊘",
 }
 
 // field is one of a form.

@@ -170,10 +170,11 @@
     const xs = rows.map((r) => Number(r.dataset.at)), line = { done: "s-finished", failed: "s-error", wait: "s-running" }, grid = { stroke: colour("empty"), grid: { stroke: colour("empty"), width: 0.2 }, ticks: { show: false } };
     for (const p of plots) {
       const data = [xs, rows.map((r) => { const y = Number(r.dataset[p.name]); return y < 0 ? null : y; })];
+      p.xs = xs; // uPlot would have one moment be years
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
-      p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
-        scales: { x: { range: (u, lo, hi) => hi == null ? [0, 300] : [Math.min(lo, hi - 300), hi] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
+      p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, hooks: { setScale: [(u, key) => { if (key === "x") p.el.dataset.seconds = Math.round(u.scales.x.max - u.scales.x.min); }] }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
+        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
       p.is.width = p.el.clientWidth;
     }
   }
