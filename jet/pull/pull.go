@@ -314,7 +314,10 @@ func (in *inbox) receive(m *nats.Msg) {
 func (p *Puller) status(in *inbox, h nats.Header) {
 	status := h.Get("Status")
 	p.mu.Lock()
-	if in != p.inbox {
+	if in != p.inbox { // of an earlier request, which is not counted any more; that the consumer answers it shows as well
+		if status == "100" || status == "408" {
+			p.answered = time.Now()
+		}
 		p.mu.Unlock()
 		return
 	}

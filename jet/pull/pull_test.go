@@ -78,6 +78,27 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 	testkit.Eventually(t, "the request is taken back", func() bool { return requests() == 0 })
 }
 
+// Who wants something else every few seconds asks anew each time, and is answered only where it has asked before.
+func TestAnEarlierRequestIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := must(New(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
+	defer p.Close()
+	p.Want(1)
+	p.Renew()
+	p.mu.Lock()
+	earlier := p.past[len(p.past)-1]
+	p.mu.Unlock()
+	for status, answers := range map[string]bool{"408": true, "100": true, "503": false} {
+		p.mu.Lock()
+		p.answered = time.Now().Add(-2 * WorkerPace.trouble())
+		p.mu.Unlock()
+		p.status(earlier, nats.Header{"Status": {status}})
+		if err := p.Trouble(); (err == nil) != answers {
+			t.Errorf("after a %s of an earlier request: %v", status, err)
+		}
+	}
+}
+
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	p := must(New(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)
