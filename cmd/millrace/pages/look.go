@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"millrace/api"
 	"millrace/cmd/millrace/opened"
@@ -291,6 +293,7 @@ var functions = template.FuncMap{
 	"icon":    func(state any) string { return icons[fmt.Sprint(state)] },
 	"cut":     func(text string) string { return term.Cut(text, shownName) },
 	"count":   count,
+	"capital": capital,
 	"text":    func(v any) string { return fmt.Sprint(v) },
 	"dict":    dict,
 	"fields":  fields,
@@ -318,6 +321,12 @@ func dict(pairs ...any) map[string]any {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return m
+}
+
+// capital is a text as the beginning of a sentence.
+func capital(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:]
 }
 
 // count is a number that people read.

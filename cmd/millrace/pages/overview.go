@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ type runningRow struct {
 	Suspect *node.Doubt
 	Duty    task.Duty
 	Overdue bool
-	// Usual is how long its job usually takes, and Long whether it has taken longer than nearly always.
+	// Usual is how long the like of it usually takes, and Long whether it has taken longer than nearly always.
 	Usual span
 	Long  bool
 }
@@ -156,10 +157,11 @@ type usual struct {
 	is map[usualKey]usualSpan // guarded by mu
 }
 
-// usualKey is a job at a moment of the past, of which it stays as it was; 0 is the present.
+// usualKey is a job, or a step of one, at a moment of the past, of which it stays as it was; 0 is the present.
 type usualKey struct {
-	job string
-	seq uint64
+	job, step string
+	root      bool // it is no child of another task
+	seq       uint64
 }
 
 type usualSpan struct {
@@ -167,12 +169,12 @@ type usualSpan struct {
 	at time.Time
 }
 
-// of is how long a job takes, by its latest tasks that finished; nothing if that cannot be found out.
-func (u *usual) of(ctx context.Context, l *look, job string) span {
-	if job == "" {
+// of is how long the like of a task takes: its job, or its step of that, by the latest that finished; nothing if that cannot be found out.
+func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
+	if t.Job == "" {
 		return span{}
 	}
-	key := usualKey{job: job}
+	key := usualKey{job: t.Job, step: stepOf(t), root: t.Parent == ""}
 	if l.Past {
 		key.seq = l.Point.Seq
 	}
@@ -182,13 +184,15 @@ func (u *usual) of(ctx context.Context, l *look, job string) span {
 	if there && l.file == nil && (l.Past || l.Now.Sub(known.at) < usualFor) {
 		return known.span
 	}
-	page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: job, States: []task.State{task.Finished}, Limit: usualOf}})
+	page, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: t.Job, Roots: key.root, States: []task.State{task.Finished}, Limit: usualOf}})
 	if err != nil {
 		return span{}
 	}
 	var took []time.Duration
 	for i := range page.Tasks {
-		took = append(took, page.Tasks[i].Ran.Std())
+		if like := &page.Tasks[i]; stepOf(like) == key.step && (like.Parent == "") == key.root {
+			took = append(took, like.Ran.Std())
+		}
 	}
 	is := span{percentile(took, 50), percentile(took, 95), len(took)}
 	if l.file != nil { // whose log is another one
@@ -201,6 +205,12 @@ func (u *usual) of(ctx context.Context, l *look, job string) span {
 	}
 	u.is[key] = usualSpan{is, l.Now}
 	return is
+}
+
+// stepOf is the name of a task's step, the same for all values of a list.
+func stepOf(t *task.Task) string {
+	name, _, _ := strings.Cut(t.Step, "/")
+	return name
 }
 
 func (p *countsPanel) find(ctx context.Context, l *look) error {
@@ -226,7 +236,7 @@ func (p *runningPanel) find(ctx context.Context, l *look) error {
 			return err
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
-		row.Usual = l.site.ran.of(ctx, l, t.Job)
+		row.Usual = l.site.ran.of(ctx, l, &t)
 		row.Long = row.Usual.Of > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95
 		p.Rows = append(p.Rows, row)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/api"
 	"millrace/events"
 	"millrace/internal/testkit"
 	"millrace/jet/roles"
@@ -22,6 +23,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
+	"millrace/task/value"
 	"millrace/view"
 )
 
@@ -364,6 +366,46 @@ func TestOverviewOfLate(t *testing.T) {
 	p.seen()
 	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nothing waits for a node") {
 		t.Error("nothing waits, and the page does not say so")
+	}
+}
+
+// finished is a world in which some tasks have finished.
+type finished struct {
+	view.View
+	tasks []task.Task
+}
+
+func (f finished) List(_ context.Context, q view.Query) (is view.Page, err error) {
+	for i := range f.tasks {
+		if q.Filter.Match(&f.tasks[i]) {
+			is.Tasks = append(is.Tasks, f.tasks[i])
+		}
+	}
+	return is, nil
+}
+
+// How long something usually takes is told of its like: a parent is no step of it, and a step no other one.
+func TestUsual(t *testing.T) {
+	t.Parallel()
+	of := func(step string, ran time.Duration) task.Task {
+		is := task.Task{State: task.Finished, Ran: value.Duration(ran)}
+		if is.Job, is.Step = "release", step; step != "" {
+			is.Parent = "whole"
+		}
+		return is
+	}
+	world := finished{tasks: []task.Task{of("", time.Minute), of("build", time.Second), of("ship/0", 3*time.Second), of("ship/1", 5*time.Second)}}
+	known := new(usual)
+	for step, want := range map[string]span{"": {time.Minute, time.Minute, 1}, "build": {time.Second, time.Second, 1}, "ship/7": {3 * time.Second, 5 * time.Second, 2}, "mend": {}} {
+		one := of(step, 0)
+		if got := known.of(t.Context(), &look{Sight: &api.Sight{View: world}}, &one); got != want {
+			t.Errorf("step %q usually takes %v, want %v", step, got, want)
+		}
+	}
+	child := of("", 0)
+	child.Parent = "whole"
+	if got := known.of(t.Context(), &look{Sight: &api.Sight{View: world}}, &child); got != (span{}) {
+		t.Errorf("a child without a step usually takes %v, as its parent does", got)
 	}
 }
 

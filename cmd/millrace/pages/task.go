@@ -131,7 +131,7 @@ func dutyOf(e *view.Explanation, l *look) string {
 	if who == "server" {
 		who = "The NATS server"
 	}
-	text := strings.ToUpper(who[:1]) + who[1:] + " must act: " + what
+	text := capital(who) + " must act: " + what
 	if !e.By.IsZero() {
 		text += "; by " + e.By.UTC().Format("15:04:05") + " UTC"
 		if e.Overdue {

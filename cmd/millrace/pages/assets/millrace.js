@@ -163,6 +163,7 @@
 
   // Plots of the table of points, which share one cursor. Colours are those of the style sheet, so they are drawn again with it.
   const plots = [...document.querySelectorAll(".plot")].map((el) => ({ el, name: el.dataset.plot, is: null }));
+  const hour = (t, exactly) => parts(new Date(t * 1000)).slice(3, exactly ? 6 : 5).map(two).join(":");
   function plot(anew) {
     const rows = [...document.querySelectorAll("#points tbody tr")];
     if (!rows.length) return;
@@ -174,7 +175,7 @@
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
       p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, hooks: { setScale: [(u, key) => { if (key === "x") p.el.dataset.seconds = Math.round(u.scales.x.max - u.scales.x.min); }] }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
-        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [grid, { ...grid, size: 50 }], series: [{ label: "from" }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
+        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [{ ...grid, size: 30, values: (u, ts) => ts.map((t) => hour(t, ts[1] - ts[0] < 60)) }, { ...grid, size: 50 }], series: [{ label: "at", value: (u, t) => t == null ? "--" : hour(t, true) }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
       p.is.width = p.el.clientWidth;
     }
   }
