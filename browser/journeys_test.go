@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -333,9 +334,32 @@ func TestHostileTexts(t *testing.T) {
 		}, label), "")
 		s.cli(t, "run", "--label", "k="+label, "-p", "p="+quoted(text), "--", "sh", "-c", `printf '%s\n' "$1"; printf '{"type":"INSERT_DATA","payload":{"r":%s}}\n' "$2"; printf '{"type":"ERROR","payload":{"message":%s}}\n' "$2"; exit 1`, text, text, quoted(text))
 	}
+	for i, text := range hostile {
+		file := filepath.Join(t.TempDir(), "job.json")
+		its := fmt.Sprintf(`{"name": "hostile-%d", "title": %[2]s, "description": %[2]s, "owner": %[2]s, "group": %[2]s, "labels": {"k": %[2]s}, "params": [{"name": "p", "title": %[2]s, "description": %[2]s, "default": %[2]s}], "run": {"argv": ["echo", %[2]s]}}`, i, quoted(text))
+		if err := os.WriteFile(file, []byte(its), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.cli(t, "job", "apply", "-f", file)
+	}
+	s.cli(t, "queue", "pause", "low", "--reason", hostile[0])
 	s.cli(t, "task", "wait", strings.Fields(s.cli(t, "run", "--", "true"))[0])
+	file := filepath.Join(t.TempDir(), "raw.mri")
+	s.cli(t, "incident", "export", "--around", "-1s", "--window", "1h", "--logs", "--keep-params", file)
 	b := look(t, s)
-	for _, path := range append(b.pages(), "/tasks?q="+"%22%3Cscript%3Ewindow.taken%3D1%3C%2Fscript%3E") {
+	b.goTo("/incidents")
+	b.do(chromedp.SetUploadFiles("input[type=file]", []string{file}))
+	b.click("form[enctype] button[type=submit]")
+	b.until("the file is opened", `/\/incidents\/[a-z0-9]+\/$/.test(location.pathname) && document.querySelector("main h1")`)
+	opened := ask[string](b, `location.pathname.slice(`+fmt.Sprint(len(prefix))+`)`)
+	all := append(b.pages(), "/tasks?q="+"%22%3Cscript%3Ewindow.taken%3D1%3C%2Fscript%3E")
+	for i := range hostile {
+		all = append(all, fmt.Sprintf("/jobs/hostile-%d", i), fmt.Sprintf("%sjobs/hostile-%d", opened, i))
+	}
+	for _, path := range []string{"", "tasks", "jobs", "nodes", "queues", "events", "dead", "schedules", "steps"} {
+		all = append(all, opened+path)
+	}
+	for _, path := range all {
 		b.goTo(path)
 		for _, l := range looks {
 			b.as(l.scheme, l.width, l.height)

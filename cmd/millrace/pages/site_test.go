@@ -23,6 +23,7 @@ import (
 	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/output"
+	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/view"
 )
@@ -69,11 +70,16 @@ func TestPagesEscape(t *testing.T) {
 		}
 		s := command("echo", strings.ReplaceAll(text, "\x00", ""))
 		s.Labels = map[string]string{"k" + strconv.Itoa(i): text[:min(len(text), 60)]}
-		param, err := json.Marshal(text)
+		value, err := json.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Params = map[string]json.RawMessage{"p": param}
+		s.Params = map[string]json.RawMessage{"p": value}
+		j := job.Job{Name: "j" + strconv.Itoa(i), Title: text, Description: text, Owner: text, Group: text, Labels: map[string]string{"k": text}, Spec: *s.Spec}
+		j.Params.Declared = []param.Param{{Name: "p", Title: text, Description: text, Type: param.String, Enum: []json.RawMessage{value, []byte(`"x"`)}, Default: value}}
+		if _, _, err := p.client.Apply(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
 		id = p.submit(s)
 		if err := p.store.Print(p.Context(), output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: 1, Stream: output.Stdout, Text: text, At: time.Now()}}}); err != nil {
 			t.Fatal(err)
@@ -82,7 +88,7 @@ func TestPagesEscape(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.seen()
-		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text), "/nodes/n"+strconv.Itoa(i)) {
+		for _, path := range append(paths(id), "/tasks?q="+url.QueryEscape(`"`+text+`"`), "/"+url.PathEscape(text), "/tasks?at="+url.QueryEscape(text), "/nodes/n"+strconv.Itoa(i), "/jobs/"+j.Name, "/run/job/"+j.Name, "/edit/job?name="+j.Name, "/jobs/"+url.PathEscape(text)) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, r)

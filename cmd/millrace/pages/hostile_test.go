@@ -1,0 +1,208 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/events"
+	"millrace/events/logtest"
+	"millrace/incident"
+	"millrace/node"
+	"millrace/task"
+	"millrace/task/breaker"
+	"millrace/task/definition"
+	"millrace/task/queue"
+	"millrace/task/where"
+)
+
+// saidBy are events of all types, each with a fact that is about what has a text for its name, if that is no task.
+func saidBy(text string, id task.ID) []events.Fact {
+	about := func(f events.Fact, all ...any) (facts []events.Fact) {
+		for _, e := range all {
+			f.Event = e
+			facts = append(facts, f)
+		}
+		return facts
+	}
+	list := [][]events.Fact{
+		about(events.Fact{Def: definition.Named(definition.DefJob, text)}, &definition.DefinitionApplied{}),
+		about(events.Fact{Def: definition.Named(definition.DefSchedule, text)}, &definition.DefinitionApplied{}, &definition.SchedulePaused{}, &definition.ScheduleResumed{}),
+		about(events.Fact{Def: definition.Named(definition.DefCalendar, text)}, &definition.DefinitionApplied{}, &definition.DefinitionRemoved{}),
+		about(events.Fact{Schedule: text}, &definition.ScheduleFired{}, &definition.ScheduleAdmitted{}, &definition.ScheduleSkipped{}, &definition.ScheduleQueued{}),
+		about(events.Fact{Node: node.ID(text)}, &node.Registered{}, &node.WentOnline{}, &node.BecameReady{}, &node.Drained{}, &node.Changed{}, &node.Labelled{}, &node.WasQuarantined{}, &node.WasReleased{}, &node.WentOffline{}),
+		about(events.Fact{Node: node.ID("gone " + text)}, &node.Registered{}, &node.WasRetired{}),
+		about(events.Fact{Queue: text}, &queue.Paused{}, &queue.Limited{}, &queue.Purged{}, &queue.Resumed{}, &queue.Paused{}),
+		about(events.Fact{Job: text}, &breaker.Opened{}, &breaker.HalfOpened{}, &breaker.Tried{}, &breaker.Closed{}),
+		about(events.Fact{Key: text}, &task.KeyClaimed{}),
+		about(events.Fact{Scope: "job.a"}, &task.Granted{}),
+		about(events.Fact{}, &definition.CopiesRestored{}),
+		about(events.Fact{Message: 7}, &task.MessageDismissed{}),
+		about(events.Fact{Task: id}, &task.Submitted{}, &task.Queued{}, &task.Due{}, &task.Unheld{}, &task.Reassigned{}, &task.Postponed{}, &task.Throttled{}, &task.AttemptStarted{}, &task.AttemptExtended{}, &task.AttemptAdopted{},
+			&task.AttemptFailed{}, &task.AttemptReleased{}, &task.AttemptLost{}, &task.AttemptLate{}, &task.Expanded{}, &task.CancelRequested{}, &task.CancelConfirmed{}, &task.Reopened{}, &task.Concluded{}, &task.AttemptFinished{}, &task.GivenUp{}, &task.Dismissed{}),
+	}
+	var all []events.Fact
+	for _, facts := range list {
+		all = append(all, facts...)
+	}
+	return all
+}
+
+// placed is where a fact lies, by what it is about.
+func placed(f *events.Fact) (events.Kind, string) {
+	switch {
+	case f.Task != "":
+		return events.KindChain, "mr.task." + string(f.Task)
+	case f.Def != "":
+		return events.KindDefinition, "mr.def." + string(f.Def)
+	case f.Schedule != "":
+		return events.KindTick, "mr.tick." + f.Schedule
+	case f.Node != "":
+		return events.KindNode, "mr.node." + string(f.Node)
+	case f.Queue != "":
+		return events.KindQueue, "mr.queues." + f.Queue
+	case f.Job != "":
+		return events.KindBreaker, "mr.breaker." + f.Job
+	case f.Key != "":
+		return events.KindKey, "mr.key." + f.Key
+	case f.Scope != "":
+		return events.KindLimit, "mr.admit." + string(f.Scope)
+	case f.Message != 0:
+		return events.KindDead, "mr.dead.7"
+	}
+	return events.KindCopies, "mr.copies"
+}
+
+// utter has all texts in a value be this one, but those of which few are valid.
+func utter(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() != reflect.TypeFor[where.Route]() {
+			v.SetString(text)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			utter(v.Elem(), text)
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			all, _ := json.Marshal(map[string]any{text: text, "title": text, "run": map[string]any{"argv": []string{text}}, "cron": text, "job": text, "timezone": text}) // a text is always JSON
+			v.SetBytes(all)
+			return
+		}
+		for i := range v.Len() {
+			utter(v.Index(i), text)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			key.Set(it.Key())
+			value.Set(it.Value())
+			utter(key, text)
+			utter(value, text)
+			v.Clear()
+			v.SetMapIndex(key, value)
+			return
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			utter(v.Field(i), text)
+		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			v.Set(reflect.ValueOf(text))
+		}
+	}
+}
+
+// Whatever stands in any field of any fact of a file, names of jobs, nodes, schedules and queues among it, which no desk would have let in: each of
+// its pages is harmless, none fails, and what they lead to is there.
+func TestHostileFacts(t *testing.T) {
+	t.Parallel()
+	p := still(t)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, text := range hostile {
+		text = text[:min(len(text), 1000)] // a fact has 512 kB at most
+		id := task.ID(events.NewID(now))
+		var records []events.Record
+		types := map[events.Type]bool{}
+		for i, f := range saidBy(text, id) {
+			logtest.Fill(t, f.Event, append([]any{where.QueueRoute("default", 5)}, logtest.Samples...)...)
+			utter(reflect.ValueOf(f.Event).Elem(), text)
+			if is, ok := f.Event.(*task.Concluded); ok {
+				is.State = task.Finished
+			}
+			f.Event = reflect.ValueOf(f.Event).Elem().Interface()
+			f.ID, f.At, f.Type, f.Actor, f.Cause, f.Corr = events.NewID(now), now, events.TypeOf(f.Event), text, text, text
+			types[f.Type] = true
+			raw, err := events.Encode(nil, &f)
+			if err != nil {
+				t.Fatalf("%s: %v", f.Type, err)
+			}
+			kind, place := placed(&f)
+			records = append(records, events.Record{Seq: uint64(i + 1), Stored: now.Add(time.Duration(i) * time.Second), Place: place, Kind: kind, Raw: raw, Fact: f})
+		}
+		for _, typ := range events.Types {
+			if !types[typ] {
+				t.Errorf("there is no fact %s", typ)
+			}
+		}
+		var b bytes.Buffer
+		if err := incident.WriteAll(&b, incident.Manifest{Around: text, Why: text, Millrace: text, AckWait: text, Settings: map[string]string{text: text}, Made: now}, records); err != nil {
+			t.Fatal(err)
+		}
+		to := p.upload(303, "x.mri", b.Bytes())
+		paths := []string{"", "steps?at=2&of=" + url.QueryEscape("node "+text)}
+		for _, is := range pages {
+			if is.inFiles {
+				path := strings.TrimSuffix(strings.TrimPrefix(is.path, "/"), "{$}")
+				paths = append(paths, strings.NewReplacer("tasks/{id}", "tasks/"+string(id), "nodes/{id}", "nodes/"+url.PathEscape(text), "{name}", url.PathEscape(text), "{seq}", "3").Replace(path))
+			}
+		}
+		seen := map[string]bool{}
+		for i := 0; i < len(paths); i++ {
+			for _, at := range []string{"", "at=9"} {
+				path := to + paths[i]
+				if strings.HasPrefix(paths[i], "/") {
+					path = paths[i]
+				}
+				if at != "" {
+					path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + at
+				}
+				w := httptest.NewRecorder()
+				p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+				if w.Code >= 500 || w.Code >= 400 && at == "" && !strings.Contains(path, url.PathEscape(text)) { // no page has a name that nobody may give
+					t.Errorf("%.80s of %.20q is answered with %d: %s", path, text, w.Code, w.Body)
+				}
+				p.harmless(path, w.Body.String())
+				if i >= 40 || at != "" {
+					continue
+				}
+				from, err := url.Parse("http://site" + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, link := range links(t, w.Body.String()) {
+					next, err := from.Parse(link)
+					if err != nil {
+						t.Errorf("%.80s leads to %.80s: %v", path, link, err)
+						continue
+					}
+					if strings.HasPrefix(next.Path, to) && !seen[next.RequestURI()] {
+						seen[next.RequestURI()] = true
+						paths = append(paths, next.RequestURI())
+					}
+				}
+			}
+		}
+	}
+}
