@@ -16,11 +16,15 @@ const mostBytes = 150_000
 // The pictures of the README can be made at any time, and are small.
 func readmePictures(t *testing.T, s *site) {
 	b := look(t, s)
-	for _, p := range []struct{ name, path, scheme, shown string }{
-		{"overview", "/", "light", `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2 && [...document.querySelectorAll(".plot")].every((p) => p.dataset.seconds)`},
-		{"task", "/tasks?q=job%3Aencode", "dark", `document.querySelectorAll("#output .line").length > 8`},
+	for _, p := range []struct {
+		name, path, scheme string
+		height             int64
+		shown              string
+	}{
+		{"overview", "/", "light", 680, `document.querySelectorAll("#running tbody tr").length > 2 && document.querySelectorAll("#failed tbody tr").length > 2 && [...document.querySelectorAll(".plot")].every((p) => p.dataset.seconds)`},
+		{"task", "/tasks?q=job%3Aencode", "dark", 800, `document.querySelectorAll("#output .line").length > 8`},
 	} {
-		b.as(p.scheme, 1200, 800)
+		b.as(p.scheme, 1200, p.height)
 		b.goTo(p.path)
 		if p.name == "task" {
 			b.click("main tbody tr a")

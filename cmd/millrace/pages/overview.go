@@ -84,7 +84,7 @@ type runningRow struct {
 	Suspect *node.Doubt
 	Duty    task.Duty
 	Overdue bool
-	// Usual is how long the like of it usually takes, and Long whether it has taken longer than nearly always.
+	// Usual is how long the like of it usually takes, and Long whether it has taken a tenth more than nearly always.
 	Usual span
 	Long  bool
 }
@@ -237,7 +237,7 @@ func (p *runningPanel) find(ctx context.Context, l *look) error {
 		}
 		row.Overdue = row.Duty.Overdue(l.Now)
 		row.Usual = l.site.ran.of(ctx, l, &t)
-		row.Long = row.Usual.Of > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95
+		row.Long = row.Usual.Of > 0 && !t.StartedAt.IsZero() && l.Now.Sub(t.StartedAt) > row.Usual.P95+row.Usual.P95/10
 		p.Rows = append(p.Rows, row)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b runningRow) int { return cmp.Compare(overdueFirst(&a), overdueFirst(&b)) })
