@@ -53,7 +53,7 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	work.Stop()
 
 	p.Program = millrace
-	if names := strings.Fields(p.Run("task", "ls", "--label", "order=4711", "--names")); len(names) != 2 {
+	if names := strings.Fields(p.Run("task", "ls", "--label", "order=4711", "--names", "--consistent")); len(names) != 2 {
 		t.Errorf("the command line lists %q, want two tasks", names)
 	}
 	dev.Stop()
