@@ -28,6 +28,9 @@ func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (client
 	if r.At != "" {
 		return s.limitsThen(ctx, &r)
 	}
+	if err := s.await(ctx, r.AtLeast, 0); err != nil {
+		return client.LimitPage{}, err
+	}
 	page := client.LimitPage{Counters: []quota.CounterState{}}
 	if s.Limits == nil {
 		return page, nil

@@ -22,6 +22,8 @@ type LimitListRequest struct {
 	Holders int `json:"holders,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
+	// AtLeast makes the answer wait until it reflects this sequence.
+	AtLeast uint64 `json:"at_least,omitempty"`
 }
 
 // LimitPage is what a scheduler knows of limits.

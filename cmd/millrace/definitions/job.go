@@ -60,8 +60,8 @@ func (a *Commands) jobList() *cobra.Command {
 		}
 		look := cl.JobRows
 		if s.Past != nil {
-			then, err := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.JobList, error) {
-				return cl.JobList(ctx, client.MomentRequest{At: at})
+			then, err := reach.Look(ctx, a.App, cl, &s, func(ctx context.Context, q reach.Question) (client.JobList, error) {
+				return cl.JobList(ctx, client.MomentRequest{At: q.At})
 			}, func(ctx context.Context) (client.JobList, error) { return client.JobListOf(ctx, s.View, s.Then) })(ctx)
 			look = func(context.Context) ([]client.JobRow, error) { return then.Rows(err) }
 		}

@@ -252,8 +252,8 @@ on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
 		}
 		rowsOf := cl.ScheduleRows
 		if s.Past != nil {
-			then, err := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.ScheduleList, error) {
-				return cl.ScheduleList(ctx, client.MomentRequest{At: at})
+			then, err := reach.Look(ctx, a.App, cl, &s, func(ctx context.Context, q reach.Question) (client.ScheduleList, error) {
+				return cl.ScheduleList(ctx, client.MomentRequest{At: q.At})
 			}, func(ctx context.Context) (client.ScheduleList, error) {
 				return client.ScheduleListOf(ctx, s.View, s.Then, s.Now())
 			})(ctx)

@@ -79,7 +79,7 @@ was suspect then, and how far programs were, is not recorded; --since and --unti
 	f.PageFlags(fs)
 	fs.BoolVar(&r.Counts, "counts", false, "also the number of tasks in each state")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "print it again whenever something has changed")
-	fs.StringVar(&f.consistent, "consistent", "", "wait until the list reflects this `sequence`, or all that was written before")
+	fs.StringVar(&f.consistent, "consistent", "", "wait up to 30s until the list reflects this `sequence`, or all that was written before; else 2s for the latter, and show what there is")
 	fs.Lookup("consistent").NoOptDefVal = lastWrite
 	f.sight = a.AtFlag(c, reach.Then{Asks: true, Lacks: []string{"heartbeats", "progress", "checkpoints"}})
 	fs.BoolVar(&f.names, "names", false, "print nothing but ids; of all tasks unless --limit is given")
@@ -225,9 +225,10 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 		patience = max(patience, reach.CatchUp)
 	}
 	for {
-		look := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.ListPage, error) {
-			r.At = at
-			return c.List(ctx, r)
+		look := reach.Look(ctx, a.App, c, &s, func(ctx context.Context, q reach.Question) (client.ListPage, error) {
+			asked := r
+			asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
+			return c.List(ctx, asked)
 		}, func(ctx context.Context) (client.ListPage, error) {
 			return client.PastPageOf(ctx, s.View, client.FilterOf(&r), &r)
 		})

@@ -196,9 +196,10 @@ func busy(v *client.NodeView, nodes []client.NodeView) {
 
 // nodesIn looks at nodes.
 func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.NodeListRequest, rules node.Settings) func(context.Context) (client.NodePage, error) {
-	return reach.Look(ctx, a.App, s, func(ctx context.Context, at string) (client.NodePage, error) {
-		r.At = at
-		return cl.Nodes(ctx, r)
+	return reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.NodePage, error) {
+		asked := r
+		asked.At, asked.AtLeast = q.At, max(r.AtLeast, q.AtLeast)
+		return cl.Nodes(ctx, asked)
 	}, func(ctx context.Context) (client.NodePage, error) { return client.NodesOf(ctx, s.View, s.Now(), rules) })
 }
 

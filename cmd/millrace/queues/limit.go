@@ -105,8 +105,8 @@ func (a *Commands) limits(ctx context.Context, sight func(context.Context, *clie
 	if err != nil {
 		return err
 	}
-	look := reach.Look(ctx, a.App, &s, func(ctx context.Context, at string) (client.LimitPage, error) {
-		r.At = at
+	look := reach.Look(ctx, a.App, cl, &s, func(ctx context.Context, q reach.Question) (client.LimitPage, error) {
+		r.At, r.AtLeast = q.At, q.AtLeast
 		return cl.Limits(ctx, r)
 	}, func(ctx context.Context) (client.LimitPage, error) {
 		return client.LimitsOf(ctx, s.View, s.Then, r, s.Now())

@@ -84,8 +84,8 @@ var sums = reach.Then{Asks: true, Lacks: []string{"offers by priority", "leases"
 
 // queuesIn looks at queues.
 func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.QueueListRequest) func(context.Context) (client.QueuePage, error) {
-	return reach.Look(ctx, a.App, s, func(ctx context.Context, at string) (client.QueuePage, error) {
-		r.At = at
+	return reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.QueuePage, error) {
+		r.At, r.AtLeast = q.At, q.AtLeast
 		return cl.Queues(ctx, r)
 	}, func(ctx context.Context) (client.QueuePage, error) {
 		return client.QueuesThen(ctx, s.Then, r.Queue, s.Now())

@@ -102,11 +102,12 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 
 // Sight is what a command looks at: the present, or a moment of the past.
 type Sight struct {
-	View view.View
-	Then view.Whole       // the same, of the past; nil in the present
-	Now  func() time.Time // by which it is judged
-	Past *ShownPoint      // nil in the present
-	fold func(context.Context, ...view.Kind) error
+	View  view.View
+	Then  view.Whole       // the same, of the past; nil in the present
+	Now   func() time.Time // by which it is judged
+	Past  *ShownPoint      // nil in the present
+	fold  func(context.Context, ...view.Kind) error
+	asked bool // a server has answered about the present
 }
 
 // ShownPoint is a moment of the past in JSON.
@@ -143,21 +144,68 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 	return Sight{View: past, Then: past, Now: func() time.Time { return p.At }, Past: &ShownPoint{p.Seq, p.At, then.Lacks}, fold: model.Fold}, nil
 }
 
-// Look returns what looks at something that a server knows, asked by ask: in the present at "". Of the past it asks at once; if no
-// server answers, or none that knows, the whole log up to there is folded here, which takes long, and folded tells it.
-func Look[A any](ctx context.Context, a *App, s *Sight, ask func(ctx context.Context, at string) (A, error), folded func(context.Context) (A, error)) func(context.Context) (A, error) {
+// A Question is what a command asks a server about.
+type Question struct {
+	// At is a moment of the past; "" is the present.
+	At string
+	// AtLeast is the sequence of the log that an answer about the present reflects; 0 takes any.
+	AtLeast uint64
+}
+
+// catchUpFor is how long a look at the present waits for the server's read model to reach the end of the log.
+const catchUpFor = 2 * time.Second
+
+// Look returns a function that asks a server, by ask.
+//
+// The first answer about the present reflects all that the log held when the command asked, so that a list shows what
+// the operator has just submitted. If the read model does not get there within two seconds, the answer is
+// what the server has, and a note says so. Later answers, of a command that watches, are what the server has.
+//
+// The past is asked about at once. If no server answers, or none can tell, this process folds the whole log
+// up to that moment, which may take minutes, and folded answers from that.
+func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask func(context.Context, Question) (A, error),
+	folded func(context.Context) (A, error)) func(context.Context) (A, error) {
 	if s.Past == nil {
-		return func(ctx context.Context) (A, error) { return ask(ctx, "") }
+		return func(ctx context.Context) (A, error) {
+			if s.asked {
+				return ask(ctx, Question{})
+			}
+			s.asked = true
+			return askFresh(ctx, a, c.Last, ask)
+		}
 	}
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	answer, err := ask(asking, strconv.FormatUint(s.Past.Seq, 10))
+	answer, err := ask(asking, Question{At: strconv.FormatUint(s.Past.Seq, 10)})
 	if err != nil && ctx.Err() == nil {
 		if err = s.fold(ctx, view.Tasks); err == nil {
 			answer, err = folded(ctx)
 		}
 	}
 	return func(context.Context) (A, error) { return answer, err }
+}
+
+// askFresh asks for an answer that reflects the end of the log, and takes an older one from a read model that lags.
+func askFresh[A any](ctx context.Context, a *App, end func(context.Context) (uint64, error), ask func(context.Context, Question) (A, error)) (A, error) {
+	last, err := end(ctx)
+	if err != nil {
+		return ask(ctx, Question{}) // its error says more than one about the end of the log
+	}
+	patience := catchUpFor
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/2) // the other half is for the answer that is taken instead
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := ask(waiting, Question{AtLeast: last})
+	if err == nil || waiting.Err() == nil || ctx.Err() != nil {
+		return answer, err
+	}
+	answer, err = ask(ctx, Question{})
+	if err == nil {
+		a.Note("the server's lists lag behind the log; this is what they have")
+	}
+	return answer, err
 }
 
 // Unknown says of a thing that is not there at which moment it is not.

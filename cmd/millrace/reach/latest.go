@@ -61,9 +61,9 @@ func (l *Latest) Task(a *App, sight func(context.Context, *client.Client) (Sight
 func (a *App) latest(ctx context.Context, c *client.Client, s *Sight, l *Latest) (task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	look := Look(ctx, a, s, func(ctx context.Context, at string) (client.ListPage, error) {
-		r := client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, At: at}
-		if at == "" {
+	look := Look(ctx, a, c, s, func(ctx context.Context, q Question) (client.ListPage, error) {
+		r := client.ListRequest{Job: l.Job, Schedule: l.Schedule, Roots: true, Limit: 1, At: q.At}
+		if q.At == "" {
 			last, err := c.Last(ctx)
 			if err != nil {
 				return client.ListPage{}, err
