@@ -7,8 +7,8 @@ import (
 	"millrace/task/value"
 )
 
-// Adopt says that a new session of the node goes on with the attempt with this epoch,
-// which an earlier one has left running, or which has ended since and was not reported.
+// Adopt reports that a new session of the node continues the attempt with this epoch. An earlier
+// session left it running; it may have ended since, without a report.
 type Adopt struct {
 	Epoch         uint64
 	Node, Session string
@@ -16,7 +16,7 @@ type Adopt struct {
 	Gap           value.Duration
 }
 
-// AttemptAdopted says that a new session of the node goes on with the attempt.
+// AttemptAdopted records that a new session of the node continues the attempt.
 type AttemptAdopted struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
@@ -24,7 +24,7 @@ type AttemptAdopted struct {
 	Session string `json:"session,omitzero"`
 	// PID is its process, on the node.
 	PID int `json:"pid,omitzero"`
-	// Gap is how long nobody attended it.
+	// Gap is how long no worker attended the attempt.
 	Gap value.Duration `json:"gap,omitzero"`
 }
 
@@ -41,9 +41,9 @@ func adopt(t *Task, c Adopt) (Event, error) {
 	return AttemptAdopted{Attempt: t.Attempt, Epoch: c.Epoch, Node: c.Node, Session: c.Session, PID: c.PID, Gap: c.Gap}, nil
 }
 
-// adoptDuty is the duty of a live attempt that outlives its worker, since nothing is to be
-// expected of the session that ran it. Its node has as long to come back as a silent
-// worker keeps its lease; the attempt itself ends sooner, so nothing of it is left then.
+// adoptDuty is the duty of a live attempt that outlives its worker when the session that ran it is
+// gone. The node may come back for as long as a silent worker keeps its lease. The attempt itself
+// ends earlier than that, so none of its processes is left afterwards.
 func adoptDuty(t Task, gone time.Time, d Duty, s Settings) Duty {
 	d.Who = "scheduler"
 	d.What = fmt.Sprintf("declare the attempt lost, unless the worker of node %s comes back and goes on with it: it outlives the session that ended at %s", t.Node, value.Clock(gone))

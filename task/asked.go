@@ -7,10 +7,11 @@ import (
 
 // PassOn moves a task that waits under an offer to the nodes that can run it.
 type PassOn struct {
-	// To is where it waits for them, and Asked what that asks for; nil if it is no selector's route.
+	// To is the route where the task waits for those nodes. Asked is what that route requires of
+	// nodes; nil if it is not a selector's route.
 	To    where.Route
 	Asked *where.Asked
-	// After is the turn that the offer was made for.
+	// After is the turn for which the offer was made.
 	After  uint64
 	Reason string
 	// Self is the node that leaves it to them.
@@ -19,9 +20,9 @@ type PassOn struct {
 
 func (PassOn) isCommand() {}
 
-// PassesOn says where a node leaves the task that cannot run it, because it has no such handler or runs
-// no commands: to those of the nodes that the task is meant for that can. False means that it waits
-// there already.
+// PassesOn says where a node sends the task if it cannot run it: the node has no such handler or
+// runs no commands. The task goes to the nodes that it is meant for and that can run it. False
+// means that the task already waits there.
 func (t *Task) PassesOn(node string) (PassOn, bool) {
 	means := t.Spec.Means()
 	if means == "" || t.State != Pending {
@@ -43,8 +44,8 @@ func (t *Task) PassesOn(node string) (PassOn, bool) {
 	return c, true
 }
 
-// asked is what the present route asks of nodes, as a selector's route would: the own route of a node asks
-// for that, or for the nodes that the task names.
+// asked returns what the present route requires of nodes, in the form of a selector's route. For a
+// node's own route it returns the task's queue and selector, or the nodes that the task names.
 func (t *Task) asked() where.Asked {
 	on, own := t.Route.Node()
 	if !own {
@@ -74,7 +75,7 @@ func passOn(t *Task, c PassOn) (Event, error) {
 	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason}, nil
 }
 
-// moved takes over the route to which a fact moves the task, and what that asks of nodes.
+// moved takes over the route to which a fact moves the task, and what that route requires of nodes.
 func (t *Task) moved(e Reassigned) {
 	asked := e.Asked
 	switch {
@@ -88,9 +89,8 @@ func (t *Task) moved(e Reassigned) {
 	t.Route, t.Asked = e.To, asked
 }
 
-// Asks is what the task's present route asks of a node: that it serves the
-// queue, and is chosen by the selector. On the own route of a node and in a plain
-// queue the selector is empty.
+// Asks returns what the task's present route requires of a node: to serve the queue and to match
+// the selector. On a node's own route and in a plain queue the selector is empty.
 func (w *Work) Asks() (queue string, needs where.Selector) {
 	if a := w.Asked; a != nil && w.Route.Selected() && where.SelectorQueue(a.Queue, a.Needs) == w.Route.Queue() {
 		return a.Queue, a.Needs

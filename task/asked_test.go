@@ -12,7 +12,7 @@ import (
 	"millrace/task/where"
 )
 
-// What a task asks of nodes follows from its spec and from where it waits.
+// What a task requires of nodes follows from its spec and from where it waits.
 func TestAsks(t *testing.T) {
 	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 	spec := job.Spec{Handler: "x", Slots: 2, Place: job.Place{Labels: gpu, Avoid: []string{"n1"}, NoNode: job.NoNodeFallback}}

@@ -2,7 +2,7 @@ package task
 
 import "time"
 
-// Try is one attempt as the log tells of it.
+// Try is one attempt as the log records it.
 type Try struct {
 	Attempt int `json:"attempt"`
 	// Epoch is the sequence at which it started.
@@ -11,14 +11,15 @@ type Try struct {
 	Session   string    `json:"session,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
-	// Outcome is one of the constants below.
+	// Outcome is one of the Try constants below.
 	Outcome string `json:"outcome"`
-	// Class and Message are those of a failure; Message says otherwise why it was ended.
+	// Class and Message describe a failure. Without a failure, Message says why the attempt ended.
 	Class   string `json:"class,omitempty"`
 	Message string `json:"message,omitempty"`
 	Exit    *int   `json:"exit,omitempty"`
 	Usage   *Usage `json:"usage,omitempty"`
-	// Retry is the attempt that follows a failure, and Reason why none does, or why then.
+	// Retry is the attempt that follows a failure. Reason says why there is none, or why at that
+	// time.
 	Retry  *RetryPlan `json:"retry,omitempty"`
 	Reason string     `json:"reason,omitempty"`
 }
@@ -35,14 +36,14 @@ const (
 	TryAbnormal  = "abnormal" // its task was given up
 )
 
-// Unheard tells whether the attempt ended without a word of its worker. What it printed last may then
-// be missing: what the worker had not stored yet, which is 0.1 s of it or half a MiB, at the most twice that.
+// Unheard tells whether the attempt ended without a report from its worker. Output that the worker
+// had not stored yet may then be missing: the last 0.1 s or 512 KiB, at most twice that.
 func (t *Try) Unheard() bool {
 	return t.Outcome == TryLost || t.Outcome == TryTakenOver || t.Outcome == TryAbnormal
 }
 
-// Tries lists the attempts of a task by its history, in the order of the log. What
-// did not count, because the task had moved on, is not among them.
+// Tries lists the attempts of a task from its history, in the order of the log. It omits facts that
+// did not count because the task had moved on.
 func Tries(history []Recorded) []Try {
 	var tries []Try
 	var t Task
@@ -59,7 +60,7 @@ func Tries(history []Recorded) []Try {
 	return tries
 }
 
-// end notes what an attempt came to.
+// end records how an attempt ended.
 func (t *Try) end(r Recorded) {
 	t.EndedAt = r.At
 	switch e := r.Event.(type) {
@@ -90,11 +91,12 @@ const (
 	PhaseSetup = "setup"
 	// PhaseRun is the command itself, within timeout.run.
 	PhaseRun = "run"
-	// PhaseStop is from when it was asked to end until nothing is left of it, within timeout.stop.
+	// PhaseStop lasts from the request to end until no process of the attempt is left, at most
+	// timeout.stop.
 	PhaseStop = "stop"
 )
 
-// Left is what was kept of what an attempt has left.
+// Left lists the files that were kept from an attempt.
 type Left struct {
 	Task    ID     `json:"task"`
 	Attempt int    `json:"attempt"`
@@ -105,6 +107,6 @@ type Left struct {
 	Files  int       `json:"files"`
 	Bytes  int64     `json:"bytes"`
 	At     time.Time `json:"at"`
-	// Refused says why they were not stored.
+	// Refused says why the files were not stored.
 	Refused string `json:"refused,omitempty"`
 }

@@ -9,23 +9,25 @@ import (
 	"time"
 )
 
-// One id, one birth. The chain of a task (mr.task.<id>) has one first message, for a write to it
-// names the message that it follows. So the chain is the arbiter of which birth counts:
+// One id has one birth that counts. Every write to a task's chain (mr.task.<id>) names the message
+// that it follows, so the chain has exactly one first message and decides which birth counts:
 //
-//   - a birth that lies on the chain, as its first message, is the task's. Every birth under an id
-//     that somebody chose lies there, and every one that a signal holds;
-//   - else the first claim binds the task to the birth whose offer it names;
-//   - before any of that the first birth of the log counts.
+//   - A birth that is the first message of the chain is the task's. Births under an id that the
+//     submitter chose lie there, and so do all births that a signal holds.
+//   - Otherwise the first claim binds the task to the birth whose offer it names.
+//   - Before any claim, the first birth in the log counts.
 //
-// Whoever reads all facts of a task in their order, one by one or at once, comes to the same birth.
+// Every reader of a task's facts in log order finds the same birth, whether it reads them one by
+// one or at once.
 
-// ErrOther refuses a birth under an id that has a task which does something else.
+// ErrOther refuses a birth under an id that already has a task with another specification.
 var ErrOther = errors.New("exists with another specification")
 
-// ErrNoTask means that no task can be made of what is named: it is not there, or cannot be read.
+// ErrNoTask means that no task can be made from the named source: it does not exist, or cannot be
+// read.
 var ErrNoTask = errors.New("no task can be made")
 
-// NoTask is an error of such a thing: it says what err says, and wraps both err and [ErrNoTask].
+// NoTask returns an error with the text of err that wraps both err and [ErrNoTask].
 func NoTask(err error) error { return noTask{err} }
 
 type noTask struct{ error }
@@ -35,7 +37,7 @@ func (e noTask) Unwrap() []error { return []error{e.error, ErrNoTask} }
 // MaxRivals is how many other births of a task the fold remembers before a claim.
 const MaxRivals = 4
 
-// Rival is another birth under the id of a task, which asks for something else than the first.
+// Rival is another birth under the task's id that asks for something different from the first.
 type Rival struct {
 	// Seq is the sequence of that birth and At its time.
 	Seq uint64    `json:"seq"`
@@ -45,12 +47,13 @@ type Rival struct {
 	RetryOf ID        `json:"retry_of,omitzero"`
 }
 
-// OnChain tells whether the birth lies on the task's chain whoever drew the id: no offer that
-// somebody forges may open what a signal holds, and the chain refuses the claim of one.
+// OnChain tells whether the birth lies on the task's chain even if Millrace drew the id. Births
+// with a signal hold do: the chain then refuses the claim of a forged offer, so none can bypass the
+// signal.
 func (e *Submitted) OnChain() bool { return slices.Contains(e.Holds, HoldSignal) }
 
-// rival notes a second birth of the task. One that asks for the same is the first one again, after an
-// answer was lost; one that lies on no queue can never be claimed.
+// rival records a second birth of the task. A birth that asks for the same is a repeat of the first
+// after a lost answer. A birth that lies on no queue can never be claimed. Neither is a rival.
 func (t *Task) rival(e *Submitted, r Recorded) {
 	if t.Head != 0 || !e.Offers() || len(t.Rivals) == MaxRivals {
 		return
@@ -79,8 +82,8 @@ func (t *Task) bind(r Recorded) {
 	t.Rivals = nil
 }
 
-// Born finds the birth of a task in its history, which is complete and in order, as the fold does.
-// It returns the index, or -1 if there is none.
+// Born finds the birth of a task in its complete, ordered history, by the same rule as the fold. It
+// returns the index, or -1 if there is none.
 func Born(history []Recorded) int {
 	first := -1
 	for i := range history {
@@ -105,9 +108,9 @@ func Born(history []Recorded) int {
 	return first
 }
 
-// Differs says in which field another birth asks for something else, as a path such as
-// spec.run.argv; "" if it asks for the same. Bounds that follow from the moment of the submission
-// count for nothing. Files that other names without a version are the same in any version.
+// Differs returns the path of the first field in which another birth asks for something different,
+// for example spec.run.argv; "" if both ask for the same. Bounds computed from the moment of
+// submission are ignored. Files that other names without a version match any version.
 func (e *Submitted) Differs(other *Submitted) string {
 	if e.RetryOf != other.RetryOf {
 		return "retry_of"
@@ -159,7 +162,7 @@ func differs(path string, a, b any) string {
 		}
 		_, mine := x[name]
 		_, his := y[name]
-		if mine != his { // null is something else than nothing
+		if mine != his { // null differs from an absent member
 			return below
 		}
 		if at := differs(below, x[name], y[name]); at != "" {
@@ -169,7 +172,7 @@ func differs(path string, a, b any) string {
 	return ""
 }
 
-// same tells whether two values at a path are equal, lists element by element.
+// same tells whether two values at a path are equal. It compares lists element by element.
 func same(path string, a, b any) bool {
 	x, isList := a.([]any)
 	y, both := b.([]any)

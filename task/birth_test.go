@@ -12,7 +12,7 @@ import (
 	"millrace/task/reason"
 )
 
-// Whoever reads a history comes to the same birth: the fold, step by step, and Born.
+// The fold and Born find the same birth in a history, after every step.
 func TestOneBirth(t *testing.T) {
 	const id = ID("01JNA0000000000000000BRTH1")
 	work := func(command string) Work {
@@ -64,7 +64,7 @@ func TestOneBirth(t *testing.T) {
 	}
 }
 
-// A birth on the chain misses its offer until that is placed, and the claim of anything else is stale.
+// A birth on the chain has no offer until one is placed. Claims of any other offer are stale.
 func TestBirthOnTheChain(t *testing.T) {
 	k := Evolve(Task{ID: "01JNA0000000000000000BRTH1"}, Recorded{Seq: 7, Chain: true, At: noon, Event: Submitted{Work: Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}}})
 	next, missing := NextOffer(&k)

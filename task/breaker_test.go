@@ -31,7 +31,7 @@ func TestBreakerAdmits(t *testing.T) {
 		chance  float64
 		event   breaker.Event
 		trial   bool
-		until   time.Time // of the wait; zero for none
+		until   time.Time // the end of the wait; zero for none
 	}{
 		"nothing known":            {policy, breaker.Circuit{}, k, 0, nil, false, time.Time{}},
 		"closed":                   {policy, breaker.Circuit{State: breaker.StateClosed}, k, 0, nil, false, time.Time{}},

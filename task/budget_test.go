@@ -11,7 +11,7 @@ import (
 	"millrace/task/value"
 )
 
-// Whose budget it is, and what cannot be one.
+// Budgets are counted per kind and key; invalid ones are refused.
 func TestBudgetCounters(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets limit.Budgets

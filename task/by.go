@@ -10,108 +10,115 @@ import (
 	"millrace/task/value"
 )
 
-// By is what a decision was made by, beside the history of what it is about and the time at which it was
-// made: that is the fact's own. With it everybody can make the decision again, with the function
-// that made it. Facts that decide nothing, and decisions for which the history is enough, have none.
+// By holds the inputs of a decision, beside the history of its subject and the time of the fact.
+// With them any reader can make the decision again, with the function that made it. Facts that
+// decide nothing, and decisions that need only the history, have none.
 type By struct {
-	// Rule says which rule decided, one of the Rule constants; "" where the fact itself tells.
+	// Rule is one of the Rule constants; "" where the type of the fact already tells the rule.
 	Rule string `json:"rule,omitempty"`
-	// Seen is the sequence up to which nodes, queues and settings were known, and where limits decide, tasks; 0 for
-	// none of it.
+	// Seen is the log sequence up to which nodes, queues and settings were known, and tasks too for
+	// decisions of limits; 0 if the decision used none of them.
 	Seen uint64 `json:"seen,omitempty"`
-	// Cut says that more would have followed, and was left to the next decision.
+	// Cut says that the decision reached its size limit and left the rest to the next one.
 	Cut bool `json:"cut,omitempty"`
-	// Closed are chains of admissions on which the decision depends, and whose ends were not known.
+	// Closed are the admission chains on which the decision depends but whose ends were unknown.
 	Closed []limit.Scope `json:"closed,omitempty"`
-	// Task is the last message that was known of the task, where an offer may have come since that is not on its
-	// chain; 0 where that does not count.
+	// Task is the last message known of the task, where an offer that is not on the task's chain
+	// may have come since; 0 where that does not matter.
 	Task uint64 `json:"task,omitempty"`
-	// Node is the last fact that was known of the node that runs the task, or is to, where that was
-	// read for its own sake: it may be later than Seen. 0 for none.
+	// Node is the last fact known of the node that runs the task, or is to run it, where it was
+	// read separately; it may be later than Seen. 0 for none.
 	Node uint64 `json:"node,omitempty"`
-	// Queue is the last fact that was known of the queue in which the task waits; 0 if nobody looked.
+	// Queue is the last fact known of the queue in which the task waits; 0 if it was not read.
 	Queue uint64 `json:"queue,omitempty"`
-	// Offer is what was claimed, where no attempt names it: of two births of one id, each has bounds of its own. A
-	// decision on a tick names the fire that it follows from.
+	// Offer is the claimed offer, where no attempt names it: each of two births of one id has its
+	// own bounds. For a decision on a tick it is the fire that led to the decision.
 	Offer uint64 `json:"offer,omitempty"`
-	// Beats says that the session that runs the task had a heartbeat, whatever its facts said.
+	// Beats says that the session that runs the task had a heartbeat, regardless of its facts.
 	Beats bool `json:"beats,omitempty"`
-	// Limit is the counter that had no place; "" if that was not asked.
+	// Limit is the counter without a free place; "" if limits were not consulted.
 	Limit string `json:"limit,omitempty"`
-	// At is the time by which it was decided, where that is not the fact's own; by [RuleWatch] the tick whose fire has not come.
+	// At is the time that the decision used, where it differs from the fact's own. By [RuleWatch]
+	// it is the tick whose fire has not come.
 	At time.Time `json:"at,omitzero"`
-	// Ends are, for each task that is needed, or has claimed the key before, or was open by the ledger of a schedule, in
-	// their order, the last message that was known of it; 0 where nothing was. By [RulePerNode] they are the attempts that ran on the node.
+	// Ends holds the last known message of each task that is needed, claimed the key before, or was
+	// open in a schedule's ledger, in their order; 0 where none was known. By [RulePerNode] it
+	// holds the attempts that ran on the node.
 	Ends []uint64 `json:"ends,omitempty"`
-	// Unique is when others are in the way of a claim of a unique key; nil for the default.
+	// Unique says when other tasks block a claim of a unique key; nil for the default.
 	Unique *job.Unique `json:"unique,omitempty"`
-	// Unmade says that children of which there was no birth by Seen count as cancelled: nobody was going to make them.
+	// Unmade says that children without a birth by Seen count as cancelled, because none would be
+	// made.
 	Unmade bool `json:"unmade,omitempty"`
-	// Circuit is the last fact of the job's breaker that was known, 0 for none, and Policy the breaker as the task had
-	// it that asked, or that ended last.
+	// Circuit is the last known fact of the job's breaker, 0 for none. Policy is the breaker in the
+	// spec of the task that asked, or that ended last.
 	Circuit uint64           `json:"circuit,omitempty"`
 	Policy  *breaker.Breaker `json:"policy,omitempty"`
 	// Calendar is the revision of the calendar that the task's window names; 0 if there was none.
 	Calendar uint64 `json:"calendar,omitempty"`
-	// Flap is when a node comes and goes too often, and Alone says that nobody else served one of its queues.
+	// Flap says when a node counts as coming and going too often. Alone says that no other node
+	// served one of its queues.
 	Flap  *FlapBounds `json:"flap,omitempty"`
 	Alone bool        `json:"alone,omitempty"`
-	// Self is the node that decided, and Peer the one to which it leaves the task rather than to any other; nil
-	// where no node did.
+	// Self is the node that decided. Peer is the node to which it leaves the task in preference to
+	// all others. Both are nil where no node decided.
 	Self *Known `json:"self,omitempty"`
 	Peer *Known `json:"peer,omitempty"`
-	// Ran is the node on which the task, its job or its key ran last; "" if nobody knew.
+	// Ran is the node on which the task, its job or its key ran last; "" if unknown.
 	Ran string `json:"ran,omitempty"`
-	// Drawn is the chance that was drawn, in [0,1); 0 if none was.
+	// Drawn is the random number that was drawn, in [0,1); 0 if none was.
 	Drawn float64 `json:"drawn,omitempty"`
-	// Final says that the task itself said that no other attempt can mend it.
+	// Final says that the task reported its failure as final: no other attempt can mend it.
 	Final bool `json:"final,omitempty"`
-	// Since is since when who decided has seen nobody who would take the work; zero if that did not count. By
-	// [RulePerNode] it is when the last one comes again that the node has postponed, if the task waits for that.
+	// Since is when the decider began to see no node that would take the work; zero if that did not
+	// matter. By [RulePerNode] it is when the last task that the node has postponed comes again, if
+	// the task waits behind that.
 	Since time.Time `json:"since,omitzero"`
-	// Bounds are the settings of who decided; nil if they did not count.
+	// Bounds are the settings of the decider; nil if they did not matter.
 	Bounds *Bounds `json:"bounds,omitempty"`
-	// Lease is by what the end of a lease was found; nil if none had to be.
+	// Lease is the evidence by which a lease was found to have ended; nil if that was not needed.
 	Lease *LeaseBy `json:"lease,omitempty"`
 }
 
 // The rules that [By.Rule] names.
 const (
-	// RuleClaim: what a claim of the task led to ([Claim]).
+	// RuleClaim: the outcome of a claim of the task ([Claim]).
 	RuleClaim = "claim"
-	// RuleOwn: the word of the node that ran the attempt.
+	// RuleOwn: the report of the node that ran the attempt.
 	RuleOwn = "own"
 	// RuleBreaker: the breaker of the task's job ([breaker.Breaker.Admit]).
 	RuleBreaker = "breaker"
 	// RuleWindow: the window of the task (schedule.Window).
 	RuleWindow = "window"
-	// RulePerNode: the node runs as many tasks as the task lets run on one ([Crowd]).
+	// RulePerNode: the node already runs as many tasks as per_node allows ([Crowd]).
 	RulePerNode = "per_node"
 	// RulePrefer: other nodes are better ([Task.HandsOver]).
 	RulePrefer = "prefer"
-	// RuleMeans: a node that cannot run the task leaves it to those that can ([Task.PassesOn]).
+	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([Task.PassesOn]).
 	RuleMeans = "means"
 	// RuleDead: an offer that was handed out too often ([Undelivered]).
 	RuleDead = "dead"
 	// RuleLimit: a limit that has no place for the task ([Refuse]).
 	RuleLimit = "limit"
-	// RuleDuty: a duty that nobody had met ([Owes]).
+	// RuleDuty: an unmet duty ([Owes]).
 	RuleDuty = "duty"
-	// RuleStranger: a child of a parent is a task that the parent has not made ([Task.Strange]).
+	// RuleStranger: a task that the parent did not make has the id of one of its children
+	// ([Task.Strange]).
 	RuleStranger = "stranger"
-	// RuleLapsed: who claimed a unique key before was not born, or had it claimed for another life, and that was waited for.
+	// RuleLapsed: an earlier claimant of a unique key was never born, or claimed it for another
+	// life, and the wait for it has passed.
 	RuleLapsed = "lapsed"
-	// RuleWatch: a tick whose fire has not come in time.
+	// RuleWatch: a tick whose fire did not come in time.
 	RuleWatch = "watch"
 	// RuleRelease: a tick that waited for the tasks of earlier ones.
 	RuleRelease = "release"
-	// RuleBirth: the birth of a tick's task was refused after the tick had got one.
+	// RuleBirth: the birth of a tick's task was refused after the tick had a task.
 	RuleBirth = "birth"
-	// RuleBeats: of the nodes only those counted whose heartbeat lived.
+	// RuleBeats: only nodes with a live heartbeat counted.
 	RuleBeats = "beats"
 )
 
-// Known is a node as it was known: At is its last fact.
+// Known is a node as the decider knew it: At is its last known fact.
 type Known struct {
 	Node string `json:"node"`
 	At   uint64 `json:"at,omitempty"`
@@ -144,37 +151,38 @@ func (b *Bounds) Settings() Settings {
 	return Settings{StartDeadline: b.StartDeadline.Std(), AckWait: b.AckWait.Std(), Slack: b.Slack.Std(), Timer: b.Timer.Std()}
 }
 
-// LeaseBy is what an [Account] was drawn up from. All times are the server's.
+// LeaseBy holds the evidence behind an [Account]. All times are the server's.
 type LeaseBy struct {
-	// Node is the last fact of the node that was known.
+	// Node is the last known fact of the node.
 	Node uint64 `json:"node,omitempty"`
-	// At is when it was asked what time it is, before anything else.
+	// At is the server's time, read before anything else.
 	At time.Time `json:"at,omitzero"`
-	// Lasts is how long a lease lasts after the log last heard of it.
+	// Lasts is the length of a lease, counted from when the log last heard of the attempt.
 	Lasts value.Duration `json:"lasts,omitempty"`
-	// Beat is when the node's heartbeat was stored, or if there was none, the mark of its end; zero if
-	// there was no mark either.
+	// Beat is when the server stored the node's heartbeat or, without a heartbeat, the mark of its
+	// end; zero if there was neither.
 	Beat time.Time `json:"beat,omitzero"`
-	// Session is whose heartbeat it was; "" if there was none.
+	// Session is the session of that heartbeat; "" if there was none.
 	Session string `json:"session,omitempty"`
-	// Named says that the heartbeat named the attempt, and TTL how long it said that it lasts.
+	// Named says that the heartbeat named the attempt. TTL is its announced lifetime.
 	Named bool           `json:"named,omitempty"`
 	TTL   value.Duration `json:"ttl,omitempty"`
-	// RanOut says that the mark was of a heartbeat that ran out; else the node had taken it back.
+	// RanOut says that the heartbeat expired. False means that the node withdrew it.
 	RanOut bool `json:"ran_out,omitempty"`
 }
 
-// Judged is a command to which somebody came by more than the history of the task.
+// Judged is a command whose decision used more than the history of the task.
 type Judged struct {
 	Command
 	By By
-	// On is the head of the chain of which it was judged, if it holds for no other: a task that has moved on
-	// since may owe something else, or nothing. nil if the command says itself what it is good for.
+	// On is the head of the chain for which the command was judged, if it holds for no other: a
+	// task that has moved on may owe something else, or nothing. nil if the command itself says
+	// when it applies.
 	On *uint64
 }
 
-// DecidedBy is what the event that follows from a command on the task was decided by; nil if the
-// task itself and the time are all. It is asked before the event is applied.
+// DecidedBy returns the inputs of the event that follows from a command on the task; nil if the
+// task and the time are all. Call it before applying the event.
 func (t *Task) DecidedBy(c Command, e Event) *By {
 	switch c := c.(type) {
 	case Judged:
@@ -218,7 +226,7 @@ func (t *Task) DecidedBy(c Command, e Event) *By {
 	return nil
 }
 
-// endedBy are the ends of the needed tasks, nil if somebody has simply said so.
+// endedBy records the ends of the needed tasks; nil if a person opened the hold by hand.
 func endedBy(ends []uint64) *By {
 	if len(ends) == 0 {
 		return nil
@@ -226,14 +234,14 @@ func endedBy(ends []uint64) *By {
 	return &By{Ends: ends}
 }
 
-// by adds what the account was drawn up from to what a decision was made by.
+// by adds the evidence of the account to the inputs of a decision.
 func (a *Account) by(b *By) *By {
 	from := a.From
 	b.Lease = &from
 	return b
 }
 
-// failedBy is the chance and the last word of a task, where its policy asks for them.
+// failedBy records the random number and the final flag, where the retry policy uses them.
 func (t *Task) failedBy(c Fail, e Event) *By {
 	if _, failed := e.(AttemptFailed); !failed || t.Spec == nil || t.Spec.Retry.Max == 0 {
 		return nil

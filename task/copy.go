@@ -9,11 +9,11 @@ import (
 	"millrace/task/param"
 )
 
-// Copy makes the birth of a new task that does what t does, as far as s does not
-// change it: with t's own spec, parameters, labels, queue, priority and group, whatever its job says
-// by now, and with what t was told by those that it needed; it needs nobody. Of s the job and the spec are not asked for. The new task names t as
-// the one of which it is a copy, and t stays as it is. Declared are the parameters of t's job as they were declared for t:
-// what s changes of them has to fit.
+// Copy makes the birth of a new task that does the same as t, apart from the changes in s. It keeps
+// t's own spec, parameters, labels, queue, priority and group, whatever t's job says by now, and
+// the inputs that t got from the tasks it needed; the copy itself needs no task. s must not name a
+// job or a spec. The new task names t as its original, and t stays as it is. Declared are the
+// parameters of t's job as they were declared for t; the parameters in s must fit them.
 func Copy(t Task, declared []param.Param, s Submission, now time.Time) (Submitted, error) {
 	if t.Spec == nil {
 		return Submitted{}, fmt.Errorf("%w: %s has no spec that could be copied", ErrUnknown, t.ID)
@@ -31,7 +31,7 @@ func Copy(t Task, declared []param.Param, s Submission, now time.Time) (Submitte
 		}
 	}
 	for _, d := range declared {
-		d.Optional, d.Default = true, nil // what t had it has
+		d.Optional, d.Default = true, nil // t's own values are already filled in
 		job.Params.Declared = append(job.Params.Declared, d)
 	}
 	if s.FairKey == "" {

@@ -11,11 +11,11 @@ import (
 // ErrNotDead: the task is no dead letter, so it cannot be dismissed as one.
 var ErrNotDead = errors.New("the task is no dead letter")
 
-// Dead tells whether the task is a dead letter: its surroundings ended it, and
-// nobody has dismissed it since.
+// Dead tells whether the task is a dead letter: it ended abnormal, and no one has dismissed it
+// since.
 func (t *Task) Dead() bool { return t.State == Abnormal && t.Dismissed == nil }
 
-// Dismissal says who took a dead letter off the list, when and why.
+// Dismissal records the person or program that took a dead letter off the list, when and why.
 type Dismissal struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by,omitzero"`
@@ -25,8 +25,8 @@ type Dismissal struct {
 // Dismiss takes a dead letter off the list.
 type Dismiss struct{ Reason string }
 
-// Dismissed says that somebody has seen a dead letter and wants it off the list.
-// The task stays as it ended, and can be reopened like any other.
+// Dismissed records that an operator took a dead letter off the list. The task keeps its end and
+// can be reopened like any other.
 type Dismissed struct {
 	Reason string `json:"reason,omitzero"`
 }
@@ -44,22 +44,21 @@ func dismiss(t *Task, c Dismiss) (Event, error) {
 	return Dismissed(c), nil
 }
 
-// MessageEvent is a fact about a message of the log that nobody can read. The
-// set is closed.
+// MessageEvent is a fact about an unreadable message of the log. The set is closed.
 type MessageEvent interface{ isMessageEvent() }
 
-// MessageDismissed says that somebody has seen such a message and wants it off
-// the list of dead letters. The message stays in the log as it is.
+// MessageDismissed records that an operator took such a message off the list of dead letters. The
+// message stays in the log as it is.
 type MessageDismissed struct {
 	Reason string `json:"reason,omitzero"`
 }
 
 func (MessageDismissed) isMessageEvent() {}
 
-// Undelivered is the command that follows when an offer of a task is given up
-// because it was handed out too often. The second result is false if nothing
-// does: the task has moved on, or the message is no offer. A [Lose] needs an account of the lease,
-// for how often an offer was handed out says nothing about the attempt that runs under it.
+// Undelivered returns the command that follows when the server gives up an offer after too many
+// deliveries. The second result is false if no command follows: the task has moved on, or the
+// message is not an offer. A [Lose] needs an account of the lease, because the number of deliveries
+// says nothing about the attempt that runs under the offer.
 func Undelivered(t Task, offer Recorded) (Command, bool) {
 	var after uint64
 	switch e := offer.Event.(type) {

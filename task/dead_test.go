@@ -31,7 +31,7 @@ func TestUndelivered(t *testing.T) {
 	}
 }
 
-// A dead letter is dismissed once, by whoever was first, and another life begins without a trace of that.
+// Only the first dismissal of a dead letter counts, and reopening the task removes it.
 func TestDismiss(t *testing.T) {
 	dead := after(pending, GivenUp{Reason: reason.Expired})
 	dismissed := after(dead, Dismissed{Reason: "seen"})

@@ -18,34 +18,35 @@ import (
 // it is given up as poison.
 const MaxLosses = 5
 
-// StopMargin is what a node is given beyond a task's own grace to stop it and say so.
+// StopMargin is how long a node may take, beyond the task's own grace, to stop it and report that.
 const StopMargin = 5 * time.Second
 
-// Why a command was refused.
+// Refusals of commands.
 var (
-	// ErrUnknown: nothing is known of the task.
+	// ErrUnknown: the log has no facts of the task.
 	ErrUnknown = errors.New("no such task")
 	// ErrEnded: the task is in a terminal state.
 	ErrEnded = errors.New("the task has ended")
 	// ErrRunning: the task has not ended yet.
 	ErrRunning = errors.New("the task has not ended")
-	// ErrStale: the offer is not for the task's present turn, or somebody else
-	// holds the task. The offer can be dropped.
+	// ErrStale: the offer is not for the task's present turn, or another node holds the task. The
+	// worker can drop the offer.
 	ErrStale = errors.New("the offer is stale")
-	// ErrFenced: the attempt is no longer the task's own.
+	// ErrFenced: the attempt no longer belongs to the task, which has moved on.
 	ErrFenced = errors.New("the attempt is fenced: the task has moved on")
 	// ErrNotWaiting: the task does not wait any more.
 	ErrNotWaiting = errors.New("the task is not waiting")
 	// ErrElsewhere: the task waits somewhere else than it was thought to.
 	ErrElsewhere = errors.New("the task has been moved")
-	// ErrUnfit: the node is not one that the task asks for, or is not any more. The
-	// offer goes back, for somebody who is.
+	// ErrUnfit: the node does not match, or no longer matches, the task's requirements. The offer
+	// goes back for another node.
 	ErrUnfit = errors.New("the node does not match what the task asks for")
-	// ErrShut: the task's window has closed since somebody looked. The offer goes back, and is answered anew.
+	// ErrShut: the task's window closed after the last check. The offer goes back and is decided
+	// anew.
 	ErrShut = errors.New("the window of the task has closed")
-	// ErrMovedOn: something has happened to the task since it was judged.
+	// ErrMovedOn: the task changed after it was judged.
 	ErrMovedOn = errors.New("the task has moved on since it was judged")
-	// ErrShared: the task is not meant for certain nodes, or is not any more.
+	// ErrShared: the task is not, or no longer, meant for certain nodes.
 	ErrShared = errors.New("the task is in a shared queue already")
 )
 
@@ -55,20 +56,22 @@ type Command interface{ isCommand() }
 // Claim asks to run the task under an offer.
 type Claim struct {
 	Node, Session string
-	// Offer is the sequence of the offer and After the turn it was made for.
+	// Offer is the sequence of the offer. After is the turn for which it was made.
 	Offer, After uint64
-	// Reference is what the offer is if a timer has brought it; nil for any other offer.
+	// Reference is the offer itself if a timer brought it; nil for any other offer.
 	Reference *Due
-	// Labels are those that the node has at this moment.
+	// Labels are the node's labels at this moment.
 	Labels map[string]string
-	// At is the last fact of the node that they are from.
+	// At is the last fact of the node, from which Labels come.
 	At uint64
-	// Closes is when the task's window closes, or that of its queue; zero if it has none, or not soon.
+	// Closes is when the window of the task or of its queue closes; zero if there is none, or if it
+	// does not close soon.
 	Closes time.Time
-	// Rate is that of the queue from which the offer came.
+	// Rate is the rate of the queue from which the offer came.
 	Rate queue.Rate
-	// Account is what the log knows about the lease of the attempt that runs under this offer. It is
-	// needed only if there is one, which the refusal [ErrLeased] says; nil before that.
+	// Account is the log's evidence about the lease of the attempt that runs under this offer. It
+	// is needed only if there is such an attempt, which the refusal [ErrLeased] says; nil before
+	// that.
 	Account *Account
 }
 
@@ -87,16 +90,16 @@ type Fail struct {
 	Exit    *int
 	Message string
 	Usage   *Usage
-	// RetryAfter is the pause that the task asks for in place of its back-off; 0 for none.
-	// It is at most retry.max_delay, and counts against retry.max and retry.budget as any other.
+	// RetryAfter is the delay that the task asks for instead of its back-off; 0 for none. It is at
+	// most retry.max_delay, and the retry counts against retry.max and retry.budget like any other.
 	RetryAfter time.Duration
-	// Final forbids another attempt, whatever the retry policy says.
+	// Final forbids another attempt, regardless of the retry policy.
 	Final bool
 	// Chance is in [0,1) and places the delay within its jitter.
 	Chance float64
 }
 
-// Stopped reports that the attempt with this epoch has ended because a cancel asked for it.
+// Stopped reports that the attempt with this epoch ended because of a cancel request.
 type Stopped struct {
 	Epoch uint64
 	Exit  *int
@@ -109,14 +112,13 @@ type Release struct {
 	Reason string
 }
 
-// Extend asks for the run timeout of the attempt with this epoch to pass no
-// earlier than Until.
+// Extend asks to move the run timeout of the attempt with this epoch to Until or later.
 type Extend struct {
 	Epoch uint64
 	Until time.Time
 }
 
-// Lose says that the node of the attempt with this epoch has vanished.
+// Lose reports that the node of the attempt with this epoch has vanished.
 type Lose struct {
 	Epoch  uint64
 	Reason string
@@ -125,7 +127,7 @@ type Lose struct {
 	Account *Account
 }
 
-// ReportLate keeps what a fenced attempt wanted to say.
+// ReportLate stores a report of a fenced attempt.
 type ReportLate struct {
 	Epoch uint64
 	Node  string
@@ -145,9 +147,10 @@ type Expire struct {
 // GiveUp ends a task that cannot be helped; Reason is a code, Detail words.
 type GiveUp struct{ Reason, Detail string }
 
-// Reassign moves a task that waits to another route.
+// Reassign moves a waiting task to another route.
 type Reassign struct {
-	// From is where the task is thought to wait; if it does not, it stays where it is.
+	// From is the route where the caller expects the task to wait. If the task waits elsewhere, it
+	// stays there.
 	From, To where.Route
 	Reason   string
 }
@@ -182,12 +185,12 @@ func (Unbind) isCommand()     {}
 func (Postpone) isCommand()   {}
 func (Reopen) isCommand()     {}
 
-// Decide returns the event that follows from a command, to be recorded at
-// t.Head. No event and no error means that what was asked for holds already.
-// An error is a refusal and wraps one of the errors of this package.
+// Decide returns the event that follows from a command, to be recorded at t.Head. No event and no
+// error means that the requested state holds already. An error is a refusal and wraps one of the
+// errors of this package.
 func Decide(t Task, c Command, now time.Time) (Event, error) { return t.Decide(c, now) }
 
-// Decide is the function of that name, which changes nothing, for those who do not want to copy the task for it.
+// Decide is the function [Decide] without a copy of the task. It does not change t.
 func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	switch c := c.(type) {
 	case Claim:
@@ -321,15 +324,15 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	case c.Offer != t.Offer:
 		return nil, ErrStale
 	}
-	// The offer under which the attempt holds its lease has come to somebody else. That alone
-	// means nothing: see [ErrLeased].
+	// The server has handed the attempt's offer to another worker. Delivery alone proves nothing:
+	// see [ErrLeased].
 	over, err := c.Account.ended(t)
 	if err != nil {
 		return nil, err
 	}
 	if t.Route.Selected() {
 		if _, err := fits(t, c, start); err != nil {
-			return nil, err // whoever takes it over must match, too
+			return nil, err // a node that takes the task over must match, too
 		}
 	}
 	if t.State == Cancelling {
@@ -342,8 +345,8 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 	return start, nil
 }
 
-// fits starts the attempt if the node is one that the task asks for. On a node's own
-// route nobody else could take the offer, so the task ends if it never fits there.
+// fits starts the attempt if the node matches the task's requirements. No other node can take an
+// offer on a node's own route, so a task that can never fit there ends.
 func fits(t *Task, c Claim, start AttemptStarted) (Event, error) {
 	if _, needs := t.Asks(); len(needs) > 0 {
 		if ok, why := needs.Match(c.Labels); !ok {
@@ -371,7 +374,7 @@ func cancel(t *Task, c Cancel, now time.Time) (Event, error) {
 	return CancelConfirmed{Reason: c.Reason}, nil
 }
 
-// report decides what a node, or somebody in its place, says of an attempt.
+// report decides on a report about an attempt, from its node or on behalf of it.
 func report(t *Task, c Command, now time.Time) (Event, error) {
 	if epoch := epochOf(c); !t.owns(epoch) {
 		return nil, fmt.Errorf("%w: epoch %d reports, the task is %s under epoch %d", ErrFenced, epoch, t.State, t.Epoch)
@@ -465,9 +468,9 @@ func (t *Task) grace() time.Duration {
 	return t.Spec.Timeout.Grace()
 }
 
-// NextOffer returns the offer that must become durable before the task's turn
-// can go on: at Due if that is set, else at once. The second result is false
-// if none is missing ([Task.Owed]). Placing it twice is harmless; the claim lets only one pass.
+// NextOffer returns the offer that must be durable before the task's turn can continue: at Due if
+// that is set, else at once. The second result is false if no offer is missing ([Task.Owed]).
+// Placing an offer twice is harmless: the claim accepts only one.
 func NextOffer(t *Task) (Queued, bool) {
 	if !t.Owed().Offer {
 		return Queued{}, false
@@ -483,8 +486,9 @@ func (t *Task) queuedFor() string {
 	return t.Reason
 }
 
-// Renewed is an offer to take the place of one that was handed out and is given back. It is good for
-// the same turn; the claim lets only one of them pass. The second result is false for what is no offer.
+// Renewed returns an offer to replace one that was handed out and is given back. It is for the same
+// turn, and the claim accepts only one of the two. The second result is false if the event is not
+// an offer.
 func Renewed(offer Event) (Event, bool) {
 	switch e := offer.(type) {
 	case Submitted:

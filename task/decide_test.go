@@ -59,7 +59,8 @@ func TestDecide(t *testing.T) {
 		{"and must keep it", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5*time.Minute + 16*time.Second),
 			GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
 
-		// The offer of what runs comes to somebody else: only the account tells whether its lease has ended.
+		// The offer of a running attempt comes to another node: only the account tells whether the
+		// lease has ended.
 		{"an offer alone takes nothing over", running, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
 		{"an offer alone ends no cancel", cancelling, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
 		{"an offer alone counts as no loss", poisoned, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
@@ -75,7 +76,7 @@ func TestDecide(t *testing.T) {
 		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), noon,
 			GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
 
-		// What a node reports.
+		// Reports of nodes.
 		{"finish", running, Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, noon,
 			AttemptFinished{Attempt: 1, Epoch: 2, Exit: &exit, Result: result, Usage: usage}, nil},
 		{"finish although a cancel was asked for", cancelling, Finish{Epoch: 2}, noon, AttemptFinished{Attempt: 1, Epoch: 2}, nil},
@@ -118,7 +119,7 @@ func TestDecide(t *testing.T) {
 		{"report late", finished, ReportLate{Epoch: 1, Node: "n1", Said: result}, noon, AttemptLate{Epoch: 1, Node: "n1", Said: result}, nil},
 		{"report late of what nobody knows", nil, ReportLate{Epoch: 1}, noon, AttemptLate{Epoch: 1}, nil},
 
-		// What people and schedulers ask.
+		// Requests of people and schedulers.
 		{"cancel what waits", pending, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
 		{"cancel what is scheduled", scheduled, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
 		{"cancel between attempts", retrying, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
@@ -156,7 +157,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The failures of a life that is over do not count in the next one.
+// Failures of an earlier life do not count in the next one.
 func TestReopenedTaskRetriesAnew(t *testing.T) {
 	task := given(after(inError, Reopened{Reason: "again"}, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1})...)
 	e, err := Decide(task, Fail{Epoch: task.Epoch, Class: reason.Exit}, noon)
@@ -176,8 +177,8 @@ func TestDelayFallsByChance(t *testing.T) {
 
 type foreign struct{ Command }
 
-// In every state every command is decided or refused for a documented reason,
-// and what is decided takes effect.
+// In every state every command is either decided or refused for a documented reason, and every
+// decision takes effect.
 func TestDecideMatrix(t *testing.T) {
 	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting, ErrNotDead, ErrLeased}
 	seen := map[State]bool{}
@@ -221,13 +222,13 @@ func TestDecideMatrix(t *testing.T) {
 		}
 	}
 	for _, s := range States() {
-		if !seen[s] && s != Held { // nothing in this version holds a task
+		if !seen[s] && s != Held { // no history of this test ends held
 			t.Errorf("no history ends in %s", s)
 		}
 	}
 }
 
-// state is what a decision is about, without its place in the log.
+// state returns the parts of a task that decisions depend on, without its place in the log.
 func state(t Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismissed} }
 
 func allCommands(t Task) []Command {
@@ -247,7 +248,7 @@ func allCommands(t Task) []Command {
 	return all
 }
 
-// A held task can do what any waiting one can.
+// A held task accepts the commands of any waiting task.
 func TestHeld(t *testing.T) {
 	held := given(scheduled...)
 	held.State = Held
@@ -264,7 +265,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A duty of a life that has ended since, and was followed by another, ends nothing.
+// A duty of an earlier life of the task ends nothing.
 func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
 	k := Task{State: Pending, Head: 7}
 	on := k.Head

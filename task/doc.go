@@ -1,9 +1,7 @@
-// Package task holds the rules of tasks as pure functions: which states a task
-// can be in, which command is allowed in which state and what fact it leaves
-// behind ([Decide]), how facts add up to a state ([Evolve]), who must act next
-// and by when ([Owes]).
+// Package task holds the rules of tasks as pure functions: the states of a task; which commands
+// each state allows and which fact each leaves ([Decide]); how facts add up to a state ([Evolve]);
+// and which component must act next, and by when ([Owes]).
 //
-// It reads no clock, starts no goroutine, draws no random number and imports
-// nothing that does I/O; time and chance are arguments. A rule about tasks
-// that is found anywhere else is in the wrong place.
+// It reads no clock, starts no goroutine, draws no random number and imports no package that does
+// I/O: time and chance are arguments. Every rule about tasks belongs here or in a package below.
 package task

@@ -7,25 +7,26 @@ import (
 	"millrace/task/where"
 )
 
-// A task that is due later waits for its timer, a message that the server keeps until then. Whoever may
-// set timers may set any, also those of tasks and routes that are none of its business, and may
-// remove all. So what fires is a reference: it says which turn of which task is due, and nothing of what is
-// to run. The claim reads that from the log. A timer that nobody has set for its task repeats an
-// offer that is good anyway, or means nothing.
+// A task that is due later waits for its timer: a message that the server keeps until then. Any
+// client with the permission to set timers can set or remove any timer, including those of other
+// tasks and routes. A timer is therefore only a reference: it names the task and its turn, and
+// carries no work. The claim reads the work from the log. A forged timer can only repeat a valid
+// offer, or has no effect.
 
-// TimerError is by how much the clocks of servers may differ: what the log has stored that much
-// before a task is due still counts as its timer.
+// TimerError is how far the clocks of servers may differ, 1 s. A timer that the log stored up to 1
+// s before the task is due still counts.
 const TimerError = time.Second
 
-// Due says that the time of a task has come for which it has waited. The server writes it.
+// Due records that the time for which the task waited has come. The server writes it.
 type Due struct {
-	// After is the task's Turn that is due; for any other it means nothing.
+	// After is the task's Turn that is due. For any other turn the message has no effect.
 	After uint64 `json:"after"`
-	// Route is where it offers the task; if the task waits elsewhere it means nothing.
+	// Route is where it offers the task. If the task waits elsewhere, the message has no effect.
 	Route where.Route `json:"route,omitzero"`
-	// Due is when it was to fire.
+	// Due is when the timer was to fire.
 	Due time.Time `json:"due,omitzero"`
-	// Number is that of the task's [where.Lane], by which a node orders what waits on its own route; nothing else depends on it.
+	// Number is the number of the task's [where.Lane], by which a node orders the tasks on its own
+	// route. No other rule uses it.
 	Number int `json:"lane,omitzero"`
 }
 
@@ -36,25 +37,26 @@ func (e *Queued) Timer() Due {
 	return Due{After: e.After, Route: e.Route, Due: e.Due, Number: e.Lane().Number}
 }
 
-// Replaces tells whether a timer takes the place of the one that is there. That of a later turn does: who
-// is slow does not replace a newer timer by an older one. A turn has one due time and one route, so
-// of two that differ in them, one is nobody's, and who sets a timer knows the log. Only a birth may have been
-// written twice, due in a while from then, and of births the first one counts.
+// Replaces tells whether a timer replaces the one that is there. A timer of a later turn does, so a
+// slow writer cannot replace a newer timer with an older one. One turn has one due time and one
+// route. If two timers of a turn differ in these, one of them is forged, and the writer that knows
+// the log wins. Only a birth can legitimately be written twice with two due times; the first birth
+// counts.
 func (d Due) Replaces(there Due) bool {
 	same := d.Route == there.Route && d.Due.Equal(there.Due)
 	return d.After > there.After || d.After == there.After && d.After > 0 && !same
 }
 
-// Before tells whether the timer is of a turn before that which began with the fact at a sequence: then whoever
-// recorded that fact may remove it.
+// Before tells whether the timer belongs to a turn before the one that began with the fact at head.
+// The recorder of that fact may then remove the timer.
 func (d Due) Before(head uint64) bool { return d.After < head }
 
-// Awaits tells whether a reference is to the turn and the route of a task that waits to be claimed.
+// Awaits tells whether the task waits to be claimed in the turn and on the route of the reference.
 func (t *Task) Awaits(d Due) bool {
 	return t.Waiting() && t.Offered && t.Turn == d.After && t.Route == d.Route
 }
 
-// due adds what a timer has brought.
+// due applies a timer's message.
 func (t *Task) due(e *Due, r Recorded) {
 	open := t.Waiting() && t.State != Unknown && len(t.Holds) == 0 && !t.Offered
 	if !open || t.Turn != e.After || t.Route != e.Route || r.At.Add(TimerError).Before(t.Due) {
@@ -69,9 +71,9 @@ func (t *Task) due(e *Due, r Recorded) {
 	}
 }
 
-// waited is why the task waits and goes on to, as a code and in words, once it is offered.
+// waited returns why the task waits, and still will once it is offered, as a code and in words.
 func (t *Task) waited() (reason, message string) {
-	if _, postponed := job.Postpones(t.Reason); postponed { // which was why it waited, and does not now
+	if _, postponed := job.Postpones(t.Reason); postponed { // it was postponed, and no longer is
 		return "", ""
 	}
 	return t.Reason, t.Message

@@ -41,7 +41,7 @@ func TestTimerBefore(t *testing.T) {
 	}
 }
 
-// What a timer brings counts for the turn and the route of a task that waits until then, and for nothing else.
+// A timer's message counts only for the turn and the route of a task that still waits in it.
 func TestDue(t *testing.T) {
 	limited := after(scheduled)
 	first := limited[0].(Submitted)

@@ -16,13 +16,14 @@ type Settings struct {
 	StartDeadline time.Duration
 	// AckWait is how long a silent worker keeps its lease.
 	AckWait time.Duration
-	// Look is how often somebody looks at what waits or runs without a bound of
-	// its own. Default 5s.
+	// Look is how often the scheduler checks tasks that wait or run without a bound of their own.
+	// Default 5s.
 	Look time.Duration
-	// Slack is what a step between two writes may take before somebody else does it again.
+	// Slack is how long a step between two writes may take before another component repeats it.
 	Slack time.Duration
-	// Timer is what a timer may take from when it is due until its offer is in the log, before a scheduler
-	// places that: 0.3 s on one server, and 5 to 11 s when one of three is lost. Default, and at least: Slack.
+	// Timer is how long a due timer may take to put its offer into the log before a scheduler
+	// places the offer itself. It takes 0.3 s on one server, and 5 to 11 s after the loss of one
+	// server of three. Default and minimum: Slack.
 	Timer time.Duration
 }
 
@@ -35,28 +36,31 @@ func (s Settings) look() time.Duration {
 	return s.Look
 }
 
-// Surroundings are what the duty of a task depends on besides the task.
+// Surroundings are the facts outside a task on which its duty depends.
 type Surroundings struct {
-	// Serving is how many nodes take new work from the task's route, and Unserved
-	// since when there has been none; zero if that is not known.
+	// Serving is how many nodes take new work from the task's route. Unserved is since when there
+	// has been none; zero if unknown.
 	Serving  int
 	Unserved time.Time
-	// Able are those of the nodes that the task is meant for which take new work, in its own order.
+	// Able are the nodes that the task is meant for and that take new work, in the task's own
+	// order.
 	Able []string
-	// Lacks says in words that no node that is there can run the task; "" if one can, or if none is there.
+	// Lacks says in words that none of the present nodes can run the task; "" if one can, or if no
+	// node is present.
 	Lacks string
-	// NodeGone is since when nothing can be expected of the session that runs the
-	// task; zero if it is not over.
+	// NodeGone is since when the session that runs the task counts as gone; zero if it has not
+	// ended.
 	NodeGone time.Time
-	// Paused is the pause of the queue in which the task waits, nil if there is none.
+	// Paused is the pause of the queue in which the task waits; nil if there is none.
 	Paused *queue.Pause
-	// Shut says in words until when the window of that queue is closed; "" if it is open, or if the queue has none.
+	// Shut says in words until when the window of that queue is closed; "" if it is open or there
+	// is none.
 	Shut string
-	// Seen is when this was looked at; zero if nobody has.
+	// Seen is when these facts were read; zero if they were not.
 	Seen time.Time
 }
 
-// lacks is Lacks as a part of a sentence.
+// lacks returns Lacks as part of a sentence.
 func (s *Surroundings) lacks() string {
 	if s.Lacks == "" {
 		return ""
@@ -64,19 +68,20 @@ func (s *Surroundings) lacks() string {
 	return ", and passes it on to nodes that can run it: " + s.Lacks
 }
 
-// Duty says who must act next on a task, by when, and what happens otherwise.
+// Duty says which component must act next on a task, by when, and what happens otherwise.
 type Duty struct {
 	// Who is "worker", "node <name>", "server" or "scheduler"; "nobody" for a terminal task.
 	Who string
-	// What is to be done, in words.
+	// What is the action to take, in words.
 	What string
-	// By is the deadline; zero only for what has ended.
+	// By is the deadline; zero only if the task has ended.
 	By time.Time
-	// Look says that By ends nothing: it is when somebody looks again.
+	// Look says that nothing ends at By: it is the time of the next check.
 	Look bool
-	// Else says what follows when By has passed.
+	// Else says what happens once By has passed.
 	Else string
-	// Command enforces the deadline; nil if the offer of [NextOffer] does, or nothing has to.
+	// Command enforces the deadline; nil if the offer of [NextOffer] does, or if there is nothing
+	// to enforce.
 	Command Command
 }
 
@@ -160,7 +165,7 @@ func pendingDuty(t Task, around Surroundings, s Settings) Duty {
 	return d
 }
 
-// oneOf is "the one node that serves" or "one of the 3 nodes that serve".
+// oneOf returns "the one node that serves" or "one of the 3 nodes that serve".
 func oneOf(n int, one, more string) string {
 	if n == 1 {
 		return "the one " + one
@@ -198,9 +203,10 @@ func liveDuty(t Task, around Surroundings, s Settings) Duty {
 	return d
 }
 
-// runningDuty sets by when something has to happen to an attempt that runs, and returns what follows
-// else. The nearest date counts: the next renewal of the lease, or the run timeout. Once the run timeout has
-// passed, or if nobody says when this is asked, it is when the attempt is declared lost.
+// runningDuty sets the deadline of a running attempt and returns what happens otherwise. The
+// nearest date counts: the next renewal of the lease or the run timeout. Once the run timeout has
+// passed, or if the time of the check is unknown, it is when the scheduler declares the attempt
+// lost.
 func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise string) {
 	until := t.RunUntil()
 	// Renewals leave no facts; when one fails, the server offers the task to another worker.
@@ -221,7 +227,7 @@ func runningDuty(t *Task, d *Duty, around Surroundings, s Settings) (otherwise s
 	return "its run timeout has passed: its node stops it, and the attempt fails as error/timeout" + t.retriesLeft()
 }
 
-// retriesLeft says whether a failure may be followed by another attempt.
+// retriesLeft says in words whether another attempt may follow a failure.
 func (t *Task) retriesLeft() string {
 	if t.tooLong(t.RunUntil()) || t.Spec == nil || t.Failures >= t.Spec.Retry.Max || !t.Spec.Retry.Covers(reason.Timeout, nil) {
 		return ""

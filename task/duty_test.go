@@ -18,7 +18,7 @@ func TestOwes(t *testing.T) {
 		around Surroundings
 		who    string
 		by     time.Time
-		what   string // a part of it
+		what   string // a part of What
 		or     string // a part of Else
 		then   Command
 	}{
@@ -84,8 +84,8 @@ func TestEveryStateHasADuty(t *testing.T) {
 	}
 }
 
-// checkDuty holds that a task's duty names somebody, does not contradict the
-// offer that is missing, and can be enforced.
+// checkDuty checks that a task's duty names an actor, does not contradict the missing offer, and
+// can be enforced.
 func checkDuty(t *testing.T, task Task) {
 	t.Helper()
 	for _, around := range []Surroundings{
@@ -106,7 +106,7 @@ func checkDuty(t *testing.T, task Task) {
 			t.Errorf("%s: a deadline, and nothing follows", task.State)
 		}
 		next, missing := NextOffer(&task)
-		// What limits hold is offered when they admit it, and its turn does not say when.
+		// Limits decide when they offer a task that they hold; its turn does not.
 		places := d.Who == "server" || d.Who == "scheduler" && d.Command == nil && !task.Admissible()
 		if missing != places {
 			t.Errorf("%s: an offer is missing is %v, and %q owes %q", task.State, missing, d.Who, d.What)
@@ -145,7 +145,7 @@ func checkOffer(t *testing.T, task Task, next Queued, d Duty) {
 	if _, still := NextOffer(&then); still {
 		t.Errorf("%s: the offer was placed and is still missing", task.State)
 	}
-	// Who sees no more than the offer claims the same attempt at the same turn.
+	// A reader that sees only the offer claims the same attempt at the same turn.
 	alone := Evolve(Task{ID: task.ID}, Recorded{Seq: task.Seq + 1, At: next.Due, Event: next})
 	if alone.Attempt != task.Attempt || alone.Turn != task.Turn || !alone.StartBy.Equal(task.StartBy) {
 		t.Errorf("%s: by the offer alone it is at attempt %d, turn %d; want %d, %d", task.State, alone.Attempt, alone.Turn, task.Attempt, task.Turn)

@@ -14,8 +14,8 @@ import (
 // ItemParam is the parameter in which a child finds its value of the list.
 const ItemParam = "item"
 
-// Item is the value of the list for which a task runs that is the child of another: its text if it is
-// one, else its JSON.
+// Item returns the value of the parent's list for which this child task runs: the text of a string,
+// or the JSON of any other value.
 func (w *Work) Item() (string, bool) {
 	if w.Parent == "" || len(w.Params) == 0 {
 		return "", false
@@ -32,7 +32,7 @@ func (w *Work) Item() (string, bool) {
 	return string(item), ok
 }
 
-// checkLists refuses work whose lists are known by now and are none.
+// checkLists refuses work whose lists are known by now and are not lists.
 func (w *Work) checkLists() error {
 	if e := w.Spec.Each; e != nil {
 		if e.Result != "" {
@@ -54,14 +54,14 @@ func (w *Work) checkLists() error {
 	return nil
 }
 
-// OwnChildren are the children that a parent has whichever nodes there are: its steps, or one for each
-// value of its list. It is false if they are its nodes.
+// OwnChildren returns the children of a parent that do not depend on nodes: its steps, or one child
+// for each value of its list. It is false if its children are its nodes.
 func OwnChildren(t *Task) (Children, bool) {
 	switch {
 	case t.Spec == nil:
 		return Children{}, false
 	case t.Spec.Each != nil:
-		items, _ := t.Spec.Each.Items(t.Params, t.Inputs) // what is wrong with it, short says
+		items, _ := t.Spec.Each.Items(t.Params, t.Inputs) // short reports a fault
 		c := Children{Names: make([]string, len(items))}
 		for i := range items {
 			c.Names[i] = strconv.Itoa(i)
@@ -82,7 +82,7 @@ func itemChildren(parent *Task) func(name string) Submitted {
 	w := parent.Work
 	w.Asked = nil
 	w.EndBy = time.Time{}
-	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
+	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for its needs
 	w.Inputs = without(w.Inputs, each.Result)
 	w.Holds = w.holds()
 	queue := parent.Route.Queue()
@@ -105,7 +105,7 @@ func itemChildren(parent *Task) func(name string) Submitted {
 	}
 }
 
-// without are inputs less the result of one of those who gave them.
+// without returns inputs less the result under one name.
 func without(inputs json.RawMessage, name string) json.RawMessage {
 	var all map[string]Input
 	if name == "" || json.Unmarshal(inputs, &all) != nil {
@@ -121,9 +121,10 @@ func without(inputs json.RawMessage, name string) json.RawMessage {
 	return less
 }
 
-// Gather is the result of a parent by steps or by a list, made of those of its children: for a list the
-// list of them, in order and null for none; for steps an object with those that have one, by
-// name. At most [job.MaxInputs] bytes of results are in it; the largest are left out first. It is nil for any other parent.
+// Gather builds the result of a parent with steps or a list from the results of its children: a
+// list in order, with null for a child without a result, or an object by step name, without steps
+// that have none. It holds at most [job.MaxInputs] bytes of results; the largest are left out
+// first. It is nil for any other parent.
 func Gather(t *Task, children []Task) json.RawMessage {
 	if _, own := OwnChildren(t); !own || t.Children == nil {
 		return nil
@@ -168,7 +169,7 @@ func Gather(t *Task, children []Task) json.RawMessage {
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
-		return nil // a result that is no JSON, from another program's hand
+		return nil // another program wrote a result that is not JSON
 	}
 	return b
 }

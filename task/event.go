@@ -14,7 +14,7 @@ import (
 // events gives each its form on the wire.
 type Event interface{ isEvent() }
 
-// Work is what an offer carries, so that whoever pulls it can start without
+// Work is the content of an offer. It is complete, so a worker that pulls it can start without
 // reading anything else.
 type Work struct {
 	// Job and Revision name the definition; both are zero for an ad-hoc command.
@@ -24,13 +24,13 @@ type Work struct {
 	Spec *job.Spec `json:"spec,omitzero"`
 	// Params is a JSON object, or nil.
 	Params json.RawMessage `json:"params,omitzero"`
-	// Secrets are the names of those parameters whose value is a [job.Secret].
+	// Secrets are the names of the parameters whose value is a [job.Secret].
 	Secrets []string          `json:"secrets,omitzero"`
 	Labels  map[string]string `json:"labels,omitzero"`
 	Route   where.Route       `json:"route,omitzero"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
-	// EndBy is when it has taken as long as it may altogether; zero for no such bound.
+	// EndBy is the deadline of the task as a whole (timeout.total); zero for no such bound.
 	EndBy  time.Time `json:"end_by,omitzero"`
 	Group  string    `json:"group,omitzero"`
 	Parent ID        `json:"parent,omitzero"`
@@ -38,46 +38,50 @@ type Work struct {
 	// first value of the list of step sum. A child on a node bears the node's name. "" for a task that
 	// no parent was expanded into.
 	Step string `json:"step,omitzero"`
-	// Holds are what has to open before the task is offered. Empty in an offer.
+	// Holds are the conditions that must open before the task is offered. Empty in an offer.
 	Holds []string `json:"holds,omitzero"`
-	// FairKey shares the queue out: tasks of different keys are taken in turn. "" for none.
+	// FairKey shares the queue fairly: workers take tasks of different keys in turn. "" for none.
 	FairKey string `json:"fair_key,omitzero"`
 	// Needs are the tasks that have to end before it may run; nil for none.
 	Needs *Needs `json:"needs,omitzero"`
-	// Inputs is what it is told of those, as [Needs.Inputs] makes it; nil before they have ended.
+	// Inputs are the results of the tasks in Needs, as [Needs.Inputs] makes them; nil before they
+	// have ended.
 	Inputs json.RawMessage `json:"inputs,omitzero"`
-	// Asked is what its route asks of nodes; nil if that follows from the spec.
+	// Asked is what the route requires of nodes; nil if that follows from the spec.
 	Asked *where.Asked `json:"asked,omitzero"`
-	// Trace is the trace context that it was submitted with, as W3C's traceparent; "" for none. Its children have it, too.
+	// Trace is the trace context of the submission, as a W3C traceparent; "" for none. Children
+	// inherit it.
 	Trace string `json:"trace,omitzero"`
-	// Origin is zero for a task that no schedule made.
+	// Origin is zero for a task that was not made by a schedule.
 	Origin
 }
 
-// Submitted is the birth of a task. If it is neither due later nor held, nor
-// a parent's, the message that holds it is the first offer.
+// Submitted is the birth of a task. The message is also the first offer, unless the task is due
+// later, held, or a parent.
 type Submitted struct {
 	Work
 	// Due is when the task may run; zero for at once.
 	Due time.Time `json:"due,omitzero"`
-	// RetryOf is the task of which this one is a copy, "" if it is none.
+	// RetryOf is the task of which this one is a copy; "" for none.
 	RetryOf ID `json:"retry_of,omitzero"`
-	// Window says that Due is when the task's window opens; nil if it is not.
+	// Window says that Due is when the task's window opens; nil if Due has another origin.
 	Window *Shut `json:"window,omitzero"`
 }
 
-// Queued is a later offer of a task: there is another attempt, or its due time had come when it was written.
-// While that is to come a timer stands for it, and what follows from that is [Due].
+// Queued is a later offer of a task: for another attempt, or because the due time had come when it
+// was written. Until the due time a timer stands in for it; when the timer fires, the event is
+// [Due].
 type Queued struct {
 	Work
-	// Attempt is the number that the attempt will have.
+	// Attempt is the number of the attempt that the offer leads to.
 	Attempt int `json:"attempt,omitzero"`
-	// After is the task's Turn for which this offer is good; for any other the offer is stale.
+	// After is the task's Turn for which this offer is valid; for any other turn the offer is
+	// stale.
 	After  uint64    `json:"after"`
 	Reason string    `json:"reason,omitzero"`
 	Due    time.Time `json:"due,omitzero"`
-	// Rated says which rate of the task's queue has admitted it: the sequence of the fact that set
-	// that rate. Who knows of no later one starts the task. 0 for none.
+	// Rated is the sequence of the fact that set the queue's rate under which the task was
+	// admitted. A worker that knows of no later rate starts the task. 0 for none.
 	Rated uint64 `json:"rated,omitzero"`
 }
 
@@ -92,16 +96,16 @@ type AttemptStarted struct {
 	TookOver *TookOver `json:"took_over,omitzero"`
 }
 
-// TookOver names the attempt whose lease had ended, and what that was found by.
+// TookOver names the attempt whose lease had ended, and the evidence for that.
 type TookOver struct {
 	Epoch uint64 `json:"epoch"`
-	// Reason says it in words.
+	// Reason describes the evidence in words.
 	Reason string `json:"reason"`
-	// Ground is the kind of evidence, [GroundClaim] for one. Facts of before the account of leases
-	// have none, and nothing of what follows.
+	// Ground is the kind of evidence, for example [GroundClaim]. Facts written before accounts of
+	// leases existed have none, and no Heard.
 	Ground string `json:"ground,omitempty"`
-	// Heard is when the log last heard of the attempt on that ground, by the server's time. What it was
-	// found from, and when, the fact names ([By.Lease]).
+	// Heard is when the log last heard of the attempt on that ground, by the server's time.
+	// [By.Lease] of the fact holds the evidence and its time.
 	Heard time.Time `json:"heard,omitzero"`
 }
 
@@ -116,39 +120,39 @@ type AttemptFinished struct {
 	Usage  *Usage          `json:"usage,omitzero"`
 }
 
-// Usage is what an attempt consumed.
+// Usage is what an attempt used.
 type Usage struct {
 	UserTime   value.Duration `json:"user,omitempty"`
 	SystemTime value.Duration `json:"system,omitempty"`
 	// MaxMemory is the largest resident set of the process, in bytes.
 	MaxMemory int64 `json:"max_memory,omitempty"`
-	// Read and Written are what went between memory and disks, in bytes.
+	// Read and Written are the bytes transferred from and to disks.
 	Read    int64 `json:"read,omitempty"`
 	Written int64 `json:"written,omitempty"`
 	// Signal is the name of the signal that ended the process.
 	Signal string `json:"signal,omitempty"`
-	// Setup, Run and Stop are how long the attempt's phases took: until the program
-	// began its work, until it ended or was asked to, and from then until nothing was
-	// left of it. They are there only if one besides Run took a millisecond or more.
+	// Setup, Run and Stop are the durations of the attempt's phases: until the program began its
+	// work, until it ended or was asked to end, and from then until no process was left. They are
+	// set only if Setup or Stop took a millisecond or more.
 	Setup value.Duration `json:"setup,omitempty"`
 	Run   value.Duration `json:"run,omitempty"`
 	Stop  value.Duration `json:"stop,omitempty"`
-	// Limits says in words which bounds were in force, and how.
+	// Limits says in words which bounds were in force, and by which means.
 	Limits string `json:"limits,omitempty"`
-	// Refused is how many messages of the program were refused: for what they carried was too
-	// long, or could not be done. The log of the attempt says why.
+	// Refused is how many messages of the program the worker refused, because they were too long or
+	// could not be carried out. The log of the attempt says why.
 	Refused int `json:"refused,omitempty"`
 }
 
-// AttemptExtended says that the attempt may take longer.
+// AttemptExtended records that the attempt may take longer.
 type AttemptExtended struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	// Until is when its run timeout passes now.
+	// Until is the new time of its run timeout.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// AttemptFailed says that the task itself failed, and what follows.
+// AttemptFailed records that the task itself failed, and what follows.
 type AttemptFailed struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
@@ -156,12 +160,13 @@ type AttemptFailed struct {
 	Class   string `json:"class,omitzero"`
 	Exit    *int   `json:"exit,omitzero"`
 	Message string `json:"message,omitzero"`
-	// Retry is the next attempt, or nil if this failure is the task's end.
+	// Retry is the next attempt; nil if this failure ends the task.
 	Retry *RetryPlan `json:"retry"`
-	// Reason says in words why there is no other attempt, or why not when the back-off has it.
+	// Reason says in words why there is no other attempt, or why its time differs from the
+	// back-off.
 	Reason string `json:"reason,omitzero"`
-	// RetryAfter is the pause that the task asked for; 0 if it did not. It holds for all that
-	// stand under the same rate.
+	// RetryAfter is the delay that the task asked for; 0 for none. It applies to all tasks under
+	// the same rate.
 	RetryAfter value.Duration `json:"retry_after,omitzero"`
 	Usage      *Usage         `json:"usage,omitzero"`
 }
@@ -172,34 +177,34 @@ type RetryPlan struct {
 	Due     time.Time `json:"due"`
 }
 
-// AttemptReleased says that a node gave a task back before its end.
+// AttemptReleased records that a node gave a task back before its end.
 type AttemptReleased struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
 	Reason  string `json:"reason,omitzero"`
 }
 
-// AttemptLost says that an attempt's node vanished, before anybody took over.
+// AttemptLost records that an attempt's node vanished before another node took over.
 type AttemptLost struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
 	Reason  string `json:"reason,omitzero"`
 }
 
-// AttemptLate keeps what a worker wanted to say after its attempt was no longer
-// the task's own. It is evidence and never changes the state.
+// AttemptLate stores a report that came after the attempt was fenced. It is evidence and never
+// changes the state.
 type AttemptLate struct {
 	Epoch uint64 `json:"epoch,omitzero"`
-	// Node is who said it.
+	// Node is the node that sent the report.
 	Node string `json:"node,omitzero"`
-	// Said is the fact that was refused, in its wire form.
+	// Said is the refused fact, in its wire form.
 	Said json.RawMessage `json:"said,omitzero" form:"null"`
 }
 
 // CancelRequested asks the node that runs the task to stop it.
 type CancelRequested struct {
 	Reason string `json:"reason,omitzero"`
-	// Deadline is when the process must be gone.
+	// Deadline is when the process must have ended.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
@@ -221,22 +226,25 @@ type GivenUp struct {
 	Detail string `json:"detail,omitzero"`
 }
 
-// Reassigned moves a task that waits to another route. The offer on the old one
-// is stale from then on, and another must be placed.
+// Reassigned moves a waiting task to another route. The offer on the old route becomes stale, and
+// another must be placed.
 type Reassigned struct {
 	From where.Route `json:"from,omitzero"`
 	To   where.Route `json:"to,omitzero"`
-	// Asked is what To asks of nodes; nil if that follows from the task's spec, or if it goes back.
+	// Asked is what To requires of nodes; nil if that follows from the task's spec, or if the task
+	// returns.
 	Asked  *where.Asked `json:"asked,omitzero"`
 	Reason string       `json:"reason,omitzero"`
-	// Until is when it goes back to where it was, if it was left to nodes that it prefers; zero else.
+	// Until is when the task returns to its former route, if it was left to nodes that it prefers;
+	// else zero.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Postponed says that a task which waits is to wait until a time. Its offer is stale
-// from then on, and another is placed at that time.
+// Postponed makes a waiting task wait until a time. Its offer becomes stale, and another is placed
+// at that time.
 type Postponed struct {
-	// Reason is the rule that says so ([job.Rule.Name]); Detail says it in words.
+	// Reason is the name of the rule that postpones it ([job.Rule.Name]). Detail explains it in
+	// words.
 	Reason string    `json:"reason,omitzero"`
 	Detail string    `json:"detail,omitzero"`
 	Due    time.Time `json:"due,omitzero"`
@@ -270,26 +278,26 @@ type Recorded struct {
 	// Chain is whether that message lies on the task's chain; births and later
 	// offers do not.
 	Chain bool
-	// At is when the event happened, by the clock of who recorded it; of a [Due], which the server writes, when the
-	// log stored it.
+	// At is when the event happened, by the recorder's clock. For a [Due], which the server writes,
+	// it is when the log stored it.
 	At time.Time
-	// Actor is who recorded it; "" if that is plain from the event.
+	// Actor is the recorder; "" if that is plain from the event.
 	Actor string
-	// Corr is the first cause: of what a bulk command did, that command.
+	// Corr is the first cause: for an effect of a bulk command, that command.
 	Corr string
-	// Event is nil for a message on the task's chain that could not be understood.
+	// Event is nil for an unreadable message on the task's chain.
 	Event Event
 }
 
-// What made a task of a schedule.
+// Triggers: why a schedule made a task.
 const (
 	TriggerSchedule = "schedule" // its tick came
 	TriggerCatchUp  = "catchup"  // its tick had passed while nothing could fire
-	TriggerBackfill = "backfill" // somebody asked for the ticks of some time
-	TriggerManual   = "manual"   // somebody asked for it now
+	TriggerBackfill = "backfill" // an operator asked for the ticks of a period
+	TriggerManual   = "manual"   // an operator asked for it now
 )
 
-// Triggers lists what makes tasks of schedules.
+// Triggers lists the reasons for which schedules make tasks.
 var Triggers = []string{TriggerSchedule, TriggerCatchUp, TriggerBackfill, TriggerManual}
 
 // Origin names the schedule that made a task; it is zero for any other task.
@@ -301,7 +309,7 @@ type Origin struct {
 	Trigger string `json:"trigger,omitzero"`
 }
 
-// SecretParams are the files that the secret parameters of a task name, by the names of the parameters.
+// SecretParams returns the files of the task's secret parameters, by parameter name.
 func (w *Work) SecretParams() map[string]string {
 	var params map[string]json.RawMessage
 	if len(w.Secrets) == 0 || json.Unmarshal(w.Params, &params) != nil {

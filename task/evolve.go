@@ -9,17 +9,16 @@ import (
 	"millrace/task/value"
 )
 
-// Evolve adds one recorded event to a task. It is total: any event in any state
-// gives a task, and one that cannot be (a result of another epoch, a start
-// after the end) changes nothing but Head and Seq. An event at or below t.Seq
-// has been applied already and changes nothing at all, so events must come in
-// the order of the log.
+// Evolve adds one recorded event to a task. It is total: any event in any state gives a task. An
+// impossible event (a result of another epoch, a start after the end) changes only Head and Seq. An
+// event at or below t.Seq has been applied already and changes nothing, so events must come in the
+// order of the log.
 func Evolve(t Task, r Recorded) Task {
 	t.Apply(r)
 	return t
 }
 
-// Apply is [Evolve] in place: a task is large, and most of it stays what it was.
+// Apply is [Evolve] in place. It avoids copying the task, which is large and mostly unchanged.
 func (t *Task) Apply(r Recorded) {
 	if r.Seq <= t.Seq {
 		return
@@ -71,7 +70,7 @@ func (t *Task) Apply(r Recorded) {
 	case CancelRequested:
 		if t.State == Running {
 			t.enter(Cancelling, reason.User, e.Reason, r)
-			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // whoever wrote it, a cancel has an end
+			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // every cancel gets a deadline, even a foreign one
 				t.CancelBy = r.At.Add(t.grace() + StopMargin)
 			}
 		}
@@ -121,7 +120,7 @@ func (t *Task) Apply(r Recorded) {
 			t.Failures, t.Losses, t.Ran = 0, 0, 0
 			t.FailedOn, t.Avoids, t.Begun = "", nil, time.Time{}
 			t.Exit, t.Result, t.Usage, t.Dismissed = nil, nil, nil, nil
-			unsaid := slices.Contains(t.Holds, HoldSignal) // what was given once is not asked for again
+			unsaid := slices.Contains(t.Holds, HoldSignal) // a signal once given is not asked for again
 			t.again(e.Reason, r)
 			t.holdAgain(unsaid, e.Reason, r)
 			t.EndBy = time.Time{}
@@ -143,7 +142,7 @@ func (t *Task) Apply(r Recorded) {
 	}
 }
 
-// offered adds what lies in a queue.
+// offered applies a fact that lies in a queue.
 func (t *Task) offered(r Recorded) {
 	switch e := r.Event.(type) {
 	case Submitted:
@@ -181,10 +180,10 @@ func (t *Task) submitted(e *Submitted, r Recorded) {
 
 func (t *Task) queued(e *Queued, r Recorded) {
 	if e.After >= r.Seq {
-		return // nobody can have made it for a turn that has not begun
+		return // no honest offer names a turn that has not begun
 	}
 	if slices.Contains(t.Holds, HoldSignal) {
-		return // only the signal opens that, on the chain
+		return // only the signal on the chain opens that
 	}
 	if t.State == Unknown {
 		// The birth is not in sight: an offer is enough to run by.
@@ -192,7 +191,7 @@ func (t *Task) queued(e *Queued, r Recorded) {
 		t.Head = max(t.Head, e.After)
 	}
 	if !t.Waiting() || e.After != t.Turn || t.Offered {
-		return // a stale offer, or one more of the same turn
+		return // a stale offer, or a repeated one of the same turn
 	}
 	t.Rated, t.Throttled = e.Rated, false
 	reason, message := t.waited()

@@ -118,7 +118,7 @@ func compare(t *testing.T, got, want Task) {
 	}
 }
 
-// Each turn has a bound of its own on the wait, or none.
+// Each turn has its own bound on the wait, or none.
 func TestBoundOfEachTurn(t *testing.T) {
 	bound := func(s *job.Spec) Submitted {
 		return Submitted{Work: Work{Spec: s, Route: "default.5", StartBy: noon.Add(time.Minute)}}
@@ -147,7 +147,7 @@ func TestBoundOfEachTurn(t *testing.T) {
 	}
 }
 
-// What cannot be leaves the state alone.
+// Impossible events leave the state alone.
 func TestEvolveIgnores(t *testing.T) {
 	for name, c := range map[string]struct {
 		given []Event
@@ -234,7 +234,7 @@ func checkHistory(t *testing.T, records []Recorded) {
 		if r.Chain {
 			head = r.Seq
 		} else if q, ok := r.Event.(Queued); ok && before.State == Unknown && q.After < r.Seq {
-			head = max(head, q.After) // what the offer knows of the chain
+			head = max(head, q.After) // the offer names this much of the chain
 		}
 		if task.Head != head || task.Seq != r.Seq {
 			t.Errorf("head %d and sequence %d after %+v, want %d and %d", task.Head, task.Seq, r, head, r.Seq)
@@ -293,7 +293,7 @@ func anyHistory(rng *rand.Rand, n int) []Recorded {
 	return records
 }
 
-// anyEvent is often one that fits, and sometimes one that cannot be.
+// anyEvent mostly returns an event that fits, and sometimes an impossible one.
 func anyEvent(rng *rand.Rand, t Task) Event {
 	near := func(v uint64) uint64 {
 		if rng.IntN(4) == 0 {
@@ -354,8 +354,8 @@ func anyEvent(rng *rand.Rand, t Task) Event {
 	return nil
 }
 
-// Any commands, decided and recorded: whatever happens, nobody is left waiting
-// without a duty, and only one result is accepted in a life.
+// Any commands are decided and recorded in any order. No task is ever left waiting without a duty,
+// and each life accepts only one result.
 func TestDecideAndEvolve(t *testing.T) {
 	for seed := range *seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -6,8 +6,8 @@ import (
 	"millrace/task/value"
 )
 
-// RunUntil is when the run timeout of the current attempt passes, or the total one if that is earlier; zero
-// if there is none.
+// RunUntil is when the run timeout of the current attempt passes, or timeout.total if that is
+// earlier; zero if there is neither.
 func (t *Task) RunUntil() time.Time {
 	run := t.runTimeout()
 	if run <= 0 {
@@ -20,11 +20,12 @@ func (t *Task) RunUntil() time.Time {
 	return until
 }
 
-// extend moves the run timeout within its bound. What holds already needs no fact.
+// extend moves the run timeout within its bound. It returns no fact if the timeout is late enough
+// already.
 func extend(t *Task, c Extend) Event {
 	now := t.RunUntil()
 	if now.IsZero() || t.State != Running || t.runTimeout() <= 0 {
-		return nil // the total one is not moved
+		return nil // timeout.total never moves
 	}
 	more := t.Spec.Timeout.Extend.Std()
 	if more == 0 {

@@ -43,8 +43,8 @@ func given(events ...Event) Task {
 
 func after(events []Event, more ...Event) []Event { return append(slices.Clone(events), more...) }
 
-// The events of which the histories are made. In each of them the birth has the
-// sequence 1 and the first start the sequence 2, unless it says otherwise.
+// The events that make up the histories. Unless noted, the birth has sequence 1 and the first start
+// sequence 2.
 var (
 	spec = &job.Spec{
 		Handler: "noop",
@@ -75,7 +75,7 @@ var (
 	reopened   = after(finished, Reopened{Reason: "again"})
 )
 
-// histories has a history that ends in each state, or more than one.
+// histories has one or more histories for each final state.
 var histories = map[string]struct {
 	events []Event
 	state  State

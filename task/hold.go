@@ -11,16 +11,16 @@ import (
 	"millrace/task/value"
 )
 
-// What can hold a task, in [Work.Holds]. A task is offered when the last of its
-// holds has opened, in whatever order they do.
+// The values of [Work.Holds]. A task is offered when the last of its holds has opened, in any
+// order.
 const (
-	// HoldNeeds opens when all that the task needs has ended as it wants. If nothing else holds the
-	// task it opens by the offer itself, see [FreedOffer].
+	// HoldNeeds opens when all the tasks that this one needs have ended as required. If it is the
+	// only hold, the offer itself opens it: see [FreedOffer].
 	HoldNeeds = "needs"
-	// HoldSignal opens when somebody outside says so.
+	// HoldSignal opens when a signal comes from outside.
 	HoldSignal = "signal"
-	// HoldLimit opens when the task's limits admit it. It opens by the offer itself and so
-	// leaves nothing on the chain: [Unhold] is for the others.
+	// HoldLimit opens when the task's limits admit it. The offer itself opens it, so it leaves no
+	// fact on the chain; [Unhold] is for the others.
 	HoldLimit = "limit"
 )
 
@@ -29,10 +29,10 @@ type Unhold struct {
 	Hold string
 	// Reason says in words why it opens.
 	Reason string
-	// Inputs is what the task is told with it, beside what it was told before: a
-	// JSON object, or nil.
+	// Inputs are added to what the task was told before: a JSON object, or nil.
 	Inputs json.RawMessage
-	// Ends are those of the needed tasks, as [By] has them; nil for any other hold.
+	// Ends are the last known messages of the needed tasks, as in [By.Ends]; nil for any other
+	// hold.
 	Ends []uint64
 }
 
@@ -40,14 +40,14 @@ type Unhold struct {
 type Unheld struct {
 	Hold   string `json:"hold,omitzero"`
 	Reason string `json:"reason,omitzero"`
-	// Inputs is all that the task is told of what held it; nil for nothing.
+	// Inputs is all that the task is told by its holds; nil for nothing.
 	Inputs json.RawMessage `json:"inputs,omitzero"`
 }
 
-// Skip ends a task that will never get what it needs.
+// Skip ends a task whose needs can no longer be met.
 type Skip struct {
 	Reason string
-	// Ends are those of the needed tasks, as [By] has them.
+	// Ends are the last known messages of the needed tasks, as in [By.Ends].
 	Ends []uint64
 }
 
@@ -70,7 +70,7 @@ func (w *Work) holds() []string {
 	return holds
 }
 
-// Offers tells whether the birth is the first offer as well.
+// Offers tells whether the birth is also the first offer.
 func (e *Submitted) Offers() bool { return e.Due.IsZero() && len(e.Holds) == 0 && !e.Spec.Parental() }
 
 func unhold(t *Task, c Unhold) (Event, error) {
@@ -104,7 +104,7 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	if i < 0 || t.State != Held {
 		return
 	}
-	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share what they hold
+	t.Holds = slices.Concat(t.Holds[:i], t.Holds[i+1:]) // facts share this slice
 	t.Turn, t.Message = r.Seq, e.Reason
 	if len(e.Inputs) > 0 {
 		t.Inputs = e.Inputs
@@ -125,10 +125,10 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	}
 }
 
-// FreedOffer is the offer of a task that has got what it needs, and by which that hold opens: one write
-// instead of two. The second result is false if that
-// hold has to be opened on the chain, by c itself: there are other holds, the task is due later, is a
-// parent, or has a chain already, so that it may have moved on.
+// FreedOffer returns the offer of a task whose needs are met. The offer also opens that hold, so
+// one write does the work of two. The second result is false if c itself must open the hold on the
+// chain: there are other holds, or the task is due later, is a parent, or has a chain already and
+// may have moved on.
 func FreedOffer(t Task, c Unhold, now time.Time) (Queued, bool, error) {
 	if c.Hold != HoldNeeds || t.State != Held || t.Head != 0 || len(t.Holds) != 1 || t.Holds[0] != HoldNeeds || !t.Due.IsZero() || t.Spec.Parental() {
 		return Queued{}, false, nil
@@ -142,23 +142,23 @@ func FreedOffer(t Task, c Unhold, now time.Time) (Queued, bool, error) {
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: turn, Reason: c.Reason}, true, nil
 }
 
-// freed takes over from an offer what the opening of the needs has brought.
+// freed takes over from an offer the values that the opening of the needs sets.
 func (t *Task) freed(e *Queued) {
 	t.Inputs, t.StartBy, t.EndBy = e.Inputs, e.StartBy, e.EndBy
 }
 
-// waitsForOthers tells whether something holds the task that is no business of
-// its queue: the time that it may be pending has then not begun.
+// waitsForOthers tells whether the task has a hold other than its limits. The pending timeout has
+// then not begun.
 func (w *Work) waitsForOthers() bool {
 	return slices.ContainsFunc(w.Holds, func(h string) bool { return h != HoldLimit })
 }
 
-// holdAgain holds a task that gets another life by what it needs: that may have changed; and by its
-// signal if that was never given.
+// holdAgain holds a reopened task by its needs, whose ends may have changed, and by its signal if
+// that was never given.
 func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 	var holds []string
 	if t.Needs != nil {
-		holds = append(holds, HoldNeeds) // what it is told of them then wins over what it was told
+		holds = append(holds, HoldNeeds) // their new inputs then win over the old ones
 	}
 	if unsaid {
 		holds = append(holds, HoldSignal)
@@ -170,7 +170,7 @@ func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 	t.enter(Held, holds[0], why, r)
 }
 
-// heldDuty says who opens the holds of a task.
+// heldDuty says which component opens the holds of a task.
 func heldDuty(t Task, around Surroundings, s Settings) Duty {
 	if !slices.Contains(t.Holds, HoldNeeds) && slices.Contains(t.Holds, HoldSignal) {
 		return signalDuty(t, around, s)

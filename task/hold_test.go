@@ -25,7 +25,7 @@ func TestHolds(t *testing.T) {
 		story  []Event
 		state  State
 		reason string
-		offers bool // one must follow
+		offers bool // the task must be offered next
 	}{
 		"held":                           {[]Event{held(HoldNeeds, HoldLimit)}, Held, HoldNeeds, false},
 		"one of two opened":              {[]Event{held(HoldNeeds, HoldLimit), Unheld{Hold: HoldNeeds}}, Held, HoldLimit, false},
@@ -77,7 +77,7 @@ func TestUnhold(t *testing.T) {
 	}
 }
 
-// The time that a task may be pending begins when nothing but its queue keeps it.
+// The pending timeout begins when only the queue keeps the task waiting.
 func TestHeldPendingTimeout(t *testing.T) {
 	s := held(HoldNeeds, HoldLimit)
 	s.Spec = bounded
@@ -94,8 +94,8 @@ func TestHeldPendingTimeout(t *testing.T) {
 	}
 }
 
-// Who gets another life is told again what it was told, until it is told something newer; what is
-// no object keeps nobody from that.
+// A reopened task keeps its inputs until it gets newer ones. Inputs that are not an object do not
+// prevent that.
 func TestToldAgain(t *testing.T) {
 	needy := held(HoldNeeds, HoldSignal)
 	needy.Needs = &Needs{Of: []Need{{Task: "01JNA0NEED0000000000000000", Name: "make"}}}

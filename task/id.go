@@ -12,8 +12,8 @@ import (
 // ID names a task: a ULID in its text form of 26 characters, upper case.
 type ID string
 
-// ParseID accepts a ULID in either case. An ID is one token of a subject, so
-// nothing else may pass.
+// ParseID accepts a ULID in upper or lower case. An ID becomes one token of a subject, so it
+// refuses anything else.
 func ParseID(s string) (ID, error) {
 	u := strings.ToUpper(s)
 	if _, err := ulid.ParseStrict(u); err != nil {
@@ -22,11 +22,10 @@ func ParseID(s string) (ID, error) {
 	return ID(u), nil
 }
 
-// An id that follows from something else (the id of a tick from its schedule, that of a child from
-// its parent) bears a mark behind its time. So everybody can tell without a secret that Millrace
-// itself makes the task of this id, and no submission from outside gets in its way. The mark has
-// 30 bits: of a milliard ids that other programs draw one bears it by chance. Fifty bits of the
-// hash are left, within one millisecond.
+// A derived id (that of a tick, from its schedule; that of a child, from its parent) has a mark
+// behind its time. The mark shows without a secret that only Millrace makes the task with this id,
+// and submissions from outside may not use it. The mark has 30 bits: one in 2^30 (10^9) ids drawn
+// by other programs bears it by chance. The remaining 50 bits are a hash, within one millisecond.
 const (
 	derivedMark = "MADEBY"
 	derivedAt   = 10 // characters: the time of a ULID
@@ -35,21 +34,21 @@ const (
 // crockford is the alphabet of ULIDs.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// DerivedID is the id that follows from a text, in the millisecond of another id: always the same,
-// so that to ask for it twice makes one task.
+// DerivedID returns the id that follows from a text, in the millisecond of another id. It is always
+// the same, so asking for it twice makes one task.
 func DerivedID(at ID, text string) ID {
 	sum := sha256.Sum256([]byte(text))
 	hash := crockford.EncodeToString(sum[:10])
 	return at[:min(derivedAt, len(at))] + derivedMark + ID(hash[:len(hash)-len(derivedMark)])
 }
 
-// Derived tells whether the id is of the form that [DerivedID] gives it.
+// Derived tells whether the id has the form of [DerivedID].
 func (id ID) Derived() bool {
 	return len(id) > derivedAt && strings.HasPrefix(string(id[derivedAt:]), derivedMark)
 }
 
-// DerivedRange are the bounds between which the ids lie that [DerivedID] gives in the millisecond of
-// another: the first is in, the second is not.
+// DerivedRange returns the bounds of all ids that [DerivedID] gives in the millisecond of another
+// id: from inclusive, to exclusive.
 func DerivedRange(at ID) (from, to ID) {
 	from = at[:min(derivedAt, len(at))] + derivedMark
 	return from, from + "~"

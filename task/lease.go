@@ -8,12 +8,13 @@ import (
 	"millrace/task/value"
 )
 
-// ErrLeased refuses a claim while an attempt runs under the very offer that was claimed. A server
-// may hand that offer out again long before the lease has ended, so delivery proves nothing: see
-// [Claim.Account]. If an account was given, the error is a [*Leased].
+// ErrLeased refuses a claim while an attempt runs under the claimed offer. The server may redeliver
+// that offer long before the lease has ended, so delivery proves nothing: see [Claim.Account]. If
+// an account was given, the error is a [*Leased].
 var ErrLeased = errors.New("an attempt holds the lease of the offer")
 
-// Leased refuses a claim because the lease has not ended by the log's account. It is an [ErrLeased].
+// Leased refuses a claim because by the log's account the lease has not ended. It is an
+// [ErrLeased].
 type Leased struct {
 	Node string
 	// For is how long the lease holds at least, from the moment of the account.
@@ -27,38 +28,38 @@ func (e *Leased) Error() string {
 // Is makes it an [ErrLeased].
 func (e *Leased) Is(target error) bool { return target == ErrLeased }
 
-// Account is what the log knows about the lease of a live attempt at one moment. All of its times
-// are the server's, but for Over; so the clocks of workers do not matter.
+// Account is the log's evidence about the lease of a live attempt at one moment. All times but Over
+// are the server's, so the clocks of workers do not matter.
 type Account struct {
-	// Epoch and Session are those of the attempt that the account is about. It is void for any other.
+	// Epoch and Session name the attempt of the account. It is void for any other attempt.
 	Epoch   uint64
 	Session string
-	// Now is the server's time. It was asked before everything else was read, so the account may
-	// be older than it seems, but never younger.
+	// Now is the server's time, read before everything else. The account may thus be older than it
+	// seems, but never younger.
 	Now time.Time
-	// Claimed is when the server stored the claim; if a later session of the node has adopted the
-	// attempt, when it stored that.
+	// Claimed is when the server stored the claim or, if a later session of the node adopted the
+	// attempt, the adoption.
 	Claimed time.Time
 	// Named is when the server stored the session's heartbeat, if that has not run out and names
 	// the epoch; zero otherwise. A session that beats and does not name an epoch does not run it,
 	// or has only just claimed it: the answer to its claim may have been lost.
 	Named time.Time
-	// Beats is how long that heartbeat lasts; 0 if that is not known.
+	// Beats is the lifetime of that heartbeat; 0 if unknown.
 	Beats value.Duration
 	// Silent is the latest time at which the session can have stored a heartbeat, if it has none
-	// now; zero if that is not known.
+	// now; zero if unknown.
 	Silent time.Time
-	// Over is since when the session is over by the facts of its node; zero if it is not.
+	// Over is when the session ended by the facts of its node; zero if it has not.
 	Over time.Time
-	// Lease is how long a lease lasts after the log last heard of it.
+	// Lease is the length of a lease, counted from when the log last heard of the attempt.
 	Lease value.Duration
-	// From is what it was drawn up from.
+	// From is the evidence behind the account.
 	From LeaseBy
 }
 
-// What the end of a lease was found by.
+// The kinds of evidence for the end of a lease.
 const (
-	// GroundClaim: nothing was heard of the attempt since its claim, or its adoption.
+	// GroundClaim: the log has heard nothing of the attempt since its claim or adoption.
 	GroundClaim = "claim"
 	// GroundBeat: the last heartbeat that named it is too old.
 	GroundBeat = "beat"
@@ -73,14 +74,15 @@ func (a *Account) about(t *Task) bool {
 	return a != nil && a.Epoch == t.Epoch && a.Session == t.Session
 }
 
-// ends is until when the attempt of t holds its lease at least, by which ground that is known, and
-// when the log last heard of the attempt on that ground.
+// ends returns the earliest end of the lease of t's attempt, the kind of evidence, and when the log
+// last heard of the attempt on that evidence.
 //
-// It is the other half of the rule by which a worker stops what it runs. A worker stops an attempt
-// two thirds of a lease after it last sent what the log confirmed (the claim, or a heartbeat that
-// named the attempt), or two thirds of a heartbeat's life after the last heartbeat; and all of it is
-// gone before the whole has passed. The server stores what was sent later than it was sent. So
-// whoever waits from then on starts the task when nothing is left of the attempt.
+// It is the counterpart of the rule by which a worker stops its attempts. A worker stops an attempt
+// two thirds of a lease after it last sent something that the log confirmed (the claim, or a
+// heartbeat that named the attempt), or two thirds of a heartbeat's lifetime after the last
+// heartbeat. All its processes are gone before the whole time has passed. The server stores a
+// message later than the worker sent it. So a node that waits until then starts the task when no
+// process of the attempt is left.
 func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time) {
 	adopts := t.Spec.Adopts()
 	ground, heard, until = GroundClaim, a.Claimed, a.Claimed.Add(a.Lease.Std())
@@ -92,17 +94,17 @@ func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time
 		}
 	case a.Silent.After(heard):
 		// Without a heartbeat, an attempt that ends with its worker has ended. One that outlives
-		// it may go on until a lease after the last heartbeat.
+		// its worker may continue until a lease after the last heartbeat.
 		if ground, heard = GroundSilence, a.Silent; adopts {
 			until = heard.Add(a.Lease.Std())
 		}
 	}
 	if a.Over.IsZero() || !a.Named.IsZero() || a.Claimed.After(a.Over) {
-		return until, ground, heard // it beats, or has claimed, whatever was recorded about it before
+		return until, ground, heard // it beats or has claimed, regardless of earlier facts
 	}
 	over := a.Over
 	if adopts {
-		over = over.Add(a.Lease.Std()) // so long its node may come back for it
+		over = over.Add(a.Lease.Std()) // its node may come back for it until then
 	}
 	if over.Before(until) || adopts && a.Silent.IsZero() {
 		return over, GroundSession, a.Over
@@ -110,8 +112,8 @@ func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time
 	return until, ground, heard
 }
 
-// ended is what the next attempt has to say about the lease of the attempt of t. The error is a
-// [*Leased] if that has not ended, and [ErrLeased] if the account does not tell.
+// ended returns the evidence for the next attempt that the lease of t's attempt has ended. The
+// error is a [*Leased] if it has not, and [ErrLeased] if the account does not tell.
 func (a *Account) ended(t *Task) (*TookOver, error) {
 	if !a.about(t) {
 		return nil, ErrLeased
@@ -135,8 +137,8 @@ func (a *Account) ended(t *Task) (*TookOver, error) {
 	return o, nil
 }
 
-// Until is when the lease of the live attempt of t has ended at the earliest by the account: for a session without a heartbeat not
-// before it was known to have none.
+// Until is the earliest end of the lease of t's live attempt by the account. For a session without
+// a heartbeat it is not before that was known.
 func (a *Account) Until(t *Task) time.Time {
 	until, ground, _ := a.ends(t)
 	if ground == GroundSilence && a.From.RanOut {
@@ -145,8 +147,8 @@ func (a *Account) Until(t *Task) time.Time {
 	return until
 }
 
-// Ended tells whether the lease of the live attempt of t has ended by the account; if not, for how
-// long it holds at least.
+// Ended tells whether by the account the lease of t's live attempt has ended; if not, for how long
+// it still holds at least.
 func (a *Account) Ended(t *Task) (bool, time.Duration) {
 	_, err := a.ended(t)
 	var held *Leased

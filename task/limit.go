@@ -11,8 +11,8 @@ import (
 	"millrace/task/value"
 )
 
-// Counters returns the limits that a task stands under, those on its concurrency first, and then budgets. The
-// error says that a key names something that the task was not given.
+// Counters returns the limits of a task: concurrency first, then budgets, then rates. The error
+// says that a key names a value that the task was not given.
 func (w *Work) Counters() ([]limit.Counter, error) {
 	if !w.Spec.Limited() {
 		return nil, nil
@@ -26,7 +26,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 		of := limit.Counter{Name: name, Max: c.Max, OnLimit: c.OnLimit}
 		if twin := limit.Named(all, name); twin == nil {
 			all = append(all, of)
-		} else if c.Max < twin.Max { // keys that became the same: one place is taken, not two
+		} else if c.Max < twin.Max { // two keys became the same: the task takes one place
 			*twin = of
 		}
 	}
@@ -49,7 +49,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("rate", i, len(w.Spec.Rate)), err)
 		}
 		if limit.Named(all[slots:], name) != nil {
-			name += "@" + value.Duration(r.Within()).String() // a bucket stands for one rate
+			name += "@" + value.Duration(r.Within()).String() // a bucket has one rate
 		}
 		if r.Key = ""; limit.Named(all[slots:], name) == nil {
 			all = append(all, limit.Counter{Name: name, Rate: r})
@@ -115,7 +115,7 @@ func (w *Work) expand(key string) (string, error) {
 	return strings.ToValidUTF8(filled, "\uFFFD"), nil
 }
 
-// given is what the task was given under a name such as params.customer.
+// given returns the task's value under a name such as params.customer.
 func (w *Work) given(name string) (string, error) {
 	kind, field, _ := strings.Cut(name, ".")
 	switch kind {
@@ -146,14 +146,16 @@ func (w *Work) given(name string) (string, error) {
 	return "", fmt.Errorf("{%s}: want {params.NAME}, {labels.NAME} or {queue}", name)
 }
 
-// Granted says that limits admit tasks, or refuse them. It is recorded on the chain of their scope, so
-// that any number of schedulers admit no more than there is place for, and nobody is refused who is admitted.
+// Granted records that limits admit tasks, or refuse them. It lies on the chain of their scope, so
+// any number of schedulers together admit no more tasks than there are places, and never refuse an
+// admitted one.
 type Granted struct {
 	Grants []Grant `json:"grants,omitzero"`
-	// Rates are the buckets from which was taken, as they are then, by counter.
+	// Rates are the rate buckets that the grants drew from, with their state afterwards, by
+	// counter.
 	Rates map[string]time.Time `json:"rates,omitzero"`
-	// Refused are tasks for which a limit of the scope has no place, or that make place for newer ones: the end of
-	// each, or the request to stop it, is recorded in the same batch, before this.
+	// Refused are tasks for which a limit of the scope has no place, or that make place for newer
+	// ones. The end of each, or the request to stop it, precedes this fact in the same batch.
 	Refused []ID `json:"refused,omitzero"`
 }
 
@@ -172,11 +174,11 @@ type LimitEvent interface{ isLimitEvent() }
 
 func (Granted) isLimitEvent() {}
 
-// Refuse ends a task for which its limit has no place, as its on_limit says.
+// Refuse ends a task for which its limit has no place, as on_limit demands.
 type Refuse struct {
-	// Limit is the name of the counter, whose on_limit counts.
+	// Limit is the name of the counter whose on_limit applies.
 	Limit string
-	// Detail says in words which limit it is.
+	// Detail names the limit in words.
 	Detail string
 }
 
@@ -199,20 +201,20 @@ func refuse(t *Task, c Refuse) (Event, error) {
 	return CancelConfirmed{Code: reason.Limit, Reason: c.Detail}, nil
 }
 
-// Admissible tells whether the limits may admit the task: nothing else holds it.
+// Admissible tells whether the limits may admit the task: only they hold it.
 func (t *Task) Admissible() bool {
 	return t.Waiting() && len(t.Holds) == 1 && t.Holds[0] == HoldLimit
 }
 
-// Holding tells whether the task has a place in each of its limits when the latest
-// grant was for a turn: from that grant on until it ends or waits for another attempt. An
-// attempt that was lost keeps the place for the next one.
+// Holding tells whether the task has a place in each of its limits, given the turn of its latest
+// grant. It holds the places from that grant until it ends or waits for another attempt. A lost
+// attempt keeps its places for the next one.
 func (t *Task) Holding(granted uint64, ok bool) bool {
 	return HoldsPlaces(t.State, t.Admissible(), t.Turn, granted, ok)
 }
 
-// HoldsPlaces tells the same of what is known of a task: its state, whether only its limits hold it, its turn, and
-// the turn of the latest grant.
+// HoldsPlaces is [Task.Holding] from parts of a task: its state, whether only its limits hold it,
+// its turn, and the turn of the latest grant.
 func HoldsPlaces(s State, held bool, turn, granted uint64, ok bool) bool {
 	switch s {
 	case Pending, Running, Cancelling:
@@ -228,11 +230,11 @@ func AdmittedOffer(t Task, rated uint64) Queued {
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due, Rated: rated}
 }
 
-// Budgeted tells whether the task stands under a budget.
+// Budgeted tells whether the task has a budget.
 func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
 
-// ShiftOf is what a fact of some time did to the attempts of a task, by how that was before and after it: its state and its epoch. From is
-// when its attempt had started before.
+// ShiftOf returns how a fact changed the attempts of a task, from the state and epoch before and
+// after it. From is when the earlier attempt started.
 func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, at time.Time) limit.Shift {
 	ran, runs := was == Running || was == Cancelling, is == Running || is == Cancelling
 	s := limit.Shift{Ended: ran && (!runs || before != after), Began: runs && before != after}

@@ -11,9 +11,9 @@ import (
 	"millrace/task/reason"
 )
 
-// Needs are the tasks that have to end before another one may run.
+// Needs are the tasks that must end before another may run.
 type Needs struct {
-	// Rule says how many of them have to end as they are meant to. Default [job.NeedAll].
+	// Rule says how many of them must end as required. Default [job.NeedAll].
 	Rule string `json:"rule,omitempty"`
 	// Of are those tasks, 1 to [job.MaxNeeds].
 	Of []Need `json:"of"`
@@ -22,13 +22,13 @@ type Needs struct {
 // Need is a task that another one waits for.
 type Need struct {
 	Task ID `json:"task"`
-	// Name is what the other one calls it, for example its step. Default: its id.
+	// Name is the needing task's name for it, for example its step. Default: its id.
 	Name string `json:"name,omitempty"`
-	// When is how it is meant to end. Default [job.WhenSuccess].
+	// When is the required end. Default [job.WhenSuccess].
 	When string `json:"when,omitempty"`
 }
 
-// EndsAs tells whether an end in this state, with this reason code, is what when describes.
+// EndsAs tells whether an end in this state with this reason code meets the condition when.
 func EndsAs(when string, state State, reason string) bool {
 	skipped := End{State: state, Reason: reason}.skipped()
 	failure := state == Error || state == Abnormal
@@ -46,7 +46,7 @@ func EndsAs(when string, state State, reason string) bool {
 	return state.Terminal()
 }
 
-// Verdict is what follows for a task from the ends of those it needs.
+// Verdict is the consequence for a task of the ends of its needs.
 type Verdict uint8
 
 // The verdicts.
@@ -56,16 +56,16 @@ const (
 	Never                 // it will never run, unless one of them gets another life
 )
 
-// End is how far a needed task has come. The zero value is a task of which nothing is known.
+// End is the progress of a needed task. The zero value is a task without known facts.
 type End struct {
 	State State
 	// Reason is the code beside the state.
 	Reason string
-	// Message says in words why the task failed; "" for one that did not.
+	// Message says in words why the task failed; "" if it did not.
 	Message string
 }
 
-// EndOf is how far a task has come.
+// EndOf returns the progress of a task.
 func EndOf(t *Task) End {
 	e := End{State: t.State, Reason: t.Reason}
 	if e.failed() {
@@ -74,14 +74,14 @@ func EndOf(t *Task) End {
 	return e
 }
 
-// failed tells whether it is that of a task that ended in error or abnormal.
+// failed tells whether the task ended in error or abnormal.
 func (e End) failed() bool { return e.State == Error || e.State == Abnormal }
 
-// skipped tells whether it is that of a task that never got what it needs.
+// skipped tells whether the task was skipped because its needs could not be met.
 func (e End) skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }
 
-// Judge says whether the needs are met, given the ends of the tasks in Of, in their
-// order. The text says why, in words.
+// Judge says whether the needs are met, given the ends of the tasks in Of, in their order. The text
+// explains it.
 func (n *Needs) Judge(ends []End) (Verdict, string) {
 	open, meant := 0, 0
 	for i, need := range n.Of {
@@ -109,7 +109,7 @@ func (n *Needs) Judge(ends []End) (Verdict, string) {
 	return Met, "all that it needs has ended"
 }
 
-// String is what is needed, in words.
+// String describes the needs in words.
 func (n *Needs) String() string {
 	const shown = 5
 	var parts []string
@@ -148,7 +148,7 @@ func (e End) String() string {
 	return e.State.String() + "/" + e.Reason
 }
 
-// Validate says which field is wrong.
+// Validate names the first invalid field.
 func (n *Needs) Validate() error {
 	switch {
 	case len(n.Of) == 0:
@@ -172,8 +172,9 @@ func (n *Needs) Validate() error {
 	return nil
 }
 
-// Follow is what a task is to become that is held by what it needs, now that those have come so far, in their
-// order: it may run ([Unhold]), or never will ([Skip]); nil while ends matter that have not come.
+// Follow returns the command for a task that is held by its needs, given their progress in the
+// order of Of: [Unhold] if it may run, [Skip] if it never will, nil while it depends on ends that
+// have not come.
 func (n *Needs) Follow(known []Input) (Command, error) {
 	ends, seen := make([]End, len(known)), make([]uint64, len(known))
 	for i := range known {
@@ -190,23 +191,23 @@ func (n *Needs) Follow(known []Input) (Command, error) {
 	}
 }
 
-// Input is what a task is told of one that it needed.
+// Input is what a task is told about one that it needed.
 type Input struct {
 	Task   ID              `json:"task"`
 	State  State           `json:"state"`
 	Reason string          `json:"reason,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-	// Seq is the last message that is known of it, 0 if nothing is. It is not told.
+	// Seq is the last known message of that task, 0 if there is none. The task does not see it.
 	Seq uint64 `json:"-"`
 }
 
-// InputOf is what to tell of a task.
+// InputOf makes the input from a needed task.
 func InputOf(t *Task) Input {
 	return Input{Task: t.ID, State: t.State, Reason: t.Reason, Result: t.Result, Seq: t.Seq}
 }
 
-// Inputs is what to tell a task of those that it needed, as one JSON object with a
-// member for each, by name. Ended are those tasks in the order of Of.
+// Inputs returns the inputs as one JSON object with a member per needed task, by name. Ended are
+// those tasks in the order of Of.
 func (n *Needs) Inputs(ended []Input) (json.RawMessage, error) {
 	all := make(map[string]Input, len(n.Of))
 	total := 0

@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 		{"", "", []End{good, good}, Met},
 		{job.NeedAll, job.WhenSuccess, []End{good, runs}, NotYet},
 		{job.NeedAll, job.WhenSuccess, []End{good, none}, NotYet},
-		{job.NeedAll, job.WhenSuccess, []End{good}, NotYet}, // of the other nothing is known
+		{job.NeedAll, job.WhenSuccess, []End{good}, NotYet}, // the other need is unknown
 		{job.NeedAll, job.WhenSuccess, []End{bad, runs}, Never},
 		{job.NeedAll, job.WhenSuccess, []End{good, skipped}, Never},
 		{job.NeedAll, job.WhenFailure, []End{bad, lost}, Met},
@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What follows names the ends by which it was decided.
+// The command names the ends that decided it.
 func TestNeedsFollow(t *testing.T) {
 	n := &Needs{Of: []Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
 	done := Input{State: Finished, Result: json.RawMessage(`7`), Seq: 12}
@@ -99,7 +99,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// A task that gets another life is held by what it needs once more.
+// A reopened task is held by its needs once more.
 func TestReopenedIsHeldAgain(t *testing.T) {
 	s := held(HoldNeeds)
 	s.Needs = &Needs{Of: []Need{{Task: "a"}}}

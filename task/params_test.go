@@ -29,7 +29,8 @@ func declared(t *testing.T) param.Params {
 	return p
 }
 
-// Each parameter is held against its declaration, as text and as JSON; what is wrong is named with what is allowed.
+// Each parameter is checked against its declaration, as text and as JSON. The error names the
+// invalid value and the accepted ones.
 func TestParamsSettle(t *testing.T) {
 	p := declared(t)
 	if err := (&job.Job{Name: "j", Params: p, Spec: job.Spec{Handler: "h"}}).Validate(); err != nil {
@@ -37,7 +38,7 @@ func TestParamsSettle(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		params, texts string // JSON
-		want          string // what they become beside the defaults, or parts of the error
+		want          string // the result beside the defaults, or parts of the error
 		wrong         bool
 	}{
 		"defaults":             {`{"version":"1.10"}`, ``, `{"dry":false,"env":"staging","replicas":2,"token":{"file":"/run/secrets/token"},"version":"1.10"}`, false},
@@ -96,7 +97,7 @@ func TestTextsWithoutDeclarations(t *testing.T) {
 	}
 }
 
-// A copy may change what was declared to what that allows; what the task had besides stays as it is.
+// A copy may change declared parameters within their declarations. The other parameters stay.
 func TestCopyOfDeclared(t *testing.T) {
 	p := declared(t)
 	of := given(inError...)
@@ -119,7 +120,7 @@ func TestCopyOfDeclared(t *testing.T) {
 	}
 }
 
-// What is set later wins, whether it is text or JSON.
+// A value that is set later wins, as text and as JSON.
 func TestSubmissionWithTexts(t *testing.T) {
 	settled := func(s Submission) (json.RawMessage, error) {
 		s.Spec = &job.Spec{Handler: "h"}

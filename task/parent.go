@@ -14,21 +14,21 @@ import (
 	"millrace/task/where"
 )
 
-// Children are the tasks into which a parent was expanded. Their ids follow from the
-// parent's and their names ([ChildID]), so whoever knows the parent can make
-// those that are missing, and nobody can make one twice.
+// Children are the tasks into which a parent was expanded. Their ids follow from the parent's id
+// and their names ([ChildID]). Any component that knows the parent can therefore make missing
+// children, and none can be made twice.
 type Children struct {
-	// AtSeq is the sequence of the log at which the nodes were looked at; 0 if they do not matter.
+	// AtSeq is the log sequence at which the nodes were read; 0 if they do not matter.
 	AtSeq uint64 `json:"at_seq"`
-	// Names are those of the children, in order: of a child on a node the node's name, of a step its
-	// own, and of one for a value of a list the number of that, from 0 on.
+	// Names are the names of the children, in order: the node of a child on a node, the step's
+	// name, or the index of a list's value, from 0.
 	Names []string `json:"names"`
-	// Spares are nodes that match as well and have no child of their own. One of
-	// them gets a child whose node takes no new work.
+	// Spares are matching nodes without a child of their own. A child whose node takes no new work
+	// moves to one of them.
 	Spares []string `json:"spares,omitempty"`
 }
 
-// Expanded says which children a parent has, or which more.
+// Expanded adds children to a parent.
 type Expanded struct {
 	Children `json:"children"`
 }
@@ -40,16 +40,16 @@ type Concluded struct {
 	// Reason is a code and Message words.
 	Reason  string `json:"reason,omitzero"`
 	Message string `json:"message,omitzero"`
-	// Result is what follows from theirs, as JSON: of tasks for several nodes how many came to each
-	// state, else as [Gather] has it.
+	// Result is built from the children's results, as JSON: for several nodes, how many children
+	// reached each state; else the value of [Gather].
 	Result json.RawMessage `json:"result,omitzero" form:"null"`
 }
 
-// Expand gives a parent its children, or more of them, which is only possible if
-// it includes nodes that come late.
+// Expand gives a parent its children. It can add more only if the parent includes nodes that come
+// later.
 type Expand struct{ Children }
 
-// Conclude ends a parent. What it says is what [Follow] found.
+// Conclude ends a parent with the values that [Follow] found.
 type Conclude struct {
 	State           State
 	Reason, Message string
@@ -61,11 +61,11 @@ func (Concluded) isEvent()  {}
 func (Expand) isCommand()   {}
 func (Conclude) isCommand() {}
 
-// ErrNoParent refuses what only a parent can do.
+// ErrNoParent refuses commands that only a parent accepts.
 var ErrNoParent = errors.New("the task has no children")
 
-// ChildID is the id of a task's child with a name: always the same, so that to ask for it
-// twice makes one. It lies in the parent's millisecond.
+// ChildID returns the id of a task's child with a name. It is always the same, so asking for it
+// twice makes one task. It lies in the parent's millisecond.
 func ChildID(parent ID, name string) ID { return DerivedID(parent, string(parent)+"\x00"+name) }
 
 // ChildIDs are the ids of all children of a parent, by name.
@@ -82,7 +82,7 @@ func ChildIDs(t *Task) map[string]ID {
 // Child is the birth of the parent's child of this name, which it must have.
 func Child(parent *Task, name string) Submitted { return Births(parent)(name) }
 
-// Births is [Child] for many children of one parent.
+// Births returns [Child] for many children of one parent.
 func Births(parent *Task) func(name string) Submitted {
 	switch {
 	case parent.Spec.Each != nil:
@@ -102,7 +102,7 @@ func nodeChild(parent *Task, name string) Submitted {
 	w := parent.Work
 	w.Asked = nil
 	w.EndBy = time.Time{}
-	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for all of them
+	w.Spec, w.Parent, w.Needs = &spec, parent.ID, nil // the parent has waited for its needs
 	w.Step = parent.stepBelow(name)
 	w.Holds = w.holds()
 	w.Route = where.NodeRoute(name, parent.Route.Priority()) // it moves to a spare only if that node takes no work
@@ -117,8 +117,8 @@ func (w *Work) stepBelow(name string) string {
 	return w.Step + "/" + name
 }
 
-// What says in a few words what the task does: its job and step as "etl/transform", or its command, with
-// the step before it as "w1: uname -a".
+// What describes the task in a few words: its job and step, such as "etl/transform", or its command
+// behind its step, such as "w1: uname -a".
 func (w *Work) What() string {
 	switch {
 	case w.Job == "" && w.Step == "":
@@ -131,8 +131,8 @@ func (w *Work) What() string {
 	return w.Job + "/" + w.Step
 }
 
-// spares are the spare nodes in the order in which a child tries them: each begins
-// with another one, so that two that have to move do not meet at once.
+// spares returns the spare nodes in the order in which a child tries them. Each child begins with
+// another node, so that two children that must move do not both choose the same.
 func spares(c *Children, name string) []string {
 	n := len(c.Spares)
 	if n == 0 {
@@ -145,13 +145,13 @@ func spares(c *Children, name string) []string {
 
 // Progress counts children.
 type Progress struct {
-	// States counts by state those that were not skipped. What has not been seen yet is [Unknown].
+	// States counts the children by state, without skipped ones. A child not seen yet is [Unknown].
 	States map[State]int
-	// Skipped are those that never got what they need.
+	// Skipped counts children whose needs could not be met.
 	Skipped int
 }
 
-// Ended is how many have.
+// Ended is how many have ended.
 func (p Progress) Ended() int {
 	n := p.Skipped
 	for s, count := range p.States {
@@ -208,9 +208,9 @@ func (p Progress) Result() json.RawMessage {
 	return b
 }
 
-// Follow returns what a parent is to become, now that its children have come so
-// far; false if nothing changes. A child is missing in ends if nobody has seen it. One that
-// was skipped is neither a failure nor a success.
+// Follow returns the next command for a parent, given the progress of its children; false if
+// nothing changes. A child that has not been seen is missing in ends. A skipped child is neither a
+// failure nor a success.
 func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	switch {
 	case t.State.Terminal():
@@ -242,8 +242,8 @@ func Follow(t *Task, ends map[ID]End) (Command, bool) {
 	return c, true
 }
 
-// Wants tells whether anything is to be done about a parent whose children have come so far: children to be found, made,
-// stopped or given another life, its end, or another life of its own.
+// Wants tells whether a parent needs action, given the progress of its children: to find, make,
+// stop or reopen children, or to end or reopen the parent.
 func Wants(t *Task, ends map[ID]End) bool {
 	if !t.Spec.Parental() || t.Waiting() {
 		return false
@@ -264,15 +264,16 @@ func Wants(t *Task, ends map[ID]End) bool {
 	})
 }
 
-// Unborn has the children of which nobody knows count as cancelled, because nobody was going to make them.
+// Unborn adds the unseen children to ends as cancelled, because none of them would be made.
 func (t *Task) Unborn(ends map[ID]End) {
 	for _, name := range t.Wanting(ends) {
 		ends[ChildID(t.ID, name)] = End{State: Cancelled}
 	}
 }
 
-// Concluding is the end of a parent with what its children have brought forth. If another task has the id of one of
-// them the parent has failed, and rule says so. Children are as they were when c followed from them.
+// Concluding returns the end of a parent, completed with the results of its children. If another
+// task has the id of one of them, the parent has failed, and rule says so. The children must be as
+// they were when c was decided.
 func (t *Task) Concluding(c Conclude, children []Task) (end Conclude, rule string) {
 	if name, _, field := t.Strange(children); name != "" {
 		c = t.Estranged(c, name, field)
@@ -284,14 +285,14 @@ func (t *Task) Concluding(c Conclude, children []Task) (end Conclude, rule strin
 	return c, ""
 }
 
-// Estranged is the end of a parent of which another task has the id of a child.
+// Estranged is the end of a parent when another task has the id of one of its children.
 func (t *Task) Estranged(c Conclude, name, field string) Conclude {
 	c.State, c.Reason = Error, reason.System
 	c.Message = fmt.Sprintf("task %s has the id of child %q, and this task has not made it: %s differs", ChildID(t.ID, name), name, field)
 	return c
 }
 
-// Bounds of what the end of a parent says of children that failed.
+// Bounds of the text about failed children in the end of a parent.
 const (
 	namedFailures = 3
 	failureWords  = 240 // bytes of each message
@@ -333,12 +334,13 @@ func (e End) words() string {
 	return text
 }
 
-// FailureWords is what the end of a parent has of the message of a child that failed, and whether there was more of it.
+// FailureWords returns what the end of a parent keeps of a failed child's message, and whether more
+// was cut off.
 func FailureWords(message string) (words string, more bool) {
 	return clipped(message, failureWords), len(message) > failureWords
 }
 
-// clipped is s, or its beginning, which then ends with a sign for what is left out.
+// clipped returns s, or its beginning with a mark of omission.
 func clipped(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -349,8 +351,8 @@ func clipped(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Strange names a child of a parent that the parent has not made: another task has its id. The
-// children are as they are known; what became of them since their birth does not matter.
+// Strange names a child that the parent has not made: another task has its id. The children are in
+// their present state; only their births matter.
 func (t *Task) Strange(children []Task) (name string, id ID, field string) {
 	known := make(map[ID]*Task, len(children))
 	for i := range children {
@@ -363,7 +365,7 @@ func (t *Task) Strange(children []Task) (name string, id ID, field string) {
 			continue
 		}
 		is, made := Submitted{Work: child.Work}, births(name)
-		for _, w := range []*Work{&is.Work, &made.Work} { // what moves
+		for _, w := range []*Work{&is.Work, &made.Work} { // these fields change after birth
 			w.Route, w.Holds, w.Inputs = "", nil, nil
 		}
 		made.Due = time.Time{}
@@ -374,9 +376,9 @@ func (t *Task) Strange(children []Task) (name string, id ID, field string) {
 	return "", "", ""
 }
 
-// Expects tells whether a parent that has another life may be about to give one to a child: to one that did not
-// finish and of which nothing was heard since. Whoever retries it does so, the parent first, because that has
-// to get its unique key again.
+// Expects tells whether a reopened parent may be about to reopen a child: one that did not finish
+// and has had no fact since. A retry reopens the parent first, because the parent must regain its
+// unique key.
 func (t *Task) Expects(children []Task) bool {
 	return t.Turn > 0 && slices.ContainsFunc(children, func(c Task) bool {
 		end := EndOf(&c)
@@ -403,7 +405,7 @@ func (t *Task) Progress(ends map[ID]End) Progress {
 	return p
 }
 
-// Wanting are the children that nobody has seen, by name.
+// Wanting returns the names of the children that have not been seen.
 func (t *Task) Wanting(ends map[ID]End) []string {
 	if t.Children == nil || t.State.Terminal() {
 		return nil
@@ -420,9 +422,9 @@ func (t *Task) Wanting(ends map[ID]End) []string {
 	return names
 }
 
-// Stops are the children that have to be stopped when the parent is cancelled, by name: all but the
-// handlers of that and of the end. What waits for others comes before them, so that it is
-// cancelled, and not skipped because they were.
+// Stops returns the names of the children to stop when the parent is cancelled: all but the
+// handlers of the cancel and of the end. Children that wait for others come first, so that they are
+// cancelled rather than skipped.
 func (t *Task) Stops() []string {
 	if t.Children == nil {
 		return nil
@@ -435,11 +437,11 @@ func (t *Task) Stops() []string {
 	return names
 }
 
-// Unmade tells whether children that nobody has made when the parent is cancelled need not be made.
+// Unmade tells whether missing children need not be made because the parent is being cancelled.
 func (t *Task) Unmade() bool { return t.State == Cancelling && !t.Spec.Outlives() }
 
-// short says why a parent has no children at all although it was expanded, as a code and in words; "" if
-// it may have them.
+// short says why an expanded parent has no children at all, as a code and in words; "" if it may
+// have them.
 func (t *Task) short() (code, why string) {
 	switch {
 	case t.Spec == nil || t.Children == nil:
@@ -466,7 +468,7 @@ func (t *Task) short() (code, why string) {
 	return "", ""
 }
 
-// parentDuty says who must act on a parent.
+// parentDuty says which component must act on a parent.
 func parentDuty(t Task, around Surroundings, s Settings) Duty {
 	d := Duty{Who: "its children", By: looked(t.Since, around).Add(s.look()), Look: true,
 		Else: "the sweep of any scheduler looks whether all of them have ended"}
@@ -508,7 +510,7 @@ func expand(t *Task, c Expand) (Event, error) {
 		}
 		return Expanded(c), nil
 	case !t.Spec.Includes():
-		return nil, nil // somebody else has expanded it
+		return nil, nil // another scheduler has expanded it
 	}
 	c.Names = slices.DeleteFunc(slices.Clone(c.Names), func(name string) bool { return slices.Contains(t.Children.Names, name) })
 	if len(c.Names) == 0 || len(t.Children.Names)+len(c.Names) > job.MaxChildren {
@@ -517,7 +519,7 @@ func expand(t *Task, c Expand) (Event, error) {
 	return Expanded(c), nil
 }
 
-// expanded adds children. A list that another one shares is not changed.
+// expanded adds children. It copies the list first, because another task value may share it.
 func (t *Task) expanded(e Expanded) {
 	if !t.Live() || t.Epoch != 0 {
 		return

@@ -14,7 +14,7 @@ import (
 
 const parentID ID = "01JNA0PARENT00000000000000"
 
-// parent is one that was submitted with this place.
+// parent returns a submitted parent with this place.
 func parent(t *testing.T, p job.Place) Task {
 	t.Helper()
 	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Place: p}, Queue: "images"}, nil, 0, noon)
@@ -86,7 +86,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A parent that fails names the children that did, and says why.
+// A failing parent names its failed children and their errors.
 func TestFollowNamesFailures(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	p := add(t, parent(t, job.Place{Nodes: names, Each: true}), Expand{Children{AtSeq: 1, Names: names}})
@@ -113,7 +113,7 @@ func TestFollowNamesFailures(t *testing.T) {
 	}
 }
 
-// A child bears its path below the outermost parent, whatever kind of child it is.
+// The step of any kind of child is its path below the outermost parent.
 func TestStepPaths(t *testing.T) {
 	on := add(t, parent(t, job.Place{Nodes: []string{"w1", "w2"}, Each: true}), Expand{Children{AtSeq: 1, Names: []string{"w1", "w2"}}})
 	if got := Child(&on, "w2"); got.Step != "w2" || got.What() != "w2: x" {
@@ -244,7 +244,7 @@ func TestExpects(t *testing.T) {
 	}
 }
 
-// A parent under one of whose children's ids lies another task has failed.
+// A parent fails if another task has the id of one of its children.
 func TestStrangerInTheStepsOfAParent(t *testing.T) {
 	parent := Evolve(Task{ID: "01JNA0000000000000000PARNT"}, Recorded{Seq: 1, Event: Submitted{Work: Work{
 		Spec: &job.Spec{Steps: []job.Step{{Name: "a", Spec: job.Spec{Handler: "real"}}, {Name: "b", Spec: job.Spec{Handler: "real"}}}}, Route: "default.5",

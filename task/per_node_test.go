@@ -45,7 +45,8 @@ func TestOnNode(t *testing.T) {
 	}
 }
 
-// What finds no place on a node goes back a few times at once, and then comes again after what waits already.
+// An offer that finds no place on a node goes back at once a few times. Then the task comes again
+// after those that wait already.
 func TestCrowd(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	shared, own := Task{Work: Work{Route: "default.5"}}, Task{Work: Work{Route: "@n1.5"}}

@@ -12,15 +12,16 @@ import (
 	"millrace/task/where"
 )
 
-// yieldRound is how many deliveries each named node gets before the next one may take the task.
+// yieldRound is how many deliveries each named node gets before the next named node may take the
+// task.
 const yieldRound = 2
 
-// maxYields bounds how often an offer is given back for the sake of preferred nodes.
+// maxYields bounds how often an offer goes back to the server in favour of preferred nodes.
 const maxYields = 8
 
-// Yields tells whether a node gives an offer of the task back, so that one of the nodes that the task names
-// before it can take it if it is free: the server hands the offer to whoever has waited longest. It
-// does so a few times, which take no longer than messages travel; then it takes the task.
+// Yields tells whether a node returns an offer of the task, so that a free node that the task names
+// earlier can take it. The server hands an offer to the consumer that has waited longest. After a
+// few returns, each of which lasts no longer than messages travel, the node takes the task.
 func (t *Task) Yields(node string, deliveries int) bool {
 	if t.Spec == nil || t.State != Pending || !t.Spec.Place.Named() || len(t.Spec.Place.Nodes) < 2 || !t.Route.Selected() {
 		return false
@@ -39,9 +40,9 @@ func (w *Work) sharedName() string {
 	return where.DefaultQueue
 }
 
-// QueueName is the queue in which the task waits, for people: of one that is meant for
-// nodes with certain labels that whose nodes they are, and of one that is meant
-// for one node what [where.NodeQueue] says.
+// QueueName is the display name of the queue in which the task waits. For a queue of nodes with
+// certain labels it is the queue that these nodes serve, and for the route of one node it is the
+// name from [where.NodeQueue].
 func (w *Work) QueueName() string {
 	if w.Route.Selected() {
 		return w.sharedName()
@@ -49,7 +50,8 @@ func (w *Work) QueueName() string {
 	return w.Route.Queue()
 }
 
-// WaitsIn says where the task waits, for people: the name of its queue, or "node w3" if it is meant for one node.
+// WaitsIn is the display name of where the task waits: the name of its queue, or "node w3" if it is
+// meant for one node.
 func (w *Work) WaitsIn() string {
 	if on, own := w.Route.Node(); own {
 		return "node " + on
@@ -67,7 +69,8 @@ func (t *Task) shared() where.Route {
 	return where.QueueRoute(queue, t.Route.Priority())
 }
 
-// atShared tells whether the task waits where it falls back to, or for those of the nodes there that can run it.
+// atShared tells whether the task waits in its shared queue, or for the nodes of that queue that
+// can run it.
 func (t *Task) atShared() bool {
 	if t.Route == t.shared() {
 		return true
@@ -79,8 +82,8 @@ func (t *Task) atShared() bool {
 	return t.Route == asked.Route(t.Route.Priority())
 }
 
-// placeDuty says who must act on a task that is offered to one node, which may
-// take no new work at present.
+// placeDuty says which component must act on a task that is offered to one node, which may take no
+// new work at present.
 func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 	if around.Serving > 0 {
 		return awaited(t, around, s, Duty{
@@ -110,7 +113,8 @@ func placeDuty(t Task, on string, around Surroundings, s Settings) Duty {
 	}, around, s)
 }
 
-// selectorDuty says who must act on a task that is offered to whoever matches its selector.
+// selectorDuty says which component must act on a task that is offered to all nodes that match its
+// selector.
 func selectorDuty(t Task, around Surroundings, s Settings) Duty {
 	queue, needs := t.Asks()
 	wanted := fmt.Sprintf("%q", needs)
@@ -132,7 +136,7 @@ func selectorDuty(t Task, around Surroundings, s Settings) Duty {
 	}, around, s)
 }
 
-// unservedSince is since when a task has waited without anybody to claim it.
+// unservedSince is since when a task has waited without a node that could claim it.
 func unservedSince(t Task, around Surroundings) time.Time {
 	if around.Unserved.After(t.Since) {
 		return around.Unserved
@@ -140,8 +144,8 @@ func unservedSince(t Task, around Surroundings) time.Time {
 	return t.Since
 }
 
-// noNodeDuty is what the task's policy makes of a wait in which no node that it is meant
-// for takes work; named says in words which these are.
+// noNodeDuty applies the task's policy to a wait in which none of its nodes takes work. Named names
+// these nodes in words.
 func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundings, s Settings) Duty {
 	var p job.Place
 	if t.Spec != nil {
@@ -175,9 +179,8 @@ func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundin
 	return awaited(t, around, s, d)
 }
 
-// awaited bounds a wait for somebody who can be expected to come: by the task's
-// own start deadline, and else by the next look, for a busy queue is no reason to
-// end what waits in it.
+// awaited bounds a wait for nodes that are expected to come: by the task's own start deadline, else
+// by the next check. A busy queue is no reason to end the tasks that wait in it.
 func awaited(t Task, around Surroundings, s Settings, d Duty) Duty {
 	if !t.StartBy.IsZero() {
 		d.By = t.StartBy

@@ -13,7 +13,7 @@ import (
 	"millrace/task/where"
 )
 
-// placed is a task that is meant for n1 or n2.
+// placed returns a task that is meant for n1 or n2.
 func placed(noNode string, pending time.Duration) Submitted {
 	spec := &job.Spec{Handler: "noop", Timeout: job.Timeout{Pending: value.Duration(pending)}, Place: job.Place{Nodes: []string{"n1", "n2"}, NoNode: noNode, Queue: "images"}}
 	e := Submitted{Work: Work{Spec: spec, Route: "@n1.5"}}
@@ -55,8 +55,8 @@ func TestPlacementDuty(t *testing.T) {
 	}
 }
 
-// A move is one fact. The offer before it is stale, and one on the new route is
-// missing, whoever moved it and however many wanted to.
+// A move is one fact, whichever of several movers wins. It makes the old offer stale, and an offer
+// on the new route becomes due.
 func TestMove(t *testing.T) {
 	first := given(placed("", time.Hour))
 	move := Reassign{From: "@n1.5", To: "@n2.5", Reason: "n1 is gone"}
@@ -100,7 +100,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A task that is not due yet can be released, too; its timer is then armed anew.
+// A task that is not due yet can be released, too. It then needs a new timer.
 func TestReleaseBeforeItIsDue(t *testing.T) {
 	later := placed("", 0)
 	later.Due = noon.Add(time.Hour)
@@ -134,7 +134,7 @@ func TestBirthOfAPlacedTask(t *testing.T) {
 	}
 }
 
-// Who names nodes for a job that asks for labels gets both.
+// If a submission names nodes for a job with label requirements, both apply.
 func TestNamedNodesWithLabels(t *testing.T) {
 	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestNamedNodesWithLabels(t *testing.T) {
 	}
 }
 
-// A node that is named leaves a task to those that are named before it, a few times; the first never does.
+// A named node leaves a task to nodes named earlier, a few times. The first never does.
 func TestYields(t *testing.T) {
 	named := given(Submitted{Work: Work{Spec: &job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6"}}}, Route: "~abc.5"}})
 	for node, upTo := range map[string]int{"n1": 0, "n2": 2, "n3": 4, "n5": 8, "n6": 8, "stranger": 0} {

@@ -9,12 +9,12 @@ import (
 	"millrace/task/reason"
 )
 
-// AsksBreaker is what the breaker of the task's job has to know of it.
+// AsksBreaker returns what the breaker of the task's job must know about the task.
 func (t *Task) AsksBreaker() breaker.Asks {
 	return breaker.Asks{Job: t.Job, Task: string(t.ID), StartBy: t.StartBy}
 }
 
-// HeldBack is the command that follows for the task when the breaker of its job does not let it start.
+// HeldBack returns the command for the task when the breaker of its job does not let it start.
 func (t *Task) HeldBack(h *breaker.Hold) Command {
 	if h.Fails {
 		return GiveUp{Reason: reason.Breaker, Detail: h.Detail}
@@ -22,7 +22,8 @@ func (t *Task) HeldBack(h *breaker.Hold) Command {
 	return Postpone{After: t.Turn, Reason: reason.Breaker, Detail: h.Detail, Due: h.Until}
 }
 
-// OutcomeOf is the end of the attempt of an epoch that a fact records; false if it is none that counts.
+// OutcomeOf is the end of an epoch's attempt that a fact records; false if the fact records none
+// that counts.
 func OutcomeOf(e Event, at time.Time, epoch uint64) (breaker.Outcome, bool) {
 	o := breaker.Outcome{At: at, Epoch: epoch}
 	switch e := e.(type) {
@@ -38,10 +39,10 @@ func OutcomeOf(e Event, at time.Time, epoch uint64) (breaker.Outcome, bool) {
 	return o, true
 }
 
-// OnNode returns the counters of which each node may run so many tasks, named as those of [Work.Counters]. The error says that a key
-// names something that the task was not given.
+// OnNode returns the counters of the task's per_node bounds, named like those of [Work.Counters].
+// The error says that a key names a value that the task was not given.
 func (w *Work) OnNode() ([]limit.Counter, error) {
-	if w.Spec == nil || w.Spec.Parental() { // its children stand under them
+	if w.Spec == nil || w.Spec.Parental() { // the bounds apply to its children
 		return nil, nil
 	}
 	var all []limit.Counter
@@ -62,32 +63,34 @@ func (w *Work) OnNode() ([]limit.Counter, error) {
 // Crowd is why a node has no place for a task.
 type Crowd struct {
 	Node string
-	// Counter is the bound that has none.
+	// Counter is the bound without a free place.
 	Counter limit.Counter
-	// Epochs are the attempts that run there under it.
+	// Epochs are the attempts that run on the node under that bound.
 	Epochs []uint64
-	// Last is when the last one comes again that the node has postponed under it; zero if there is none.
+	// Last is when the last task that the node has postponed under it comes again; zero if there is
+	// none.
 	Last time.Time
 }
 
-// maxPasses is how often an offer goes back at once for the sake of other nodes.
+// maxPasses is how often an offer goes back at once in favour of other nodes.
 const maxPasses = 3
 
-// PassesBack tells whether the offer of a task for which a node has no place goes back for another node. Nobody else takes
-// what lies on the node's own route.
+// PassesBack tells whether a node without a place returns the offer of a task for another node. It
+// keeps an offer from its own route, because no other node pulls from there.
 func (t *Task) PassesBack(deliveries int) bool {
 	_, own := t.Route.Node()
 	return !own && deliveries <= maxPasses
 }
 
-// Times of what is postponed for want of a place on a node.
+// Delays of tasks that are postponed for want of a place on a node.
 const (
 	crowdSoonest = time.Second
 	crowdLatest  = 10 * time.Minute
-	crowdEach    = 50 * time.Millisecond // so one node asks for no more than twenty in a second, however many wait
+	crowdEach    = 50 * time.Millisecond // so one node gets at most 20 of them a second, however many wait
 )
 
-// Postpone is what is asked for a task in place of a start: it comes again after those that wait already, to any node.
+// Postpone returns the command that replaces a start: the task comes again, for any node, after
+// those that wait already.
 func (c *Crowd) Postpone(turn uint64, at time.Time) Postpone {
 	due := at.Add(crowdSoonest)
 	if c.waits(at) {
@@ -100,10 +103,10 @@ func (c *Crowd) Postpone(turn uint64, at time.Time) Postpone {
 		Detail: fmt.Sprintf("node %s has as many %s as %s allows: %d", c.Node, limit.Words(c.Counter.Name), reason.PerNode, c.Counter.Max)}
 }
 
-// waits tells whether others make the task wait longer.
+// waits tells whether earlier postponed tasks make this one wait longer.
 func (c *Crowd) waits(at time.Time) bool { return c.Last.Add(crowdEach).After(at.Add(crowdSoonest)) }
 
-// By is what the decision was made by at a time.
+// By returns the inputs of the decision at a time.
 func (c *Crowd) By(at time.Time) By {
 	by := By{Rule: RulePerNode, At: at, Limit: c.Counter.Name, Ends: c.Epochs, Self: &Known{Node: c.Node}}
 	if c.waits(at) {
@@ -112,10 +115,10 @@ func (c *Crowd) By(at time.Time) By {
 	return by
 }
 
-// Throttled says that a task which was offered waits until the rate of its queue admits it. The offer is
-// stale from then on.
+// Throttled records that an offered task waits until the rate of its queue admits it. The offer
+// becomes stale.
 type Throttled struct {
-	// Node is who was offered it.
+	// Node is the node that got the offer.
 	Node string `json:"node,omitzero"`
 	// Limit names the rate, as in [Grant].
 	Limit string `json:"limit,omitzero"`
@@ -123,26 +126,26 @@ type Throttled struct {
 
 func (Throttled) isEvent() {}
 
-// RateQueue is the queue whose rate and window hold for the task; "" while it waits for a certain node, for the
-// routes of nodes belong to no queue.
+// RateQueue is the queue whose rate and window apply to the task; "" while it waits for a certain
+// node, because nodes' own routes belong to no queue.
 func (w *Work) RateQueue() string {
 	if _, own := w.Route.Node(); own {
 		return ""
 	}
 	if queue, _ := w.Asks(); queue == "" {
-		return "" // nor is the route of nodes that are named of any
+		return "" // the route of named nodes belongs to no queue either
 	}
 	return w.QueueName()
 }
 
-// Throttles tells whether a claim is not to start the task, because the rate of the queue from
-// which the offer came has not admitted it in this turn.
+// Throttles tells whether a claim must not start the task, because the rate of the offer's queue
+// has not admitted the task in this turn.
 func (t *Task) Throttles(c Claim) bool {
 	return c.Rate.Since > t.Rated && t.Waiting() && c.After == t.Turn && c.Rate.Queue == t.RateQueue()
 }
 
-// Limited tells whether limits look after the task: its own, or the rate of its queue, which has to admit it
-// or has and waits for its start.
+// Limited tells whether limits manage the task: its own limits, or the rate of its queue, which
+// must admit it or has admitted it and waits for its start.
 func (t *Task) Limited() bool {
 	return t.Throttled || t.Spec.Limited() || t.Rated > 0 && t.State == Pending
 }
@@ -157,5 +160,5 @@ func (t *Task) throttled(r Recorded) {
 	t.Turn, t.Offered = r.Seq, false
 }
 
-// unrate forgets what the rate of a queue has said: another turn, or another queue, asks it anew.
+// unrate clears the admission by a queue's rate: another turn or another queue needs a new one.
 func (t *Task) unrate() { t.Rated, t.Throttled = 0, false }

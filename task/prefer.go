@@ -12,8 +12,9 @@ import (
 	"millrace/task/where"
 )
 
-// Ran says on which node a task started last, of those that share a name ([Work.StickyName]). It is a
-// memory and no truth: whoever starts such a task writes it anew, and without it any node will do.
+// Ran says on which node a task started last, among the tasks that share a name
+// ([Work.StickyName]). It is a hint, not a fact: the worker that starts such a task overwrites it,
+// and without it any node will do.
 type Ran struct {
 	Name string    `json:"name"`
 	Node string    `json:"node"`
@@ -24,7 +25,7 @@ type Ran struct {
 type Peer struct {
 	Node   string
 	Labels map[string]string
-	// At is the last fact of the node that is known.
+	// At is the last known fact of the node.
 	At uint64
 }
 
@@ -33,11 +34,11 @@ func (p *Peer) known() Known { return Known{p.Node, p.At} }
 // HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not avoid, once in a turn.
 type HandOver struct {
 	To where.Route
-	// Asked is what To asks of nodes; nil for the own route of one.
+	// Asked is what To requires of nodes; nil for a node's own route.
 	Asked *where.Asked
-	// Wait is how long it is left to them. Default: place.prefer_wait.
+	// Wait is how long the task is left to them. Default: place.prefer_wait.
 	Wait time.Duration
-	// After is the turn that the offer was made for.
+	// After is the turn for which the offer was made.
 	After  uint64
 	Reason string
 	// Self left it, to Peer rather than to any other; Ran is the node on which it, its job or its key ran last.
@@ -45,20 +46,21 @@ type HandOver struct {
 	Ran        string
 }
 
-// Handed says that a task that waits was left to nodes that it prefers.
+// Handed records that a waiting task was left to nodes that it prefers.
 type Handed struct {
-	// Home is where it waited before, and goes back to.
+	// Home is the route where it waited before, and to which it returns.
 	Home where.Route `json:"home"`
-	// Until is when it goes back; zero if it has.
+	// Until is when it returns; zero if it has.
 	Until time.Time `json:"until,omitzero"`
-	// Asked is what that route asks of nodes; nil if that follows from the spec.
+	// Asked is what that route requires of nodes; nil if that follows from the spec.
 	Asked *where.Asked `json:"asked,omitzero"`
 }
 
 func (HandOver) isCommand() {}
 
-// StickyName is what tasks have in common that stick to one node; "" if this one does not, or
-// only to itself. The error says that the key names something that the task was not given.
+// StickyName is the name that tasks share which stick to one node; "" if this task does not stick,
+// or only to its own last node. The error says that the key names a value that the task was not
+// given.
 func (w *Work) StickyName() (string, error) {
 	key := ""
 	switch {
@@ -74,10 +76,11 @@ func (w *Work) StickyName() (string, error) {
 	return name, nil
 }
 
-// HandsOver says to whom a node that was offered the task leaves it: to the node that ran it, its
-// job or its key last (ran, "" if nobody knows), else to those that its preferences choose; and a
-// node on which it has failed to any other, if its policy is to avoid that. The
-// others are nodes that take new work of its kind. False means that the node starts it itself.
+// HandsOver says to which node the offered node self leaves the task. First comes the node that ran
+// it, its job or its key last (ran, "" if unknown), then the nodes that the task's preferences
+// choose. A node on which the task has failed leaves it to any other, if the policy is to avoid
+// that node. Others are the nodes that take new work of its kind. False means that self starts the
+// task.
 func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) {
 	shuns := t.Shuns(self.Node)
 	if t.Spec == nil || t.Handed != nil || t.State != Pending || !t.Spec.Place.Prefers() && !shuns {
@@ -103,7 +106,7 @@ func (t *Task) HandsOver(self Peer, others []Peer, ran string) (HandOver, bool) 
 	}
 	mine, _ := p.Score(self.Labels)
 	if shuns {
-		mine = -1 // anybody is better
+		mine = -1 // any other node is better
 	}
 	best, met, peer := mine, where.Selector(nil), Known{}
 	for _, o := range others {
@@ -138,17 +141,17 @@ func handOver(t *Task, c HandOver, now time.Time) (Event, error) {
 	return Reassigned{From: t.Route, To: c.To, Asked: c.Asked, Reason: c.Reason, Until: now.Add(cmp.Or(c.Wait, t.Spec.Place.PreferredFor()))}, nil
 }
 
-// handed keeps what a move means for a task that prefers nodes.
+// handed records a move of a task that prefers nodes.
 func (t *Task) handed(e Reassigned) {
 	switch {
 	case !e.Until.IsZero():
 		t.Handed = &Handed{Home: t.Route, Until: e.Until, Asked: t.Asked}
 	case t.Handed != nil && e.To.Queue() != t.Route.Queue():
-		t.Handed = &Handed{Home: t.Handed.Home, Asked: t.Handed.Asked} // shared by what was folded before, so not changed
+		t.Handed = &Handed{Home: t.Handed.Home, Asked: t.Handed.Asked} // a new value, because earlier folds share the old one
 	}
 }
 
-// turnHome ends what was said about preferred nodes: a new turn is for all again.
+// turnHome returns the task to its former route: preferred nodes come first only within one turn.
 func (t *Task) turnHome() {
 	if t.Handed != nil && !t.Handed.Until.IsZero() {
 		t.Route, t.Asked = t.Handed.Home.At(t.Route.Priority()), t.Handed.Asked
@@ -164,7 +167,7 @@ func (t *Task) PreferredUntil() time.Time {
 	return t.Handed.Until
 }
 
-// handedDuty says who must act on a task that is left to nodes that it prefers.
+// handedDuty says which component must act on a task that is left to nodes that it prefers.
 func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	home := t.Handed.Home.At(t.Route.Priority())
 	on, own := t.Route.Node()
@@ -197,15 +200,15 @@ func (t *Task) avoid(node string) {
 	if t.Spec == nil || !t.Spec.Retry.AvoidNode || node == "" || slices.Contains(t.Avoids, node) {
 		return
 	}
-	t.Avoids = append(slices.Clone(t.Avoids), node) // shared by what was folded before
+	t.Avoids = append(slices.Clone(t.Avoids), node) // earlier folds share the old slice
 	if n := len(t.Avoids); n > where.MaxValues {
 		t.Avoids = t.Avoids[n-where.MaxValues:]
 	}
 }
 
-// Shuns tells whether a node leaves the task to others, if there are any: an attempt has failed there,
-// and the task's policy is to avoid that. In each turn it is left to others once. What
-// waits on a node's own route shuns nobody, for nobody else pulls from there.
+// Shuns tells whether a node leaves the task to other nodes, because an attempt failed there and
+// the task's policy is to avoid that node. It does so once per turn. A task on a node's own route
+// shuns no node, because no other node pulls from there.
 func (t *Task) Shuns(node string) bool {
 	if t.State != Pending || t.Spec == nil || t.Handed != nil || !t.Spec.Retry.AvoidNode || !slices.Contains(t.Avoids, node) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"millrace/task/where"
 )
 
-// preferring is a task that prefers nodes as the place says.
+// preferring returns a task with the preferences of the place.
 func preferring(p job.Place) Submitted {
 	e, err := Birth(Submission{Spec: &job.Spec{Handler: "noop", Place: p}, Queue: "images", Params: map[string]json.RawMessage{"customer": json.RawMessage(`"acme"`)}}, nil, 0, noon)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestHandsOver(t *testing.T) {
 		if !ok {
 			continue
 		}
-		// What is claimed there needs what its route says, and says why it lies there.
+		// Over there the claim needs what the route requires, and the task says why it waits there.
 		e, err := Decide(w, hand, at(5))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -88,8 +88,8 @@ func TestHandsOver(t *testing.T) {
 	}
 }
 
-// A task that was handed over goes back when its time is up or nobody is there, once; and the next
-// turn begins where it was at home.
+// A handed-over task returns home once, when its time is up or no node is there. The next turn
+// begins at home.
 func TestHandedGoesBack(t *testing.T) {
 	born := given(preferring(job.Place{Sticky: job.StickyJob, PreferWait: value.Duration(time.Minute)}))
 	e, err := Decide(born, HandOver{To: "@b.5", Reason: "b ran it"}, at(1))
@@ -125,7 +125,7 @@ func TestHandedGoesBack(t *testing.T) {
 		t.Error("a second hand-over in one turn is not refused")
 	}
 
-	// A priority changes the way there, not that it is one.
+	// A new priority changes the route back, but not that the task returns.
 	e, err = Decide(handed, Prioritize{Priority: 9}, at(2))
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestPreferencesAreChecked(t *testing.T) {
 	}
 }
 
-// Who says where a task is to run does not have to know what its job prefers.
+// A submission may place its task without knowing the preferences of the job.
 func TestPreferencesGiveWay(t *testing.T) {
 	j := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Place: job.Place{Sticky: job.StickyJob, Prefer: []job.Preference{{Labels: selects("gpu"), Weight: 1}}, PreferWait: value.Duration(time.Second)}}}
 	for name, s := range map[string]Submission{

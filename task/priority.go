@@ -23,7 +23,7 @@ func (s *Submission) priority(job *job.Job) (int, error) {
 	return p, where.ValidPriority(p)
 }
 
-// fairKey is the key that the submission names, or what the job's fair stands for in it.
+// fairKey is the key that the submission names, or the value of the name in the job's fair.
 func (s *Submission) fairKey(job *job.Job, w *Work) (string, error) {
 	key := s.FairKey
 	if key == "" && job != nil && job.Fair != "" {
@@ -59,7 +59,7 @@ type CancelWaiting struct{ Reason string }
 
 func (CancelWaiting) isCommand() {}
 
-// Prioritize gives a task that waits another priority.
+// Prioritize gives a waiting task another priority.
 type Prioritize struct {
 	Priority int
 	Reason   string

@@ -10,7 +10,7 @@ import (
 	"millrace/task/reason"
 )
 
-// A claim is put back once for each rate of the task's queue, and never throws back what was claimed.
+// A claim is put back once for each rate of the task's queue. A claimed task is never put back.
 func TestThrottles(t *testing.T) {
 	t.Parallel()
 	five, nine, other := queue.Rate{Queue: "default", Since: 5}, queue.Rate{Queue: "default", Since: 9}, queue.Rate{Queue: "other", Since: 9}
@@ -61,7 +61,8 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
-// The life of a task in a queue with a rate: put back, admitted, and for another attempt put back again.
+// The life of a task in a queue with a rate: put back, admitted, and put back again for the next
+// attempt.
 func TestThrottledLife(t *testing.T) {
 	t.Parallel()
 	rate := queue.Rate{Queue: "default", Since: 5}

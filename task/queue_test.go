@@ -34,7 +34,8 @@ func TestDutyInAPausedQueue(t *testing.T) {
 	}
 }
 
-// A task in a queue that is closed waits for its opening, if a node would take it then, and ends only by its own timeout.
+// A task in a closed queue waits for the opening if a node would take it then. Only its own timeout
+// can end it.
 func TestDutyInAClosedQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

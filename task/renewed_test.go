@@ -9,7 +9,7 @@ import (
 	"millrace/task/where"
 )
 
-// An offer that is placed anew is good for the turn of the one before, and for no other.
+// A renewed offer is valid for the turn of the one before it, and for no other.
 func TestRenewed(t *testing.T) {
 	work := Work{Spec: &job.Spec{Handler: "h"}, Route: where.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {

@@ -37,8 +37,8 @@ func TestShuns(t *testing.T) {
 	}
 }
 
-// The nodes of all failed attempts are avoided, in this life of the task, by those policies that say so; what
-// waits for labels or for nodes that are named is left to the others of those.
+// Policies with avoid_node avoid the nodes of all failed attempts of this life. A task that waits
+// for labels or named nodes is left to the others of those.
 func TestAvoidsAllThatFailed(t *testing.T) {
 	peer := func(name string) Peer { return Peer{Node: name, Labels: map[string]string{where.LabelNode: name}} }
 	peers := []Peer{peer("n1"), peer("n2"), peer("n3")}

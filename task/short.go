@@ -6,12 +6,13 @@ import "strings"
 const (
 	// MinPart is how many characters from the beginning or the end of an ID may name a task.
 	MinPart = 6
-	// shortID is how many are shown: among a million tasks one in 34,000 shares its last seven with another.
+	// shortID is how many characters are shown: among a million tasks one in 34,000 shares its last
+	// seven with another.
 	shortID = 7
 	wholeID = 26
 )
 
-// Part is a part of an ID in upper case, if s can be one: 6 to 26 characters of a ULID.
+// Part returns s in upper case and whether it can be part of an ID: 6 to 26 characters of a ULID.
 func Part(s string) (string, bool) {
 	const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	s = strings.ToUpper(s)
@@ -23,8 +24,8 @@ func (id ID) Short() string { return id.last(shortID) }
 
 func (id ID) last(n int) string { return string(id[max(len(id)-n, 0):]) }
 
-// Shorten returns what shortens IDs that are shown together: to their last seven characters, or to as many
-// more as keep them apart.
+// Shorten returns a function that shortens IDs shown together to their last seven characters, or to
+// as many as keep them apart.
 func Shorten(ids []ID) func(ID) string {
 	n := shortID
 	for ; n < wholeID && shared(ids, n); n++ {

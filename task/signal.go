@@ -13,10 +13,10 @@ import (
 	"millrace/task/value"
 )
 
-// ErrNotHeld: the task does not wait for what was to open.
+// ErrNotHeld: the task does not have the hold that was to be opened.
 var ErrNotHeld = errors.New("nothing of that kind holds the task")
 
-// joinInputs adds the members of one object to those of another, over which they win.
+// joinInputs merges two objects; members of more win.
 func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
 	if len(to) == 0 || len(more) == 0 {
 		return slices.Concat(to, more), nil
@@ -26,14 +26,14 @@ func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("inputs: %w", err)
 	}
 	if json.Unmarshal(to, &all) != nil || all == nil {
-		return more, nil // what was there is no object, and must not hold the task for ever
+		return more, nil // the old value is no object, and must not hold the task for ever
 	}
 	maps.Copy(all, add)
 	return json.Marshal(all)
 }
 
-// SignalBy is when the signal that holds the task is too late; zero if nothing
-// says so, or something else holds it still.
+// SignalBy is the deadline of the signal that holds the task; zero if there is no deadline, or if
+// another hold comes first.
 func (t *Task) SignalBy() time.Time {
 	if t.State != Held || !slices.Contains(t.Holds, HoldSignal) || slices.Contains(t.Holds, HoldNeeds) {
 		return time.Time{}
@@ -44,7 +44,7 @@ func (t *Task) SignalBy() time.Time {
 	return value.Later(t.Since, t.Due).Add(t.Spec.Signal.Timeout.Std())
 }
 
-// signalDuty says who gives the signal that a task waits for.
+// signalDuty says who gives the signal for which a task waits.
 func signalDuty(t Task, around Surroundings, s Settings) Duty {
 	name, policy := job.DefaultSignal, job.SignalExpire
 	if t.Spec != nil && t.Spec.Signal != nil {

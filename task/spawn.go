@@ -8,13 +8,13 @@ import (
 )
 
 // Spawning bounds the children that a running task may ask for (SPAWN, or Spawn of a handler). The
-// zero value stands for the defaults.
+// zero value means the defaults.
 type Spawning struct {
-	// Children is how many one attempt may ask for, those that are there already included.
-	// Default [DefaultSpawned], at least 1.
+	// Children is how many one attempt may ask for, including existing ones. Default
+	// [DefaultSpawned], at least 1.
 	Children int
-	// Depth is how many tasks may be above a child: its parent, the parent of that and so on. With 1
-	// no child may spawn any. Default [DefaultSpawnDepth], at least 1.
+	// Depth is how many ancestors a child may have: its parent, the parent of that and so on. With
+	// 1, children may not spawn. Default [DefaultSpawnDepth], at least 1.
 	Depth int
 	// Anywhere lets children name another queue and another user than their parent has.
 	Anywhere bool
@@ -26,7 +26,7 @@ const (
 	DefaultSpawnDepth = 4
 )
 
-// WithDefaults fills in what is left open.
+// WithDefaults fills in zero fields.
 func (b Spawning) WithDefaults() Spawning {
 	if b.Children == 0 {
 		b.Children = DefaultSpawned
@@ -37,7 +37,7 @@ func (b Spawning) WithDefaults() Spawning {
 	return b
 }
 
-// Validate refuses bounds that nobody could keep, and names the field.
+// Validate refuses bounds below 1 and names the field.
 func (b Spawning) Validate() error {
 	switch {
 	case b.Children < 1:
@@ -51,9 +51,10 @@ func (b Spawning) Validate() error {
 // ErrSpawn refuses a child that a running task asks for.
 var ErrSpawn = errors.New("the worker does not allow this child")
 
-// Check refuses the n-th child of an attempt of t, which has so many ancestors. What has no queue of
-// its own gets t's. A job is run as it is defined; else queue and user must be t's own. The error
-// wraps [ErrSpawn] and says which bound it is and what lifts it.
+// Check refuses the n-th child of an attempt of t, which has the given number of ancestors. A child
+// without a queue of its own gets t's. A child of a job runs as the job is defined; any other child
+// must have t's queue and user. The error wraps [ErrSpawn] and names the bound and the flag that
+// lifts it.
 func (b Spawning) Check(t *Task, s *Submission, n, ancestors int) error {
 	switch {
 	case n > b.Children:
@@ -94,8 +95,8 @@ const ParentCancelled = "its parent was cancelled"
 // StoppedWithParent tells whether the task was cancelled because its parent was.
 func (t *Task) StoppedWithParent() bool { return t.State == Cancelled && t.Message == ParentCancelled }
 
-// Spawns refuses further children of a task that has ended, or that is being stopped and its children with it. The error
-// wraps [ErrEnded].
+// Spawns refuses further children of a task that has ended, or that is being stopped together with
+// its children. The error wraps [ErrEnded].
 func (t *Task) Spawns() error {
 	if t.State.Terminal() || Deserted(t.State, t.Reason) {
 		return fmt.Errorf("%w: task %s is %s, and gets no more children", ErrEnded, t.ID, t.State)
@@ -103,8 +104,8 @@ func (t *Task) Spawns() error {
 	return nil
 }
 
-// Deserted tells whether the children that a task has spawned are stopped when it comes to a state:
-// when it is cancelled, by whomever, or its time is up.
+// Deserted tells whether the children that a task has spawned are stopped when it reaches a state:
+// when it is cancelled, by any actor, or its time is up.
 func Deserted(s State, code string) bool {
 	switch s {
 	case Cancelling, Cancelled:

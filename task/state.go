@@ -7,33 +7,33 @@ import (
 	"millrace/task/value"
 )
 
-// State says where a task is in its life. There are few; the reason code
-// beside it ([Task.Reason]) is precise.
+// State is where a task is in its life. There are few states; the reason code beside the state
+// ([Task.Reason]) is precise.
 type State uint8
 
 // The states of a task. A task ends in exactly one of the terminal ones.
 const (
-	// Unknown is the state of a task of which no fact has been seen.
+	// Unknown is the state of a task without a known fact.
 	Unknown State = iota
 	// Scheduled tasks wait for their due time.
 	Scheduled
 	// Held tasks wait for something other than time: a limit, a dependency, a node.
 	Held
-	// Pending tasks are offered and nobody has claimed them.
+	// Pending tasks are offered and not yet claimed.
 	Pending
 	// Running tasks are claimed by a node under an epoch.
 	Running
 	// Retrying tasks have failed and wait for their next attempt.
 	Retrying
-	// Cancelling tasks were asked to stop and have not been seen to.
+	// Cancelling tasks were asked to stop, and their end is not confirmed yet.
 	Cancelling
 	// Finished is terminal: the result was accepted.
 	Finished
 	// Error is terminal: the task itself failed and has no retries left.
 	Error
-	// Cancelled is terminal: asked to stop, and its end was seen.
+	// Cancelled is terminal: the task was asked to stop, and its end is confirmed.
 	Cancelled
-	// Abnormal is terminal: not the task but its surroundings ended it.
+	// Abnormal is terminal: the task's surroundings ended it, not the task itself.
 	Abnormal
 
 	stateCount
@@ -49,10 +49,10 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Terminal tells whether nothing further happens to the task by itself.
+// Terminal tells whether the task has ended: it changes only if it is reopened.
 func (s State) Terminal() bool { return s >= Finished && s < stateCount }
 
-// ParseState is the reverse of [State.String]. The error names the states there are.
+// ParseState is the reverse of [State.String]. The error lists the valid names.
 func ParseState(name string) (State, error) {
 	if err := value.ValidState(name); err != nil {
 		return Unknown, err
@@ -72,7 +72,7 @@ func States() []State {
 // MarshalText spells the state by name, so JSON shows words.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the form that MarshalText writes.
 func (s *State) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseState(string(text))
 	return err

@@ -10,8 +10,8 @@ import (
 	"millrace/task/value"
 )
 
-// step finds a step or handler of a task by the name of its child, and what it needs there;
-// nil if there is none.
+// step finds a step or handler of a task by the name of its child, with its needs; nil if there is
+// none.
 func (t *Task) step(name string) (*job.Step, *Needs) {
 	for _, h := range t.Spec.On.All() {
 		if h.Name != name {
@@ -45,7 +45,7 @@ func (t *Task) stepNeed(step, when string) Need {
 // stepChild is the birth of a step or handler of this name.
 func stepChild(parent *Task, name string) Submitted {
 	step, needs := parent.step(name)
-	if step == nil { // a name that only another version knows
+	if step == nil { // a name that only another version of the spec knows
 		step = &job.Step{}
 	}
 	spec := step.Spec
@@ -77,7 +77,7 @@ func stepChild(parent *Task, name string) Submitted {
 	return Submitted{Work: w, Due: parent.Due}
 }
 
-// overParams are the defaults with what a task was given put over them.
+// overParams returns the defaults, overridden by the parameters that a task was given.
 func overParams(defaults map[string]json.RawMessage, given json.RawMessage) json.RawMessage {
 	if len(defaults) == 0 {
 		return given
@@ -93,8 +93,8 @@ func overParams(defaults map[string]json.RawMessage, given json.RawMessage) json
 	return merged
 }
 
-// Awaken returns the skipped steps of a task, by name, that may run after all, now that some of
-// those that they need have another life. Each comes after those that it needs.
+// Awaken returns the names of skipped steps that may run after all, because some of the steps they
+// need were reopened. Each comes after the steps it needs.
 func Awaken(t *Task, ends map[ID]End) []string {
 	if !t.Spec.Stepped() || t.Children == nil {
 		return nil
@@ -123,8 +123,8 @@ func Awaken(t *Task, ends map[ID]End) []string {
 	return names
 }
 
-// Rerun are the handlers of a task that have run, by name: they do so again when one of its steps
-// has got another life.
+// Rerun returns the names of handlers that have run and must run again, because a step was
+// reopened.
 func Rerun(t *Task, ends map[ID]End) []string {
 	if !t.Spec.Stepped() || t.Children == nil {
 		return nil
@@ -138,8 +138,8 @@ func Rerun(t *Task, ends map[ID]End) []string {
 	return names
 }
 
-// Revive returns the command that gives an ended parent another life because one of its children
-// has one; false if it may stay as it is.
+// Revive returns the command that reopens an ended parent because one of its children was reopened;
+// false if it may stay as it is.
 func Revive(t *Task, ends map[ID]End) (Command, bool) {
 	if !t.State.Terminal() || t.Children == nil || !t.Spec.Parental() {
 		return nil, false

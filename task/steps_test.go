@@ -96,7 +96,7 @@ func TestHandlersNeeds(t *testing.T) {
 
 func TestAwaken(t *testing.T) {
 	ok, bad, skip, runs := End{State: Finished, Reason: ""}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.Skipped}, End{State: Pending}
-	// The chain stands in the file the wrong way round.
+	// The file lists the chain in reverse.
 	p := graph(t, does("c", need("b", "")), does("b", need("a", "")), does("a"), does("mend", need("a", job.WhenFailure)))
 	for _, c := range []struct {
 		name  string
@@ -191,7 +191,7 @@ func TestEach(t *testing.T) {
 			}
 		}
 	}
-	// What a step brings forth is known later only.
+	// The results of a step are known only later.
 	from := does("get", need("list", ""))
 	from.Each = &job.Each{Result: "list"}
 	g := graph(t, does("list"), from)
@@ -267,7 +267,7 @@ func TestStepsRefused(t *testing.T) {
 	}
 }
 
-// An approval that was never given is asked for again in another life, one that was given is not.
+// A reopened task asks for a missing approval again, but not for one that was given.
 func TestSignalInAnotherLife(t *testing.T) {
 	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Signal: &job.Signal{}}}, nil, 0, noon)
 	if err != nil {

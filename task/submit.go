@@ -19,25 +19,25 @@ import (
 
 // Submission asks for a task: of a job, or ad hoc.
 type Submission struct {
-	// ID is the task's; "" for a new one. Submitting the same ID again makes no second task.
+	// ID is the task's id; "" for a new one. Submitting the same ID again makes no second task.
 	ID ID `json:"id,omitempty"`
-	// Fresh says that this process has just drawn the ID and given it to nobody, so no other
-	// submission can be under it, and it needs no arbiter.
+	// Fresh says that this process has just drawn the ID and shared it with no other process. No
+	// other submission can use it, so the birth needs no place on the task's chain.
 	Fresh bool `json:"-"`
 	// Job names a stored definition. Either it or Spec is set.
 	Job string `json:"job,omitempty"`
-	// Spec is what to run if there is no job.
+	// Spec is the work of a submission without a job.
 	Spec *job.Spec `json:"spec,omitempty"`
-	// Params are set over those of the job, and have to be what it declares.
+	// Params override those of the job and must fit its declarations.
 	Params map[string]json.RawMessage `json:"params,omitempty"`
-	// Texts are parameters as people type them, and win over Params: each is read as the type that the job declares
-	// for it; one of which it says nothing is the JSON that it is, else text.
+	// Texts are parameters as a person types them; they win over Params. Each is parsed as the type
+	// that the job declares. An undeclared one is JSON if it parses as JSON, else text.
 	Texts map[string]string `json:"texts,omitempty"`
-	// Labels are set over those of the job.
+	// Labels override those of the job.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Queue replaces the job's. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty"`
-	// Delay and At say when it is due; at most one is set. Default: at once.
+	// Delay and At say when the task is due; at most one is set. Default: at once.
 	Delay value.Duration `json:"delay,omitempty"`
 	At    time.Time      `json:"at,omitzero"`
 	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set.
@@ -51,21 +51,22 @@ type Submission struct {
 	NoNode string   `json:"no_node,omitempty"`
 	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
 	Priority int `json:"priority,omitempty"`
-	// FairKey is whose task it is: keys that wait in a queue are served in turn. It replaces what
-	// the job's fair says. At most [MaxFairKey] bytes. Default: none.
+	// FairKey names the owner of the task for fair sharing: workers serve the keys in a queue in
+	// turn. It replaces the value of the job's fair. At most [MaxFairKey] bytes. Default: none.
 	FairKey string `json:"fair_key,omitempty"`
-	// Place replaces parts of the spec's place: those of mode, nodes, each, labels and count
-	// together if any of them is set, each of the others by itself.
+	// Place replaces parts of the spec's place. Mode, nodes, each, labels and count are replaced
+	// together if any of them is set; every other part is replaced by itself.
 	Place *job.Place `json:"place,omitempty"`
 	// Slots replaces the spec's slots, if set.
 	Slots int `json:"slots,omitempty"`
-	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set; empty lists leave no bound.
+	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set. An empty
+	// list removes the bound.
 	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
 	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
 	Budget      limit.Budgets       `json:"budget,omitzero"`
 	Rate        limit.Rates         `json:"rate,omitzero"`
 	Unique      *job.Unique         `json:"unique,omitempty"`
-	// Needs are tasks that have to end first. Default: none.
+	// Needs are tasks that must end first. Default: none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
 	Signal *job.Signal `json:"signal,omitzero"`
@@ -73,17 +74,18 @@ type Submission struct {
 	Window *string `json:"window,omitempty"`
 	// Files replaces the spec's, if set.
 	Files *job.Files `json:"files,omitempty"`
-	// Group and Parent tie tasks together; Millrace shows them and does nothing else.
+	// Group and Parent tie tasks together. Millrace only shows them.
 	Group  string `json:"group,omitempty"`
 	Parent ID     `json:"parent,omitempty"`
-	// Trace is the span that asks for it, as a traceparent of W3C: 00-<trace id>-<span id>-<flags>. Default: none.
+	// Trace is the submitter's span, as a W3C traceparent: 00-<trace id>-<span id>-<flags>.
+	// Default: none.
 	Trace string `json:"trace,omitempty"`
-	// Origin says which schedule it is made for; zero for none.
+	// Origin is the schedule that makes the task; zero for none.
 	Origin
 }
 
-// With is the submission with what another one sets in the stead of its own; parameters and labels are
-// set over its own, one by one.
+// With returns the submission with the set fields of another in place of its own. Parameters and
+// labels are merged, name by name.
 func (s Submission) With(over Submission) Submission {
 	is, set := reflect.ValueOf(&s).Elem(), reflect.ValueOf(over)
 	for i := range set.NumField() {
@@ -101,7 +103,7 @@ func (s Submission) With(over Submission) Submission {
 			is.Field(i).Set(f)
 		}
 	}
-	if len(s.Texts) > 0 && len(over.Params) > 0 { // texts win, but not over what is set later
+	if len(s.Texts) > 0 && len(over.Params) > 0 { // texts win, but not over a value that is set later
 		s.Texts = maps.Clone(s.Texts)
 		maps.DeleteFunc(s.Texts, func(name, _ string) bool {
 			_, value := over.Params[name]
@@ -112,9 +114,9 @@ func (s Submission) With(over Submission) Submission {
 	return s
 }
 
-// Birth makes the event that a submission becomes. Job is the definition that
-// it names and revision that of the store; both are zero for an ad-hoc one. The
-// error says which field is wrong and what is wanted.
+// Birth makes the event of a submission. Job is the definition that it names, and revision its
+// revision in the store; both are zero for an ad-hoc submission. The error names the invalid field
+// and the accepted values.
 func Birth(s Submission, job *job.Job, revision uint64, now time.Time) (Submitted, error) {
 	var e Submitted
 	var queue string
@@ -153,7 +155,7 @@ func Birth(s Submission, job *job.Job, revision uint64, now time.Time) (Submitte
 	if err != nil {
 		return e, err
 	}
-	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that who has only the task knows where it falls back to
+	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that a reader of the task alone knows its fallback
 		spec := *e.Spec
 		spec.Place.Queue = queue
 		e.Spec = &spec
@@ -222,7 +224,8 @@ func Birth(s Submission, job *job.Job, revision uint64, now time.Time) (Submitte
 	return e, nil
 }
 
-// Fits refuses parameters that tasks of the job may not have, and names each that is wrong or missing, with what is allowed.
+// Fits refuses parameters that the job does not allow. The error names each invalid or missing one,
+// with the accepted values.
 func (s *Submission) Fits(job *job.Job) error {
 	_, err := s.paramsFor(&job.Params)
 	return err
@@ -234,7 +237,7 @@ func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, err
 	return set, value.JoinFaults(append(wrong, p.Missing(set)...)...)
 }
 
-// overrides sets what the submission replaces in the spec and tells whether there was anything.
+// overrides applies the submission's replacements to the spec and tells whether there were any.
 func (s *Submission) overrides(spec *job.Spec) bool {
 	if s.Pending != nil {
 		spec.Timeout.Pending = *s.Pending
@@ -318,10 +321,11 @@ func merge(defaults, set map[string]json.RawMessage) (json.RawMessage, error) {
 	return merged, nil
 }
 
-// traceparent is version 00 of what W3C's Trace Context calls so.
+// traceparent matches version 00 of the W3C Trace Context header of that name.
 var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// ValidTrace tells whether a text is a trace context: neither its trace nor its span is zero.
+// ValidTrace tells whether a text is a valid trace context, with a trace id and a span id other
+// than zero.
 func ValidTrace(text string) bool {
 	return traceparent.MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
 }

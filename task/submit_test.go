@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// What a submission sets wins, one parameter and label at a time; what it leaves open stays.
+// Set fields win, one parameter and label at a time. Unset fields stay.
 func TestSubmissionWith(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	is := Submission{Job: "j", Queue: "q", Priority: 2, Group: "g", Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1")}}

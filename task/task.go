@@ -8,8 +8,8 @@ import (
 	"millrace/task/value"
 )
 
-// Task is the sum of the facts about a task, as [Evolve] makes it. Its JSON form
-// is what the command line and the API show; fields may be added to it.
+// Task is the sum of the facts about a task, as [Evolve] makes it. The command line and the API
+// show its JSON form; fields may be added to it.
 type Task struct {
 	ID    ID    `json:"id"`
 	State State `json:"state"`
@@ -21,32 +21,32 @@ type Task struct {
 
 	// RetryOf is the task of which this one is a copy.
 	RetryOf ID `json:"retry_of,omitzero"`
-	// Batch is the bulk command that touched it last.
+	// Batch is the last bulk command that changed it.
 	Batch string `json:"batch,omitzero"`
 
 	// Attempt is the number of the current or latest attempt; 0 before the first.
 	Attempt int `json:"attempt,omitzero"`
-	// Epoch is the sequence at which that attempt started. It only grows, so it
-	// fences: what an older epoch says no longer counts.
+	// Epoch is the sequence at which that attempt started. It only grows and so fences older
+	// attempts: reports of an older epoch do not count.
 	Epoch uint64 `json:"epoch,omitzero"`
 	// Offer is the sequence of the offer under which that attempt holds its lease.
 	Offer uint64 `json:"offer,omitzero"`
-	// Node and Session name who runs or last ran it.
+	// Node and Session name the worker that runs it or ran it last.
 	Node    string `json:"node,omitzero"`
 	Session string `json:"session,omitzero"`
 
-	// Head is the sequence of the last message on the task's chain, 0 for none:
-	// what the next write to the chain must expect.
+	// Head is the sequence of the last message on the task's chain, 0 for none. The next write to
+	// the chain must expect it.
 	Head uint64 `json:"head,omitzero"`
-	// Turn is the sequence of the fact since which the task waits for its next
-	// attempt, 0 since its birth. An offer is good for one turn.
+	// Turn is the sequence of the fact since which the task waits for its next attempt, 0 since its
+	// birth. An offer is valid for one turn.
 	Turn uint64 `json:"turn,omitzero"`
-	// Offered is whether an offer for this turn has been seen.
+	// Offered says that the log has an offer for this turn.
 	Offered bool `json:"offered,omitzero"`
-	// Throttled is whether the task waits for the rate of its queue, which somebody was not to start it without.
+	// Throttled says that the task waits for the rate of its queue, which refused its start.
 	Throttled bool `json:"throttled,omitzero"`
-	// Rated says which rate of its queue has admitted it in this turn: the sequence of the fact that
-	// set that rate, 0 for none.
+	// Rated is the sequence of the fact that set the queue's rate under which the task was admitted
+	// in this turn; 0 for none.
 	Rated uint64 `json:"rated,omitzero"`
 	// Seq is the sequence of the last message applied.
 	Seq uint64 `json:"seq"`
@@ -55,18 +55,19 @@ type Task struct {
 	// since the birth or the last reopening.
 	Failures int `json:"failures,omitzero"`
 	Losses   int `json:"losses,omitzero"`
-	// FailedOn is the node of the last failure since then, and Begun when the first attempt
-	// since then started, which is only kept if the task has a retry budget.
+	// FailedOn is the node of the last failure since then. Begun is when the first attempt since
+	// then started, kept only if the task has a retry budget.
 	FailedOn string `json:"failed_on,omitzero"`
 	// Avoids are the nodes on which attempts have failed since then, the latest last, if the task's
 	// policy is to avoid those. At most [where.MaxValues].
 	Avoids []string  `json:"avoids,omitempty"`
 	Begun  time.Time `json:"begun,omitzero"`
-	// Handed says that it was left to nodes that it prefers, since its turn began; nil if it was not.
+	// Handed says that the task was left to preferred nodes in this turn; nil if it was not.
 	Handed *Handed `json:"handed,omitzero"`
-	// Late counts results that came from fenced attempts.
+	// Late counts reports of fenced attempts.
 	Late int `json:"late,omitzero"`
-	// Dismissed says who took the task off the list of dead letters; nil if nobody has.
+	// Dismissed records who took the task off the list of dead letters; nil if it was not
+	// dismissed.
 	Dismissed *Dismissal `json:"dismissed,omitzero"`
 
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
@@ -77,18 +78,20 @@ type Task struct {
 	// StartedAt is of the current or latest attempt.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
-	// Ran is how long the latest attempt of this life ran, of a parent how long its children took. 0 while it
-	// runs, and if there was none since the task was reopened: such a task may end without an attempt.
+	// Ran is how long the latest attempt of this life ran; for a parent, how long its children
+	// took. 0 while it runs, and if there was no attempt since the task was reopened, which may end
+	// without one.
 	Ran value.Duration `json:"ran,omitzero"`
-	// Extended is when the run timeout passes, if the program has asked for more time.
+	// Extended is the run timeout's time, if the program has asked for more time.
 	Extended time.Time `json:"extended,omitzero"`
-	// CancelBy is when a cancelling task must be gone.
+	// CancelBy is when a cancelling task must have ended.
 	CancelBy time.Time `json:"cancel_by,omitzero"`
 
-	// Rivals are other births under the task's id, until the first fact on its chain says which counts.
+	// Rivals are other births under the task's id, until the first fact on its chain decides which
+	// counts.
 	Rivals []Rival `json:"rivals,omitzero"`
 
-	// Children are those of a parent; nil before it was expanded, and of any other task.
+	// Children are the children of a parent; nil before it was expanded, and for any other task.
 	Children *Children `json:"children,omitzero"`
 
 	Exit   *int            `json:"exit,omitzero"`
@@ -105,10 +108,10 @@ func (t *Task) Waiting() bool {
 	return false
 }
 
-// Live tells whether an attempt runs, as far as the log knows.
+// Live tells whether by the log an attempt runs.
 func (t *Task) Live() bool { return t.State == Running || t.State == Cancelling }
 
-// Kept is what the task's spec says of it.
+// Kept returns the keep section of the task's spec.
 func (t *Task) Kept() job.Keep {
 	if t.Spec == nil {
 		return job.Keep{}

@@ -18,16 +18,16 @@ func (w *Work) boundWhole(from time.Time) {
 	w.EndBy = from.Add(w.Spec.Timeout.Total.Std())
 }
 
-// tooLong tells whether a time is beyond what the task may take altogether.
+// tooLong tells whether a time is at or after the task's total deadline.
 func (w *Work) tooLong(at time.Time) bool { return !w.EndBy.IsZero() && !at.Before(w.EndBy) }
 
-// totalWords say that it is.
+// totalWords describes that deadline as the reason of an end.
 func (w *Work) totalWords() string {
 	return fmt.Sprintf("total timeout: not done by %s, %v after it might begin", value.Clock(w.EndBy), w.Spec.Timeout.Total)
 }
 
-// withinTotal puts the end of what a task may take altogether in the place of a duty that
-// would come later. Of an attempt that runs, its run timeout knows.
+// withinTotal replaces a duty whose deadline is later than the total deadline. The duty of a
+// running attempt has it already, in its run timeout.
 func (t *Task) withinTotal(d Duty) Duty {
 	if t.EndBy.IsZero() || t.Spec == nil || !d.Look && !d.By.IsZero() && !d.By.After(t.EndBy) {
 		return d
@@ -44,11 +44,11 @@ func (t *Task) withinTotal(d Duty) Duty {
 	return d
 }
 
-// ranOut tells whether a parent was cancelled because its time was up.
+// ranOut tells whether a parent was cancelled because of its total timeout.
 func (t *Task) ranOut() bool { return t.State == Cancelling && t.tooLong(t.Since) }
 
-// Otherwise is the task as it would be now, had it been born with another spec: the bounds that its birth has set are moved by
-// what the timeouts differ. All else is as it was.
+// Otherwise returns the task as it would be with another spec since its birth. It moves the bounds
+// set at birth by the difference between the timeouts. All else stays.
 func (t Task) Otherwise(spec *job.Spec) Task {
 	if t.Spec == nil || spec == nil {
 		return t

@@ -72,7 +72,7 @@ func TestTotalTimeout(t *testing.T) {
 		}
 	}
 
-	// What is refused when the time is up, or would be.
+	// Commands that are refused because the time is up, or would be.
 	if e, err := Decide(given(total(job.Spec{})), Claim{Node: "n1", Offer: 1}, by); err != nil || e != (GivenUp{Reason: reason.Timeout, Detail: words}) {
 		t.Errorf("a claim after the end: %+v, %v", e, err)
 	}
@@ -90,7 +90,7 @@ func TestTotalTimeout(t *testing.T) {
 		t.Error("what runs expires")
 	}
 
-	// Another life begins anew, and the children of a parent have no bound of their own.
+	// A reopened task begins a new bound, and the children of a parent have no bound of their own.
 	again := given(total(job.Spec{}), GivenUp{Reason: reason.Timeout}, Reopened{})
 	if want := at(3).Add(time.Hour); !again.EndBy.Equal(want) {
 		t.Errorf("another life ends by %v, want %v", again.EndBy, want)
@@ -104,7 +104,7 @@ func TestTotalTimeout(t *testing.T) {
 		t.Errorf("its child ends by %v", child.EndBy)
 	}
 
-	// Why it was cancelled decides what it is.
+	// The reason of the cancel decides the end.
 	ends := map[ID]End{ChildID(p.ID, "a"): {State: Cancelled, Reason: reason.User}}
 	for when, want := range map[time.Time]State{at(5): Cancelled, by: Error} {
 		stopped := Evolve(p, Recorded{Seq: 9, Chain: true, At: when, Event: CancelRequested{Deadline: when.Add(time.Minute)}})

@@ -9,8 +9,8 @@ import (
 	"millrace/task/job"
 )
 
-// UniqueKey is the key of the task, filled in and with its scope in front; "" if it
-// has none. The error says that it names something that the task was not given.
+// UniqueKey is the task's expanded key with its scope in front; "" if it has none. The error says
+// that the key names a value that the task was not given.
 func (w *Work) UniqueKey() (string, error) {
 	if w.Spec == nil || w.Spec.Unique.Key == "" {
 		return "", nil
@@ -22,37 +22,41 @@ func (w *Work) UniqueKey() (string, error) {
 	return strings.TrimPrefix(name, "unique:"), nil
 }
 
-// KeyClaimed says that a submission claims a unique key for the task that it will make. The
-// birth follows, and is taken only as long as no other claim has come in between.
+// KeyClaimed records that a submission claims a unique key for the task that it is about to make.
+// The birth follows. It is accepted only if no other claim has come in between.
 type KeyClaimed struct {
-	// Holder is the task.
+	// Holder is the claiming task.
 	Holder ID `json:"holder,omitzero"`
-	// Before are claimants of earlier, the latest first, of which one may be the holder if
-	// this one is never born.
+	// Before are earlier claimants, the latest first. One of them may be the holder if this one is
+	// never born.
 	Before []ID `json:"before,omitzero"`
 }
 
-// roomKey begins the keys under which births of queues with a bound are announced. Those of tasks never begin like this.
+// roomKey begins the keys that announce births in bounded queues. Unique keys of tasks never begin
+// like this.
 const roomKey = "queue:"
 
-// RoomKey is the key under which the births of a queue with a bound are announced, by claims that lock nothing.
+// RoomKey is the key that announces the births of a bounded queue, with claims that lock nothing.
 func RoomKey(queue string) string { return roomKey + queue }
 
 // IsRoomKey tells whether a key is one of those.
 func IsRoomKey(key string) bool { return strings.HasPrefix(key, roomKey) }
 
-// Claimant is a task that has claimed a unique key, as far as it is known. The zero value but for its ID is one that was never born.
+// Claimant is a task that has claimed a unique key, as far as it is known. With only the ID set, it
+// was never born.
 type Claimant struct {
 	ID    ID
 	State State
-	// Submitted is when it was born, Born the sequence of its birth, and Seq its last message that is known.
+	// Submitted is when it was born, Born the sequence of its birth, and Seq its last known
+	// message.
 	Submitted time.Time
 	Born, Seq uint64
-	// Key is its own unique key. A claimant whose id had another task already was never born under the key that it claimed.
+	// Key is its own unique key. A claimant whose id already belonged to another task was never
+	// born under the key that it claimed.
 	Key string
 }
 
-// InTheWay is the first of the claimants of a key that keeps a task from having it; nil if none does.
+// InTheWay returns the first claimant of a key that blocks a task from having it; nil if none does.
 func InTheWay(u *job.Unique, id ID, key string, claimants []Claimant, now time.Time) *Claimant {
 	for i := range claimants {
 		c := &claimants[i]
@@ -64,9 +68,11 @@ func InTheWay(u *job.Unique, id ID, key string, claimants []Claimant, now time.T
 	return nil
 }
 
-// NextClaim is the claim by which a task claims a key, behind the claim at a sequence. Known is the holder of that, or with
-// lapsed the claimants before it as well. If one of them is in the way it is returned. Otherwise more tells that the holder may be born yet, or has
-// claimed it for another life that it may not have got: then that has to be waited for, and the claimants before have to be looked at.
+// NextClaim returns a task's claim of a key, to follow the claim at a sequence. Known is the holder
+// of that claim and, with lapsed, the claimants before it as well. If one of them blocks the claim,
+// NextClaim returns it as taken. Otherwise more tells that the holder may still be born, or has
+// claimed the key to be reopened. The caller must then wait for that and look at the earlier
+// claimants.
 func NextClaim(u *job.Unique, id ID, key string, at uint64, known []Claimant, lapsed bool, now time.Time) (next KeyClaimed, taken *Claimant, more bool) {
 	next.Holder = id
 	if len(known) == 0 {
@@ -92,7 +98,7 @@ func NextClaim(u *job.Unique, id ID, key string, at uint64, known []Claimant, la
 	return next, nil, false
 }
 
-// ClaimedBy is what a claim was decided by: the claimants that were known, and when others are in its way.
+// ClaimedBy returns the inputs of a claim: the known claimants, and when others block it.
 func ClaimedBy(u *job.Unique, known []Claimant, lapsed bool) *By {
 	if len(known) == 0 {
 		return nil
@@ -115,8 +121,8 @@ type KeyEvent interface{ isKeyEvent() }
 
 func (KeyClaimed) isKeyEvent() {}
 
-// Locks tells whether a task is in the way of another one with its key. That it was never
-// born, it is not.
+// Locks tells whether the task blocks another task with its key. A task that was never born does
+// not.
 func (t *Task) Locks(u *job.Unique, now time.Time) bool {
 	switch {
 	case t.State == Unknown:

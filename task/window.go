@@ -4,20 +4,21 @@ import "time"
 
 // Shut is why a birth is due when it is: its window was closed.
 type Shut struct {
-	// Calendar is the revision of the calendar that said so, and From the time from which on it was asked.
+	// Calendar is the revision of the calendar that is closed. From is the time from which the
+	// opening was computed.
 	Calendar uint64    `json:"calendar"`
 	From     time.Time `json:"from"`
-	// Detail says it in words.
+	// Detail describes it in words.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Windowed tells whether the birth waits for its window. One that something else holds first is asked when it
-// is offered, and of a parent each child is.
+// Windowed tells whether the birth waits for its window. A task with another hold is checked when
+// it is offered, and for a parent each child is checked.
 func (e *Submitted) Windowed() bool {
 	return e.Spec.Window != "" && !e.Spec.Parental() && !e.waitsForOthers()
 }
 
-// Await has the birth wait until its window opens. Bounds on how long it may wait begin then.
+// Await makes the birth wait until its window opens. The bounds on its waiting time begin then.
 func (e *Submitted) Await(opens time.Time, shut Shut) {
 	e.Due, e.Window = opens, &shut
 	e.StartBy, e.EndBy = time.Time{}, time.Time{}

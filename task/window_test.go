@@ -10,7 +10,8 @@ import (
 	"millrace/task/value"
 )
 
-// A birth outside of its window waits for a timer, as one that is due later does, and its bounds begin then.
+// A birth outside its window waits for a timer, like one that is due later, and its bounds begin
+// then.
 func TestBirthOutsideOfItsWindow(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	opens := noon.Add(18 * time.Hour)
@@ -37,7 +38,7 @@ func TestBirthOutsideOfItsWindow(t *testing.T) {
 	}
 }
 
-// What is held or a parent is not asked about its window at its birth.
+// A held task or a parent does not wait for its window at birth.
 func TestWindowedBirths(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    Submission
