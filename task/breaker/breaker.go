@@ -9,21 +9,21 @@ import (
 	"millrace/task/value"
 )
 
-// Breaker keeps the tasks of a job from starting while the job fails: a circuit
-// breaker. When Failures attempts have failed within a time it opens, and what
-// would start is held back. After the cooldown it is half open: a few may start, as
-// trials. If they finish it closes, and if one fails it opens again.
+// Breaker is a circuit breaker: it keeps the tasks of a job from starting while the job fails. It
+// opens after Failures failed attempts within a time and holds back further starts. After the
+// cooldown it is half open: a few tasks may start as trials. If they finish it closes; if one fails
+// it opens again.
 type Breaker struct {
-	// Failures is how many failed attempts of the job's tasks open it; at least 1. Attempts that
-	// were lost or given back are none.
+	// Failures is how many failed attempts of the job's tasks open it; at least 1. Lost and
+	// returned attempts do not count.
 	Failures int `json:"failures"`
-	// Within is the time in which that many must fail. Default 1m.
+	// Within is the period in which that many must fail. Default 1m.
 	Within value.Duration `json:"within,omitempty"`
 	// Cooldown is how long it stays open, and how long trials may take. Default 1m.
 	Cooldown value.Duration `json:"cooldown,omitempty"`
 	// HalfOpen is how many trials start when the cooldown is over; all must finish. Default 1.
 	HalfOpen int `json:"half_open,omitempty"`
-	// OnOpen is what becomes of tasks that would start meanwhile. Default hold.
+	// OnOpen is what happens to tasks that would start meanwhile. Default hold.
 	OnOpen string `json:"on_open,omitempty"`
 }
 
@@ -75,42 +75,42 @@ func (b *Breaker) Validate() error {
 	return cmp.Or(value.NotBelowZero("breaker.within", b.Within), value.NotBelowZero("breaker.cooldown", b.Cooldown))
 }
 
-// Admission is what a breaker says to a task that would start.
+// Admission is the breaker's answer for a task that would start.
 type Admission struct {
-	// Event must be recorded at Head before anything else; then the breaker is asked again. nil if
-	// there is nothing to record.
+	// Event must be recorded at Head first; then the breaker is asked again. nil if there is
+	// nothing to record.
 	Event Event
-	// Trial says that with Event recorded the task may start.
+	// Trial says that the task may start once Event is recorded.
 	Trial bool
-	// Hold is what becomes of the task; nil if it may start, or Event comes first.
+	// Hold is what happens to the task; nil if it may start, or if Event comes first.
 	Hold *Hold
 }
 
-// Asks is what a breaker has to know of a task that would start.
+// Asks is what a breaker must know about a task that would start.
 type Asks struct {
 	Job, Task string
 	// StartBy is when the task expires; zero for never.
 	StartBy time.Time
 }
 
-// Hold is what becomes of a task that may not start.
+// Hold is what happens to a task that may not start.
 type Hold struct {
-	// Fails says that it ends; else it waits until Until.
+	// Fails says that the task ends. Otherwise it waits until Until.
 	Fails bool
 	Until time.Time
-	// Detail says why, in words.
+	// Detail explains it in words.
 	Detail string
 }
 
-// Admit says whether a task of a job may start now. Chance is in [0,1) and
-// spreads the return of what is held, over a tenth of the cooldown.
+// Admit says whether a task of a job may start now. Chance is in [0,1) and spreads the return of
+// held tasks over a tenth of the cooldown.
 func (b *Breaker) Admit(c Circuit, t Asks, now time.Time, chance float64) Admission {
 	fresh := now.Add(b.cooldown())
 	switch {
 	case c.Closed():
 		return Admission{}
 	case !now.Before(c.Until):
-		// Nobody had to wait for a scheduler to say so.
+		// The first claim after the cooldown half-opens it, without a scheduler.
 		return Admission{Event: HalfOpened{Reason: c.whyHalfOpen(), Until: fresh, Left: b.trials()}}
 	case c.State == StateHalfOpen && c.Left > 0:
 		return Admission{Event: Tried{Reason: TrialOf + t.Task, Until: c.Until, Left: c.Left - 1}, Trial: true}
@@ -129,7 +129,7 @@ func (b *Breaker) Admit(c Circuit, t Asks, now time.Time, chance float64) Admiss
 	return Admission{Hold: &Hold{Until: until, Detail: b.words(c, t.Job)}}
 }
 
-// TrialOf begins the reason of a fact that a task starts as a trial. Its id is what follows.
+// TrialOf, followed by the task's id, is the reason of a fact that a task starts as a trial.
 const TrialOf = "trial: task "
 
 func (b *Breaker) words(c Circuit, job string) string {
@@ -139,8 +139,8 @@ func (b *Breaker) words(c Circuit, job string) string {
 	return fmt.Sprintf("the breaker of job %s is open until %s: %s", job, value.Clock(c.Until), c.Reason)
 }
 
-// Judge says what follows for a breaker from how the attempts of its job's tasks
-// ended; nil if nothing does.
+// Judge returns the fact that follows for a breaker from the ends of its job's attempts; nil if
+// none does.
 func (b *Breaker) Judge(c Circuit, o *Outcomes, now time.Time) Event {
 	switch {
 	case c.Closed():

@@ -9,7 +9,7 @@ import (
 
 var guard = &Breaker{Failures: 3, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2}
 
-// A breaker's life, event by event: what is judged of what has happened so far.
+// A breaker's life, event by event: Judge sees what has happened so far.
 func TestBreakerJudges(t *testing.T) {
 	type step struct {
 		after  time.Duration

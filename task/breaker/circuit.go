@@ -2,7 +2,7 @@ package breaker
 
 import "time"
 
-// State is how a breaker stands.
+// State is the state of a breaker.
 type State string
 
 // The states of a breaker.
@@ -11,39 +11,39 @@ const (
 	StateClosed State = "closed"
 	// StateOpen lets none start.
 	StateOpen State = "open"
-	// StateHalfOpen lets a few start, as trials.
+	// StateHalfOpen lets a few tasks start, as trials.
 	StateHalfOpen State = "half_open"
 )
 
-// Circuit is the sum of the facts about a job's breaker. Each fact says all that
-// follows from it, so the last one is enough to know how it stands.
+// Circuit is the sum of the facts about a job's breaker. Each fact is complete, so the last one
+// alone gives the state.
 type Circuit struct {
 	State State `json:"state"`
-	// Reason is why, in words.
+	// Reason explains the state in words.
 	Reason string `json:"reason,omitempty"`
-	// Since is when the state began, and From the sequence of the fact; of a half open one of
-	// which only the last fact was read, those of the last trial.
+	// Since is when the state began, and From the sequence of its fact. For a half open circuit of
+	// which only the last fact was read, they are those of the last trial.
 	Since time.Time `json:"since,omitzero"`
 	From  uint64    `json:"from,omitempty"`
-	// Until is when an open one becomes half open, and when trials of which
-	// nothing was heard count for nothing, so that others may start.
+	// Until is when an open circuit becomes half open. For trials it is when silent ones stop
+	// counting, so that others may start.
 	Until time.Time `json:"until,omitzero"`
 	// Left is how many trials may still start.
 	Left int `json:"left,omitempty"`
-	// Head is the sequence of the last fact: what the next one must expect. 0 for none.
+	// Head is the sequence of the last fact, which the next one must expect. 0 for none.
 	Head uint64 `json:"head,omitempty"`
 }
 
 // Event is a fact about the breaker of a job. The set is closed.
 type Event interface{ isBreakerEvent() }
 
-// Opened says that too many attempts have failed.
+// Opened records that too many attempts have failed.
 type Opened struct {
 	Reason string    `json:"reason,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// HalfOpened says that the cooldown is over.
+// HalfOpened records that the cooldown is over.
 type HalfOpened struct {
 	Reason string    `json:"reason,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
@@ -51,7 +51,7 @@ type HalfOpened struct {
 	Left int `json:"left,omitzero"`
 }
 
-// Tried says that a task starts as a trial.
+// Tried records that a task starts as a trial.
 type Tried struct {
 	// Reason names the task.
 	Reason string    `json:"reason,omitzero"`
@@ -59,7 +59,7 @@ type Tried struct {
 	Left   int       `json:"left,omitzero"`
 }
 
-// Closed says that all may start again.
+// Closed records that all tasks may start again.
 type Closed struct {
 	Reason string `json:"reason,omitzero"`
 }
@@ -69,8 +69,8 @@ func (HalfOpened) isBreakerEvent() {}
 func (Tried) isBreakerEvent()      {}
 func (Closed) isBreakerEvent()     {}
 
-// Evolve adds the fact at a sequence to what is known of a breaker. It is
-// total; a fact at or below Head changes nothing, and one that is not understood only Head.
+// Evolve adds the fact at a sequence to the state of a breaker. It is total. A fact at or below
+// Head changes nothing; an unknown fact changes only Head.
 func Evolve(c Circuit, seq uint64, at time.Time, e Event) Circuit {
 	if seq <= c.Head {
 		return c

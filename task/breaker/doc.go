@@ -1,4 +1,4 @@
-// Package breaker holds the tasks of a job back while the job fails: what a job says about it
-// ([Breaker]), how its breaker stands by the facts about it ([Circuit]), and what follows from how
-// attempts end ([Outcomes]).
+// Package breaker holds back the tasks of a job while the job fails. It has the settings of a
+// breaker ([Breaker]), its state as the sum of facts ([Circuit]), and the rule by which ends of
+// attempts change that state ([Outcomes]). It records nothing itself.
 package breaker

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Outcomes are the ends of attempts of a job's tasks, as far as its breaker asks for them.
+// Outcomes are the ends of attempts of a job's tasks, as far as its breaker needs them.
 type Outcomes struct {
 	// failed are the last failures, the oldest first, at most as many as open the breaker.
 	failed []time.Time
-	last   string // what the last one said
+	last   string // how the last one failed
 	// tried and broken count the trials that finished and that failed.
 	tried, broken int
 }
@@ -18,15 +18,15 @@ type Outcomes struct {
 // Outcome is the end of an attempt.
 type Outcome struct {
 	At time.Time
-	// Epoch is the sequence at which it started: an attempt of before the half open
-	// state is no trial, whatever the clocks say.
+	// Epoch is the sequence at which it started. An attempt from before the half open state is no
+	// trial, regardless of clocks.
 	Epoch uint64
-	// Failed says that it failed, and What how; else it finished.
+	// Failed says that it failed, and What how. Otherwise it finished.
 	Failed bool
 	What   string
 }
 
-// Add counts an end. Circuit is how the breaker stood then.
+// Add counts an end. Circuit is the breaker's state at that time.
 func (o *Outcomes) Add(b *Breaker, c Circuit, e Outcome) {
 	if c.State == StateHalfOpen && e.Epoch > c.From {
 		if e.Failed {
@@ -45,8 +45,8 @@ func (o *Outcomes) Add(b *Breaker, c Circuit, e Outcome) {
 	}
 }
 
-// Moved says that the breaker is in another state, or in one anew: trials begin to
-// count anew, and after it has closed failures do.
+// Moved records a change of the breaker's state, or a new beginning of the same state. Trials are
+// counted anew, and after a closing failures are as well.
 func (o *Outcomes) Moved(c Circuit) {
 	o.tried, o.broken = 0, 0
 	if c.Closed() {
@@ -54,7 +54,8 @@ func (o *Outcomes) Moved(c Circuit) {
 	}
 }
 
-// Enough tells whether as many trials have finished as a closing names, and as the breaker asks for.
+// Enough tells whether as many trials finished as a closing names, and at least as many as the
+// breaker requires.
 func (o *Outcomes) Enough(b *Breaker, e Closed) bool {
 	for n := b.trials(); n <= o.tried; n++ {
 		if e.Reason == closedWords(n, b.trials()) {

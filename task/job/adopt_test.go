@@ -12,7 +12,7 @@ func TestValidateOnRestart(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		spec Spec
-		want string // in the error; "" for none
+		want string // part of the error; "" for none
 	}{
 		"adopt":             {Spec{Run: run, OnRestart: RestartAdopt}, ""},
 		"stop":              {Spec{Handler: "h", OnRestart: RestartStop, OnDisconnect: DisconnectContinue}, ""},

@@ -6,9 +6,9 @@ import (
 	"millrace/task/where"
 )
 
-// Needs is all that the spec asks of a node's labels: the selector, the nodes to
-// avoid and the slots. The nodes that it names are a part of it only beside labels or nodes to
-// avoid, for else it waits on the own routes of those.
+// Needs returns all that the spec requires of a node's labels: the selector, the nodes to avoid and
+// the slots. Named nodes are part of it only together with labels or nodes to avoid. A task with
+// named nodes alone waits on the routes of those nodes.
 func (s *Spec) Needs() where.Selector {
 	if s == nil {
 		return nil
@@ -23,7 +23,7 @@ func (s *Spec) Needs() where.Selector {
 	return append(needs[:len(needs):len(needs)], s.Room()...)
 }
 
-// Room is what is left of the needs of a task that may run anywhere.
+// Room returns the requirements that remain if the task may run anywhere: enough slots.
 func (s *Spec) Room() where.Selector {
 	if s.Cost() <= 1 {
 		return nil
@@ -31,7 +31,8 @@ func (s *Spec) Room() where.Selector {
 	return where.Selector{{Key: where.LabelSlots, Op: where.OpGreaterEqual, Values: []string{strconv.Itoa(s.Cost())}}}
 }
 
-// Users are those as whom the processes of a spec run, steps included; "" is the worker's own.
+// Users returns the users as which the processes of a spec and its steps run; "" is the worker's
+// own user.
 func (s *Spec) Users() []string {
 	var all []string
 	s.whole(func(s *Spec) {

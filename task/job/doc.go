@@ -1,4 +1,5 @@
-// Package job has what a job says: what to run ([Spec], [Run], [Step]), where ([Place]), when again
-// ([Retry]), under which rules ([Rules]) and at which ticks ([Schedule]). It says what of that can be, and
-// what follows from a text alone. What becomes of tasks says package task.
+// Package job holds the contents of a job: what to run ([Spec], [Run], [Step]), where ([Place]),
+// when to retry ([Retry]), under which rules ([Rules]) and at which ticks ([Schedule]). It
+// validates these fields and derives what follows from their text alone. It does not decide what
+// happens to tasks: package task does.
 package job

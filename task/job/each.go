@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// Each runs something once for each value of a list: a task with it is a parent of as many
-// children, named "0", "1" and so on, and its result is the list of their results. Exactly one of
-// its fields is set.
+// Each runs the spec once for each value of a list. Its task is a parent with one child per value,
+// named "0", "1" and so on; its result is the list of their results. Exactly one field is set.
 type Each struct {
 	// Values is the list itself, of JSON values.
 	Values []json.RawMessage `json:"values,omitempty"`
 	// Param names a parameter of the task that is a list.
 	Param string `json:"param,omitempty"`
-	// Result names a step, among those that the step needs, whose result is a list.
+	// Result names a step whose result is a list. The step with this Each must need that step.
 	Result string `json:"result,omitempty"`
 }
 
@@ -39,7 +38,8 @@ func (e *Each) validate() error {
 	return nil
 }
 
-// Items are the values of the list, by the parameters that the task was given and what it was told of those that it needed. The error says where it is not, or why it is none.
+// Items returns the values of the list, from the task's parameters (given) or the results of its
+// needs (told). The error says that the list is missing, or why the value is not a list.
 func (e *Each) Items(given, told json.RawMessage) ([]json.RawMessage, error) {
 	values, from := e.Values, ""
 	var list json.RawMessage

@@ -10,13 +10,13 @@ import (
 
 // Files names a bundle of files that an attempt finds around it.
 type Files struct {
-	// Bundle is NAME, DIGEST or NAME@DIGEST. A task's own names the version that it
-	// runs: whoever submits it looks up what a name stands for at that time.
+	// Bundle is NAME, DIGEST or NAME@DIGEST. In a task it names a fixed version: the submitter
+	// resolves a name at submission.
 	Bundle string `json:"bundle"`
-	// To is the directory below the working directory that the files are put into. Default:
-	// the working directory itself.
+	// To is the target directory of the files, below the working directory. Default: the working
+	// directory itself.
 	To string `json:"to,omitempty"`
-	// Mode says how they are put there. Default [FilesCopy].
+	// Mode is how the files are provided. Default [FilesCopy].
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -25,12 +25,12 @@ const (
 	// FilesCopy gives the attempt files of its own, which it may change. Where the file system
 	// can, the copies share their blocks until they are written to.
 	FilesCopy = "copy"
-	// FilesLink gives it hard links to the files of the cache, which nobody may write to. A
-	// program of the superuser can nevertheless; it then spoils the version on this
-	// node until that is noticed, before the next attempt begins.
+	// FilesLink gives it hard links to the files of the cache, which are read-only. A program of
+	// the superuser can write to them nevertheless. It then damages the version on this node until
+	// the worker notices, before the next attempt begins.
 	FilesLink = "link"
-	// FilesShared leaves the working directory empty. MILLRACE_FILES names the
-	// directory of the cache, which is to be read only.
+	// FilesShared leaves the working directory empty. MILLRACE_FILES names the directory of the
+	// cache, which must only be read.
 	FilesShared = "shared"
 )
 
@@ -55,13 +55,12 @@ func (f *Files) validate() error {
 	return nil
 }
 
-// Artifacts are the files that are kept of what an attempt leaves in the directory that
-// its command ran in.
+// Artifacts selects files to keep from the directory in which an attempt's command ran.
 type Artifacts struct {
-	// Paths are patterns below that directory: * stands for anything in a name,
-	// ** for any directories. One that names a directory takes all below it.
+	// Paths are patterns below that directory: * matches any characters in a name, ** any
+	// directories. A pattern that names a directory takes all files below it.
 	Paths []string `json:"paths"`
-	// When is after which ends they are kept. Default [ArtifactsSuccess].
+	// When says after which ends the files are kept. Default [ArtifactsSuccess].
 	When string `json:"when,omitempty"`
 }
 
@@ -75,7 +74,7 @@ const (
 // ArtifactsWhen lists the values of [Artifacts.When].
 var ArtifactsWhen = []string{ArtifactsSuccess, ArtifactsFailure, ArtifactsAlways}
 
-// Wanted tells whether artifacts are kept of an attempt that succeeded or did not.
+// Wanted tells whether to keep the artifacts of an attempt, by its success.
 func (a *Artifacts) Wanted(success bool) bool {
 	switch {
 	case a == nil:
@@ -103,7 +102,7 @@ func (a *Artifacts) validate() error {
 	return nil
 }
 
-// validateFiles refuses what an attempt cannot be surrounded with.
+// validateFiles refuses files, setup and artifacts that an attempt cannot have.
 func (s *Spec) validateFiles() error {
 	switch {
 	case s.Run == nil && (s.Files != nil || len(s.Setup) > 0 || s.Artifacts != nil):
@@ -125,5 +124,5 @@ func (s *Spec) validateFiles() error {
 	return s.Artifacts.validate()
 }
 
-// Surrounded tells whether an attempt needs more around it than an empty directory.
+// Surrounded tells whether an attempt needs files or setup in its directory.
 func (s *Spec) Surrounded() bool { return s.Files != nil || len(s.Setup) > 0 }

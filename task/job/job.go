@@ -11,7 +11,7 @@ import (
 	"millrace/task/where"
 )
 
-// Job is a named definition of what to run. Its revision is that of the store it lies in.
+// Job is a named definition of what to run. The store that holds it assigns its revision.
 type Job struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
 	Name        string `json:"name"`
@@ -21,17 +21,17 @@ type Job struct {
 	Group       string `json:"group,omitempty"`
 	// Labels are copied to each task; a submission may add to them.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Params are its parameters: their defaults, or what each may be.
+	// Params are its parameters, as defaults or as declarations.
 	Params param.Params `json:"params,omitzero"`
-	// Queue is where its tasks wait. Default [where.DefaultQueue].
+	// Queue is the queue in which its tasks wait. Default [where.DefaultQueue].
 	Queue string `json:"queue,omitempty"`
-	// Priority is that of its tasks: [where.MinPriority] to [where.MaxPriority], the larger the more
-	// urgent. Default [where.DefaultPriority].
+	// Priority is the priority of its tasks: [where.MinPriority] to [where.MaxPriority]; larger is
+	// more urgent. Default [where.DefaultPriority].
 	Priority int `json:"priority,omitempty"`
-	// Fair names the label, or else the parameter, whose value is the fair key of a task:
-	// keys that wait in a queue are served in turn. Default: tasks have none.
+	// Fair names the label, or else the parameter, whose value is the fair key of a task: workers
+	// serve the keys in a queue in turn. Default: no fair key.
 	Fair string `json:"fair,omitempty"`
-	// Schedule makes a task of the job at its ticks; nil for none. It is a schedule of the job's name.
+	// Schedule makes a task of the job at each tick; nil for none. The schedule has the job's name.
 	Schedule *Schedule `json:"schedule,omitempty"`
 	Spec
 }

@@ -7,13 +7,13 @@ import (
 	"millrace/task/value"
 )
 
-// Keep says how long what a task has printed and produced is kept after it has ended. Zero means:
-// as the settings of the servers say.
+// Keep says how long a task's output and results are kept after it has ended. Zero means the
+// default of the server's settings.
 type Keep struct {
-	// Done and Failed are for how long if it finished, and if it ended otherwise.
+	// Done applies to a task that finished, Failed to any other end.
 	Done   value.Duration `json:"done,omitempty"`
 	Failed value.Duration `json:"failed,omitempty"`
-	// Logs bounds that for what it has printed alone, however it ended.
+	// Logs bounds this time for output alone, after any end.
 	Logs value.Duration `json:"logs,omitempty"`
 }
 
@@ -29,8 +29,8 @@ func (k Keep) validate() error {
 	return nil
 }
 
-// Records is how long the records of a task are kept that finished, or ended otherwise, and Output what it has printed;
-// each with what says so, by its name in a job file. Zero is that the job does not say.
+// Records returns how long the records of a task are kept, by whether it finished, and the name of
+// the field in a job file that says so. Zero means that the job sets nothing.
 func (k Keep) Records(finished bool) (time.Duration, string) {
 	if finished {
 		return k.Done.Std(), "keep.done"
@@ -38,7 +38,7 @@ func (k Keep) Records(finished bool) (time.Duration, string) {
 	return k.Failed.Std(), "keep.failed"
 }
 
-// Output is like [Keep.Records] for what a task has printed.
+// Output is like [Keep.Records] for the output of a task.
 func (k Keep) Output(finished bool) (time.Duration, string) {
 	d, name := k.Records(finished)
 	if l := k.Logs.Std(); l > 0 && (d == 0 || l < d) {

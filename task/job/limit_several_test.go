@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One limit is written as ever, and both forms are read.
+// A single limit keeps its old form without a list, and both forms can be read.
 func TestLimitsInJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"handler":"h","concurrency":{"max":5},"rate":{"limit":2,"burst":3}}`:                           "",

@@ -6,15 +6,17 @@ import (
 	"millrace/task/where"
 )
 
-// Labels by which a node says what it can run, whatever else it was given under these names.
+// Labels that tell what a node can run. They override labels that the operator gave under these
+// names.
 const (
-	// LabelHandler and a name is a handler that the node's program has registered.
+	// LabelHandler, followed by a name, is a handler that the node's program has registered.
 	LabelHandler = "handler/"
-	// LabelCommands is there if the node runs commands.
+	// LabelCommands is set if the node runs commands.
 	LabelCommands = "runs/commands"
 )
 
-// Means is the label that a node must have to run tasks of the spec; "" if any can, or none has to.
+// Means returns the label that a node must have to run tasks of the spec; "" if any node can, or
+// none has to.
 func (s *Spec) Means() string {
 	switch {
 	case s == nil || s.Parental() && !s.Place.fans():
@@ -27,7 +29,7 @@ func (s *Spec) Means() string {
 	return ""
 }
 
-// HasMeans says that a node has a label that [Spec.Means] returns.
+// HasMeans says in words that a node has a label that [Spec.Means] returned.
 func HasMeans(label string) string {
 	if label == LabelCommands {
 		return "runs commands"
@@ -35,7 +37,7 @@ func HasMeans(label string) string {
 	return fmt.Sprintf("has the handler %q", label[len(LabelHandler):])
 }
 
-// MeansWords says that a node lacks a label that [Spec.Means] returns.
+// MeansWords says in words that a node lacks a label that [Spec.Means] returned.
 func MeansWords(label string) string {
 	if label == LabelCommands {
 		return "runs no commands"

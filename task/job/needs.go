@@ -1,34 +1,34 @@
 package job
 
-// MaxNeeds is how many tasks one may need itself. To wait for more, need their parent.
+// MaxNeeds is how many tasks one task may need. To wait for more, need their parent.
 const MaxNeeds = 256
 
-// How many of the tasks that one needs have to end as they are meant to.
+// Rules: how many of the needed tasks must end as required.
 const (
-	// NeedAll: all have to end as they are meant to. The first that does not decides.
+	// NeedAll: all must end as required. The first that does not decides.
 	NeedAll = "all"
-	// NeedAny: all have to end, and at least one as it is meant to.
+	// NeedAny: all must end, and at least one as required.
 	NeedAny = "any"
-	// NeedNone: all have to end, and none as described.
+	// NeedNone: all must end, and none in the way described.
 	NeedNone = "none"
 )
 
-// How a task can be meant to end.
+// The required ends.
 const (
 	WhenSuccess = "success" // finished
 	WhenFailure = "failure" // in error or abnormal
-	WhenCancel  = "cancel"  // cancelled by somebody
+	WhenCancel  = "cancel"  // cancelled by a person or program
 	WhenTrouble = "trouble" // failure or cancel
 	WhenEnd     = "end"     // in any way, skipped included
 )
 
-// Rules and ways to end, as a job file and the command line spell them.
+// The rules and required ends, as job files and the command line spell them.
 var (
 	NeedRules = []string{NeedAll, NeedAny, NeedNone}
 	Whens     = []string{WhenSuccess, WhenFailure, WhenCancel, WhenTrouble, WhenEnd}
 )
 
-// MaxInputs is how many bytes of results are passed on to one task, so that they
-// fit into its environment. What is more is left out, the largest first; it can
-// be asked for by the task's id.
+// MaxInputs is the largest total size of results that one task gets as inputs, in bytes, so that
+// they fit into its environment. Larger results are left out, the largest first; a program can read
+// them by the task's id.
 const MaxInputs = 64 << 10

@@ -10,51 +10,53 @@ import (
 	"millrace/task/where"
 )
 
-// Place says where a task may run. The zero value is: wherever its queue is served.
+// Place says where a task may run. The zero value means: on any node that serves its queue.
 //
-// A task with one named node is born on that node's own route, whatever is known of
-// the node. With several it is born on a route from which all of them pull: the first of them
-// that is free takes it, the preferred ones before the others. Nothing is bound to a list
-// that was read earlier. While none of them takes new work it goes as NoNode says, by a fact.
+// A task with one named node is born on that node's own route, whether or not the node is known.
+// With several named nodes it is born on a route from which all of them pull: the first free one
+// takes it, in order of preference. Millrace does not use an earlier list of nodes. While none of
+// them takes new work, NoNode decides, with a fact.
 //
-// A task that asks for labels, avoids nodes or costs more than one slot is born on
-// the route of a selector ([where.SelectorRoute]), from which only nodes pull that
-// match; if it names nodes besides labels, being one of them is a part of that. And the claim holds the node's labels of that moment against it once more.
+// A task that requires labels, avoids nodes or costs more than one slot is born on the route of a
+// selector ([where.SelectorRoute]), from which only matching nodes pull. Names of nodes beside
+// labels become part of the selector. The claim checks the selector again with the node's labels of
+// that moment.
 //
 // A task for each of several nodes is a parent ([Spec.Parental]).
 type Place struct {
 	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
 	Mode string `json:"mode,omitempty"`
-	// Nodes are those that may run it, the preferred first: whichever is free, and of several that are
-	// free the preferred one. With Labels or Avoid besides, those of them that match. At most [MaxPlaceNodes].
+	// Nodes are the nodes that may run it, in order of preference: a free one, and of several free
+	// ones the first in the list. With Labels or Avoid, only those that match. At most
+	// [MaxPlaceNodes].
 	Nodes []string `json:"nodes,omitempty"`
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
-	// Labels choose nodes among those that serve the queue. Default: all of them.
+	// Labels select among the nodes that serve the queue. Default: all of them.
 	Labels where.Selector `json:"labels,omitempty"`
 	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
 	Avoid []string `json:"avoid,omitempty"`
-	// Count asks for so many tasks on different nodes that match. Default: one
-	// task, and no parent. At most [MaxChildren].
+	// Count asks for this many tasks on different matching nodes. Default: one task without a
+	// parent. At most [MaxChildren].
 	Count int `json:"count,omitempty"`
-	// Spread is a label over whose values those nodes are spread. Default: nodes
-	// are taken in the order of their names.
+	// Spread is a label over whose values these nodes are spread. Default: nodes are taken by name.
 	Spread string `json:"spread,omitempty"`
-	// Late says what a task for all nodes does about nodes that come while it is
-	// open: [LateIgnore], the default, or [LateInclude].
+	// Late says whether a task for all nodes gets children on nodes that come while it is open:
+	// [LateIgnore], the default, or [LateInclude].
 	Late string `json:"late,omitempty"`
-	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key such
-	// as that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which a task of that key started last.
+	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key like
+	// that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which
+	// a task with that key started last.
 	Sticky string `json:"sticky,omitempty"`
-	// Prefer are nodes that are better than others. Sticky goes before. At most [MaxPrefer].
+	// Prefer are nodes that are better than others. Sticky comes first. At most [MaxPrefer].
 	Prefer []Preference `json:"prefer,omitempty"`
-	// PreferWait is for how long a task is left to nodes that it prefers and that take work; afterwards
-	// any node may claim it. Default [DefaultPreferWait].
+	// PreferWait is how long a task is left to preferred nodes that take work. Afterwards any node
+	// may claim it. Default [DefaultPreferWait].
 	PreferWait value.Duration `json:"prefer_wait,omitempty"`
-	// NoNode is what happens while no node that it is meant for takes new work. Default expire.
+	// NoNode is what happens while none of its nodes takes new work. Default expire.
 	NoNode string `json:"no_node,omitempty"`
-	// Queue is the shared queue to which it is released or falls back, and which nodes
-	// chosen by labels must serve. Default: the job's.
+	// Queue is the shared queue for release and fallback. Nodes chosen by labels must serve it.
+	// Default: the job's queue.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -68,16 +70,16 @@ const (
 // PlaceModes lists them.
 var PlaceModes = []string{PlaceAny, PlaceNodes, PlaceAll}
 
-// What a task for all nodes does about nodes that come later.
+// Values of Late: what a task for all nodes does about nodes that come later.
 const (
-	LateIgnore  = "ignore"  // it is for those that took work when it was expanded
-	LateInclude = "include" // as long as it has not ended, each that comes gets its own
+	LateIgnore  = "ignore"  // it is for the nodes that took work when it was expanded
+	LateInclude = "include" // until it has ended, each new node gets a child
 )
 
 // Lates lists them.
 var Lates = []string{LateIgnore, LateInclude}
 
-// What happens to a task while none of its nodes takes new work.
+// Values of NoNode: what happens to a task while none of its nodes takes new work.
 const (
 	// NoNodeExpire ends it abnormal/expired when its start deadline passes:
 	// timeout.pending, else the one of the settings.
@@ -96,19 +98,19 @@ var NoNodes = []string{NoNodeExpire, NoNodeWait, NoNodeFallback, NoNodeFail}
 // MaxPlaceNodes is how many nodes a task may name.
 const MaxPlaceNodes = 64
 
-// Targeted tells whether the task is meant for certain nodes.
+// Targeted tells whether the place names nodes.
 func (p *Place) Targeted() bool { return len(p.Nodes) > 0 }
 
-// selective tells whether nodes are chosen by what they are.
+// selective tells whether the place selects nodes by labels or avoids some.
 func (p *Place) selective() bool { return len(p.Labels)+len(p.Avoid) > 0 }
 
-// Named tells whether nodes are chosen by their names alone, whatever queues they serve.
+// Named tells whether the place chooses nodes by name alone, in any queue.
 func (p *Place) Named() bool { return p.Targeted() && !p.selective() }
 
 // fans tells whether it asks for a task on each of several nodes.
 func (p *Place) fans() bool { return p.Mode == PlaceAll || p.Each || p.Count > 0 }
 
-// Validate refuses a place that cannot be, and names the field.
+// Validate refuses an invalid place and names the field.
 func (p *Place) Validate() error {
 	if p.Mode != "" && !slices.Contains(PlaceModes, p.Mode) {
 		return fmt.Errorf("place.mode is %q, want one of %s", p.Mode, strings.Join(PlaceModes, ", "))
@@ -176,7 +178,7 @@ func validNodes(field string, nodes []string) error {
 func (s *Spec) HomeRoute(queue string, priority int) where.Route {
 	switch {
 	case s.Parental():
-		return where.QueueRoute(queue, priority) // its children have routes; nobody claims it
+		return where.QueueRoute(queue, priority) // its children have routes; no node claims the parent
 	case s.Place.Named() && len(s.Place.Nodes) == 1:
 		return where.NodeRoute(s.Place.Nodes[0], priority)
 	case s.Place.Named():
@@ -188,15 +190,15 @@ func (s *Spec) HomeRoute(queue string, priority int) where.Route {
 	return where.QueueRoute(queue, priority)
 }
 
-// With returns the place with what is set in another one put in the stead of its own.
+// With returns the place with the set fields of another in place of its own.
 func (p Place) With(set *Place) Place {
 	if set.Mode != "" || len(set.Nodes) > 0 || set.Each || len(set.Labels) > 0 || set.Count != 0 {
 		p.Mode, p.Nodes, p.Each, p.Labels, p.Count, p.Spread, p.Late = set.Mode, set.Nodes, set.Each, set.Labels, set.Count, "", ""
 		if p.fans() || p.Targeted() {
-			p.Unprefer() // it is for one node of several
+			p.Unprefer() // it is for each of several nodes, or for named ones
 		}
 		if p.fans() && p.Targeted() {
-			p.Avoid = nil // these and no others
+			p.Avoid = nil // for exactly these nodes
 		}
 	}
 	if len(set.Avoid) > 0 {

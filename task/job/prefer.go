@@ -11,15 +11,15 @@ import (
 	"millrace/task/where"
 )
 
-// Preference is a choice of nodes that are better than others, but not the only ones.
+// Preference is a choice of nodes that are better than others; the others may still run the task.
 type Preference struct {
-	// Labels choose them.
+	// Labels select the nodes.
 	Labels where.Selector `json:"labels"`
-	// Weight is what a node gains by being chosen, 1 to [MaxPreferWeight]; a node's weights add up. Default 1.
+	// Weight is added to the score of a selected node, 1 to [MaxPreferWeight]. Default 1.
 	Weight int `json:"weight,omitempty"`
 }
 
-// What [Place.Sticky] may be besides a key.
+// Values of [Place.Sticky] other than a key.
 const (
 	StickyJob     = "job"     // the node on which a task of the job started last
 	StickyAttempt = "attempt" // the node of the task's last attempt
@@ -34,10 +34,10 @@ const (
 // DefaultPreferWait is how long a task that names no time is left to the nodes that it prefers.
 const DefaultPreferWait = 10 * time.Second
 
-// Prefers tells whether some of the nodes that may run a task are better than others.
+// Prefers tells whether the place prefers some of its nodes to others.
 func (p *Place) Prefers() bool { return p.Sticky != "" || len(p.Prefer) > 0 }
 
-// Unprefer has all nodes be as good as any other.
+// Unprefer removes all preferences.
 func (p *Place) Unprefer() { p.Sticky, p.Prefer, p.PreferWait = "", nil, 0 }
 
 // PreferredFor is PreferWait or its default.
@@ -48,8 +48,8 @@ func (p *Place) PreferredFor() time.Duration {
 	return p.PreferWait.Std()
 }
 
-// Score is what a node with these labels gains by the preferences, and the requirements of those that
-// choose it.
+// Score returns the sum of weights for a node with these labels, and the requirements of the
+// preferences that select it.
 func (p *Place) Score(labels map[string]string) (score int, met where.Selector) {
 	for _, f := range p.Prefer {
 		if f.Labels.Refuses(labels) == nil {
@@ -59,7 +59,7 @@ func (p *Place) Score(labels map[string]string) (score int, met where.Selector) 
 	return score, met
 }
 
-// StickyWords say of what the node is that the task sticks to.
+// StickyWords names in words what the task shares with the node that it sticks to.
 func (p *Place) StickyWords() string {
 	switch p.Sticky {
 	case StickyJob:
@@ -70,10 +70,11 @@ func (p *Place) StickyWords() string {
 	return "its key"
 }
 
-// Preferred is the selector of the task's preferences that makes this route; false if none does.
+// Preferred returns the selector of the task's preferences that makes this route; false if none
+// does.
 func (s *Spec) Preferred(queue string, route where.Route) (where.Selector, bool) {
 	terms := s.Place.Prefer
-	if len(terms) > MaxPrefer { // not one that this version wrote
+	if len(terms) > MaxPrefer { // not a spec that this version wrote
 		terms = nil
 	}
 	for set := 1; set < 1<<len(terms); set++ {
@@ -129,7 +130,8 @@ func (p *Place) validatePreference() error {
 	return limit.ValidKey("place.sticky", p.Sticky)
 }
 
-// PreferWords say which nodes are preferred, and for how long the task is left to them; "" if none are.
+// PreferWords says in words which nodes are preferred, and for how long the task is left to them;
+// "" if there are none.
 func (p *Place) PreferWords() string {
 	if !p.Prefers() {
 		return ""

@@ -6,22 +6,22 @@ import (
 	"millrace/task/value"
 )
 
-// Resources bounds what one attempt, with all its processes, may use of its
-// node. Zero means no bound. How a node enforces it depends on what it can do;
-// what was in force is part of what an attempt has used.
+// Resources bounds what one attempt, with all its processes, may use of its node. Zero means no
+// bound. How a node enforces it depends on the node's means; the usage of the attempt records which
+// bounds were in force.
 type Resources struct {
-	// Memory is how much the processes may hold together. When it is exceeded the
-	// attempt fails with class memory.
+	// Memory is how much memory the processes may use together. Beyond it the attempt fails with
+	// class memory.
 	Memory value.Size `json:"memory,omitempty"`
-	// CPU is how many processors' time they may use; 0.5 is half of one.
+	// CPU is the processor time that they may use, in processors; 0.5 is half of one.
 	CPU float64 `json:"cpu,omitempty"`
-	// PIDs is how many processes and threads there may be.
+	// PIDs is the largest number of processes and threads.
 	PIDs int `json:"pids,omitempty"`
-	// FileSize is how large a file that they write may become.
+	// FileSize is the largest size of a file that they write.
 	FileSize value.Size `json:"file_size,omitempty"`
-	// Output is how many bytes of standard output and error are kept of the attempt: the first of
-	// them, and of the last a quarter of Output, at most 256 KiB. What is between
-	// is dropped, and a line says how much it was. A worker may allow less.
+	// Output is how many bytes of standard output and error are kept: the beginning, and of the end
+	// a quarter of Output, at most 256 KiB. The middle is dropped, and a line says how much it was.
+	// A worker may allow less.
 	Output value.Size `json:"output,omitempty"`
 }
 

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// What becomes of an attempt whose worker ends before it.
+// Values of [Spec.OnRestart]: what happens to an attempt whose worker ends first.
 const (
-	// RestartStop ends it: it is given back, or lost, and starts anew.
+	// RestartStop ends the attempt: it is given back, or lost, and the task starts anew.
 	RestartStop = "stop"
-	// RestartAdopt leaves it running, and the next worker of the node goes on with it if
-	// that comes in time. Else it is stopped before anybody else can have started the task.
+	// RestartAdopt leaves it running. The node's next worker continues it if it comes in time.
+	// Otherwise it is stopped before another node can have started the task.
 	RestartAdopt = "adopt"
 )
 
 // Restarts lists the values of [Spec.OnRestart].
 var Restarts = []string{RestartStop, RestartAdopt}
 
-// Adopts tells whether an attempt outlives its worker. A spec that is not known does not.
+// Adopts tells whether an attempt outlives its worker. With an unknown spec it does not.
 func (s *Spec) Adopts() bool { return s != nil && s.OnRestart == RestartAdopt && s.Run != nil }
 
 func (s *Spec) validateRestart() error {

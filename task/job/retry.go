@@ -20,35 +20,35 @@ const (
 	BackoffFixed       = "fixed"       // min, min, min, …
 )
 
-// Retry says when a failed attempt is followed by another. Attempts that were
-// lost with their node, or given back, are no failures: they are followed by
-// another in any case, at once, and count for nothing here.
+// Retry says when another attempt follows a failed one. Attempts that were lost with their node or
+// given back are not failures: another attempt always follows them at once, and they do not count
+// here.
 type Retry struct {
 	// Max is how many failed attempts may be followed by another, since the birth or the last
-	// reopening: a task with max 3 fails at most four times. Default 0: none.
+	// reopening: a task with max 3 fails at most four times. Default 0: no retries.
 	Max int `json:"max,omitempty"`
 	// Backoff is how the delay grows. Default exponential.
 	Backoff string `json:"backoff,omitempty"`
 	// Min is the first delay. Default 1s.
 	Min value.Duration `json:"min,omitempty"`
-	// MaxDelay caps the delay, also one that the task asked for. Default 1h.
+	// MaxDelay caps every delay, including one that the task asked for. Default 1h.
 	MaxDelay value.Duration `json:"max_delay,omitempty"`
-	// Jitter is the share of the delay that is left to chance: 0 for none, 1 (full
-	// jitter) for anything between nothing and the whole delay. Default 0.
+	// Jitter is the random share of the delay: 0 for none, 1 (full jitter) for anything between 0
+	// and the whole delay. Default 0.
 	Jitter float64 `json:"jitter,omitempty"`
-	// On limits retries to these failures: classes ("network"), or codes of class exit
-	// ("exit=75", "exit=64-78"). Default: all.
+	// On limits retries to these failures: classes ("network"), or codes of class exit ("exit=75",
+	// "exit=64-78"). Default: all.
 	On []string `json:"on,omitempty"`
 	// NotOn excludes these failures, and wins over On.
 	NotOn []string `json:"not_on,omitempty"`
-	// AvoidNode leaves the next attempt to other nodes than those on which attempts of the task have failed,
-	// as long as one that may run it beats and takes work, for at most AvoidWait. Default false.
+	// AvoidNode leaves the next attempt to nodes on which no attempt of the task has failed, as
+	// long as one that may run it beats and takes work, for at most AvoidWait. Default false.
 	AvoidNode bool `json:"avoid_node,omitempty"`
-	// AvoidWait bounds how long the next attempt is left to other nodes, which may be busy. Then any of its
-	// nodes takes it. Default [DefaultAvoidWait].
+	// AvoidWait bounds how long the next attempt is left to other nodes, which may be busy. Then
+	// any of its nodes takes it. Default [DefaultAvoidWait].
 	AvoidWait value.Duration `json:"avoid_wait,omitempty"`
-	// Budget bounds the whole: a retry that would be due later than this after the first attempt
-	// has started is not made. What it then waits for a free slot is not counted. Default: no bound.
+	// Budget bounds all retries together: no retry is made whose due time is later than this after
+	// the start of the first attempt. Waiting for a free slot does not count. Default: no bound.
 	Budget value.Duration `json:"budget,omitempty"`
 }
 
@@ -62,27 +62,27 @@ const (
 // task does not say ([Retry.AvoidWait]).
 const DefaultAvoidWait = time.Minute
 
-// Failure is what [Retry.Plan] is asked about.
+// Failure is the input of [Retry.Plan].
 type Failure struct {
 	Class string
 	Exit  *int
-	// Final says that no other attempt can mend it.
+	// Final says that the task ruled out another attempt.
 	Final bool
-	// After is the delay that the task asks for in place of the back-off; 0 for none.
+	// After is the delay that the task asks for instead of the back-off; 0 for none.
 	After time.Duration
 	// Chance is in [0,1) and places the delay within its jitter.
 	Chance float64
-	// Failures counts those since the birth or the last reopening, this one included;
-	// Begun is when the first attempt since then started.
+	// Failures counts the failures since the birth or the last reopening, including this one. Begun
+	// is when the first attempt since then started.
 	Failures int
 	Begun    time.Time
 	// At is when it failed.
 	At time.Time
 }
 
-// Plan says when a failure is followed by another attempt, and in words why then;
-// with false that it is not, and why not. The words are "" where the plain policy
-// says all: no retries were asked for, or the back-off decided the delay.
+// Plan returns when another attempt follows a failure, with the reason in words. With again false
+// no attempt follows, and the words say why. The words are "" where the policy is plain: no retries
+// were asked for, or the back-off decided the delay.
 func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
 	switch {
 	case r.Max == 0:
@@ -109,7 +109,7 @@ func (r Retry) Plan(f Failure) (due time.Time, words string, again bool) {
 	return due, words, true
 }
 
-// Covers tells whether the policy is meant for a failure.
+// Covers tells whether the policy retries this kind of failure.
 func (r Retry) Covers(class string, exit *int) bool {
 	is := func(what string) bool { return matchesFailure(what, class, exit) }
 	return !slices.ContainsFunc(r.NotOn, is) && (len(r.On) == 0 || slices.ContainsFunc(r.On, is))
@@ -118,7 +118,7 @@ func (r Retry) Covers(class string, exit *int) bool {
 // exitPrefix begins the names of exit codes in [Retry.On].
 const exitPrefix = reason.Exit + "="
 
-// matchesFailure tells whether an entry of [Retry.On] names a failure.
+// matchesFailure tells whether an entry of [Retry.On] matches a failure.
 func matchesFailure(what, class string, exit *int) bool {
 	if what == class {
 		return true
@@ -189,8 +189,8 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 // Classes of failure, for [Retry.On] and [Retry.NotOn].
 var Classes = []string{reason.Exit, reason.Timeout, reason.Memory, reason.Killed, reason.System, reason.Network, reason.Task, reason.User}
 
-// ValidFailure refuses what cannot stand in [Retry.On]: it is neither a class nor
-// "exit=" and a code, or a range of codes, from 1 to 255.
+// ValidFailure refuses an invalid entry of [Retry.On]. An entry is a class, or "exit=" with a code
+// or a range of codes, 1 to 255.
 func ValidFailure(what string) error {
 	if slices.Contains(Classes, what) {
 		return nil

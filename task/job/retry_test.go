@@ -34,7 +34,7 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// However large the numbers, a delay lies between nothing and its cap.
+// For any numbers, a delay lies between 0 and its cap.
 func TestRetryDelayIsBounded(t *testing.T) {
 	for _, backoff := range []string{"", BackoffExponential, BackoffLinear, BackoffFixed} {
 		for _, first := range []value.Duration{0, 1, 3, value.Duration(time.Hour), math.MaxInt64 - 1, math.MaxInt64} {
@@ -68,7 +68,7 @@ func TestRetryPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		retry Retry
 		f     Failure
-		after time.Duration // of the next attempt; 0 for none
+		after time.Duration // until the next attempt; 0 for none
 		words string
 	}{
 		"none":               {Retry{}, exit, 0, ""},

@@ -7,41 +7,44 @@ import (
 	"millrace/task/value"
 )
 
-// Question is what a rule answers. Its kind says where it is answered.
+// Question is the kind of question that a rule answers. The kind determines where it is answered.
 type Question string
 
 // The four questions.
 const (
-	// Condition asks what must have happened before a task may start: it opens once per turn, and has no places.
+	// Condition: what must have happened before a task may start? It opens once per turn and has no
+	// places.
 	Condition Question = "condition"
-	// Quota asks whether there is a place: the limiter of package quota gives places out, or a breaker's trials.
+	// Quota: is there a place? The limiter of package quota gives out places; a breaker gives out
+	// trials.
 	Quota Question = "quota"
-	// Valve asks whether what waits in a queue flows now: whoever fetches offers goes by it.
+	// Valve: may tasks of a queue flow now? The fetcher of offers obeys it.
 	Valve Question = "valve"
-	// Choice asks who takes a task: it is answered where an offer is accepted.
+	// Choice: which node takes a task? It is answered where a node accepts an offer.
 	Choice Question = "choice"
 )
 
-// Rule is a field of a job by which a task may be kept from starting. What it says is a function in a file of its own;
-// who offers, claims, explains, counts and verifies tasks knows the rules from this table. What a birth waits for
-// besides, its needs and its signal, are holds.
+// Rule is a field of a job that may keep a task from starting. Each rule's decision is a function
+// in its own file. The code that offers, claims, explains, counts and verifies tasks finds the
+// rules in this table. The other reasons for a birth to wait, its needs and its signal, are holds.
 type Rule struct {
-	// Name is the field in a job file. If the rule postpones tasks it is their reason as well, the rule
-	// that the decision names, and the rule of the metric.
+	// Name is the field in a job file. If the rule postpones tasks, it is also their reason, the
+	// rule that the decision names, and the rule of the metric.
 	Name     string
 	Question Question
-	// Has tells whether a spec has the rule, and Check refuses a spec whose rule cannot be.
+	// Has tells whether a spec has the rule. Check refuses a spec with an invalid rule.
 	Has   func(*Spec) bool
 	Check func(*Spec) error
-	// Copy takes the rule over from one spec to another.
+	// Copy copies the rule from one spec to another.
 	Copy func(to, from *Spec)
-	// Keyed says that keys of the rule are filled in from what a task is given.
+	// Keyed says that the rule's keys are expanded with the values that a task is given.
 	Keyed bool
-	// Then says what the timer does for a task that the rule has postponed; "" if it postpones none.
+	// Then says what the timer does for a task that the rule has postponed; "" if the rule
+	// postpones none.
 	Then string
 }
 
-// Rules are all of them, in the order in which faults are listed.
+// Rules lists all rules, in the order in which faults are reported.
 var Rules = []Rule{
 	{
 		Name: reason.Breaker, Question: Quota, Then: "the timer offers it when it is due",
@@ -113,7 +116,7 @@ func Postponing() []string {
 	return names
 }
 
-// Ruled is what of a spec its rules go by, and nothing else; nil if it has none.
+// Ruled returns the parts of a spec that its rules use, and nothing else; nil if it has no rules.
 func (s *Spec) Ruled() *Spec {
 	var is *Spec
 	for i := range Rules {
@@ -127,7 +130,7 @@ func (s *Spec) Ruled() *Spec {
 	return is
 }
 
-// Unkeyed is the spec without the rules that depend on what a task is given.
+// Unkeyed returns the spec without the rules that depend on the values a task is given.
 func (s *Spec) Unkeyed() Spec {
 	is := *s
 	for i := range Rules {
@@ -154,7 +157,7 @@ func (s *Spec) Limited() bool {
 	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
 }
 
-// Windows are the windows that a spec and its steps name.
+// Windows returns the windows that a spec and its steps name.
 func (s *Spec) Windows() []string {
 	var all []string
 	s.whole(func(s *Spec) {

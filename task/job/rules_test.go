@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every rule says all that others need to know of it, and takes over exactly what it has.
+// Every rule fills in its whole entry, and copies exactly the fields that it has.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range Rules {

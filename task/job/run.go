@@ -17,33 +17,34 @@ type Run struct {
 	Dir string `json:"dir,omitempty"`
 	// Env is added to the worker's environment and wins over it.
 	Env map[string]string `json:"env,omitempty"`
-	// Stdin is what the process finds as its standard input. Default none.
+	// Stdin is the standard input of the process. Default none.
 	Stdin string `json:"stdin,omitempty"`
-	// User runs the process as another user of the node, by name or number, with
-	// that user's groups. The worker must be allowed to. Default: the worker's own user.
+	// User runs the process as another user of the node, by name or number, with that user's
+	// groups. The worker needs the permission for that. Default: the worker's own user.
 	User string `json:"user,omitempty"`
-	// EnvClear leaves the worker's environment out, but for the variables that Inherit
-	// names and PATH, HOME, USER, LANG and TZ. Default: all of it is handed on.
+	// EnvClear leaves out the worker's environment, except the variables in Inherit and PATH, HOME,
+	// USER, LANG and TZ. Default: the process gets all of it.
 	EnvClear bool `json:"env_clear,omitempty"`
 	// Inherit names variables of the worker that pass EnvClear.
 	Inherit []string `json:"inherit,omitempty"`
-	// EnvFiles are files on the node with lines NAME=value, relative to Dir. The
-	// last one wins, and Env wins over all of them.
+	// EnvFiles are files on the node with lines NAME=value, relative to Dir. Later files win over
+	// earlier ones, and Env wins over all of them.
 	EnvFiles []string `json:"env_files,omitempty"`
-	// Secrets are variables whose values are read on the node when the attempt
-	// starts. They win over Env. Values are replaced in all that the process says.
+	// Secrets are variables whose values the worker reads on the node when the attempt starts. They
+	// win over Env. The worker replaces their values in all output of the process.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
 }
 
-// MaxVariable is how long an argument, and a variable with its name, must be less than, in bytes.
-// It is the bound of Linux. Parameters may be longer: a program finds those in a file.
+// MaxVariable bounds the length of an argument, and of a variable with its name, in bytes: each
+// must be shorter. It is the bound of Linux. Parameters may be longer: the program finds those in a
+// file.
 const MaxVariable = 128 << 10
 
-// What a process finds as its standard input.
+// Values of [Run.Stdin].
 const (
-	// StdinNone is an input that ends at once, so that what reads it to its end ends.
+	// StdinNone is an empty input: a program that reads it to its end continues at once.
 	StdinNone = "none"
-	// StdinOpen is an input that stays open and brings messages, such as CANCEL.
+	// StdinOpen is an input that stays open and carries messages, such as CANCEL.
 	StdinOpen = "open"
 )
 
@@ -80,13 +81,13 @@ func (r *Run) validate() error {
 	return nil
 }
 
-// Secret says where the value of a secret variable is found on the node.
+// Secret says where on the node the value of a secret variable lies.
 type Secret struct {
-	// File holds the value; a line end at its end is not part of it.
+	// File holds the value. One line end at its end is not part of the value.
 	File string `json:"file"`
 }
 
-// MaxSecret is the largest secret that is read, in bytes.
+// MaxSecret is the size of the largest secret that a worker reads, in bytes.
 const MaxSecret = 32 << 10
 
 func (r *Run) validateSurroundings() error {

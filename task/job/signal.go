@@ -12,23 +12,23 @@ import (
 
 // Signal is a word from outside that a task waits for: an approval, a file that has come.
 type Signal struct {
-	// Name is what it is called, for people and among the task's inputs. Default [DefaultSignal].
+	// Name is the signal's name, for people and among the task's inputs. Default [DefaultSignal].
 	Name string `json:"name,omitempty"`
-	// Timeout is how long the task waits for it once nothing else but limits
-	// holds it. Default: no bound.
+	// Timeout is how long the task waits for it once only the signal and limits hold it. Default:
+	// no bound.
 	Timeout value.Duration `json:"timeout,omitempty"`
-	// OnTimeout is what follows then. Default [SignalExpire].
+	// OnTimeout is what happens then. Default [SignalExpire].
 	OnTimeout string `json:"on_timeout,omitempty"`
 }
 
 // DefaultSignal is the name of a signal that has none.
 const DefaultSignal = "signal"
 
-// What follows if a signal does not come in time.
+// Values of [Signal.OnTimeout].
 const (
 	// SignalExpire ends the task abnormal/expired.
 	SignalExpire = "expire"
-	// SignalGoOn lets it go on without.
+	// SignalGoOn lets the task run without it.
 	SignalGoOn = "go_on"
 )
 
@@ -52,8 +52,8 @@ func (s *Signal) validate() error {
 	return value.NotBelowZero("signal.timeout", s.Timeout)
 }
 
-// Inputs is what a task is told of the signal: one member by the signal's name, with
-// what came with it (JSON, or nil) and who gave it.
+// Inputs is what the task is told about the signal: one member by the signal's name, with the data
+// that came with it (JSON, or nil) and its sender.
 func (s *Signal) Inputs(by string, data json.RawMessage) (json.RawMessage, error) {
 	if len(data) > MaxInputs {
 		return nil, fmt.Errorf("what comes with a signal has %d bytes, want at most %d", len(data), MaxInputs)

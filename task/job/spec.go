@@ -11,9 +11,8 @@ import (
 	"millrace/task/value"
 )
 
-// Spec says what to run and under which rules. A task carries the copy that was
-// in force when it was submitted, so a change of the job does not change it.
-// A Spec is never modified once it is part of a fact.
+// Spec says what to run and under which rules. A task has a copy from its submission, so a change
+// of the job does not affect it. A Spec is never modified once it is part of a fact.
 type Spec struct {
 	// Run is the child process to start. Either it or Handler is set.
 	Run *Run `json:"run,omitempty"`
@@ -21,69 +20,70 @@ type Spec struct {
 	Handler string `json:"handler,omitempty"`
 	// Timeout bounds the parts of the task's life.
 	Timeout Timeout `json:"timeout,omitzero"`
-	// Retry says when and how often a failed attempt is followed by another.
+	// Retry says when and how often another attempt follows a failed one.
 	Retry Retry `json:"retry,omitzero"`
-	// Breaker keeps tasks from starting while many of the job's fail. Default: none does.
+	// Breaker keeps tasks from starting while many of the job's tasks fail. Default: no breaker.
 	Breaker *breaker.Breaker `json:"breaker,omitempty"`
-	// Window names the calendar in whose hours tasks start. Default: they start at any time.
+	// Window names the calendar in whose hours tasks start. Default: at any time.
 	Window string `json:"window,omitempty"`
-	// Place says where the task may run. Default: wherever its queue is served.
+	// Place says where the task may run. Default: on any node that serves its queue.
 	Place Place `json:"place,omitzero"`
-	// PerNode bounds how many of its tasks run on one node at a time. Default: no bound but the slots.
+	// PerNode bounds how many of its tasks run on one node at a time. Default: only the slots bound
+	// it.
 	PerNode limit.PerNodes `json:"per_node,omitzero"`
-	// Slots is how many slots of a worker it takes while it runs. Default 1, at most [MaxSlots].
+	// Slots is how many slots of a worker it occupies while it runs. Default 1, at most [MaxSlots].
 	Slots int `json:"slots,omitempty"`
-	// Signal is a word from outside that has to come before the task may run; nil for none.
+	// Signal must come from outside before the task may run; nil for none.
 	Signal *Signal `json:"signal,omitempty"`
-	// OnDisconnect is what becomes of an attempt whose worker cannot confirm in time that
-	// the task is still its own: [DisconnectStop], the default, or [DisconnectContinue].
+	// OnDisconnect is what happens to an attempt whose worker cannot confirm its lease in time:
+	// [DisconnectStop], the default, or [DisconnectContinue].
 	OnDisconnect string `json:"on_disconnect,omitempty"`
-	// OnRestart is what becomes of an attempt whose worker ends before it: [RestartStop],
-	// the default, or [RestartAdopt].
+	// OnRestart is what happens to an attempt whose worker ends first: [RestartStop], the default,
+	// or [RestartAdopt].
 	OnRestart string `json:"on_restart,omitempty"`
-	// Files are those that an attempt finds around it. Default none.
+	// Files are provided to each attempt. Default none.
 	Files *Files `json:"files,omitempty"`
 	// Setup are lines for "sh -c" that make of the files what the command needs, for example
 	// install dependencies. They run once on each node for each version of the files and
 	// each text of the lines; every attempt gets what they have left.
 	Setup []string `json:"setup,omitempty"`
-	// Artifacts are kept of what an attempt leaves in its working directory. Default none.
+	// Artifacts are the files kept from an attempt's working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.
 	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
-	// Budget bounds how many of its tasks start in a day, or how long they run in all. Default: no bound.
+	// Budget bounds how many of its tasks start in a day, or how long they run in total. Default:
+	// no bound.
 	Budget limit.Budgets `json:"budget,omitzero"`
 	// Rate bounds how often its tasks start. Default: no bound.
 	Rate limit.Rates `json:"rate,omitzero"`
-	// Unique refuses a task while there is another one with the same key. Default: none is refused.
+	// Unique refuses a task while another one has the same key. Default: no key.
 	Unique Unique `json:"unique,omitzero"`
 	// Resources bounds what an attempt may use of its node.
 	Resources Resources `json:"resources,omitzero"`
-	// Keep says how long what it prints and produces is kept. Default: as servers are told.
+	// Keep says how long its output and results are kept. Default: the server's settings.
 	Keep Keep `json:"keep,omitzero"`
-	// Each runs it once for each value of a list. Default: once.
+	// Each runs it once for each value of a list. Default: it runs once.
 	Each *Each `json:"each,omitempty"`
-	// Steps are tasks of which one of the spec consists, in place of Run and Handler. At most [MaxChildren].
+	// Steps are the tasks of a spec that has neither Run nor Handler. At most [MaxChildren].
 	Steps []Step `json:"steps,omitempty"`
-	// On are steps that run when all others have ended. Default none.
+	// On are steps that run after all others have ended. Default none.
 	On *Handlers `json:"on,omitempty"`
 }
 
-// What becomes of an attempt whose worker loses its connection.
+// Values of [Spec.OnDisconnect]: what happens to an attempt whose worker loses its connection.
 const (
-	// DisconnectStop ends it before anybody else can have started the task.
+	// DisconnectStop ends it before another node can have started the task.
 	DisconnectStop = "stop"
-	// DisconnectContinue lets it go on. Meanwhile somebody else may take the task over and
-	// run it as well: at most one result counts, but what the command does to the world
-	// may be done twice.
+	// DisconnectContinue lets it run. Meanwhile another node may take the task over and run it as
+	// well: at most one result counts, but the command's effects on the world may happen twice.
 	DisconnectContinue = "continue"
 )
 
 // Disconnects lists the values of [Spec.OnDisconnect].
 var Disconnects = []string{DisconnectStop, DisconnectContinue}
 
-// Continues tells whether an attempt goes on while its worker is disconnected. A spec that
-// is not known stops.
+// Continues tells whether an attempt continues while its worker is disconnected. With an unknown
+// spec it stops.
 func (s *Spec) Continues() bool { return s != nil && s.OnDisconnect == DisconnectContinue }
 
 // MaxSlots bounds [Spec.Slots].
@@ -97,14 +97,14 @@ func (s *Spec) Cost() int {
 	return max(s.Slots, 1)
 }
 
-// Validate refuses what cannot be run and names the field in a job file's spelling.
+// Validate refuses a spec that cannot run and names the field in a job file's spelling.
 func (s *Spec) Validate() error {
 	return value.JoinFaults(
 		s.validateParent(), s.validateWork(), s.Timeout.validate(), s.validateRules(), s.Unique.validate(), s.Signal.validate(),
 		s.validateDisconnect(), s.validateFiles(), s.validateRestart(), s.Resources.validate(), s.Keep.validate(), s.Retry.validate())
 }
 
-// validateWork refuses a spec that does not run one thing.
+// validateWork refuses a spec without exactly one thing to run.
 func (s *Spec) validateWork() error {
 	switch {
 	case len(s.Steps) > 0:

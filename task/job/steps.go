@@ -11,40 +11,40 @@ import (
 	"millrace/task/value"
 )
 
-// Step is one of the tasks that a job with steps consists of. What of [Spec] it does not set has
-// the default of a job: it inherits labels, parameters, queue, priority and fair key of the task
-// whose step it is, and no rule.
+// Step is one task of a job with steps. Fields of [Spec] that it does not set have a job's
+// defaults. It inherits the labels, parameters, queue, priority and fair key of the task whose step
+// it is, but no rule.
 type Step struct {
-	// Name is what the others call it: 1 to 64 letters, digits, '_' or '-', none twice in a job.
+	// Name is its name among the steps: 1 to 64 letters, digits, '_' or '-', unique in a job.
 	Name string `json:"name,omitempty"`
-	// Needs are the steps that have to end before it starts. Default: none, it starts at once.
+	// Needs are the steps that must end before it starts. Default: none, it starts at once.
 	Needs []StepNeed `json:"needs,omitempty"`
-	// Rule says how many of them have to end as they are meant to. Default [NeedAll].
+	// Rule says how many of them must end as required. Default [NeedAll].
 	Rule string `json:"rule,omitempty"`
-	// Params are its default parameters; those of the task win over them.
+	// Params are its default parameters; the task's own win over them.
 	Params map[string]json.RawMessage `json:"params,omitempty"`
-	// Queue is where it waits. Default: the queue of the task.
+	// Queue is the queue in which it waits. Default: the queue of the task.
 	Queue string `json:"queue,omitempty"`
 	Spec
 }
 
-// StepNeed is a step that another one waits for.
+// StepNeed is a step for which another one waits.
 type StepNeed struct {
 	Step string `json:"step"`
-	// When is how it is meant to end. Default [WhenSuccess].
+	// When is the required end. Default [WhenSuccess].
 	When string `json:"when,omitempty"`
 }
 
-// Handlers are steps that run when all others have ended, if these did so in a certain way. They have
-// no name and no needs of their own. What a failure is handled by does not undo it.
+// Handlers are steps that run when all others have ended, depending on how these ended. They have
+// no name and no needs of their own. Handling a failure does not undo it.
 type Handlers struct {
 	// Success runs if no step failed or was cancelled.
 	Success *Step `json:"success,omitempty"`
 	// Failure runs if one ended in error or abnormal.
 	Failure *Step `json:"failure,omitempty"`
-	// Cancel runs if one was cancelled, alone or with the whole task; it is not cancelled with it.
+	// Cancel runs if one was cancelled, alone or with the whole task; the cancel does not stop it.
 	Cancel *Step `json:"cancel,omitempty"`
-	// Exit runs in any case. It, too, is not cancelled with the task.
+	// Exit runs in any case. A cancel of the task does not stop it either.
 	Exit *Step `json:"exit,omitempty"`
 }
 
@@ -56,7 +56,7 @@ const (
 	OnExit    = "on-exit"
 )
 
-// Handler is a handler with its name and what of the steps it waits for.
+// Handler is a handler with its name and the ends of steps that it waits for.
 type Handler struct {
 	Name, field, Rule, When string
 	Step                    *Step
@@ -87,10 +87,10 @@ func (s *Spec) StepNames() []string {
 	return names
 }
 
-// Depths are how many steps each step or handler waits for, one behind the other.
+// Depths returns, for each step or handler, the length of the longest chain of steps it waits for.
 func (s *Spec) Depths() map[string]int {
 	depth := map[string]int{}
-	for range s.Steps { // no chain is longer
+	for range s.Steps { // the longest possible chain
 		for i := range s.Steps {
 			step := &s.Steps[i]
 			for _, need := range step.Needs {
@@ -104,8 +104,8 @@ func (s *Spec) Depths() map[string]int {
 	return depth
 }
 
-// ChangeSteps has change called for each step and handler, on copies that take the place of what
-// others may share. It ends with the first error.
+// ChangeSteps calls change for each step and handler, on copies, because other specs may share the
+// originals. It ends with the first error.
 func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
 	s.Steps = slices.Clone(s.Steps)
 	for i := range s.Steps {
@@ -147,16 +147,16 @@ func (s *Spec) whole(see func(*Spec)) {
 // Stepped tells whether the children of a task of the spec are steps.
 func (s *Spec) Stepped() bool { return s != nil && s.Each == nil && len(s.Steps) > 0 }
 
-// Survives tells whether a child of this name goes on when its parent is cancelled.
+// Survives tells whether a child of this name continues when its parent is cancelled.
 func (s *Spec) Survives(name string) bool {
 	return s.Stepped() && s.On != nil && (name == OnCancel && s.On.Cancel != nil || name == OnExit && s.On.Exit != nil)
 }
 
-// Outlives tells whether there is such a child.
+// Outlives tells whether the spec has such a child.
 func (s *Spec) Outlives() bool { return s.Survives(OnCancel) || s.Survives(OnExit) }
 
-// validateParent refuses a spec whose tasks are parents by steps or by a list, and that says what only
-// those can follow that run themselves.
+// validateParent refuses a spec with steps or a list that has fields meant only for tasks that run
+// themselves.
 func (s *Spec) validateParent() error {
 	if err := s.Each.validate(); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *Spec) validateParent() error {
 
 func isSet[T any](v *T) bool { return !reflect.ValueOf(v).Elem().IsZero() }
 
-// validate refuses a step, given where the others stand.
+// validate checks a step, given the indexes of all steps by name.
 func (s *Step) validate(at map[string]int) error {
 	switch {
 	case len(s.Steps) > 0 || s.On != nil:
@@ -297,7 +297,7 @@ func (s *Spec) acyclic(at map[string]int) error {
 	return nil
 }
 
-// circle names the steps of a circle that is reached from step i, against the direction of the needs.
+// circle names the steps of a cycle that is reached from step i by following its needs.
 func (s *Spec) circle(i int, at map[string]int, waits []int) string {
 	var path []int
 	for !slices.Contains(path, i) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What clears up files has to know of those that only a step or a handler needs.
+// AllFiles includes files that only a step or a handler needs.
 func TestAllFiles(t *testing.T) {
 	f := func(name string) *Files { return &Files{Bundle: name} }
 	s := &Spec{

@@ -9,39 +9,40 @@ import (
 
 // Timeout bounds the parts of a task's life. Zero means: the default named.
 type Timeout struct {
-	// Pending is how long the task may wait to be started, from its due time on.
-	// When it passes, the task is abnormal/expired. Default: no bound as long as a node serves
-	// the queue, and the start deadline of the settings while none does.
+	// Pending is how long the task may wait for its start, from its due time. When it passes, the
+	// task ends abnormal/expired. Default: no bound while a node serves the queue, and the start
+	// deadline of the settings while none does.
 	Pending value.Duration `json:"pending,omitempty"`
 	// Run is how long one attempt may take. Default: no bound.
 	Run value.Duration `json:"run,omitempty"`
-	// Extend is how much longer an attempt may take altogether if its program asks for
-	// more time (EXTEND). Default: as long as Run once more.
+	// Extend is how much longer an attempt may take in total if its program asks for more time
+	// (EXTEND). Default: as long as Run.
 	Extend value.Duration `json:"extend,omitempty"`
-	// Total is how long the whole may take, all waits, attempts and retries included: from the due time
-	// on, or from when nothing but its queue and limits keeps it, or from the last reopening. When it passes, what waits ends as
-	// abnormal/timeout, an attempt is stopped and fails with class timeout, and of a task with
-	// children all are cancelled, and it ends as error/timeout. Default: no bound.
+	// Total bounds the whole task, with all waits, attempts and retries. It begins at the due time,
+	// or when only its queue and limits keep the task waiting, or at the last reopening. When it
+	// passes, a waiting task ends as abnormal/timeout; a running attempt is stopped and fails with
+	// class timeout; a task with children has all of them cancelled and ends as error/timeout.
+	// Default: no bound.
 	Total value.Duration `json:"total,omitempty"`
-	// Idle is how long an attempt may be silent: print no line and report nothing. When it
+	// Idle is how long an attempt may be silent: without an output line or a report. When it
 	// passes, the attempt fails with class timeout. Default: no bound.
 	Idle value.Duration `json:"idle,omitempty"`
-	// Heartbeat is how long a program may send no message of the protocol other than LOG;
-	// HEARTBEAT is the one that says nothing else. When it passes, the attempt fails
-	// with class timeout. Default: no bound.
+	// Heartbeat is how long a program may go without a protocol message other than LOG. A program
+	// with nothing to report sends HEARTBEAT. When it passes, the attempt fails with class timeout.
+	// Default: no bound.
 	Heartbeat value.Duration `json:"heartbeat,omitempty"`
 	// Stop is the grace between the polite request to stop and the forced end.
 	// Default [DefaultStop].
 	Stop value.Duration `json:"stop,omitempty"`
-	// Setup is how long the lines of setup may take together where they run. It counts within Run.
+	// Setup bounds the setup lines together where they run. It counts within Run.
 	// Default [DefaultSetup].
 	Setup value.Duration `json:"setup,omitempty"`
 }
 
-// DefaultSetup is how long the setup of a task may take that says nothing about it.
+// DefaultSetup is the bound of a task's setup that sets none.
 const DefaultSetup = 15 * time.Minute
 
-// DefaultStop is the grace of a task that names none.
+// DefaultStop is the grace of a task that sets none.
 const DefaultStop = 10 * time.Second
 
 // Grace is Stop or its default.

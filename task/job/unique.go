@@ -9,23 +9,24 @@ import (
 	"millrace/task/value"
 )
 
-// Unique refuses a task while another one with the same key is in certain states. The
-// state of that task is the lock: nothing else has to be given back, so nothing can be
-// forgotten. The zero value refuses nothing.
+// Unique refuses a task while another task with the same key is in certain states. The state of
+// that task is the lock: nothing must be released, so no lock can be left behind. The zero value
+// refuses nothing.
 type Unique struct {
-	// Key is what no two tasks may have in common at a time, filled in as that of
-	// [limit.Concurrency]: of one job, or of all if it begins with /.
+	// Key must be unique among tasks at a time, expanded like that of [limit.Concurrency]: within
+	// one job, or across all jobs if it begins with /.
 	Key string `json:"key,omitempty"`
-	// While are the states of the other task in which it is in the way. Default: all but those
-	// in which a task has ended.
+	// While are the states in which the other task blocks this one. Default: all states but the
+	// terminal ones.
 	While []string `json:"while,omitempty"`
-	// TTL is for how long it is in the way at most, from its submission on. Default: no bound.
+	// TTL is how long the other task blocks at most, from its submission. Default: no bound.
 	TTL value.Duration `json:"ttl,omitempty"`
-	// OnConflict is what a refused submission is told: [ConflictFail], the default, or [ConflictReturn].
+	// OnConflict is the answer to a refused submission: [ConflictFail], the default, or
+	// [ConflictReturn].
 	OnConflict string `json:"on_conflict,omitempty"`
 }
 
-// What a submission is told that is refused because of its key.
+// Values of [Unique.OnConflict].
 const (
 	ConflictFail   = "fail"   // an error that names the other task
 	ConflictReturn = "return" // the other task, as if it were its own

@@ -11,7 +11,7 @@ import (
 // value is untouched.
 type Bucket time.Time
 
-// Opens is when the bucket admits one more.
+// Opens is when the bucket admits the next one.
 func (b Bucket) Opens(r Rate) time.Time {
 	if time.Time(b).IsZero() {
 		return time.Time{}
@@ -36,12 +36,12 @@ func (b Bucket) Left(r Rate, now time.Time) int {
 	return min(full, 1+int(now.Sub(opens)/r.Every()))
 }
 
-// Take is the bucket after it has admitted one.
+// Take returns the bucket after one admission.
 func (b Bucket) Take(r Rate, now time.Time) Bucket {
 	return Bucket(value.Later(now, time.Time(b)).Add(r.Every()))
 }
 
-// Pause is the bucket if it is to admit nothing before a time.
+// Pause returns the bucket so that it admits nothing before a time.
 func (b Bucket) Pause(r Rate, until time.Time) Bucket {
 	spare := time.Duration(max(r.Burst, 1)-1) * r.Every()
 	return Bucket(value.Later(until.Add(spare), time.Time(b)))

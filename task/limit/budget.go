@@ -11,20 +11,21 @@ import (
 	"millrace/task/value"
 )
 
-// Budget bounds how many attempts may start in a day, or how long they may run in all. What is used up is counted from
-// the starts and ends of attempts. When a task is judged, one that is admitted and has not started counts as a start, and what is
-// under way counts for as long as it may run. So attempts run for longer than the budget by one of them at most, if none runs longer
-// than its run timeout, or without one than the one that ended last.
+// Budget bounds how many attempts may start in a day, or how long they may run in total. Usage is
+// counted from the starts and ends of attempts. For a decision, an admitted task that has not
+// started counts as a start, and a running one counts for the longest time that it may run.
+// Attempts therefore exceed the budget by one of them at most, if none runs longer than its run
+// timeout or, without one, than the attempt that ended last.
 type Budget struct {
-	// Starts is how many attempts may start: each counts, also the second one of a task. 0 for any number.
+	// Starts is how many attempts may start; every attempt of a task counts. 0 for no bound.
 	Starts int `json:"starts,omitempty"`
-	// Run is how long attempts may run, all added up. 0 for any time.
+	// Run is how long attempts may run in total. 0 for no bound.
 	Run value.Duration `json:"run,omitempty"`
-	// Per is the time to which both refer: [PerDay], the default, [PerWeek] or [PerMonth].
+	// Per is the period of both: [PerDay], the default, [PerWeek] or [PerMonth].
 	Per string `json:"per,omitempty"`
-	// Timezone is the zone by whose calendar days begin. Default UTC.
+	// Timezone is the zone in which days begin. Default UTC.
 	Timezone string `json:"timezone,omitempty"`
-	// Key is as that of [Concurrency].
+	// Key splits the budget like that of [Concurrency].
 	Key string `json:"key,omitempty"`
 }
 
@@ -38,14 +39,14 @@ const (
 // Pers lists the values of [Budget.Per].
 var Pers = []string{PerDay, PerWeek, PerMonth}
 
-// Budgets are those that a task stands under: it starts when none of them is used up. In JSON one
-// of them may stand without the list.
+// Budgets are the budgets of a task: it starts when none of them is used up. In JSON a single one
+// may stand without the list.
 type Budgets []Budget
 
 // MarshalJSON writes a single one without the list.
 func (b Budgets) MarshalJSON() ([]byte, error) { return marshalFew(b) }
 
-// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
 func (b *Budgets) UnmarshalJSON(data []byte) (err error) {
 	*b, err = unmarshalFew[Budget](data)
 	return err
@@ -80,7 +81,7 @@ func (b Budget) validate(field string) error {
 	return ValidKey(field+".key", b.Key)
 }
 
-// Words says for people what the budget allows.
+// Words describes in words what the budget allows.
 func (b Budget) Words() string {
 	var what []string
 	if b.Starts > 0 {
@@ -96,7 +97,7 @@ func (b Budget) Words() string {
 	return text
 }
 
-// zones are those that were asked for, by name: to read one takes as long as to admit a task.
+// zones caches time zones by name: reading one takes as long as admitting a task.
 var zones sync.Map
 
 func zoneNamed(name string) (*time.Location, error) {
@@ -111,11 +112,12 @@ func zoneNamed(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// budgetPrefix begins the names of budgets as counters. Behind it are the period, and a colon. So all who
-// name a counter go by the same calendar, and who knows the name needs no task to count.
+// budgetPrefix begins the names of budgets as counters; the period and a colon follow. All tasks
+// with the same counter name thus use the same calendar, and the name alone is enough to count.
 const budgetPrefix = "budget:"
 
-// Kind is how the name of the budget's counter begins: "budget:day:", or "budget:week.Europe.Berlin:".
+// Kind is the beginning of the budget's counter name: "budget:day:", or
+// "budget:week.Europe.Berlin:".
 func (b Budget) Kind() string {
 	text := budgetPrefix + cmp.Or(b.Per, PerDay)
 	if b.Timezone != "" && b.Timezone != "UTC" {
@@ -130,8 +132,8 @@ type Period struct {
 	zone *time.Location
 }
 
-// PeriodOf is the period of a counter, by its name; false if it is no budget. Of a zone that nobody knows the days are
-// those of UTC: no job may name one.
+// PeriodOf returns the period of a counter, by its name; false if it is no budget. An unknown zone
+// counts as UTC; no job may name one.
 func PeriodOf(counter string) (Period, bool) {
 	rest, ok := strings.CutPrefix(counter, budgetPrefix)
 	if !ok {
@@ -146,7 +148,7 @@ func PeriodOf(counter string) (Period, bool) {
 	return Period{per, zone}, true
 }
 
-// Bounds are when the day, week or month of a moment began, and when the next one begins.
+// Bounds returns when the day, week or month of a moment began, and when the next one begins.
 func (p Period) Bounds(at time.Time) (from, to time.Time) {
 	y, m, d := at.In(p.zone).Date()
 	switch p.per {
@@ -176,18 +178,20 @@ func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 	return t
 }
 
-// Tally is how much of a budget is used up in a period, the latest of which anything is known. The zero value is nothing.
+// Tally is the usage of a budget in the latest known period. The zero value is no usage.
 type Tally struct {
 	// Since is when the period began.
 	Since time.Time `json:"since,omitzero"`
-	// Starts is how many attempts have started, and Ran how long attempts ran that have ended.
+	// Starts is how many attempts have started. Ran is how long the ended attempts ran.
 	Starts int           `json:"starts,omitempty"`
 	Ran    time.Duration `json:"ran,omitempty"`
-	// Last is how long the one ran that ended last, in this period or the one before; 0 if there was none.
+	// Last is how long the attempt that ended last ran, in this period or the one before; 0 if
+	// there was none.
 	Last time.Duration `json:"last,omitempty"`
 }
 
-// At is the tally in the period of a moment. In a new one nothing is used up. A moment before the tally's period is taken for one in it.
+// At returns the tally in the period of a moment; a new period begins without usage. A moment
+// before the tally's period counts as part of it.
 func (y Tally) At(p Period, now time.Time) Tally {
 	from, _ := p.Bounds(now)
 	if !from.After(y.Since) {
@@ -210,7 +214,8 @@ func (y Tally) Start(p Period, at time.Time) Tally {
 	return is
 }
 
-// Run is the tally when an attempt has ended. In each period counts what of it lies there.
+// Run returns the tally after an attempt has ended. Each period counts the part of the run within
+// it.
 func (y Tally) Run(p Period, from, to time.Time) Tally {
 	if to.Before(y.Since) {
 		return y
@@ -221,7 +226,7 @@ func (y Tally) Run(p Period, from, to time.Time) Tally {
 	return is
 }
 
-// Blank is when nothing is left of the tally that counts.
+// Blank is when the tally stops mattering.
 func (y Tally) Blank(p Period) time.Time {
 	_, next := p.Bounds(y.Since)
 	_, after := p.Bounds(next)
@@ -231,7 +236,7 @@ func (y Tally) Blank(p Period) time.Time {
 // Tallies are those of budgets, by counter.
 type Tallies map[string]Tally
 
-// Spend takes over a turn of attempts of a task that stands under some counters.
+// Spend adds a shift of attempts of a task with some counters.
 func (y Tallies) Spend(counters []Counter, s Shift) {
 	for _, c := range counters {
 		if p, ok := PeriodOf(c.Name); ok {
@@ -240,25 +245,25 @@ func (y Tallies) Spend(counters []Counter, s Shift) {
 	}
 }
 
-// Allowance is what a budget allows, as a task has it.
+// Allowance is the amount that a budget allows, for one task.
 type Allowance struct {
 	Starts int
 	Run    time.Duration
-	// Reserve is what the task counts for while it is under way: its run timeout, 0 if it has none.
+	// Reserve is how much the task counts while it is under way: its run timeout, 0 if it has none.
 	Reserve time.Duration
 }
 
-// Allowance is what the budget allows to tasks with a run timeout.
+// Allowance returns what the budget allows to tasks with a run timeout.
 func (b Budget) Allowance(timeout value.Duration) Allowance {
 	return Allowance{Starts: b.Starts, Run: b.Run.Std(), Reserve: timeout.Std()}
 }
 
-// Tighter is what two budgets allow together.
+// Tighter returns what two budgets together allow.
 func (a Allowance) Tighter(b Allowance) Allowance {
 	return Allowance{Starts: least(a.Starts, b.Starts), Run: least(a.Run, b.Run), Reserve: a.Reserve}
 }
 
-// least is the smaller of two bounds, of which 0 is none.
+// least returns the smaller of two bounds; 0 means no bound.
 func least[T cmp.Ordered](a, b T) T {
 	var none T
 	if a == none || b != none && b < a {
@@ -267,23 +272,25 @@ func least[T cmp.Ordered](a, b T) T {
 	return a
 }
 
-// Underway is what is admitted under a budget and not in its tally.
+// Underway is what is admitted under a budget and not yet in its tally.
 type Underway struct {
-	// Starts are those that have not started.
+	// Starts counts the tasks that have not started.
 	Starts int
-	// Reserved is how long those may run that have a run timeout, all added up, and Open how many have none.
+	// Reserved is the sum of the run timeouts of the tasks under way, and Open the number of those
+	// without one.
 	Reserved time.Duration
 	Open     int
 }
 
-// Reserve is how much run time is set aside for what is under way, if the tally is that of now. Of tasks without a run timeout each is taken to
-// run as long as the last one; false if there was none, for then nobody knows.
+// Reserve is how much run time is set aside for the tasks under way, given the present tally. A
+// task without a run timeout counts as long as the last attempt; false if there was none, so that
+// the time is unknown.
 func (u Underway) Reserve(y Tally) (time.Duration, bool) {
 	return u.Reserved + time.Duration(u.Open)*y.Last, u.Open == 0 || y.Last > 0
 }
 
-// Spent tells whether a budget has nothing left for one more, if the tally is that of now. Of tasks of which nobody knows how long they
-// run one goes first, and has all of the run time.
+// Spent tells whether a budget has nothing left for another task, given the present tally. If the
+// duration of tasks is unknown, only one may run at first, and it reserves all of the run time.
 func (a Allowance) Spent(y Tally, u Underway) bool {
 	if a.Starts > 0 && y.Starts+u.Starts >= a.Starts {
 		return true
@@ -292,14 +299,15 @@ func (a Allowance) Spent(y Tally, u Underway) bool {
 	return a.Run > 0 && (!known || y.Ran+reserve >= a.Run)
 }
 
-// Shift is a fact by which an attempt of a task ends, or starts, or one takes over from another. The zero value is none of these.
+// Shift is a fact by which an attempt of a task ends, starts, or takes over from another. The zero
+// value is none of these.
 type Shift struct {
 	At           time.Time
 	Ended, Began bool
-	From         time.Time // when the attempt had started that ended
+	From         time.Time // when the ended attempt had started
 }
 
-// Spend is what is used up after a shift.
+// Spend returns the tally after a shift.
 func (y Tally) Spend(p Period, s Shift) Tally {
 	if s.Ended {
 		y = y.Run(p, s.From, s.At)

@@ -47,11 +47,11 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// What is used up follows from admissions and ends, whatever their order, and only that of the latest period counts.
+// Usage follows from admissions and ends in any order, and only the latest period counts.
 func TestTally(t *testing.T) {
 	p, _ := PeriodOf("budget:day:j")
 	for name, c := range map[string]struct {
-		facts string // s a start, or so many hours of a run that ends then
+		facts string // s is a start, a number is that many hours of a run that ends then
 		now   string
 		want  string
 	}{
@@ -92,7 +92,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// What is used up and what is under way leave something, or do not.
+// Usage and tasks under way leave some of the budget, or none.
 func TestSpent(t *testing.T) {
 	const h = time.Hour
 	for name, c := range map[string]struct {

@@ -1,6 +1,6 @@
-// Package limit holds what may bound the tasks that are under way, that start, or that run in all: how
-// many of a job or with a key ([Concurrency]), how often ([Rate]), how many or how long in a day
-// ([Budget]), how many on one node ([PerNode]). Each is declared once, has a counter by whose name all
-// tasks find it that share it ([Counter]), and lies in one scope, whose admissions have a chain of their
-// own ([Scope]). Whom they admit says package quota.
+// Package limit holds the bounds on tasks that are under way, start, or run: how many of a job or
+// with a key ([Concurrency]), how often ([Rate]), how many or how long per day ([Budget]), how many
+// per node ([PerNode]). Each bound has a counter ([Counter]) whose name all tasks that share it can
+// compute. Each counter lies in one scope ([Scope]), whose admissions have their own chain. Package
+// quota decides which tasks are admitted.
 package limit

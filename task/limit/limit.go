@@ -8,27 +8,26 @@ import (
 	"millrace/task/value"
 )
 
-// Concurrency bounds how many tasks may be under way at once: of one job, or with a key of
-// all that have the key's value in common.
+// Concurrency bounds how many tasks may be under way at once: tasks of one job, or tasks that share
+// the value of a key.
 type Concurrency struct {
-	// Max is how many, 1 or more. It is the task's own: a task starts while fewer than
-	// its Max of the same counter are under way, whatever theirs says.
+	// Max is how many, 1 or more. Each task uses its own: it starts while fewer than its Max tasks
+	// of the same counter are under way, whatever their Max is.
 	Max int `json:"max,omitempty"`
-	// Key splits the bound: each value has its own. {params.NAME} and {labels.NAME} stand for
-	// what the task was given, {queue} for its queue. A key that begins with / is common to all
-	// jobs. Default: one bound for the job, or for what is run in a queue without a job.
+	// Key splits the bound: each value has its own count. {params.NAME} and {labels.NAME} stand for
+	// the task's values, {queue} for its queue. All jobs share a key that begins with /. Default:
+	// one bound per job, or per queue for tasks without a job.
 	Key string `json:"key,omitempty"`
-	// OnLimit is what becomes of a task that finds no place: [Wait], the default,
-	// [Skip], [CancelOld] or [Fail]. A task that comes back for another attempt
-	// always waits.
+	// OnLimit is what happens to a task without a place: [Wait], the default, [Skip], [CancelOld]
+	// or [Fail]. A task that returns for another attempt always waits.
 	OnLimit string `json:"on_limit,omitempty"`
 }
 
-// What becomes of a task for which its limit has no place.
+// Values of [Concurrency.OnLimit]: what happens to a task without a place.
 const (
 	Wait      = "wait"       // it waits, by priority and then by age
 	Skip      = "skip"       // it ends as cancelled/limit
-	CancelOld = "cancel_old" // the oldest one is cancelled, and it starts when that has ended
+	CancelOld = "cancel_old" // the oldest one is cancelled, and the new one starts when that has ended
 	Fail      = "fail"       // it ends as abnormal/limit
 )
 

@@ -7,8 +7,8 @@ import (
 	"millrace/task/value"
 )
 
-// A bucket admits its burst at once and then one after the other, and what it admits in any
-// span is never more than burst and rate allow.
+// A bucket admits its burst at once and then one task after the other. Over any span it admits no
+// more than burst and rate allow.
 func TestBucket(t *testing.T) {
 	r := Rate{Limit: 10, Per: value.Duration(time.Minute), Burst: 3}
 	var b Bucket

@@ -11,29 +11,28 @@ import (
 // MaxEntries bounds how many entries [Concurrencies] and [Rates] have, each.
 const MaxEntries = 8
 
-// Concurrencies are the bounds on its concurrency that a task stands under: it starts when all
-// of them have a place for it, and takes all of those at once. In JSON one of them may stand
-// without the list.
+// Concurrencies are the concurrency bounds of a task: it starts when all of them have a place, and
+// takes all these places at once. In JSON a single one may stand without the list.
 type Concurrencies []Concurrency
 
-// Rates are the rates that a task stands under: it starts when all of them admit it. Two with
-// the same key, such as ten in a second and a thousand in a day, belong in the same order in all
-// jobs that share the key. In JSON one of them may stand without the list.
+// Rates are the rates of a task: it starts when all of them admit it. All jobs that share a key
+// must list its rates in the same order, for example ten per second and then a thousand per day. In
+// JSON a single one may stand without the list.
 type Rates []Rate
 
-// MarshalJSON writes a single one as it was written when there could be but one.
+// MarshalJSON writes a single one without the list, the form from before there were lists.
 func (c Concurrencies) MarshalJSON() ([]byte, error) { return marshalFew(c) }
 
-// MarshalJSON writes a single one as it was written when there could be but one.
+// MarshalJSON writes a single one without the list, the form from before there were lists.
 func (r Rates) MarshalJSON() ([]byte, error) { return marshalFew(r) }
 
-// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
 func (c *Concurrencies) UnmarshalJSON(data []byte) (err error) {
 	*c, err = unmarshalFew[Concurrency](data)
 	return err
 }
 
-// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
 func (r *Rates) UnmarshalJSON(data []byte) (err error) {
 	*r, err = unmarshalFew[Rate](data)
 	return err
@@ -85,7 +84,7 @@ func (r Rates) Validate() error {
 	return all
 }
 
-// EntryName is how messages call an entry of a field that is often no list.
+// EntryName is the display name of an entry: a field with one entry is shown without an index.
 func EntryName(field string, i, of int) string {
 	if of == 1 {
 		return field

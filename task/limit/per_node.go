@@ -6,27 +6,29 @@ import (
 	"millrace/task/value"
 )
 
-// A spec may bound how many of its tasks run on one node at a time: a choice, made by the node that is offered the task. It
-// alone knows what it runs, at that moment and with no scheduler alive. What has no place there goes back for another node at once, a few
-// times. If nobody takes it, the node that had it last postpones it, so that it holds up nothing that waits behind it.
+// A spec may bound how many of its tasks run on one node at a time. The node that gets the offer
+// decides: only it knows what it runs at that moment, and no scheduler needs to be alive. Without a
+// place it returns the offer for another node at once, a few times. If no node takes it, the last
+// one postpones the task, so that it holds up nothing behind it.
 
-// PerNode bounds how many tasks may run on one node at a time: of one job, or with a key of all that have the key's
-// value in common.
+// PerNode bounds how many tasks may run on one node at a time: tasks of one job, or tasks that
+// share the value of a key.
 type PerNode struct {
-	// Max is how many, 1 or more. It is the task's own: a task starts where fewer than its Max of the same counter run.
+	// Max is how many, 1 or more. Each task uses its own: it starts on a node that runs fewer than
+	// its Max tasks of the same counter.
 	Max int `json:"max,omitempty"`
-	// Key is as that of [Concurrency].
+	// Key splits the bound like that of [Concurrency].
 	Key string `json:"key,omitempty"`
 }
 
-// PerNodes are the bounds per node that a task stands under: it starts where all of them have a place for it. In JSON
-// one of them may stand without the list.
+// PerNodes are the per-node bounds of a task: it starts where all of them have a place. In JSON a
+// single one may stand without the list.
 type PerNodes []PerNode
 
 // MarshalJSON writes a single one without the list.
 func (p PerNodes) MarshalJSON() ([]byte, error) { return marshalFew(p) }
 
-// UnmarshalJSON reads a list, or one without it; {} is an empty list.
+// UnmarshalJSON reads a list, or a single one without it; {} is an empty list.
 func (p *PerNodes) UnmarshalJSON(data []byte) (err error) {
 	*p, err = unmarshalFew[PerNode](data)
 	return err

@@ -15,10 +15,10 @@ func QueueRateSince(queue string, since uint64) string {
 	return queueRatePrefix + queue + "#" + strconv.FormatUint(since, 10)
 }
 
-// QueueRate is what people call the rate of a queue, whichever it is at present.
+// QueueRate is the display name of a queue's rate, without the sequence that set it.
 func QueueRate(queue string) string { return queueRatePrefix + queue }
 
-// QueueOf is the queue whose rate a counter is; false if it is none.
+// QueueOf returns the queue whose rate a counter is; false for any other counter.
 func QueueOf(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, queueRatePrefix)
 	queue, _, _ := strings.Cut(rest, "#")
@@ -33,6 +33,7 @@ func Shown(name string) string {
 	return name
 }
 
-// RunsAhead is how many the rate of a queue may have admitted, on one route, that have not started. Else
-// they would start all at once when a pause is over, or the workers are back.
+// RunsAhead is how many tasks the rate of a queue may have admitted, on one route, that have not
+// started. Without this bound they would all start at once after a pause, or when the workers
+// return.
 func (r Rate) RunsAhead() int { return max(r.Burst, 1, int(time.Second/r.Every())) }

@@ -8,14 +8,14 @@ import (
 	"millrace/task/where"
 )
 
-// Scope names limits that share no counter with any others: what a job declares, what is declared for
-// what runs in a queue without a job with the rate of that queue, or what has one key that is common to all jobs.
-// Each counter is of one scope, which its name alone tells, and the admissions of each scope have a chain of their own. A
-// task may stand under counters of several.
+// Scope names a group of limits that share no counter with other scopes: the limits of a job; the
+// limits of tasks without a job in a queue, with the queue's rate; or one key common to all jobs.
+// The name of a counter determines its scope. Each scope has its own chain of admissions. A task
+// may have counters in several scopes.
 type Scope string
 
-// ScopeOf is the scope of a counter: "job.<job>", "queue.<queue>", or "key.<mark>" for a key that is common to
-// all jobs. It is one token or two of a subject, whatever the name.
+// ScopeOf returns the scope of a counter: "job.<job>", "queue.<queue>", or "key.<mark>" for a key
+// common to all jobs. It is one or two tokens of a subject for any name.
 func ScopeOf(counter string) Scope {
 	if queue, ok := QueueOf(counter); ok {
 		queue, _, _ = strings.Cut(queue, "/")
@@ -42,7 +42,7 @@ func ScopeOf(counter string) Scope {
 	return ScopeNamed("job.", of)
 }
 
-// withoutTime is the name of a rate without the time that a second one with the same key has behind it.
+// withoutTime removes the period that the name of a second rate with the same key ends with.
 func withoutTime(rate string) string {
 	if at := strings.LastIndexByte(rate, '@'); at > 0 {
 		if _, err := time.ParseDuration(rate[at+1:]); err == nil {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Words says for people what a limit bounds, by its name; see [Counter.Name]. It is "" for a name that is none.
+// Words describes in words what a limit bounds, by its name; see [Counter.Name]. It is "" for an
+// invalid name.
 func Words(name string) string {
 	if queue, ok := QueueOf(name); ok {
 		return "starts in queue " + queue + ", whatever runs there"
@@ -39,7 +40,7 @@ func Words(name string) string {
 	return what
 }
 
-// Words says for people what the bound allows.
+// Words describes in words what the bound allows.
 func (p PerNode) Words() string {
 	if p.Key == "" {
 		return fmt.Sprintf("at most %d of them", p.Max)

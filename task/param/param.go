@@ -16,30 +16,34 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Param declares a parameter of a job: what it may be.
+// Param declares a parameter of a job: its name and its valid values.
 type Param struct {
-	// Name is 1 to 64 letters, digits, '_' or '-', none twice in a job.
+	// Name is 1 to 64 letters, digits, '_' or '-', unique in a job.
 	Name string `json:"name"`
 	// Title and Description are for people.
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	// Type is one of [Types]. Default: any.
 	Type string `json:"type,omitempty"`
-	// Enum are the values that it may have. Default: all of its type.
+	// Enum lists the valid values. Default: all values of its type.
 	Enum []json.RawMessage `json:"enum,omitempty"`
-	// Min and Max bound a number, the characters of a string, the values of an array or the fields of an object. Default: no bound.
+	// Min and Max bound a number, the characters of a string, the elements of an array or the
+	// fields of an object. Default: no bound.
 	Min *float64 `json:"min,omitempty"`
 	Max *float64 `json:"max,omitempty"`
-	// Pattern is a regular expression (RE2) that a part of a string has to match. Default: none.
+	// Pattern is a regular expression (RE2) that must match part of a string. Default: none.
 	Pattern string `json:"pattern,omitempty"`
-	// Schema is a JSON Schema (draft 2020-12) for what the fields above cannot say; it refers to nothing. Default: none.
+	// Schema is a JSON Schema (draft 2020-12) for rules beyond the fields above. It may not refer
+	// to other schemas. Default: none.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Default is its value unless a submission sets another. Without one it has to be set, unless it is optional.
+	// Default is its value unless a submission sets another. Without one a submission must set it,
+	// unless it is optional.
 	Default json.RawMessage `json:"default,omitempty"`
 	// Optional says that it may be missing.
 	Optional bool `json:"optional,omitempty"`
-	// Secret says that its value is {"file": PATH}: not the secret itself but the file on the node that holds it, for all
-	// that a task is given stays in the log. A program gets the text of the file as the value.
+	// Secret says that its value is {"file": PATH}: the file on the node that holds the secret, not
+	// the secret itself, because all parameters stay in the log. A program gets the text of the
+	// file as the value.
 	Secret bool `json:"secret,omitempty"`
 }
 
@@ -59,10 +63,11 @@ var Types = []string{String, Integer, Number, Boolean, Array, Object}
 // Max is how many parameters a job can declare.
 const Max = 100
 
-// SecretFile is what comes before the name of a file where a secret is given as text.
+// SecretFile precedes the file name where a secret is given as text.
 const SecretFile = "file:"
 
-// Check refuses a value that the parameter may not have, and says what it may be. It never shows what a secret was set to.
+// Check refuses an invalid value of the parameter; the error says which values are valid. It never
+// shows the value of a secret.
 func (d *Param) Check(value json.RawMessage) error {
 	if _, ok := FileOf(value); d.Secret && !ok {
 		return fmt.Errorf("parameter %s is a secret, and a value would stay in the log for all to read: want %s", d.Name, d.Allowed())
@@ -85,7 +90,7 @@ func (d *Param) Check(value json.RawMessage) error {
 	return fmt.Errorf("parameter %s is %s, want %s%s", d.Name, cut(string(value)), d.Allowed(), detail)
 }
 
-// detail is what a schema says is wrong, without the way to it.
+// detail is the schema's complaint without the path to it.
 func (d *Param) detail(err error) string {
 	text := err.Error()
 	for strings.HasPrefix(text, "validating ") {
@@ -98,7 +103,7 @@ func (d *Param) detail(err error) string {
 	return text
 }
 
-// Allowed says in words what the parameter may be.
+// Allowed describes the valid values in words.
 func (d *Param) Allowed() string {
 	one, many := "", ""
 	switch d.Type {
@@ -167,7 +172,7 @@ func plainText(value json.RawMessage) string {
 	return string(value)
 }
 
-// DefaultText is the default as it is given on a command line; "" if there is none.
+// DefaultText is the default as a person types it on a command line; "" if there is none.
 func (d *Param) DefaultText() string {
 	if len(d.Default) == 0 {
 		return ""
@@ -175,7 +180,8 @@ func (d *Param) DefaultText() string {
 	return plainText(d.Default)
 }
 
-// Texts are the values that the parameter may have as they are given on a command line; none if they are not few.
+// Texts lists the valid values as a person types them on a command line; none if there are too many
+// to list.
 func (d *Param) Texts() (texts []string) {
 	if d.Type == Boolean && len(d.Enum) == 0 {
 		return []string{"true", "false"}
@@ -199,7 +205,8 @@ func cut(text string) string {
 
 func quoted(name string) string { return strconv.Quote(cut(name)) }
 
-// read makes of text a value of the parameter's type. What is none becomes text, which [Param.Check] refuses.
+// read parses text as a value of the parameter's type. Invalid text becomes a JSON string, which
+// [Param.Check] refuses.
 func (d *Param) read(text string) json.RawMessage {
 	if file, ok := strings.CutPrefix(text, SecretFile); ok && d.Secret {
 		value, _ := json.Marshal(secret{file}) // text always marshals
@@ -226,7 +233,7 @@ func textValue(text string) json.RawMessage {
 	return value
 }
 
-// secret is the value of a parameter that is one.
+// secret is the value of a secret parameter.
 type secret struct {
 	File string `json:"file"`
 }
@@ -240,7 +247,7 @@ func FileOf(value json.RawMessage) (file string, ok bool) {
 	return s.File, ok
 }
 
-// schema is the JSON Schema of what the parameter may be, ready to be asked.
+// schema is the compiled JSON Schema of the parameter's values.
 func (d *Param) schema() (*jsonschema.Resolved, error) {
 	s := &jsonschema.Schema{Type: d.Type, Pattern: d.Pattern}
 	switch d.Type {
@@ -286,7 +293,7 @@ func count(b *float64) *int {
 
 var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
-// validate refuses what cannot be declared. The error begins with the field.
+// validate refuses an invalid declaration. The error begins with the field.
 func (d *Param) validate() error {
 	if !name.MatchString(d.Name) {
 		return fmt.Errorf("name is %q, want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", d.Name)
@@ -338,7 +345,8 @@ func (d *Param) validate() error {
 	return nil
 }
 
-// validateSchema refuses a schema that refers to others, since it could take for ever, or says what nobody knows.
+// validateSchema refuses a schema that refers to others, because resolving it could take for ever,
+// and one with unknown keywords.
 func (d *Param) validateSchema() error {
 	if len(d.Schema) == 0 {
 		return nil
@@ -362,7 +370,7 @@ func (d *Param) validateSchema() error {
 	return nil
 }
 
-// reference is a keyword of a schema by which it refers to another one; "" if there is none.
+// reference returns a keyword by which a schema refers to another; "" if there is none.
 func reference(schema any) string {
 	switch is := schema.(type) {
 	case []any:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What may be typed is offered, as it is typed.
+// Texts offers valid values in the form in which a person types them.
 func TestTexts(t *testing.T) {
 	for text, want := range map[string][]string{
 		`{"type": "boolean"}`:                                    {"true", "false"},
@@ -21,7 +21,7 @@ func TestTexts(t *testing.T) {
 		if got := d.Texts(); !slices.Equal(got, want) {
 			t.Errorf("%s offers %q, want %q", text, got, want)
 		}
-		for _, one := range want { // and is read as what it stands for
+		for _, one := range want { // and each reads back as its value
 			if err := d.Check(d.read(one)); err != nil {
 				t.Errorf("%s typed as %s: %v", text, one, err)
 			}

@@ -1,4 +1,5 @@
-// Package param holds what the parameters of a job may be: their declarations, and what of a submission fits them. It is pure.
+// Package param declares the parameters of jobs and checks the parameters of submissions against
+// the declarations. It is pure.
 package param
 
 import (
@@ -11,9 +12,10 @@ import (
 	"strings"
 )
 
-// Params are the parameters of a job's tasks. Either they are defaults of any kind, beside which a submission may
-// set any others; or they are declared, and then a submission may set no others, and those only to what they may be.
-// In JSON they are an object of defaults or a list of declarations.
+// Params are the parameters of a job's tasks, in one of two forms. Defaults may have any type, and
+// a submission may set others beside them. Declarations are complete: a submission may set only
+// declared parameters, to valid values. In JSON, an object holds defaults and a list holds
+// declarations.
 type Params struct {
 	Defaults map[string]json.RawMessage
 	Declared []Param
@@ -39,7 +41,7 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &p.Defaults)
 }
 
-// Values are the values that tasks have if nobody sets others.
+// Values returns the values of a task whose submission sets none.
 func (p *Params) Values() map[string]json.RawMessage {
 	if len(p.Declared) == 0 {
 		return p.Defaults
@@ -56,7 +58,7 @@ func (p *Params) Values() map[string]json.RawMessage {
 	return all
 }
 
-// Find is the declaration of a parameter; nil if there is none.
+// Find returns the declaration of a parameter; nil if there is none.
 func (p *Params) Find(name string) *Param {
 	i := slices.IndexFunc(p.Declared, func(d Param) bool { return d.Name == name })
 	if i < 0 {
@@ -74,7 +76,7 @@ func (p *Params) names() []string {
 	return names
 }
 
-// Secrets are the names of those whose values name a file on the node.
+// Secrets returns the names of the secret parameters, whose values name a file on the node.
 func (p *Params) Secrets() (names []string) {
 	for i := range p.Declared {
 		if p.Declared[i].Secret {
@@ -84,8 +86,9 @@ func (p *Params) Secrets() (names []string) {
 	return names
 }
 
-// Read is what a submission sets: values, and texts, which win over those and are read as the declarations have it. It returns
-// what is wrong with each: what it is, and what is allowed. What is missing is not its business.
+// Read returns the values that a submission sets: values, overridden by texts, which are parsed as
+// the declarations say. It returns an error for each invalid one, with its value and the valid
+// values. It does not check for missing ones.
 func (p *Params) Read(values map[string]json.RawMessage, texts map[string]string) (set map[string]json.RawMessage, wrong []error) {
 	set = values
 	if len(texts) > 0 {
@@ -112,7 +115,8 @@ func (p *Params) Read(values map[string]json.RawMessage, texts map[string]string
 	return set, wrong
 }
 
-// Missing says of each parameter that has to be set, and neither is nor has a default, what it may be.
+// Missing returns an error for each required parameter that is neither set nor has a default, with
+// its valid values.
 func (p *Params) Missing(set map[string]json.RawMessage) (wrong []error) {
 	for i := range p.Declared {
 		d := &p.Declared[i]
@@ -124,7 +128,8 @@ func (p *Params) Missing(set map[string]json.RawMessage) (wrong []error) {
 	return wrong
 }
 
-// read is a parameter that was given as text: of the kind that its declaration says, else the JSON that it is, or itself.
+// read parses a parameter given as text: as its declaration says, else as JSON if it parses, else
+// as a string.
 func (p *Params) read(name, text string) json.RawMessage {
 	if d := p.Find(name); d != nil {
 		return d.read(text)
@@ -132,7 +137,7 @@ func (p *Params) read(name, text string) json.RawMessage {
 	return textValue(text)
 }
 
-// Validate says what cannot be declared so; each error begins with its field.
+// Validate returns the errors of invalid declarations; each begins with its field.
 func (p *Params) Validate() (wrong []error) {
 	if len(p.Declared) > 0 && len(p.Defaults) > 0 {
 		return []error{errors.New("params: they are either defaults or declared, not both")}

@@ -10,16 +10,16 @@ const (
 	Memory   = "memory"      // was ended for using too much memory
 	Killed   = "killed"      // ended by a signal that Millrace did not send
 	System   = "system"      // the node could not start or serve it
-	Network  = "network"     // the program said that the network failed it
+	Network  = "network"     // the program reported a network failure
 	Task     = "task"        // the handler or program reported an error of its own
-	User     = "user"        // a person asked, or the program says that its input is at fault
+	User     = "user"        // a person asked, or the program reports invalid input
 	Expired  = "expired"     // was not started in time
-	Lost     = "lost"        // its node vanished and nobody could see its end
+	Lost     = "lost"        // its node vanished and its end is unknown
 	Poison   = "poison"      // took its node down more often than is allowed
 	Limit    = "limit"       // a limit had no place for it
 	Unplaced = "unplaceable" // no node can ever run it
 	Breaker  = "breaker"     // its job's breaker is open
 	Window   = "window"      // its window is closed
-	PerNode  = "per_node"    // the node that was offered it runs as many of its kind as it may
-	Skipped  = "skipped"     // what it needs ended otherwise than it needs
+	PerNode  = "per_node"    // the node already runs as many of its kind as it may
+	Skipped  = "skipped"     // its needs ended otherwise than required
 )

@@ -1,3 +1,3 @@
-// Package value has what the fields of jobs and facts are made of: durations, sizes and names, each with the text that
-// people write, and faults that begin with the field that they are about. It knows no task.
+// Package value has the types of fields in jobs and facts: durations, sizes and names, each with
+// the text that people write, and errors that begin with their field. It knows nothing of tasks.
 package value

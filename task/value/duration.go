@@ -16,7 +16,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes the form that [time.ParseDuration] reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a duration such as "90s" or "1h30m"; it refuses one without a unit or below zero.
+// UnmarshalText reads a duration such as "90s" or "1h30m". It refuses a number without a unit, and
+// a negative one.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -29,7 +30,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// NotBelowZero refuses a duration of a field that is below zero.
+// NotBelowZero refuses a negative duration of a field.
 func NotBelowZero(field string, d Duration) error {
 	if d < 0 {
 		return fmt.Errorf("%s is %v, want 0 or more", field, d)

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Faults are several errors of one definition, each of which begins with the field that it is about.
+// Faults are several errors of one definition. Each begins with its field.
 type Faults []error
 
-// Error implements error: all of them in one line.
+// Error implements error: all errors in one line.
 func (f Faults) Error() string {
 	texts := make([]string, len(f))
 	for i, err := range f {
@@ -17,10 +17,11 @@ func (f Faults) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap returns all of them.
+// Unwrap returns all the errors.
 func (f Faults) Unwrap() []error { return f }
 
-// JoinFaults is nil for no error, the error itself for one, and [Faults] for several; those of Faults count each.
+// JoinFaults returns nil for no error, the error itself for one, and [Faults] for several. It
+// flattens Faults among its arguments.
 func JoinFaults(errs ...error) error {
 	var all Faults
 	for _, err := range errs {

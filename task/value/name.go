@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// ValidName refuses a name (of a queue, a job or a node; what says which) that
-// cannot be one token of a subject: 1 to 64 letters, digits, _ or -, not
-// beginning with -.
+// ValidName refuses a name that cannot be one token of a subject. It accepts 1 to 64 letters,
+// digits, _ or -, not beginning with -. What names the kind of thing, for the error: queue, job or
+// node.
 func ValidName(what, s string) error {
 	if !isName(s) {
 		return fmt.Errorf("%s name %q: want 1 to 64 letters, digits, '_' or '-', not beginning with '-'", what, s)
@@ -16,7 +16,7 @@ func ValidName(what, s string) error {
 	return nil
 }
 
-// isName is by hand because each offer that is read or written asks.
+// isName is written by hand because it runs for each offer that is read or written.
 func isName(s string) bool {
 	if s == "" || len(s) > 64 || s[0] == '-' {
 		return false
@@ -30,17 +30,18 @@ func isName(s string) bool {
 	return true
 }
 
-// Mark is what stands for a unique key where only plain characters may: 32 of them.
+// Mark stands for a unique key where only plain characters are allowed. It has 32 of them.
 func Mark(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16])
 }
 
-// A spec may name a window: the calendar in whose hours its tasks start. That is a condition, and no order among tasks: each waits
-// until its window opens as one with a due time does, by a timer, so nobody has to be up but the NATS server.
-// Package schedule has the calendars, and what they say to a task.
+// A spec may name a window: the calendar in whose hours its tasks start. It is a condition and
+// gives tasks no order. Each task waits for a timer until its window opens, like a task with a due
+// time, so only the NATS server has to be up. Package schedule has the calendars and the rule for
+// tasks.
 
-// ValidWindow refuses the name of a calendar that can be none.
+// ValidWindow refuses an invalid name of a calendar.
 func ValidWindow(field, name string) error {
 	return Under(field+": ", ValidName("calendar", name))
 }

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// ErrOvertaken refuses a change by who has seen another revision than there is now.
+// ErrOvertaken refuses a change whose author saw another revision than the present one.
 var ErrOvertaken = errors.New("somebody has changed it since it was looked at")
 
-// Overtaken is an [ErrOvertaken] with the revisions, 0 for none: the one that was seen, and the present one, which By has made.
+// Overtaken is an [ErrOvertaken] with the revisions, 0 for none: Seen is the one that the author
+// saw, Is the present one, which By has made.
 type Overtaken struct {
 	Seen, Is uint64
 	By       string
 	At       time.Time
 }
 
-// Unseen refuses to change what is at a revision, unless whoever does it has seen just that, or does not say what he has seen. That is a list
-// of one, or of none.
+// Unseen refuses a change at a revision, unless the author has seen that revision or does not say
+// which. Seen has one element or none.
 func Unseen(seen []uint64, is Overtaken) error {
 	if len(seen) == 0 || seen[0] == is.Is {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Who says which revision he has seen changes that and no other; who does not say it changes any.
+// An author that names a revision changes only that one. An author that names none changes any.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

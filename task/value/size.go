@@ -10,7 +10,7 @@ import (
 // Size is a number of bytes, in text such as "64MiB", "1.5GB" or "4096".
 type Size int64
 
-// sizeUnits are from the largest, and the ones that String writes come first.
+// sizeUnits are in descending order, with the units that String writes first.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -47,7 +47,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText writes the form that UnmarshalText reads.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the form of [ParseSize].

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// StateNames are those of the states of a task, in the order of its life. The first is that of a task of which
-// nothing is known, and is written nowhere.
+// StateNames are the names of task states, in the order of a task's life. The first is for a task
+// without known facts and is never written.
 var StateNames = [...]string{
 	"unknown", "scheduled", "held", "pending", "running", "retrying", "cancelling",
 	"finished", "error", "cancelled", "abnormal",
 }
 
-// ValidState refuses what names no state that a task can be in. The error names those there are.
+// ValidState refuses a name that is not a state of a task. The error lists the valid ones.
 func ValidState(name string) error {
 	if slices.Index(StateNames[:], name) > 0 {
 		return nil

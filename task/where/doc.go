@@ -1,3 +1,4 @@
-// Package where says where what waits may lie, and whom it is for: routes of queues, nodes and selectors, the labels by which
-// selectors choose nodes, and whose turn it is of several lanes. It knows no task.
+// Package where describes where offers wait and for which nodes: routes of queues, nodes and
+// selectors, the labels by which selectors choose nodes, and the order in which lanes take turns.
+// It knows nothing of tasks.
 package where

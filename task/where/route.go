@@ -9,21 +9,20 @@ import (
 	"millrace/task/value"
 )
 
-// Bounds of priorities; the larger one is the more urgent.
+// Bounds of priorities; larger is more urgent.
 const (
 	MinPriority     = 1
 	DefaultPriority = 5
 	MaxPriority     = 10
 )
 
-// DefaultQueue is the queue of a job that names none.
+// DefaultQueue is the queue of a job that sets none.
 const DefaultQueue = "default"
 
-// Route says where an offer goes: "<queue>.<priority>", for example
-// "default.5", or "@<node>.<priority>" for one node and nobody else, or
-// "~<hash>.<priority>" for those nodes of a queue that a selector chooses. It is
-// spelled the same in facts, in subjects and on the command line. A queue's name
-// never begins with a sign, so no queue is taken for a node.
+// Route says where an offer goes: "<queue>.<priority>", for example "default.5";
+// "@<node>.<priority>" for exactly one node; or "~<hash>.<priority>" for the nodes of a queue that
+// a selector chooses. Facts, subjects and the command line spell it the same. A queue's name never
+// begins with a sign, so it cannot be mistaken for a node.
 type Route string
 
 // nodeSign begins the routes of nodes, selectorSign those of selectors.
@@ -35,7 +34,7 @@ const (
 // QueueRoute is the route of a queue at a priority.
 func QueueRoute(queue string, priority int) Route {
 	if queue == DefaultQueue && priority == DefaultPriority {
-		return "default.5" // what nearly every task takes, without allocation
+		return "default.5" // the most frequent route, without allocation
 	}
 	return Route(queue + "." + strconv.Itoa(priority))
 }
@@ -45,11 +44,11 @@ func NodeRoute(node string, priority int) Route {
 	return Route(NodeQueue(node) + "." + strconv.Itoa(priority))
 }
 
-// NodeQueue is what stands in a node's route in place of a queue: who pulls it
-// gets what is meant for that node.
+// NodeQueue takes the place of a queue in a node's route. The worker that pulls from it gets the
+// offers meant for that node.
 func NodeQueue(node string) string { return string(nodeSign) + node }
 
-// Node is the node whose route it is; the second result is false for a queue's.
+// Node returns the node of a node's route; false for any other route.
 func (r Route) Node() (string, bool) {
 	return NodeOf(r.Queue())
 }
@@ -67,18 +66,17 @@ func SelectorRoute(queue string, s Selector, priority int) Route {
 	return Route(SelectorQueue(queue, s) + "." + strconv.Itoa(priority))
 }
 
-// SelectorQueue is what stands in such a route in place of a queue. It is the same
-// for all selectors with the same requirements.
+// SelectorQueue takes the place of a queue in such a route. It is the same for all selectors with
+// the same requirements.
 func SelectorQueue(queue string, s Selector) string { return string(selectorSign) + hashed(queue, s) }
 
 // Selected tells whether it is the route of a selector.
 func (r Route) Selected() bool { return IsSelectorQueue(string(r)) }
 
-// IsSelectorQueue tells whether a queue part is one that [SelectorQueue] returns.
+// IsSelectorQueue tells whether a queue part has the form of [SelectorQueue].
 func IsSelectorQueue(queue string) bool { return queue != "" && queue[0] == selectorSign }
 
-// Queue is the queue's name, or what [NodeQueue] says of a node or [SelectorQueue]
-// of a selector.
+// Queue returns the queue's name, or the form of [NodeQueue] or [SelectorQueue].
 func (r Route) Queue() string {
 	name, _, _ := strings.Cut(string(r), ".")
 	return name
@@ -94,7 +92,7 @@ func (r Route) Priority() int {
 	return p
 }
 
-// Validate refuses a route that is not a queue's or node's and a priority in bounds.
+// Validate refuses a route that is not of the three forms, or whose priority is out of bounds.
 func (r Route) Validate() error {
 	queue, text, ok := strings.Cut(string(r), ".")
 	if !ok {
@@ -103,16 +101,17 @@ func (r Route) Validate() error {
 	if err := ValidQueue(queue); err != nil {
 		return err
 	}
-	// Only one spelling, for "default.05" is another subject, which nobody pulls.
+	// Only one spelling is valid: "default.05" would be another subject, from which no worker
+	// pulls.
 	if p, err := strconv.Atoi(text); err != nil || p < MinPriority || p > MaxPriority || strconv.Itoa(p) != text {
 		return fmt.Errorf("route %q: the priority is %q, want %d to %d", string(r), text, MinPriority, MaxPriority)
 	}
 	return nil
 }
 
-// ValidQueue refuses what can be no part of a route before its priority: neither
-// a queue's name nor what [NodeQueue] or [SelectorQueue] returns. Names that users give to queues are
-// checked by [value.ValidName], which knows no sign.
+// ValidQueue refuses an invalid queue part of a route: it accepts a queue's name and the forms of
+// [NodeQueue] and [SelectorQueue]. Use [value.ValidName] for names that users give to queues: it
+// accepts no sign.
 func ValidQueue(queue string) error {
 	if queue != "" && queue[0] == nodeSign {
 		return value.ValidName("node", queue[1:])
@@ -123,7 +122,7 @@ func ValidQueue(queue string) error {
 	return value.ValidName("queue", queue)
 }
 
-// ValidPriority refuses a priority that is out of bounds.
+// ValidPriority refuses a priority out of bounds.
 func ValidPriority(p int) error {
 	if p < MinPriority || p > MaxPriority {
 		return fmt.Errorf("priority is %d, want %d to %d (the larger the more urgent)", p, MinPriority, MaxPriority)
@@ -131,7 +130,7 @@ func ValidPriority(p int) error {
 	return nil
 }
 
-// At is the route with another priority.
+// At returns the route with another priority.
 func (r Route) At(priority int) Route {
 	if node, own := r.Node(); own {
 		return NodeRoute(node, priority)
@@ -139,12 +138,13 @@ func (r Route) At(priority int) Route {
 	return QueueRoute(r.Queue(), priority)
 }
 
-// Asked is what a route of a selector asks of nodes: the meaning of its hash. A task bears it where it
-// does not follow from its spec: it was moved to nodes that can run it, or that it prefers to others.
+// Asked is what a selector's route requires of nodes: the meaning of its hash. A task stores it
+// where it does not follow from the spec, because the task was moved to nodes that can run it or
+// that it prefers.
 type Asked struct {
-	// Queue must be served; "" asks for no queue, as the names of nodes do.
+	// Queue must be served; "" requires no queue, as for named nodes.
 	Queue string `json:"queue,omitempty"`
-	// Needs must choose the node's labels.
+	// Needs must match the node's labels.
 	Needs Selector `json:"needs,omitempty"`
 }
 
@@ -156,17 +156,16 @@ func (a Asked) With(more ...Requirement) *Asked {
 	return &Asked{a.Queue, append(a.Needs[:len(a.Needs):len(a.Needs)], more...)}
 }
 
-// Declaration says what the name of a selector's route stands for, so that nodes
-// can find out which of these routes they match. It follows from any task that was
-// offered there, so it holds no truth of its own: whoever places an offer on
-// such a route declares it first.
+// Declaration gives the meaning of a selector's route, so that nodes can find out which of these
+// routes they match. It follows from any task that was offered there, so it is not a fact of its
+// own. The component that places an offer on such a route declares the route first.
 type Declaration struct {
-	// Queue is what a node must serve, besides being chosen by Needs.
+	// Queue is the queue that a node must serve, besides matching Needs.
 	Queue string   `json:"queue"`
 	Needs Selector `json:"needs"`
 	// From is a sequence before which no offer lies on the route.
 	From uint64 `json:"from"`
-	// At is when it was last declared, give or take an hour.
+	// At is when it was last declared, within about an hour.
 	At time.Time `json:"at"`
 }
 

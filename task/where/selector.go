@@ -19,11 +19,11 @@ type Op string
 
 // The operators.
 const (
-	OpIn           Op = "in"     // there, and one of the values
-	OpNotIn        Op = "notin"  // not there, or none of the values
-	OpExists       Op = "exists" // there, whatever its value
+	OpIn           Op = "in"     // the label is set to one of the values
+	OpNotIn        Op = "notin"  // it is unset, or set to none of the values
+	OpExists       Op = "exists" // it is set, to any value
 	OpNotExists    Op = "notexists"
-	OpGreater      Op = ">" // there, a number, and above the value
+	OpGreater      Op = ">" // it is set to a number above the value
 	OpGreaterEqual Op = ">="
 	OpLess         Op = "<"
 	OpLessEqual    Op = "<="
@@ -36,24 +36,24 @@ var comparisons = []Op{OpGreaterEqual, OpLessEqual, OpGreater, OpLess}
 type Requirement struct {
 	Key string
 	Op  Op
-	// Values are those of in and notin; of a comparison there is one, a number.
+	// Values are the values of in and notin. A comparison has one value, a number.
 	Values []string
 }
 
-// Selector chooses nodes by their labels: all of its requirements must hold. An
-// empty one chooses every node. In JSON it is a list of texts, such as
+// Selector chooses nodes by their labels: all of its requirements must hold. An empty one matches
+// every node. In JSON it is a list of texts, such as
 //
 //	["zone in (eu,us)", "gpu", "!spot", "mem >= 16"]
 //
-// and a mapping from labels to values is read, too: {"zone": ["eu", "us"], "mem": ">=16"}.
+// A mapping from labels to values can also be read: {"zone": ["eu", "us"], "mem": ">=16"}.
 //
-// Besides the labels that it was given, each node has [LabelNode] and [LabelSlots].
+// Besides its given labels, each node has [LabelNode] and [LabelSlots].
 type Selector []Requirement
 
-// Labels that every node has, whatever else it was given under these names.
+// Labels of every node. They override labels given under these names.
 const (
 	LabelNode  = "node"  // the node's own name
-	LabelSlots = "slots" // how many slots it has in all
+	LabelSlots = "slots" // how many slots it has in total
 )
 
 // Bounds of a [Selector].
@@ -66,7 +66,7 @@ const (
 //
 //	zone in (eu,us), disk!=hdd, gpu, !spot, mem>=16
 //
-// The error says which part cannot be read, and what is wanted.
+// The error names the unreadable part and the expected form.
 func ParseSelector(text string) (Selector, error) {
 	var s Selector
 	for _, part := range splitOutside(text) {
@@ -113,7 +113,7 @@ func parseRequirement(text string) (Requirement, error) {
 	return requirement(key, rest, fmt.Errorf("label selector %q: want key, !key, key=value, key!=value, key in (a,b), key notin (a,b) or key>=number", text))
 }
 
-// requirement reads what stands behind a key, operator first.
+// requirement parses the text behind a key, operator first.
 func requirement(key, rest string, refusal error) (Requirement, error) {
 	for _, op := range comparisons {
 		if value, ok := strings.CutPrefix(rest, string(op)); ok {
@@ -143,8 +143,8 @@ func requirement(key, rest string, refusal error) (Requirement, error) {
 	return Requirement{}, refusal
 }
 
-// SelectLabel is the requirement that a value of a mapping stands for: the
-// label has this value, or, if the value begins with an operator, what that says.
+// SelectLabel returns the requirement for a value of a mapping: the label has this value or, if the
+// value begins with an operator, satisfies the comparison.
 func SelectLabel(key, value string) Requirement {
 	trimmed := strings.TrimSpace(value)
 	if trimmed != "" && strings.ContainsRune("<>!=", rune(trimmed[0])) {
@@ -161,7 +161,7 @@ func keyRune(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_-./", c)
 }
 
-// Validate refuses what cannot be spelled and read again.
+// Validate refuses requirements that cannot be written and read back.
 func (s Selector) Validate() error {
 	if len(s) > MaxRequirements {
 		return fmt.Errorf("labels: %d requirements, want at most %d", len(s), MaxRequirements)
@@ -212,8 +212,8 @@ func number(s string) (float64, bool) {
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// Match tells whether the labels are chosen; if not, why names the requirement
-// that refuses them and what was found instead.
+// Match tells whether the selector matches the labels. If not, why names the failed requirement and
+// the value found.
 func (s Selector) Match(labels map[string]string) (ok bool, why string) {
 	if r := s.Refuses(labels); r != nil {
 		value, there := labels[r.Key]
@@ -262,10 +262,10 @@ func (r Requirement) holds(value string, there bool) bool {
 	case OpLessEqual:
 		return ok && have <= want
 	}
-	return false // of a later version: nobody here can tell
+	return false // an operator of a later version
 }
 
-// String is the requirement as [ParseSelector] reads it.
+// String writes the requirement in the form that [ParseSelector] reads.
 func (r Requirement) String() string {
 	values := r.sorted()
 	switch {
@@ -288,8 +288,8 @@ func (r Requirement) sorted() []string {
 	return slices.Compact(values)
 }
 
-// String is the selector as [ParseSelector] reads it, in one spelling: those that
-// have the same requirements have the same text.
+// String writes the selector in the form that [ParseSelector] reads. Selectors with the same
+// requirements have the same text.
 func (s Selector) String() string {
 	parts := make([]string, len(s))
 	for i, r := range s {
@@ -307,7 +307,7 @@ func (s Selector) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // a search finds what was typed
+	e.SetEscapeHTML(false) // so that a search finds the typed text
 	if err := e.Encode(parts); err != nil {
 		return nil, err
 	}
@@ -373,7 +373,7 @@ func scalarText(key string, v any) (string, error) {
 	return "", fmt.Errorf("labels: %s: want text, a number, true, false, or a list of them", key)
 }
 
-// hashed is what stands for a queue and a selector in the name of a route.
+// hashed is the name of a queue and a selector in a route.
 func hashed(queue string, s Selector) string {
 	sum := sha256.Sum256([]byte(queue + "\n" + s.String()))
 	return hex.EncodeToString(sum[:12])

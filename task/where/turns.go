@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Lanes is in how many lanes the tasks of a queue and priority wait which have a
-// fair key. Each key has one of them, by its hash; those without a key wait in another, lane 0.
+// Lanes is the number of lanes for tasks with a fair key, per queue and priority. The hash of a key
+// chooses its lane. Tasks without a key wait in lane 0.
 const Lanes = 16
 
-// Lane is where tasks of a queue wait one behind the other.
+// Lane is a line of a queue in which tasks wait one behind the other.
 type Lane struct {
 	Queue    string
 	Priority int
@@ -18,18 +18,18 @@ type Lane struct {
 	Number int
 }
 
-// Plain tells whether tasks wait there that ask for nothing special.
+// Plain tells whether the lane has default priority and no fair key.
 func (l Lane) Plain() bool { return l.Priority == DefaultPriority && l.Number == 0 }
 
-// LowerTurn is how often a lower priority has its turn: of so many tasks that are
-// taken from a queue in which lower priorities wait too, one is of theirs.
+// LowerTurn is how often a lower priority has its turn: one of every 10 tasks taken from a queue in
+// which lower priorities wait.
 const LowerTurn = 10
 
 // MaxWeight is the largest weight of a queue; the least, and the default, is 1.
 const MaxWeight = 100
 
-// WithOwn adds to the weights of queues that of a node's own route, which is own: it has its turn as often
-// as the one that has the most, so what is meant for this node alone never waits behind what others could do as well.
+// WithOwn adds the weight of a node's own route to those of its queues. It equals the largest of
+// them, so a task for this node alone never waits behind tasks that other nodes could take.
 func WithOwn(weights map[string]int, own string) map[string]int {
 	all := maps.Clone(weights)
 	if all == nil {
@@ -43,30 +43,30 @@ func WithOwn(weights map[string]int, own string) map[string]int {
 	return all
 }
 
-// Turns says which of several lanes is to be asked next, given what was taken from
-// them before. It guarantees, for the lanes that have something all the while:
+// Turns says which of several lanes to ask next, given what was taken from them before. It
+// guarantees, for lanes that always have tasks:
 //
-//   - of two queues with the weights v and w, one is taken from v times for each w
-//     times of the other, to within a task of each;
-//   - of a queue, the highest priority is taken from, but at each [LowerTurn]-th time one
-//     of the lower; these take turns. So with n of them, each has one of n·LowerTurn;
-//   - of a priority, its lanes take turns.
+//   - Of two queues with the weights v and w, one is taken from v times for each w times of the
+//     other, to within one task of each.
+//   - In a queue, the highest priority is taken from, except every [LowerTurn]-th time one of the
+//     lower ones. These take turns: with n of them, each gets one of n·LowerTurn.
+//   - In a priority, its lanes take turns.
 //
-// A lane that was empty has no claim to what it missed. The zero value has taken nothing.
+// A lane that was empty does not make up for missed turns. The zero value has taken nothing.
 type Turns struct {
-	// Weights are those of queues; what is not there has 1.
+	// Weights are the weights of queues; others have 1.
 	Weights map[string]int
 
-	now    uint64 // what was taken so far, in tasks
+	now    uint64 // how many tasks were taken so far
 	queues map[string]*queueTurns
-	clock  uint64 // pass of the queue that was taken from last
+	clock  uint64 // pass of the queue taken from last
 	levels map[level]uint64
 	lanes  map[Lane]uint64
 }
 
 type queueTurns struct {
 	pass uint64 // grows by strideUnit/weight with each task
-	high int    // tasks of the highest priority since one of a lower
+	high int    // tasks of the highest priority since a lower one
 }
 
 type level struct {
@@ -77,8 +77,7 @@ type level struct {
 // strideUnit parts well by all weights.
 const strideUnit = 1 << 32
 
-// Next returns one of the lanes, which must not be empty: those of which it is not
-// known that they are.
+// Next returns one of the lanes in open: those not known to be empty. Open must not be empty.
 func (t *Turns) Next(open []Lane) Lane {
 	queue := slices.MinFunc(open, func(a, b Lane) int {
 		return cmp.Or(cmp.Compare(t.pass(a.Queue), t.pass(b.Queue)), cmp.Compare(a.Queue, b.Queue))
@@ -116,13 +115,13 @@ func (t *Turns) Took(l Lane, open []Lane) {
 	switch high, low := t.priorities(l.Queue, open); {
 	case l.Priority < high:
 		q.high = 0
-	case low > 0: // else nobody had to wait
+	case low > 0: // else no lower priority had to wait
 		q.high = min(q.high+1, LowerTurn-1)
 	}
 	t.levels[level{l.Queue, l.Priority}], t.lanes[l] = t.now, t.now
 }
 
-// pass is where a queue stands; one that was away stands where the others do.
+// pass is the progress of a queue. One that was empty rejoins at the position of the others.
 func (t *Turns) pass(queue string) uint64 {
 	if q := t.queues[queue]; q != nil && q.pass > t.clock {
 		return q.pass
@@ -130,7 +129,7 @@ func (t *Turns) pass(queue string) uint64 {
 	return t.clock
 }
 
-// priorities are the highest of a queue, and of the lower ones that whose turn it is; 0 if
+// priorities returns the highest priority of a queue, and the lower one whose turn it is; 0 if
 // there is none.
 func (t *Turns) priorities(queue string, open []Lane) (high, low int) {
 	for _, l := range open {

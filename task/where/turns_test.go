@@ -58,7 +58,7 @@ func TestWeights(t *testing.T) {
 	if count["crawl"] != 300 || count["default"] != 100 {
 		t.Errorf("with the weights 3 and 1, 400 tasks were %v", count)
 	}
-	// What was away has no claim to what it missed.
+	// A queue that was empty does not make up for missed turns.
 	play(turns, []Lane{{"default", 5, 0}}, 1000)
 	clear(count)
 	for _, l := range play(turns, []Lane{{"crawl", 5, 0}, {"default", 5, 0}}, 80) {
@@ -69,8 +69,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// Whatever else comes and goes, a line that has something all the while is taken
-// from as often as promised, and a higher priority never waits behind lower ones.
+// While other lines come and go, a line that always has tasks gets its promised share, and a higher
+// priority never waits behind lower ones.
 func TestNothingStarves(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
