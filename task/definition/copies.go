@@ -1,16 +1,16 @@
 package definition
 
-// Copies of definitions lie in a bucket, for people who look at them with other means. The log is the truth:
-// a copy that says something else is written anew.
+// A bucket holds copies of the definitions, for people who read them with other tools. The log is
+// the truth: a copy that differs from it is written anew.
 
 // CopyEvent is a fact about the copies of definitions. The set is closed.
 type CopyEvent interface{ isCopyEvent() }
 
-// CopiesRestored says that somebody has changed copies by hand, and that they were set back.
+// CopiesRestored records that copies were changed by hand and that Millrace restored them.
 type CopiesRestored struct {
-	// Copies are which, at most [MaxRestored].
+	// Copies are the restored ones, at most [MaxRestored].
 	Copies []Restored `json:"copies,omitzero"`
-	// More is how many others there were.
+	// More is how many others were restored.
 	More int `json:"more,omitzero"`
 }
 
@@ -24,25 +24,26 @@ type Restored struct {
 	// Of is the kind of the definition, such as "job", and Name its name.
 	Of   string `json:"of"`
 	Name string `json:"name"`
-	// Found is the digest of what somebody had put there; "" if the copy had been removed.
+	// Found is the digest of the foreign text; "" if the copy had been removed.
 	Found string `json:"found,omitempty"`
-	// Revision is what the copy shows again; 0 if nothing is defined under this name, and it was removed.
+	// Revision is the restored revision; 0 if the name has no definition and the copy was removed.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// Copied is what lies where the copy of a definition belongs.
+// Copied is the present content of the place for a definition's copy.
 type Copied struct {
-	// There is whether anything does, or did until it was removed.
+	// There says that a copy is there, or was until it was removed.
 	There bool
 	// Text is the copy; nil if it was removed.
 	Text []byte
-	// Revision is the one of which a server has made it; 0 if somebody else has.
+	// Revision is the revision from which a server made the copy; 0 if a server did not make it.
 	Revision uint64
 }
 
-// Restores tells whether a copy has to be written anew, and whether that is because somebody has changed it by
-// hand: a copy that a server has made of an earlier revision is only late, and one that was never there is new. A
-// server's copy of what the log has never heard of is left alone: it is what remains of a log that was lost.
+// Restores tells whether a copy must be written anew, and whether that is because it was changed by
+// hand. A server's copy of an earlier revision is only late, and a missing copy that never existed
+// is new. A server's copy of a definition that the log does not know is left alone: it is the
+// remainder of a lost log.
 func (d *Definition) Restores(c Copied) (anew, byHand bool) {
 	switch {
 	case d.Exists() && d.Says(c.Text), !d.Exists() && len(c.Text) == 0, d.Revision == 0 && c.Revision > 0:
@@ -52,7 +53,7 @@ func (d *Definition) Restores(c Copied) (anew, byHand bool) {
 	return true, c.There && !late
 }
 
-// Gather adds what was set back to a fact of it.
+// Gather adds restored copies to the fact.
 func (e CopiesRestored) Gather(more ...Restored) CopiesRestored {
 	room := max(0, min(MaxRestored-len(e.Copies), len(more)))
 	e.Copies = append(e.Copies[:len(e.Copies):len(e.Copies)], more[:room]...)

@@ -13,7 +13,8 @@ import (
 	"millrace/task/value"
 )
 
-// Def names a definition by its kind and its own name, such as job.hello: in facts, in subjects, and as the key of its copy.
+// Def names a definition by its kind and its own name, such as job.hello: in facts, in subjects,
+// and as the key of its copy.
 type Def string
 
 // Kinds of definitions.
@@ -25,69 +26,71 @@ const (
 	DefToken    = "token"
 )
 
-// Named is the definition of a kind with this name of its own.
+// Named returns the Def of a kind with a name.
 func Named(kind, name string) Def { return Def(kind + "." + name) }
 
-// Kind is what it defines.
+// Kind is the kind of the definition.
 func (d Def) Kind() string { kind, _, _ := strings.Cut(string(d), "."); return kind }
 
-// Validate refuses a name that no definition can have.
+// Validate refuses an invalid name of a definition.
 func (d Def) Validate() error { return value.ValidName(d.Kind(), d.Name()) }
 
 // Name is its own name, without the kind.
 func (d Def) Name() string { _, name, _ := strings.Cut(string(d), "."); return name }
 
-// MaxDefinition is how many bytes the text of a definition may have: what fits into a fact beside
-// who changed it, when and why.
+// MaxDefinition is the largest text of a definition, in bytes. It fits into a fact together with
+// the author, time and reason of a change.
 const MaxDefinition = 500 << 10
 
 // ErrLongDefinition refuses a definition of more than [MaxDefinition] bytes.
 var ErrLongDefinition = fmt.Errorf("the definition is longer than %d kB", MaxDefinition>>10)
 
-// Edition is what a definition is from one change of it to the next. The fact of each change
-// holds all of it, so that the latest one alone tells what there is now, and any other what there was.
+// Edition is the state of a definition between two changes. The fact of each change holds all of
+// it, so the latest one gives the present state, and any other a past one.
 type Edition struct {
-	// Revision counts the changes of this definition from 1 on, its removals included. Tasks and ticks name it.
+	// Revision counts the changes of this definition from 1, including removals. Tasks and ticks
+	// name it.
 	Revision uint64 `json:"revision,omitzero"`
-	// Digest is "sha256:" and the hash of Text; "" if whoever wrote the fact has not said it.
+	// Digest is "sha256:" and the hash of Text; "" if the writer of the fact gave none.
 	Digest string `json:"digest,omitzero"`
 	// Text is the definition as JSON; nil if it was removed.
 	Text json.RawMessage `json:"definition,omitzero"`
 }
 
-// DefinitionEvent is a fact by which a definition becomes another one. The set is closed.
+// DefinitionEvent is a fact that changes a definition. The set is closed.
 type DefinitionEvent interface{ edition() Edition }
 
-// DefinitionApplied says that a definition was stored under its name: from a bundle's name on, to which version it points.
+// DefinitionApplied records that a definition was stored under its name. For a bundle it names the
+// version to which the name points from then on.
 type DefinitionApplied struct{ Edition }
 
-// DefinitionRemoved says that nothing has the name any more. What was made of it stays: tasks, and the versions of
-// a bundle until gc finds that nothing needs them.
+// DefinitionRemoved records that the name has no definition any more. What was made from it stays:
+// tasks, and the versions of a bundle until gc finds them unused.
 type DefinitionRemoved struct {
-	// Revision is that of the removal.
+	// Revision is the revision of the removal.
 	Revision uint64 `json:"revision,omitzero"`
 }
 
 func (e Edition) edition() Edition           { return e }
 func (e DefinitionRemoved) edition() Edition { return Edition{Revision: e.Revision} }
 
-// Definition is what is defined under a name as the facts about it have it. The zero value is one of which there is none.
+// Definition is the sum of the facts about a name's definition. The zero value is no definition.
 type Definition struct {
-	// Edition is the present one.
+	// Edition is the present state.
 	Edition
-	// Head is the sequence of its fact, 0 if there is none: where the next one follows.
+	// Head is the sequence of its last fact, which the next one must expect; 0 if there is none.
 	Head uint64
-	// Changed and Actor are when and by whom it was changed last.
+	// Changed and Actor are the time and the author of the last change.
 	Changed time.Time
 	Actor   string
 }
 
-// EvolveDefinition is the definition after a fact of sequence seq, which actor has written at a time.
+// EvolveDefinition returns the definition after a fact with sequence seq, which actor wrote.
 func EvolveDefinition(_ Definition, seq uint64, at time.Time, actor string, e DefinitionEvent) Definition {
 	return Definition{Edition: e.edition(), Head: seq, Changed: at, Actor: actor}
 }
 
-// Exists tells whether there is a definition, and it was not removed.
+// Exists tells whether there is a definition that was not removed.
 func (d *Definition) Exists() bool { return len(d.Text) > 0 }
 
 // Unseen is [value.Unseen] for a change of the definition.
@@ -99,11 +102,11 @@ func (d *Definition) Unseen(seen []uint64) error {
 	return value.Unseen(seen, is)
 }
 
-// Says tells whether the present text is this one.
+// Says tells whether text is the present text.
 func (d *Definition) Says(text []byte) bool { return d.Exists() && bytes.Equal(d.Text, text) }
 
-// Next is the edition by which the definition becomes another text, or is removed if that is nil. The error
-// wraps [ErrLongDefinition] if the text is too long.
+// Next returns the edition that changes the definition to a text, or removes it if text is nil. The
+// error wraps [ErrLongDefinition] if the text is too long.
 func (d *Definition) Next(text []byte) (Edition, error) {
 	if len(text) > MaxDefinition {
 		return Edition{}, fmt.Errorf("%w: it has %d bytes; put what is large into files, and name them", ErrLongDefinition, len(text))
@@ -115,8 +118,8 @@ func (d *Definition) Next(text []byte) (Edition, error) {
 	return e, nil
 }
 
-// Follows says what is wrong with a change after this definition, nil if nothing: revisions are counted one by
-// one, a text is what its digest says, and what is not there cannot be removed.
+// Follows returns an error if a change cannot follow this definition: revisions must count up by
+// one, a digest must match its text, and only an existing definition can be removed.
 func (d *Definition) Follows(e DefinitionEvent) error {
 	next := e.edition()
 	switch {

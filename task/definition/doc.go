@@ -1,4 +1,5 @@
-// Package definition holds what is defined under a name (jobs, schedules, calendars, bundles, tokens) as pure functions:
-// what each change makes of it, which change may follow, when a copy of it is written anew. What was decided on
-// the ticks of a schedule are facts about a definition, too.
+// Package definition holds the rules of named definitions (jobs, schedules, calendars, bundles,
+// tokens) as pure functions: the effect of each change, which change may follow, and when to
+// rewrite a copy. Decisions on the ticks of a schedule are facts about its definition, too. It does
+// not parse the definitions.
 package definition

@@ -5,36 +5,37 @@ import (
 	"time"
 )
 
-// ScheduleEvent is a fact about a schedule: of a timer that fired, or of what was decided on a tick. The set is closed.
+// ScheduleEvent is a fact about a schedule: a timer that fired, or a decision on a tick. The set is
+// closed.
 type ScheduleEvent interface{ isScheduleEvent() }
 
-// SchedulePaused says that the definition became one by which nothing fires until the schedule is resumed.
+// SchedulePaused records a definition that fires no ticks until the schedule is resumed.
 type SchedulePaused struct {
 	Edition
 	Reason string `json:"reason,omitzero"`
 }
 
-// ScheduleResumed says that the definition became one by which ticks from then on fire again.
+// ScheduleResumed records a definition that fires ticks again from then on.
 type ScheduleResumed struct {
 	Edition
 	Reason string `json:"reason,omitzero"`
 }
 
-// ScheduleFired says that a tick is about to be due, or is already. The server writes it.
+// ScheduleFired announces that a tick is due soon, or is due already. The server writes it.
 type ScheduleFired struct {
-	// Revision is that of the definition by which the timer was set.
+	// Revision is the revision of the definition that set the timer.
 	Revision uint64 `json:"revision,omitzero"`
-	// Tick is the logical time and Due when the fire was meant to come, jitter and spread included.
+	// Tick is the logical time. Due is when the tick is to fire, including jitter and spread.
 	Tick time.Time `json:"tick,omitzero"`
 	Due  time.Time `json:"due,omitzero"`
-	// Detail says which rules were at work, "" for none.
+	// Detail says in words which rules moved the time; "" for none.
 	Detail string `json:"detail,omitzero"`
 }
 
-// ScheduleAdmitted says that a tick gets its task.
+// ScheduleAdmitted records that a tick gets its task.
 type ScheduleAdmitted struct {
 	Revision uint64 `json:"revision,omitzero"`
-	// Tick is the logical time and Due when it was meant to fire, jitter and spread included.
+	// Tick is the logical time. Due is when it was to fire, including jitter and spread.
 	Tick    time.Time `json:"tick,omitzero"`
 	Due     time.Time `json:"due,omitzero"`
 	Trigger string    `json:"trigger,omitzero"`
@@ -44,11 +45,11 @@ type ScheduleAdmitted struct {
 	Ledger Ledger  `json:"ledger,omitzero"`
 }
 
-// ScheduleSkipped says that a tick, or all from Tick to Until, get no task.
+// ScheduleSkipped records that a tick, or all ticks from Tick to Until, get no task.
 type ScheduleSkipped struct {
 	Revision uint64    `json:"revision,omitzero"`
 	Tick     time.Time `json:"tick,omitzero"`
-	// Until is the last tick left out and Count how many there are, if more than one.
+	// Until is the last skipped tick and Count the number of them, if more than one.
 	Until  time.Time `json:"until,omitzero"`
 	Count  int       `json:"count,omitzero"`
 	Reason string    `json:"reason,omitzero"`
@@ -56,7 +57,7 @@ type ScheduleSkipped struct {
 	Ledger Ledger    `json:"ledger,omitzero"`
 }
 
-// ScheduleQueued says that a tick waits for the tasks of earlier ones.
+// ScheduleQueued records that a tick waits for the tasks of earlier ones.
 type ScheduleQueued struct {
 	Revision uint64    `json:"revision,omitzero"`
 	Tick     time.Time `json:"tick,omitzero"`
@@ -73,25 +74,25 @@ const (
 	SkipFailing = "failing" // too many tasks in a row have failed
 	SkipInvalid = "invalid" // no task can be made of the definition
 	SkipUnique  = "unique"  // another task has the unique key
-	SkipFull    = "full"    // as many tasks wait in the queue as may
+	SkipFull    = "full"    // the queue holds as many waiting tasks as it may
 	// SkipStranger: a task that the schedule did not make has the id of the tick's task.
 	SkipStranger = "stranger"
 )
 
-// Ledger is what a schedule must remember from one decision to the next. Each
-// decision carries it, so the latest one tells all.
+// Ledger is what a schedule must remember from one decision to the next. Each decision carries it,
+// so the latest one is enough.
 type Ledger struct {
-	// Last is the latest tick on which anything was decided.
+	// Last is the latest tick with a decision.
 	Last time.Time `json:"last,omitzero"`
-	// Open are the tasks of earlier ticks that were not seen to have ended, at most [MaxOpen].
+	// Open are the tasks of earlier ticks that are not known to have ended, at most [MaxOpen].
 	Open []task.ID `json:"open,omitempty"`
 	// Waiting are the ticks that wait for those, the oldest first.
 	Waiting []WaitingTick `json:"waiting,omitempty"`
-	// Failures counts tasks that failed since the last one that did not.
+	// Failures counts the failed tasks since the last one that did not fail.
 	Failures int `json:"failures,omitempty"`
 }
 
-// WaitingTick is a tick whose task is made later.
+// WaitingTick is a tick whose task will be made later.
 type WaitingTick struct {
 	Tick    time.Time `json:"tick"`
 	Trigger string    `json:"trigger"`

@@ -152,9 +152,10 @@ func (s *Spec) validateRules() error {
 	return all
 }
 
-// Limited tells whether a limit has to admit the tasks of a spec.
+// Limited tells whether limits must admit the tasks of a spec. A parent's limits apply to its
+// children instead.
 func (s *Spec) Limited() bool {
-	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental() // its children stand under them
+	return s != nil && (len(s.Concurrency) > 0 || len(s.Budget) > 0 || len(s.Rate) > 0) && !s.Parental()
 }
 
 // Windows returns the windows that a spec and its steps name.

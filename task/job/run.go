@@ -9,7 +9,7 @@ import (
 
 // Run describes a child process. Exactly one of Argv and Shell is set.
 type Run struct {
-	// Argv is the program and its arguments, handed over as they are.
+	// Argv is the program and its arguments, passed unchanged.
 	Argv []string `json:"argv,omitempty"`
 	// Shell is a line for "sh -c".
 	Shell string `json:"shell,omitempty"`

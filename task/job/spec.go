@@ -43,9 +43,9 @@ type Spec struct {
 	OnRestart string `json:"on_restart,omitempty"`
 	// Files are provided to each attempt. Default none.
 	Files *Files `json:"files,omitempty"`
-	// Setup are lines for "sh -c" that make of the files what the command needs, for example
-	// install dependencies. They run once on each node for each version of the files and
-	// each text of the lines; every attempt gets what they have left.
+	// Setup are lines for "sh -c" that prepare the files for the command, for example install
+	// dependencies. They run once per node, version of the files and text of the lines. Every
+	// attempt gets their result.
 	Setup []string `json:"setup,omitempty"`
 	// Artifacts are the files kept from an attempt's working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`

@@ -39,7 +39,7 @@ type Timeout struct {
 	Setup value.Duration `json:"setup,omitempty"`
 }
 
-// DefaultSetup is the bound of a task's setup that sets none.
+// DefaultSetup applies to a task that sets no bound on its setup.
 const DefaultSetup = 15 * time.Minute
 
 // DefaultStop is the grace of a task that sets none.

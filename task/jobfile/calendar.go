@@ -37,7 +37,7 @@ func MarshalCalendar(c *schedule.Calendar) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ofCalendar says of a reader that it reads a calendar.
+// ofCalendar marks a reader of calendars.
 const ofCalendar = "calendar"
 
 func (r *reader) calendar(root *node) schedule.Calendar {
@@ -56,7 +56,7 @@ func (r *reader) rule(v entry) (is schedule.Rule) {
 	return is
 }
 
-// unknown says why a field is refused.
+// unknown explains why a field is refused.
 func (r *reader) unknown(path, name string, fields setters) string {
 	if r.what == ofCalendar {
 		return unlisted(path, fold(name), slices.Sorted(maps.Keys(fields)))

@@ -14,11 +14,11 @@ import (
 	"millrace/task/where"
 )
 
-// A field of a job stands in its type, in package task: what it is called says its tag there, and how it is read mostly
-// its type. What is said of a field here beside that is what its type does not tell: which words it may be, or of what
-// it is the name.
+// The fields of a job are declared in package task/job: the tags give their names, and mostly the
+// types decide how they are read. This file adds only what types do not tell: which words a field
+// accepts, or what kind of name it holds.
 
-// fields are how the fields of a struct are read, each by its type but for those that are special.
+// fields returns how to read the fields of a struct, each by its type except for the special ones.
 func (r *reader) fields(of any, special setters) setters {
 	v := reflect.ValueOf(of).Elem()
 	all := setters{}
@@ -38,7 +38,7 @@ func (r *reader) fields(of any, special setters) setters {
 // into has a value read by a function for its type.
 func into[T any](to *T, read func(entry) T) func(entry) { return func(v entry) { *to = read(v) } }
 
-// setter reads what a field points to by its type.
+// setter returns how to read the target of a pointer, by its type.
 func (r *reader) setter(of any) func(entry) {
 	switch to := of.(type) {
 	case *string:
@@ -119,7 +119,7 @@ func (r *reader) setter(of any) func(entry) {
 	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
 }
 
-// words reads one of several, and named the name of something.
+// words reads one of several words; named reads the name of a thing.
 func (r *reader) words(to *string, words []string) func(entry) {
 	return func(v entry) { *to = r.oneOf(v, words) }
 }

@@ -12,9 +12,8 @@ import (
 	"millrace/task/job"
 )
 
-// Marshal returns a job as a YAML file. [Parse] reads the same job from it: what
-// it sets is equal, numbers in parameters digit by digit. The error is that of
-// Parse if the job is not one that a file can hold.
+// Marshal returns a job as a YAML file. [Parse] reads an equal job from it, with numbers in
+// parameters equal digit by digit. The error is that of Parse if a file cannot express the job.
 func Marshal(job job.Job) ([]byte, error) {
 	encoded, err := json.Marshal(job)
 	if err != nil {
@@ -23,8 +22,8 @@ func Marshal(job job.Job) ([]byte, error) {
 	var b bytes.Buffer
 	writeFields(&b, jsonTree(encoded), "")
 
-	// A definition that is shown is edited and applied again, so one that says
-	// something else than the job would do harm.
+	// A shown definition gets edited and applied again, so one that differs from the job would do
+	// harm.
 	back, err := Parse("", b.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("write job %s: %w", job.Name, err)
@@ -36,8 +35,8 @@ func Marshal(job job.Job) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// jsonTree returns valid JSON as a tree without positions. Of fields of the same
-// name the last one counts, as everywhere in encoding/json.
+// jsonTree returns valid JSON as a tree without positions. Of fields with the same name the last
+// one counts, as in encoding/json.
 func jsonTree(data []byte) *node {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -62,7 +61,7 @@ func jsonNode(d *json.Decoder) *node {
 			f := field{name: name, node: jsonNode(d)}
 			n.fields = append(slices.DeleteFunc(n.fields, func(g field) bool { return g.name == name }), f)
 		}
-		_, _ = d.Token() // the closing bracket of what was marshalled just now
+		_, _ = d.Token() // the closing bracket of valid JSON
 		return n
 	case string:
 		return &node{kind: text, text: t}
@@ -74,7 +73,7 @@ func jsonNode(d *json.Decoder) *node {
 	return &node{kind: null, text: "null"}
 }
 
-// canonical is JSON in one spelling, for comparison.
+// canonical returns JSON in a single spelling, for comparison.
 func canonical(data []byte) []byte {
 	return new(reader).appendJSON(nil, entry{node: jsonTree(data)})
 }
@@ -87,7 +86,7 @@ func writeFields(b *bytes.Buffer, n *node, indent string) {
 	}
 }
 
-// writeValue writes what follows a field's colon, up to the end of the line or block.
+// writeValue writes the value behind a field's colon, to the end of the line or block.
 func writeValue(b *bytes.Buffer, n *node, indent string) {
 	switch {
 	case n.kind == mapping && len(n.fields) > 0:
@@ -121,7 +120,7 @@ func writeValue(b *bytes.Buffer, n *node, indent string) {
 	}
 }
 
-// yamlFlow is a value on one line. At its top text may do without quotes.
+// yamlFlow writes a value on one line. At the top level, text may be unquoted.
 func yamlFlow(n *node) string {
 	if n.kind == text && (plainText.MatchString(n.text) || plainTime.MatchString(n.text)) && plainKind(n.text) == text && !oldBoolean.MatchString(n.text) {
 		return n.text
@@ -129,8 +128,8 @@ func yamlFlow(n *node) string {
 	return yamlQuoted(n)
 }
 
-// yamlQuoted is a value on one line with all text in quotes, which is JSON but
-// for characters that do not print.
+// yamlQuoted writes a value on one line with all text in quotes: JSON, except for non-printing
+// characters.
 func yamlQuoted(n *node) string {
 	var parts []string
 	switch n.kind {
@@ -151,13 +150,13 @@ func yamlQuoted(n *node) string {
 }
 
 var (
-	// plainText is text that means itself without quotes, whichever parser reads
-	// it: less than YAML allows. Colons are for URLs and must not end a word.
-	// Durations begin with a digit, which is why they have an expression of their own.
+	// plainText is text that every parser reads as itself without quotes: less than YAML allows.
+	// Colons are for URLs and must not end a word. Durations begin with a digit, so they have an
+	// expression of their own.
 	plainText = regexp.MustCompile(`^(\./)?[A-Za-z_/]([A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-]|:[A-Za-z0-9_/.]| [A-Za-z0-9_/.,;@%+=*?!$|&<>()'"~^-])*$`)
 	plainTime = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`)
 	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	// oldBoolean is what readers of YAML 1.1 take for true and false.
+	// oldBoolean matches words that YAML 1.1 reads as true and false.
 	oldBoolean = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
 )
 
@@ -192,7 +191,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// blockText tells whether text of several lines can be written as it is, below "|".
+// blockText tells whether text of several lines can be written unchanged below "|".
 func blockText(s string) bool {
 	if !strings.Contains(strings.TrimSuffix(s, "\n"), "\n") || strings.ContainsAny(s[:1], " \t\n") || strings.HasSuffix(s, "\n\n") {
 		return false

@@ -103,7 +103,7 @@ func FuzzMarshal(f *testing.F) {
 			}},
 		}
 		if len(a) > 1000 || len(b) > 1000 || want.Validate() != nil {
-			return // not what a file can hold
+			return // a file cannot hold this
 		}
 		written, err := jobfile.Marshal(want)
 		if err != nil {

@@ -14,8 +14,8 @@ var reserved = map[string]bool{
 	"timeout.start": true,
 }
 
-// foreign are names that other tools use, and the fields that do the same here.
-// An entry with the object's path holds in that object, one without it anywhere.
+// foreign maps names from other tools to the fields with the same effect here. An entry with an
+// object's path holds in that object, one without a path anywhere.
 var foreign = map[string][]string{
 	"bundle": {"files.bundle"}, "install": {"setup"}, "before_script": {"setup"}, "auto_install": {"setup"}, "outputs": {"artifacts"},
 	"displayname": {"title"}, "display_name": {"title"},
@@ -44,8 +44,8 @@ var foreign = map[string][]string{
 	"retry.interval": {"retry.min"}, "retry.interval_sec": {"retry.min"}, "retry.delay": {"retry.min"}, "retry.max_interval": {"retry.max_delay"},
 }
 
-// refusal says why a field of the object at path is refused, and what to write
-// instead where that can be told.
+// refusal explains why a field of the object at path is refused, and suggests another one where it
+// can.
 func refusal(path, name string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
 	whole := path
@@ -77,7 +77,7 @@ func refusal(path, name string) string {
 	return unlisted(whole, name, vocabulary[path])
 }
 
-// unlisted refuses a field that is none of those that an object can have.
+// unlisted refuses a field that the object does not have.
 func unlisted(path, name string, fields []string) string {
 	quoted := "`" + excerpt(join(path, name)) + "`"
 	if meant := near.Word(name, fields); meant != "" {

@@ -125,8 +125,8 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 	}
 }
 
-// TestParseBounds gives what would take long or much memory; the refusal must
-// name the bound.
+// TestParseBounds parses files that would take long or use much memory. The refusal must name the
+// bound.
 func TestParseBounds(t *testing.T) {
 	const ok = "name: a\nrun: x\n"
 	bomb := ok + "params:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"

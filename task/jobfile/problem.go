@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a file.
+// Problem is one error in a file.
 type Problem struct {
-	// File is the name that was given to [Parse].
+	// File is the name given to [Parse].
 	File string
-	// Line and Column count from 1, a column being a character; both are 0 if
-	// the file as a whole is meant.
+	// Line and Column count from 1, in characters. Both are 0 if the problem is about the file as a
+	// whole.
 	Line, Column int
 	// Path is the field, for example "retry.max" or "run.argv[2]"; empty if the
 	// document or the file as a whole is meant.
 	Path string
-	// Message says in words what is wrong and what to write instead. It names
-	// the field where there is one.
+	// Message explains the problem and its remedy. It names the field where there is one.
 	Message string
 }
 
@@ -58,8 +57,8 @@ func (e Errors) Unwrap() []error {
 	return all
 }
 
-// maxProblems bounds what is reported of one file: whoever has more to mend
-// begins with these, and a hostile file cannot make the report outgrow itself.
+// maxProblems bounds the problems reported for one file. An author with more begins with these, and
+// a hostile file cannot cause a huge report.
 const maxProblems = 100
 
 // report collects the problems of one file.
@@ -80,8 +79,8 @@ func (r *report) add(pos position, path, format string, args ...any) {
 	})
 }
 
-// err returns what was collected, or nil. A mistake in something that several
-// aliases repeat is one problem.
+// err returns the collected problems, or nil. An error in a part that several aliases repeat is one
+// problem.
 func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil

@@ -21,9 +21,9 @@ import (
 // Parse reads the jobs of a file, one from each YAML document that is not empty.
 // The name of the file is used in messages only.
 //
-// It returns either all jobs, valid and with different names, or an [Errors]
-// with everything that is wrong with the file. Data of any kind is safe to pass;
-// a file larger than 1 MiB, or one that aliases make larger than that, is refused.
+// It returns either all jobs, valid and with different names, or an [Errors] with all problems of
+// the file. Any data is safe to pass. Parse refuses a file above 1 MiB, or one that exceeds it with
+// its aliases expanded.
 func Parse(name string, data []byte) ([]job.Job, error) {
 	var jobs []job.Job
 	err := documents(name, data, "job", "`name` and `run`", func(d *reader, root *node, before []Problem) string {
@@ -38,8 +38,8 @@ func Parse(name string, data []byte) ([]job.Job, error) {
 	return jobs, nil
 }
 
-// documents reads each document of a file that is not empty; read returns the name of what it defines, and is told
-// what was wrong before.
+// documents reads each non-empty document of a file. Read gets the earlier problems and returns the
+// name of its definition.
 func documents(name string, data []byte, what, needs string, read func(d *reader, root *node, before []Problem) string) error {
 	r := &report{file: name}
 	s, ok := clean(data, r)
@@ -72,17 +72,17 @@ func documents(name string, data []byte, what, needs string, read func(d *reader
 	return r.err()
 }
 
-// reader turns the tree of one document into a job or a calendar. It goes on after a problem,
-// so that all of them are found.
+// reader turns the tree of one document into a job or a calendar. It continues after a problem, to
+// find all of them.
 type reader struct {
 	*report
-	what string // it reads
+	what string // the kind of definition
 	// where holds the positions of the fields that were set.
 	where map[string]position
 }
 
-// value is a node together with where it stands. Its position is that of the
-// field's name: this is where an editor should take the user.
+// entry is a node with its place in the file. Its position is that of the field's name: an editor
+// should jump there.
 type entry struct {
 	*node
 	path string
@@ -93,7 +93,7 @@ func (r *reader) refuse(v entry, format string, args ...any) {
 	r.add(v.pos, v.path, "%s%s", prefix(v.path), fmt.Sprintf(format, args...))
 }
 
-// want refuses a value of the wrong kind. A broken one was refused before.
+// want refuses a value of the wrong kind. A broken one has been reported already.
 func (r *reader) want(v entry, what string) {
 	if v.kind != broken {
 		r.refuse(v, "want %s, got %s", what, describe(v.node))
@@ -141,7 +141,7 @@ func (r *reader) job(root *node) job.Job {
 	return j
 }
 
-// priority refuses what is out of bounds here: to the rules 0 is one that was not set.
+// priority refuses a value out of bounds here, because the rules read 0 as unset.
 func (r *reader) priority(v entry) int {
 	f, ok := r.float(v, "a whole number")
 	if !ok {
@@ -154,8 +154,8 @@ func (r *reader) priority(v entry) int {
 	return int(f)
 }
 
-// validate applies the rules that concern more than one value. Of what could not be read, and of what
-// may hang on that, they have nothing to say.
+// validate applies the rules that concern more than one value. It stays silent about unreadable
+// fields and faults that may follow from them.
 func (r *reader) validate(j *job.Job, unread []Problem) {
 	r.say(j.Validate(), unread)
 	if j.Schedule != nil {
@@ -163,7 +163,7 @@ func (r *reader) validate(j *job.Job, unread []Problem) {
 	}
 }
 
-// say adds what rules say, unless it may hang on what could not be read.
+// say adds the faults of rules, except those that may follow from unreadable fields.
 func (r *reader) say(err error, unread []Problem) {
 	if err == nil {
 		return
@@ -176,9 +176,9 @@ func (r *reader) say(err error, unread []Problem) {
 	}
 }
 
-// hangs tells whether what a rule says of a field may follow from another field that could not be read:
-// from any of the same object at the left margin, but for a schedule, whose rules are about one field each.
-// A rule about the job itself may follow from anything.
+// hangs tells whether a rule's fault about a field may follow from another field that could not be
+// read: from any field of the same top-level object, except for a schedule, whose rules concern one
+// field each. A rule about the job itself may follow from any field.
 func hangs(path, unread string) bool {
 	if path == "" || unread == "" || strings.HasPrefix(path+".", unread+".") || strings.HasPrefix(unread+".", path+".") {
 		return true
@@ -322,7 +322,7 @@ func (r *reader) text(v entry) string {
 	return ""
 }
 
-// line reads text that says something: a field that is set to nothing is a slip.
+// line reads text that must not be empty: an empty field is a slip.
 func (r *reader) line(v entry) string {
 	s := r.text(v)
 	if v.kind == text && s == "" {
@@ -357,8 +357,8 @@ func (r *reader) oneOf(v entry, words []string) string {
 	return s
 }
 
-// scalar reads what ends as text for a process or a label, where quotes round a
-// number would be a nuisance: 1.10 stays "1.10".
+// scalar reads a value that ends as text for a process or a label, where quotes around a number
+// would be a nuisance: 1.10 stays "1.10".
 func (r *reader) scalar(v entry) string {
 	switch v.kind {
 	case text, number, boolean:
@@ -500,7 +500,7 @@ func appendJSONText(b []byte, s string) []byte {
 	return append(b, quoted...)
 }
 
-// jsonNumber returns the JSON form of what YAML takes for a number.
+// jsonNumber returns the JSON form of a YAML number.
 func jsonNumber(s string) (string, error) {
 	if json.Valid([]byte(s)) {
 		return s, nil
@@ -516,10 +516,10 @@ func jsonNumber(s string) (string, error) {
 		}
 		return strconv.FormatUint(n, 10), nil
 	case len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9':
-		// Octal for some readers of YAML, decimal for others, and most often neither is meant.
+		// Some readers of YAML read it as octal, others as decimal, and mostly neither is intended.
 		return "", fmt.Errorf("the number %s begins with 0: put it in quotes for text, or drop the 0", excerpt(s))
 	}
-	// Left are +1, .5 and 1., which JSON writes 1, 0.5 and 1.
+	// The remaining forms are +1, .5 and 1., which JSON writes 1, 0.5 and 1.
 	whole, rest := digits, ""
 	if i := strings.IndexAny(digits, ".eE"); i >= 0 {
 		whole, rest = digits[:i], digits[i:]

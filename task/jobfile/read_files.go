@@ -15,7 +15,7 @@ func (r *reader) files(v entry) *job.Files {
 	return &f
 }
 
-// lines reads one line, or a list of them.
+// lines reads one line, or a list of lines.
 func (r *reader) lines(v entry) []string {
 	if v.kind == text {
 		return []string{r.line(v)}

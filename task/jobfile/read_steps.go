@@ -9,7 +9,7 @@ import (
 	"millrace/task/job"
 )
 
-// spec are those fields of a spec of which the type does not tell how they are read.
+// spec returns the fields of a spec that are not read by their type.
 func (r *reader) spec(s *job.Spec) setters {
 	return setters{
 		"handler":       r.named(&s.Handler, "handler"),
@@ -38,7 +38,7 @@ func (r *reader) steps(v entry) []job.Step {
 	return steps
 }
 
-// step reads a step, or a handler, which is one without a name.
+// step reads a step, or a handler, which has no name.
 func (r *reader) step(v entry) (s job.Step) {
 	special := r.spec(&s.Spec)
 	maps.Copy(special, setters{
@@ -110,11 +110,11 @@ func (r *reader) handler(v entry) *job.Step {
 	return &step
 }
 
-// inStep is the path of a step or handler, and what follows of it.
+// inStep matches the path of a step or handler.
 var inStep = regexp.MustCompile(`^(?:steps\[\d+\]|on\.(?:success|failure|cancel|exit))(?:\.|$)`)
 
-// shape is the entry of the [vocabulary] for the object at a path: what a step has of a job is
-// called the same there.
+// shape is the entry of the [vocabulary] for the object at a path: the fields of a step have the
+// same names as those of a job.
 func shape(path string) string {
 	rest := inStep.ReplaceAllString(path, "")
 	switch {

@@ -19,7 +19,7 @@ func (r *reader) failure(v entry) string {
 	return v.text
 }
 
-// yes reads what is true or false.
+// yes reads true or false.
 func (r *reader) yes(v entry) bool {
 	if v.kind != boolean {
 		r.want(v, "true or false")

@@ -52,10 +52,10 @@ func schemaFields(t *testing.T) map[string][]string {
 	return all
 }
 
-// oneForm is one of the forms that a field can have.
+// oneForm returns the n-th form that a field may have.
 func oneForm(field any, n int) object { return field.(object)["oneOf"].([]any)[n].(object) }
 
-// jobFields returns the JSON names of a struct's fields, embedded ones included.
+// jobFields returns the JSON names of a struct's fields, including embedded ones.
 func jobFields(s reflect.Type) (names []string) {
 	for _, f := range reflect.VisibleFields(s) {
 		if !f.Anonymous {
@@ -67,7 +67,8 @@ func jobFields(s reflect.Type) (names []string) {
 	return names
 }
 
-// TestFieldsAgree holds the lists of fields together: the type's, which the parser goes by, and the schema's.
+// TestFieldsAgree compares the fields of the types, which the parser uses, with those of the
+// schema.
 func TestFieldsAgree(t *testing.T) {
 	schema := schemaFields(t)
 	for path, s := range map[string]reflect.Type{
@@ -120,7 +121,7 @@ func TestFieldsAgree(t *testing.T) {
 	}
 }
 
-// A field is read by its type: one that is added needs no more than to stand there.
+// A field is read by its type: declaring it is enough.
 func TestFieldsAreReadByType(t *testing.T) {
 	var got struct {
 		job.Timeout
@@ -153,11 +154,11 @@ func TestAllFieldsAreRead(t *testing.T) {
 	for _, s := range []any{first, *first.Run, first.Timeout, first.Retry, first.Place, first.Keep, *first.Schedule, *first.Files, *first.Artifacts} {
 		v := reflect.ValueOf(s)
 		for _, f := range reflect.VisibleFields(v.Type()) {
-			// The other way to say what is run.
+			// These fields exclude those that are set.
 			if f.Name == "Handler" || f.Name == "Shell" || f.Name == "Every" || f.Name == "At" {
 				continue
 			}
-			// Some fields of a place exclude each other: one of the documents has them.
+			// Some fields of a place exclude each other: one of the documents must set each.
 			set := slices.ContainsFunc(jobs, func(j job.Job) bool {
 				return v.Type() == reflect.TypeFor[job.Place]() && !reflect.ValueOf(j.Place).FieldByIndex(f.Index).IsZero() ||
 					v.Type() == reflect.TypeFor[job.Job]() && !reflect.ValueOf(j).FieldByIndex(f.Index).IsZero()
@@ -222,7 +223,7 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 		})
 	}
 
-	// One value each, in a job that is right otherwise.
+	// One value each, in an otherwise valid job.
 	for field, values := range map[string][]string{
 		"timeout.run":      {"1h30m", "90s", "0s", "0.0s", "0.5s", ".5s", "1.s", "0h0m1s", "1h0m", "-1s", "+1s", "5", `"5"`, "1 s", "1d", "1S", "s", ".s", "1us", "1µs", "1μs", `""`, "~", "[1s]"},
 		"retry.max":        {"0", "3", "3.0", "3e0", "0x3", "-1", "1.5", `"3"`, "2147483647", "2147483648", "true"},

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of a file. A job that a person wrote is far below all of them; they
-// keep the time and memory of reading a hostile file within reason.
+// Bounds of a file. Jobs written by people are far below all of them. They bound the time and
+// memory for reading a hostile file.
 const (
 	// maxSize bounds a file, and each of its documents with the aliases written
 	// out, in bytes.
@@ -24,16 +24,16 @@ const (
 	maxDepth = 64
 	// maxName bounds the name of a field, as YAML itself does, in bytes.
 	maxName = 1024
-	// maxFields bounds the fields of a document, nested ones included: the YAML
-	// parser's time grows with their square.
+	// maxFields bounds the fields of a document, including nested ones: the YAML parser's time
+	// grows with the square of their number.
 	maxFields = 4000
 )
 
-// kind is what a value is in JSON's terms.
+// kind is the kind of a value in terms of JSON.
 type kind uint8
 
 const (
-	broken kind = iota // a problem that has been reported already
+	broken kind = iota // a problem that was reported already
 	null
 	boolean
 	number
@@ -49,11 +49,11 @@ type position struct{ line, column int }
 type node struct {
 	kind   kind
 	pos    position
-	text   string // of a scalar: as written, or for text what that means
+	text   string // of a scalar: the source text or, for text, its value
 	items  []*node
 	fields []field
 
-	size, depth int // with all that is below it
+	size, depth int // including everything below it
 }
 
 type field struct {
@@ -76,7 +76,7 @@ type document struct {
 	line int
 }
 
-// clean returns data as text with plain line ends, or reports why it is none.
+// clean returns data as text with plain line ends, or reports why it cannot.
 func clean(data []byte, r *report) (string, bool) {
 	if len(data) > maxSize {
 		r.add(position{}, "", "the file has %d bytes, want %d at most", len(data), maxSize)
@@ -102,9 +102,9 @@ func clean(data []byte, r *report) (string, bool) {
 	return s, true
 }
 
-// split cuts a file into its documents. A line that begins with "---" or "..."
-// is a marker wherever it stands, so this needs no parser; and the parser is
-// not asked to do it because it drops what follows an empty document.
+// split cuts a file into its documents. A line that begins with "---" or "..." is a marker
+// everywhere, so no parser is needed. The YAML parser itself drops the documents after an empty
+// one.
 func split(s string) []document {
 	var docs []document
 	var b strings.Builder
@@ -114,7 +114,7 @@ func split(s string) []document {
 			docs = append(docs, document{b.String(), start})
 			b.Reset()
 			start = line
-			l = "   " + l[3:] // keeps the columns of what follows on the line
+			l = "   " + l[3:] // keeps the columns of the rest of the line
 		}
 		b.WriteString(l)
 		line++
@@ -129,8 +129,8 @@ type composer struct {
 	anchors map[string]*node
 }
 
-// compose returns the root of a document, or nil if the document is empty. What
-// cannot be read is reported and becomes a broken node.
+// compose returns the root of a document, or nil if the document is empty. Unreadable parts are
+// reported and become broken nodes.
 func compose(doc document, r *report) *node {
 	c := composer{report: r, line: doc.line, anchors: map[string]*node{}}
 	body, err := c.parse(doc.text)
@@ -145,9 +145,9 @@ func compose(doc document, r *report) *node {
 
 var errReported = errors.New("reported")
 
-// parse returns the syntax tree of a document. The YAML parser is not trusted
-// with hostile text: what would make it recurse without bound or take very long
-// is refused before, and a panic is a problem of the file.
+// parse returns the syntax tree of a document. It does not trust the YAML parser with hostile text:
+// it refuses text that would make the parser recurse without bound or take very long, and reports a
+// panic as a problem of the file.
 func (c *composer) parse(s string) (body ast.Node, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -182,8 +182,8 @@ func (c *composer) parse(s string) (body ast.Node, err error) {
 	return nil, errReported
 }
 
-// screen refuses a document that is too much for the parser, and what the parser
-// would take for something else without a word.
+// screen refuses a document that is too large for the parser, or that the parser would silently
+// misread.
 func (c *composer) screen(tokens token.Tokens) error {
 	refuse := func(t *token.Token, format string, args ...any) error {
 		c.add(c.pos(t), "", format, args...)
@@ -212,7 +212,7 @@ func (c *composer) screen(tokens token.Tokens) error {
 			open = open[:max(len(open)-1, 0)]
 		case token.SequenceEntryType:
 			dashes++
-			// Without a value, it would take the field below it for one.
+			// Without a value, the parser would take the next field as the item's value.
 			if after.Position.Line != line && after.Position.Column <= t.Position.Column {
 				return refuse(t, "the list item is empty: write ~ for nothing")
 			}
@@ -260,12 +260,12 @@ func (c *composer) screen(tokens token.Tokens) error {
 
 var innerTab = regexp.MustCompile(`\S *\t[ \t]*\S`)
 
-// scalar tells whether a token is a value by itself.
+// scalar tells whether a token alone is a value.
 func scalar(t *token.Token) bool {
 	return plain(t) || t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 }
 
-// plain tells whether a token is a value by itself without quotes.
+// plain tells whether a token alone is an unquoted value.
 func plain(t *token.Token) bool {
 	switch t.Type {
 	case token.StringType, token.NullType, token.BoolType, token.InfinityType, token.NanType,
@@ -412,11 +412,10 @@ func (c *composer) measure(n *node, path string) *node {
 	return &node{pos: n.pos}
 }
 
-// numeral is what YAML 1.2 takes for a number (its core schema).
+// numeral matches the numbers of YAML 1.2 (its core schema).
 var numeral = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 
-// plainKind is the kind of a scalar without quotes, by YAML 1.2: "yes", "on" and
-// dates are text.
+// plainKind is the kind of an unquoted scalar by YAML 1.2: "yes", "on" and dates are text.
 func plainKind(s string) kind {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
@@ -445,7 +444,7 @@ func prefix(path string) string {
 	return excerpt(path) + ": "
 }
 
-// excerpt shortens what a message quotes from a file.
+// excerpt shortens text that a message quotes from a file.
 func excerpt(s string) string {
 	const most = 60
 	for i, n := 0, 0; i < len(s); n++ {
@@ -458,7 +457,7 @@ func excerpt(s string) string {
 	return s
 }
 
-// describe says what a value is, for messages.
+// describe names a value for messages.
 func describe(n *node) string {
 	switch n.kind {
 	case null:

@@ -1,3 +1,3 @@
-// Package output holds what the program of a task says, as it is stored: lines and records, and how its attempt
-// stands, with a checkpoint from which another one goes on.
+// Package output holds the stored form of a program's output: lines and records, and the standing
+// of its attempt, with a checkpoint from which another attempt continues. It stores nothing itself.
 package output

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the batch as JSON to b, byte for byte as encoding/json would write it that was
-// told to leave the signs of HTML as they are: in what programs print they are frequent, and each
-// would take six bytes. It exists because half of what a line cost was its encoding.
-// It returns an error if a time or fields cannot be written; what it returns beside that is of no use.
+// AppendJSON appends the batch as JSON to to, byte for byte as encoding/json writes it with HTML
+// escaping off: programs print these characters often, and escaped each takes six bytes. It exists
+// because encoding was half of the cost of a line. It returns an error if a time or fields cannot
+// be written; the text is then useless.
 func (b *Lines) AppendJSON(to []byte) ([]byte, error) {
 	to = appendText(append(to, `{"task":`...), string(b.Task))
 	to = strconv.AppendInt(append(to, `,"attempt":`...), int64(b.Attempt), 10)
@@ -73,7 +73,7 @@ func (l *Line) appendJSON(to []byte) ([]byte, error) {
 // appendText appends a text as JSON.
 func appendText(to []byte, s string) []byte {
 	to = append(to, '"')
-	done := 0 // what of s is appended
+	done := 0 // this much of s is appended
 	for i := 0; i < len(s); {
 		if i += plain(s[i:]); i == len(s) {
 			break
@@ -130,8 +130,9 @@ func plain(s string) int {
 	for len(rest) >= 8 {
 		w := uint64(rest[0]) | uint64(rest[1])<<8 | uint64(rest[2])<<16 | uint64(rest[3])<<24 |
 			uint64(rest[4])<<32 | uint64(rest[5])<<40 | uint64(rest[6])<<48 | uint64(rest[7])<<56
-		// The high bit of a byte is set in one of the terms if that byte is below a space, a quote or
-		// a backslash. Borrows reach only into bytes after such a one, so the first is right.
+		// The high bit of a byte is set in one of the terms if that byte is below a space, or is a
+		// quote or a backslash. Borrows reach only bytes after such a one, so the first hit is
+		// right.
 		quote, slash := w^(ones*'"'), w^(ones*'\\')
 		if found := ((w - ones*' ') | (quote - ones) | (slash - ones) | w) & high; found != 0 {
 			return len(s) - len(rest) + bits.TrailingZeros64(found)/8

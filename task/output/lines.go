@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Lines is a batch of what an attempt printed.
+// Lines is a batch of output lines of an attempt.
 type Lines struct {
 	Task    task.ID `json:"task"`
 	Attempt int     `json:"attempt"`
 	Epoch   uint64  `json:"epoch"`
 	Lines   []Line  `json:"lines"`
-	// Dropped is how many lines, of all attempts, were dropped in whose place this stands.
+	// Dropped is how many lines, of all attempts, were dropped and replaced by this entry.
 	Dropped int `json:"dropped,omitempty"`
-	// Encoded is the batch as JSON, if somebody has made that already, with [Lines.AppendJSON].
+	// Encoded is the batch as JSON from [Lines.AppendJSON], if that was made already.
 	Encoded []byte `json:"-"`
 }
 
@@ -25,17 +25,17 @@ const (
 	Stderr = "stderr"
 	// Log lines are entries with a level, and perhaps fields.
 	Log = "log"
-	// Status lines are what the program said of its progress.
+	// Status lines are progress messages of the program.
 	Status = "status"
 	// System lines are Millrace's own remarks.
 	System = "system"
-	// Setup lines are what the setup commands of a task printed.
+	// Setup lines are the output of a task's setup commands.
 	Setup = "setup"
 )
 
 // Line is one line of output, or a piece of a very long one.
 type Line struct {
-	// N counts the lines of the attempt, from 1; of several it is the last one's.
+	// N is the number of the line in the attempt, from 1; for several lines it is the last one's.
 	N      int       `json:"n"`
 	At     time.Time `json:"at"`
 	Stream string    `json:"stream"`
@@ -44,22 +44,21 @@ type Line struct {
 	Level string `json:"level,omitempty"`
 	// Fields is a JSON object, or nil.
 	Fields json.RawMessage `json:"fields,omitempty"`
-	// More says that the line goes on in the next one of its stream.
+	// More says that the line continues in the next one of its stream.
 	More bool `json:"more,omitempty"`
-	// Several is how many lines Text holds, parted by line feeds, if it is more than
-	// one: lines of a stream that came at once are stored together. Who reads them
-	// gets them one by one; see [Lines.OneByOne].
+	// Several is how many lines Text holds, separated by line feeds, if more than one: lines of a
+	// stream that came at once are stored together. [Lines.OneByOne] splits them for readers.
 	Several int `json:"several,omitempty"`
-	// Upto is where the line ends in what the attempt has said, if that outlives its worker
-	// (on_restart: adopt), of several the last one. The next worker goes on from there.
+	// Upto is where the line ends in the output of an attempt that outlives its worker (on_restart:
+	// adopt); for several lines, the last one's end. The next worker continues from there.
 	Upto int64 `json:"upto,omitempty"`
 }
 
-// Count is how many lines l stands for.
+// Count is how many lines l holds.
 func (l *Line) Count() int { return max(l.Several, 1) }
 
-// OneByOne has each line of the batch in an element of its own. One whose text
-// does not hold as many lines as it says stays as it is.
+// OneByOne gives each line of the batch an element of its own. An element whose text does not hold
+// as many lines as Several says stays as it is.
 func (b *Lines) OneByOne() {
 	n := 0
 	for i := range b.Lines {
@@ -90,16 +89,16 @@ func (b *Lines) OneByOne() {
 	b.Lines = all
 }
 
-// Told is what is stored of what an attempt has said.
+// Told sums up the stored output of an attempt.
 type Told struct {
-	// Lines is the number of its last line, and Upto the last place that a line has.
+	// Lines is the number of its last line. Upto is the end of the last line that has one.
 	Lines int
 	Upto  int64
-	// Records is how many there are.
+	// Records is how many records there are.
 	Records int
 }
 
-// Records is a batch of what an attempt produced.
+// Records is a batch of records that an attempt produced.
 type Records struct {
 	Task    task.ID `json:"task"`
 	Attempt int     `json:"attempt"`
@@ -107,8 +106,8 @@ type Records struct {
 	// First is the number of the first item within the attempt, from 0.
 	First int               `json:"first"`
 	Items []json.RawMessage `json:"items"`
-	// Dropped is how many records, of all attempts, were dropped in whose place this
-	// stands, and Reason why.
+	// Dropped is how many records, of all attempts, were dropped and replaced by this entry, and
+	// Reason why.
 	Dropped int    `json:"dropped,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }

@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// Live is how an attempt stands, in its program's own words; only the latest counts.
+// Live is the standing of an attempt, as its program reports it; only the latest counts.
 type Live struct {
 	Task    task.ID   `json:"task"`
 	Attempt int       `json:"attempt"`
 	Epoch   uint64    `json:"epoch"`
 	At      time.Time `json:"at"`
-	// Message is what it is at.
+	// Message is the program's present activity.
 	Message string `json:"message,omitempty"`
-	// Progress is how far it is, from 0 to 1; nil if nobody has said.
+	// Progress is from 0 to 1; nil if the program has reported none.
 	Progress *float64 `json:"progress,omitempty"`
-	// Metrics are its figures.
+	// Metrics are figures that the program reports.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	// Ready is when the program began its work, if it said so.
+	// Ready is when the program reported the beginning of its work.
 	Ready time.Time `json:"ready,omitzero"`
-	// Phase is the one that it is in, and PhaseSince since when. Attempts without files and setup say
-	// only that they stop.
+	// Phase is its present phase, and PhaseSince when that began. Attempts without files and setup
+	// only report the stop phase.
 	Phase      string    `json:"phase,omitempty"`
 	PhaseSince time.Time `json:"phase_since,omitzero"`
 }
 
-// Bounds of what is kept of an attempt's standing.
+// Bounds of a stored standing.
 const (
 	MaxLiveMessage = 1 << 10 // bytes of its message
 	MaxLiveMetrics = 64      // figures
 )
 
-// Text is the standing in one line; "" if there is nothing to say.
+// Text is the standing in one line; "" if it is empty.
 func (l *Live) Text() string {
 	var parts []string
 	if l.Progress != nil {
@@ -52,7 +52,7 @@ func (l *Live) Text() string {
 	return strings.Join(parts, " ")
 }
 
-// Checkpoint is what another attempt of a task goes on from.
+// Checkpoint is the state from which another attempt of a task continues.
 type Checkpoint struct {
 	Task    task.ID   `json:"task"`
 	Attempt int       `json:"attempt"`
@@ -62,8 +62,8 @@ type Checkpoint struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// Follows tells whether c may replace a checkpoint: one of a later epoch never
-// gives way to one of an attempt that it has fenced off.
+// Follows tells whether c may replace a checkpoint: a checkpoint of a later epoch is never replaced
+// by one of a fenced attempt.
 func (c *Checkpoint) Follows(before *Checkpoint) bool {
 	return c.Epoch >= before.Epoch
 }

@@ -9,16 +9,16 @@ import (
 
 // Match chooses lines. The zero value chooses all.
 type Match struct {
-	// Text is a part of the line, in capital letters or small ones.
+	// Text is a part of the line, compared without regard to case.
 	Text string
-	// Level chooses what is at least as grave: one of [Levels]. What programs write to stderr counts as an error.
+	// Level selects entries at least as grave: one of [Levels]. Lines on stderr count as error.
 	Level string
 }
 
-// Levels are those of entries of a log, the gravest last.
+// Levels returns the levels of log entries, the gravest last.
 func Levels() []string { return []string{"debug", "info", "warn", "error"} }
 
-// Validate says what is wrong with a match, if anything.
+// Validate refuses an unknown level.
 func (m Match) Validate() error {
 	if m.Level != "" && !slices.Contains(Levels(), m.Level) {
 		return fmt.Errorf("level is %q, want %s", m.Level, strings.Join(Levels(), ", "))
@@ -26,7 +26,7 @@ func (m Match) Validate() error {
 	return nil
 }
 
-// Line tells whether a line is chosen.
+// Line tells whether a line matches.
 func (m Match) Line(l *Line) bool {
 	if m.Level != "" && !slices.Contains(m.levels(), levelOf(l)) {
 		return false
@@ -44,8 +44,8 @@ func levelOf(l *Line) string {
 	return l.Level
 }
 
-// May tells whether a batch may hold a line that is chosen, without reading it: body is the batch as [Lines.AppendJSON] has it.
-// A search reads ten times as many lines in the same time.
+// May tells whether a batch may hold a matching line, without decoding it: body is the batch as
+// [Lines.AppendJSON] writes it. A search reads ten times as many lines in the same time.
 func (m Match) May(body []byte) bool {
 	if m.Level != "" && !bytes.Contains(body, []byte(`"stream":"stderr"`)) &&
 		!slices.ContainsFunc(m.levels(), func(level string) bool { return bytes.Contains(body, []byte(`"level":"`+level+`"`)) }) {
@@ -54,5 +54,5 @@ func (m Match) May(body []byte) bool {
 	return strings.ContainsFunc(m.Text, escaped) || bytes.Contains(bytes.ToLower(body), []byte(strings.ToLower(m.Text)))
 }
 
-// escaped tells whether a character may stand otherwise in JSON.
+// escaped tells whether JSON may spell a character differently.
 func escaped(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }

@@ -2,7 +2,7 @@ package output
 
 import "testing"
 
-// A match chooses lines, and no batch is passed over that has one.
+// A match selects lines, and May never skips a batch with a matching line.
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	line := func(stream, level, text string) Line { return Line{N: 1, Stream: stream, Level: level, Text: text} }

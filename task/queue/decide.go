@@ -11,8 +11,8 @@ import (
 // Command asks for a change of a queue and may be refused. The set is closed.
 type Command interface{ isQueueCommand() }
 
-// PauseFor asks that nothing of the queue is started, for a while or, if For is 0, until
-// somebody resumes it.
+// PauseFor pauses the queue: none of its tasks starts, for a time or, if For is 0, until an
+// operator resumes it.
 type PauseFor struct {
 	For    time.Duration
 	Reason string
@@ -21,15 +21,15 @@ type PauseFor struct {
 // Resume ends a pause.
 type Resume struct{ Reason string }
 
-// Limit sets those bounds that are not nil; 0 is none.
+// Limit sets the bounds that are not nil; 0 means no bound.
 type Limit struct {
 	Running, Waiting *int
-	// Rate has no key: it is one for the whole queue.
+	// Rate has no key: it applies to the whole queue.
 	Rate *limit.Rate
-	// Window names a calendar; "" is none.
+	// Window names a calendar; "" means none.
 	Window *string
 	Reason string
-	// Seen is the head of the queue that was looked at; any if it is empty.
+	// Seen is the head of the queue that the operator saw; if it is empty, any head will do.
 	Seen []uint64
 }
 
@@ -51,7 +51,7 @@ func (c Limit) Validate() error {
 	return nil
 }
 
-// Purge says what a purge has done.
+// Purge records what a purge did.
 type Purge Purged
 
 func (PauseFor) isQueueCommand() {}
@@ -59,8 +59,8 @@ func (Resume) isQueueCommand()   {}
 func (Limit) isQueueCommand()    {}
 func (Purge) isQueueCommand()    {}
 
-// Decide returns the event that follows from a command. No event and no error
-// means that what was asked for holds already.
+// Decide returns the event that follows from a command. No event and no error means that the
+// requested state holds already.
 func Decide(q Queue, c Command, now time.Time) (Event, error) {
 	switch c := c.(type) {
 	case PauseFor:

@@ -9,10 +9,10 @@ import (
 // Event is a fact about a queue. The set is closed.
 type Event interface{ isQueueEvent() }
 
-// Paused says that nothing of the queue is to be started.
+// Paused records that no task of the queue is to start.
 type Paused struct {
 	Reason string `json:"reason,omitzero"`
-	// Until is when that ends by itself; zero for never.
+	// Until is when the pause ends by itself; zero for never.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -21,22 +21,22 @@ type Resumed struct {
 	Reason string `json:"reason,omitzero"`
 }
 
-// Limited sets all bounds of a queue; 0 is none.
+// Limited sets all bounds of a queue; 0 means no bound.
 type Limited struct {
-	// Running is how many of its tasks may run at once, Waiting how many may wait.
+	// Running is how many of its tasks may run at once. Waiting is how many may wait.
 	Running int `json:"running,omitzero"`
 	Waiting int `json:"waiting,omitzero"`
-	// Rate is how often they may start.
+	// Rate is how often its tasks may start.
 	Rate limit.Rate `json:"rate,omitzero"`
-	// Window names the calendar in whose hours they start.
+	// Window names the calendar in whose hours its tasks start.
 	Window string `json:"window,omitzero"`
 	Reason string `json:"reason,omitzero"`
 }
 
-// Purged says that waiting tasks of the queue were cancelled; each has a fact of its own.
+// Purged records that waiting tasks of the queue were cancelled; each has a fact of its own.
 type Purged struct {
 	Reason string `json:"reason,omitzero"`
-	// Ended is how many.
+	// Ended is how many tasks it cancelled.
 	Ended int `json:"ended,omitzero"`
 }
 
@@ -45,7 +45,7 @@ func (Resumed) isQueueEvent() {}
 func (Limited) isQueueEvent() {}
 func (Purged) isQueueEvent()  {}
 
-// Evolve adds one recorded event to a queue. It is total, as that of a task is.
+// Evolve adds one recorded event to a queue. It is total, like that of a task.
 func Evolve(q Queue, seq uint64, at time.Time, actor string, e Event) Queue {
 	if seq <= q.Head {
 		return q

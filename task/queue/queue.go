@@ -9,20 +9,20 @@ import (
 	"millrace/task/value"
 )
 
-// ErrFull refuses a task whose queue holds as many waiting tasks as it may.
+// ErrFull refuses a task whose queue already holds as many waiting tasks as it may.
 var ErrFull = errors.New("the queue is full")
 
-// Queue is what operators have said about a queue, as the facts about it add up.
-// Nobody has to have said anything: a queue exists when somebody names it.
+// Queue is the sum of the facts about a queue, which operators write. A queue needs no fact: it
+// exists as soon as a task, job or worker names it.
 type Queue struct {
 	Name string `json:"name"`
-	// Paused is set while nothing of it is started.
+	// Paused is set while none of its tasks starts.
 	Paused *Pause `json:"paused,omitempty"`
-	// Limit is how many of its tasks may run at once, and MaxWaiting how many may wait; 0 for no bound.
+	// Limit is how many of its tasks may run at once, MaxWaiting how many may wait; 0 for no bound.
 	Limit      int `json:"limit,omitempty"`
 	MaxWaiting int `json:"max_waiting,omitempty"`
-	// Rate is how often its tasks may start, whatever their jobs say; zero for no bound. RateSince is
-	// the sequence of the fact that said so, 0 if nobody ever has.
+	// Rate is how often its tasks may start, beside the rates of their jobs; zero for no bound.
+	// RateSince is the sequence of the fact that set it, 0 if there is none.
 	Rate      limit.Rate `json:"rate,omitzero"`
 	RateSince uint64     `json:"rate_since,omitempty"`
 	// Window names the calendar in whose hours its tasks start; "" if they start at any time.
@@ -31,18 +31,19 @@ type Queue struct {
 	Head uint64 `json:"head,omitempty"`
 }
 
-// Pause says since when, by whom and why a queue is paused.
+// Pause says since when and why a queue is paused, and which operator paused it.
 type Pause struct {
 	Since  time.Time `json:"since"`
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Until is when it ends by itself; zero for never.
+	// Until is when the pause ends by itself; zero for never.
 	Until time.Time `json:"until,omitzero"`
-	// Consumer names the consumer that is paused, if the NATS server alone has been told so and Millrace has not.
+	// Consumer names the paused consumer, if only the NATS server was told to pause and Millrace
+	// was not.
 	Consumer string `json:"consumer,omitempty"`
 }
 
-// Words says who must do what about a pause.
+// Words describes the pause and how to end it.
 func (p *Pause) Words(queue string) string {
 	if p.Consumer != "" {
 		return fmt.Sprintf("resume the consumer of queue %q (`nats consumer resume %s`): somebody has paused it on the NATS server until %s", queue, p.Consumer, value.Clock(p.Until))
@@ -61,7 +62,7 @@ func (p *Pause) Words(queue string) string {
 	return text
 }
 
-// PausedAt is the pause that is in force at a time, nil if there is none.
+// PausedAt returns the pause in force at a time; nil if there is none.
 func (q *Queue) PausedAt(now time.Time) *Pause {
 	if p := q.Paused; p != nil && (p.Until.IsZero() || now.Before(p.Until)) {
 		return p
@@ -69,7 +70,7 @@ func (q *Queue) PausedAt(now time.Time) *Pause {
 	return nil
 }
 
-// validWindow refuses the name of a calendar that can be none; "" is no window.
+// validWindow refuses an invalid name of a calendar; "" means no window.
 func validWindow(name string) error {
 	if name == "" {
 		return nil

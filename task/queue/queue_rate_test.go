@@ -6,7 +6,7 @@ import (
 	"millrace/task/limit"
 )
 
-// The rate of a queue lasts since the fact that changed it; one that cannot be is none.
+// The rate of a queue dates from the fact that changed it. An invalid one counts as none.
 func TestQueueRateSince(t *testing.T) {
 	t.Parallel()
 	slow, wrong := limit.Rate{Limit: 1}, limit.Rate{Limit: 1, Burst: -1}

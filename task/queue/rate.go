@@ -6,19 +6,19 @@ import (
 	"millrace/task/limit"
 )
 
-// A rate that operators have given to a queue holds for all its tasks, also for those that were offered
-// before. So whoever is offered one puts it back unless the rate has admitted it, and the
-// limiter (package quota) places the next offer. Which rate has admitted an offer is in the offer, as the sequence of the
-// fact that set that rate: a rate that was set later has to admit it again.
+// The rate of a queue applies to all its tasks, including those offered before it was set. The
+// worker that gets an offer therefore puts it back unless the rate has admitted it, and the limiter
+// (package quota) places the next offer. An offer names the rate that admitted it by the sequence
+// of the fact that set the rate. A rate that was set later must admit the task again.
 
-// Rate is the rate of a queue as those know it who hand out offers. The zero value is none.
+// Rate is the rate of a queue as fetchers of offers know it. The zero value is no rate.
 type Rate struct {
 	Queue string
 	// Since is the sequence of the fact that set it.
 	Since uint64
 }
 
-// RateOf is the rate of a queue for those who hand out its offers.
+// RateOf returns the rate of a queue for fetchers of its offers.
 func RateOf(q *Queue) Rate {
 	if q.Rate.Limit == 0 {
 		return Rate{}
@@ -26,12 +26,13 @@ func RateOf(q *Queue) Rate {
 	return Rate{Queue: q.Name, Since: q.RateSince}
 }
 
-// Counter is the name of the rate as a counter. A rate that is set anew begins untouched, so it is another one.
+// Counter is the name of the rate as a counter. A rate that is set anew starts with a full bucket,
+// so it has a new name.
 func (r Rate) Counter() string {
 	return limit.QueueRateSince(r.Queue, r.Since)
 }
 
-// rated takes over a rate. One that cannot be is none.
+// rated takes over a rate. An invalid one counts as none.
 func (q *Queue) rated(r limit.Rate, seq uint64) {
 	if validRate(r) != nil {
 		r = limit.Rate{}

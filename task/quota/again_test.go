@@ -12,8 +12,8 @@ import (
 	"millrace/task/value"
 )
 
-// Whom a limiter admits follows from what it knows: one that has known all along decides as one that has just been told,
-// however often and when it was asked before.
+// Decisions follow from what a limiter knows: one that was told step by step decides like one that
+// was told just now, regardless of earlier decisions.
 func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -10,7 +10,8 @@ import (
 	"millrace/task/value"
 )
 
-// A budget admits what it allows in a day, in order, and by itself when the next day begins; a decision that is not recorded costs nothing.
+// A budget admits its daily amount, in order, and continues by itself the next day. An unrecorded
+// decision costs nothing.
 func TestAdmissionByBudget(t *testing.T) {
 	a := NewLimiter()
 	under := func(n int, b limit.Budget, timeout time.Duration) *task.Task {
@@ -36,7 +37,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	end := func(k *task.Task) { took(k, task.Finished, k.Epoch) }
 	decide := func(want ...*task.Task) {
 		t.Helper()
-		d := a.Decide(now, GrantsAtOnce) // somebody else's comes first
+		d := a.Decide(now, GrantsAtOnce) // the decision of another scheduler comes first
 		a.Undo(&d)
 		d = a.Decide(now, GrantsAtOnce)
 		a.Confirm(&d)
@@ -56,7 +57,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	decide(one, two)
 	start(one)
 	decide()
-	took(two, task.Held, 0) // it was held back by something else, and has used up nothing
+	took(two, task.Held, 0) // another hold keeps it, and it has used up nothing
 	two.Turn, two.Holds = seq, onlyLimit
 	seq++
 	two.Seq = seq
@@ -78,7 +79,7 @@ func TestAdmissionByBudget(t *testing.T) {
 
 	hours := limit.Budget{Run: value.Duration(8 * time.Hour), Key: "r"}
 	first, second, third := under(5, hours, 0), under(6, hours, 0), under(7, hours, 0)
-	decide(first) // nobody knows how long such tasks run
+	decide(first) // the run time of such tasks is unknown
 	start(first)
 	now = now.Add(5 * time.Hour)
 	end(first)
@@ -92,7 +93,7 @@ func TestAdmissionByBudget(t *testing.T) {
 	end(second)
 	decide(third)
 	timed := under(8, hours, time.Hour)
-	decide(timed) // 6 hours are used up and one is set aside: an hour is left
+	decide(timed) // 6 hours are used up and one is reserved: one hour is left
 	under(9, hours, time.Hour)
 	decide()
 }

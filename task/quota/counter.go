@@ -39,10 +39,10 @@ type counter struct {
 	scope   *scope
 	holders map[task.ID]*entry
 	bucket  limit.Bucket
-	told    int        // how often it was told how the bucket stands
-	how     limit.Rate // as the latest task had it
+	told    int        // how often its bucket was set from outside
+	how     limit.Rate // as the latest task has it
 	max     int
-	// budget says that it is one, of which the latest task had allows.
+	// budget says that it is a budget. Its latest task allows allows.
 	budget   bool
 	period   limit.Period
 	allows   limit.Allowance
@@ -55,12 +55,12 @@ type counter struct {
 	opens    time.Time
 	lines    int
 	kept     bool // it is the present rate of a queue
-	// replacing are tasks of cancel_old that wait here, and what each of them allows.
+	// replacing are waiting cancel_old tasks, with the Max of each.
 	replacing map[*entry]int
 }
 
-// row are lines that rest at a counter which bounds all of them alike: if it has a place for one of them, then for the
-// first.
+// row is a group of lines that rest at a counter with equal bounds there: if the counter has a
+// place for any of them, then for the first.
 type row struct {
 	at     *counter
 	max    int
@@ -113,7 +113,7 @@ func (a *Limiter) counter(name string) *counter {
 	return c
 }
 
-// release forgets a counter that a line has left if it was the last, and nothing of it is used up.
+// release forgets a counter that its last line has left, if none of it is used up.
 func (a *Limiter) release(c *counter) {
 	if c.lines--; c.lines == 0 && !c.kept && time.Time(c.bucket).IsZero() && c.tally == (limit.Tally{}) {
 		a.forget(c)
@@ -128,12 +128,12 @@ func (a *Limiter) forget(c *counter) {
 	c.scope.uses--
 }
 
-// used tells whether something of a counter is used up, or it is the present rate of a queue.
+// used tells whether part of a counter is used up, or it is the present rate of a queue.
 func (c *counter) used(now time.Time) bool {
 	return c.kept || time.Time(c.bucket).After(now) || c.tally != (limit.Tally{}) && c.tally.Blank(c.period).After(now)
 }
 
-// reserve sets aside what so many of the tasks of a line may run, or gives it back.
+// reserve sets aside the run time of n tasks of a line, or gives it back if n is negative.
 func (f fund) reserve(n int) {
 	if f.how.Reserve == 0 {
 		f.underway.Open += n

@@ -10,42 +10,44 @@ import (
 	"time"
 )
 
-// Decision is what is to be done about limits.
+// Decision is the set of actions that limits require.
 type Decision struct {
 	Grants []task.Grant
-	// Rates are the buckets from which the grants take, as they are then.
+	// Rates are the buckets from which the grants draw, with their state afterwards.
 	Rates map[string]time.Time
-	// Refused end because their limit has no place for them and they would not wait.
+	// Refused are tasks that end because their limit has no place for them and they do not wait.
 	Refused []Refusal
-	// Replaced are asked to stop so that newer ones get their place. Both together are refusedAtOnce at most.
+	// Replaced are tasks to stop so that newer ones get their place. Refused and Replaced together
+	// have at most refusedAtOnce.
 	Replaced []Refusal
-	// Next is when to look again if nothing happens before; zero for never.
+	// Next is when to decide again if nothing happens before; zero for never.
 	Next time.Time
-	// Scopes are those on whose chains it has to be recorded, in order, and Records what goes onto each; both are
-	// of the parts of a decision, see [Limiter.Parts].
+	// Scopes are the scopes on whose chains to record the decision, in order, and Records the
+	// record for each. Both are set only in parts of a decision, see [Limiter.Parts].
 	Scopes  []limit.Scope
 	Records []task.Granted
 
 	was    map[string]bucketWas
 	lines  []*line        // of Grants
-	scopes map[*scope]int // how many of Grants take from each
-	aside  []*line        // a scope of theirs has enough grants
-	more   bool           // somebody is left who is to be refused
-	// Cut says that more would have followed, and was left to the next decision because this one had become large.
+	scopes map[*scope]int // how many of Grants draw from each
+	aside  []*line        // one of their scopes has enough grants
+	more   bool           // further tasks are to be refused
+	// Cut says that the decision reached its size limit and left the rest to the next one.
 	Cut bool
 }
 
-// GrantsAtOnce bounds the grants of a decision under one scope, so that a fact stays far below what the log takes.
+// GrantsAtOnce bounds the grants of a decision under one scope, so that a fact stays far below the
+// log's size limit.
 const GrantsAtOnce = 400
 
-// scopesAtOnce bounds the chains of one decision before its last grant, which has 16 limits and a queue at most: all of a
-// part are written in one batch, and the log takes 500 facts there.
+// scopesAtOnce bounds the chains of one decision before its last grant, which may have 16 limits
+// and a queue. All records of a part are written in one batch, and the log takes 500 facts in one.
 const scopesAtOnce = 400
 
-// refusedAtOnce bounds those who are refused by one decision: their ends are in the same batch.
+// refusedAtOnce bounds the refusals of one decision: the ends of these tasks are in the same batch.
 const refusedAtOnce = 64
 
-// bucketWas is a bucket before a decision, and how often it had been told how that stands.
+// bucketWas is a bucket before a decision, and how often it had been set from outside.
 type bucketWas struct {
 	bucket limit.Bucket
 	told   int
@@ -55,18 +57,18 @@ type bucketWas struct {
 type Refusal struct {
 	Task    task.ID
 	Counter string
-	// By is the newer task for which it has to make place; "" if there is none.
+	// By is the newer task for which it must make place; "" if there is none.
 	By task.ID
 }
 
-// Empty tells whether there is nothing to be done now.
+// Empty tells whether there is nothing to do now.
 func (d *Decision) Empty() bool { return len(d.Grants)+len(d.Refused)+len(d.Replaced) == 0 }
 
-// atOnce bounds the grants of one decision: so many times those of one scope.
+// atOnce bounds the grants of one decision, as a multiple of those of one scope.
 const atOnce = 16
 
-// Decide returns what follows now, at most so many grants under each scope, and counts on it: [Limiter.Undo]
-// takes back what was not recorded.
+// Decide returns the present decision, with at most most grants under each scope, and assumes that
+// it will be recorded. [Limiter.Undo] reverts an unrecorded one.
 func (a *Limiter) Decide(now time.Time, most int) Decision {
 	d := a.admit(now, most)
 	a.refuse(&d)
@@ -83,8 +85,9 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 	return d
 }
 
-// Again returns whom [Limiter.Decide] admits while some scopes are closed, and counts on it. It is false if that cannot be
-// told, because a later time has been decided for.
+// Again returns the grants of [Limiter.Decide] while some scopes are closed, and assumes that they
+// will be recorded. It is false if they cannot be computed, because a later time has been decided
+// already.
 func (a *Limiter) Again(now time.Time, most int, closed []limit.Scope) (Decision, bool) {
 	if now.Before(a.latest) {
 		return Decision{}, false
@@ -96,7 +99,7 @@ func (a *Limiter) Again(now time.Time, most int, closed []limit.Scope) (Decision
 	return d, true
 }
 
-// admit decides whom the limits admit.
+// admit computes the grants of a decision.
 func (a *Limiter) admit(now time.Time, most int) Decision {
 	d := Decision{Rates: map[string]time.Time{}, was: map[string]bucketWas{}, scopes: map[*scope]int{}}
 	for len(a.due.list) > 0 && !a.due.list[0].due.After(now) {
@@ -135,7 +138,7 @@ func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	if at := l.obstacle(now); at != nil {
 		a.park(l, at, now)
 		a.judge(l)
-		// What its other counters would admit may do for somebody in another line.
+		// A place that its other counters have left may serve a task in another line.
 		a.passOn(l, at, now)
 		return
 	}
@@ -167,11 +170,11 @@ func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	a.leave(e)
 	e.granted, e.rated, e.sure, e.open = e.turn, g.Rated, true, true
 	a.hold(e)
-	// There may be place for one more: the lines that rest there do not know.
+	// There may be another place, which the lines that rest there do not know of.
 	a.passOn(l, nil, now)
 }
 
-// obstacle is the first counter that has no place for the first of a line; nil if all have.
+// obstacle is the first counter without a place for the first task of a line; nil if all have one.
 func (l *line) obstacle(now time.Time) *counter {
 	for _, s := range l.slots {
 		if s.full() {
@@ -194,19 +197,21 @@ func (l *line) obstacle(now time.Time) *counter {
 	return nil
 }
 
-// waitsForStarts tells whether the rate of the queue has admitted as many as it may before one of them starts.
+// waitsForStarts tells whether the queue's rate has admitted as many tasks as may wait for their
+// start.
 func (l *line) waitsForStarts() bool {
 	return l.offered != nil && len(l.offered.holders) >= l.offered.max
 }
 
-// park lets a line rest at a counter.
+// park rests a line at a counter.
 func (a *Limiter) park(l *line, at *counter, now time.Time) {
 	l.rests, l.head = at.row(l), l.first()
 	heap.Push(&l.rests.lines, l)
 	a.await(at, l, now)
 }
 
-// await has a rate or a budget looked at when it opens for a line; what is neither is told by its holders.
+// await schedules a look at a rate or budget for when it opens for a line. The holders of any other
+// counter wake it.
 func (a *Limiter) await(at *counter, l *line, now time.Time) {
 	opens, ok := l.opens(at, now)
 	switch {
@@ -220,8 +225,8 @@ func (a *Limiter) await(at *counter, l *line, now time.Time) {
 	}
 }
 
-// opens is when one of a line's rates admits its next, or a budget that is spent has another period; false if the counter is
-// none of both.
+// opens is when a rate of the line admits the next task, or when the budget's next period begins;
+// false if the counter is neither.
 func (l *line) opens(at *counter, now time.Time) (time.Time, bool) {
 	if at.budget {
 		_, next := at.period.Bounds(now)
@@ -235,8 +240,8 @@ func (l *line) opens(at *counter, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// passOn has those looked at that rest at the counters of a line and for whom there is place
-// there, but for one counter.
+// passOn wakes lines that rest at the counters of a line and could have a place there, except at
+// one counter.
 func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
 	for c := range l.counters() {
 		if c == but {
@@ -255,7 +260,7 @@ func (a *Limiter) passOn(l *line, but *counter, now time.Time) {
 	}
 }
 
-// blocked tells whether a counter of a line has no place for it.
+// blocked tells whether a counter has no place for a line.
 func (l *line) blocked(at *counter, now time.Time) bool {
 	for _, s := range l.slots {
 		if s.counter == at {
@@ -294,7 +299,7 @@ func (a *Limiter) refuse(d *Decision) {
 	var judged []task.ID
 	for id := range a.fresh {
 		if e := a.entries[id]; e.line.inReady || e.line.closed() != nil {
-			continue // not looked at yet, or what takes its place is not certain
+			continue // not examined yet, or its competitor is uncertain
 		}
 		judged = append(judged, id)
 	}
@@ -333,9 +338,9 @@ func (a *Limiter) refuse(d *Decision) {
 	slices.SortFunc(d.Replaced, func(x, y Refusal) int { return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Counter, y.Counter)) })
 }
 
-// verdict is what the full bounds of a line say to one that comes: the first that refuses it,
-// nil if none does, those that have an old one make room, and how many are full. Nobody is
-// cancelled for one that would have to wait for another bound nevertheless.
+// verdict is what the full bounds of a line mean for a new task: the first that refuses it (nil if
+// none does), those in which it replaces an old task, and how many are full. No task is cancelled
+// for one that would have to wait for another bound nevertheless.
 func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
 	for _, s := range l.slots {
 		if !s.full() {
@@ -375,8 +380,8 @@ func (a *Limiter) Full(id task.ID, counter string) bool {
 	return e != nil && e.phase == waiting && slices.ContainsFunc(e.line.slots, func(s slot) bool { return s.name == counter && s.full() })
 }
 
-// oldest are those that have to go and have not been asked: of those that are under way and those that are to replace
-// them, only the newest stay.
+// oldest returns the tasks to stop that have not been asked to: of the holders and the tasks that
+// are to replace them, only the newest stay.
 func (c *counter) oldest() (gone []Refusal) {
 	all := slices.Collect(maps.Values(c.holders))
 	room := 0
@@ -396,12 +401,12 @@ func (c *counter) oldest() (gone []Refusal) {
 	return gone
 }
 
-// Undo takes a decision back: it was not recorded, because somebody else's was.
+// Undo reverts a decision that was not recorded, because the decision of another scheduler was.
 func (a *Limiter) Undo(d *Decision) {
 	for _, g := range d.Grants {
 		e := a.entries[g.Task]
 		if e == nil || !e.open || e.granted != g.Turn {
-			continue // somebody else has admitted it
+			continue // another scheduler has admitted it
 		}
 		e.open, e.sure = false, false
 		if e.phase == holding && e.held && e.turn == g.Turn {
@@ -410,7 +415,8 @@ func (a *Limiter) Undo(d *Decision) {
 		}
 	}
 	for name, was := range d.was {
-		// What was told meanwhile is the truth, also if it is this decision, of which the answer was lost.
+		// A bucket set from outside meanwhile is the truth. It may even be this decision, if the
+		// answer to its write was lost.
 		if a.counter(name).told == was.told {
 			a.Bucket(name, was.bucket)
 		}
@@ -429,7 +435,8 @@ func (a *Limiter) Confirm(d *Decision) {
 	}
 }
 
-// Stopped takes over that a task was refused or asked to stop: nobody may admit it now. Its end is told later.
+// Stopped records that a task was refused or asked to stop: it may not be admitted now. Its end
+// comes later.
 func (a *Limiter) Stopped(id task.ID) {
 	e := a.entries[id]
 	if e == nil {

@@ -1,4 +1,5 @@
-// Package quota decides which tasks their limits admit: places under a bound, starts of a rate, budgets of a
-// period. It is told of every change and decides, as pure functions do, from what it was told ([Limiter]). What
-// a limit is, and by which counters it counts, package task says.
+// Package quota decides which tasks their limits admit: places under a bound, starts of a rate,
+// budgets of a period. The caller tells a [Limiter] of every change; the limiter decides from that
+// alone, reads no clock and records nothing. Package task/limit defines the limits and their
+// counters.
 package quota

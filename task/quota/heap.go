@@ -1,10 +1,10 @@
 package quota
 
-// indexed is what a [heapOf] keeps: it knows its place there, -1 for none, so that
-// it can be moved or taken out from the middle.
+// indexed is an element of a [heapOf]. It knows its index there, -1 for none, so that it can be
+// moved or removed from the middle.
 type indexed interface{ place() *int }
 
-// heapOf implements heap.Interface for things in some order, the first on top.
+// heapOf implements heap.Interface for any order, with the first element on top.
 type heapOf[T indexed] struct {
 	list   []T
 	before func(T, T) bool
@@ -37,8 +37,8 @@ func (e *entry) place() *int   { return &e.index }
 func (l *line) place() *int    { return &l.index }
 func (c *counter) place() *int { return &c.index }
 
-// The orders of heaps: of what waits in a line, of lines by their first, of tasks and
-// of rates by when they are due.
+// The orders of the heaps: entries in a line, lines by their first entry, tasks and rates by due
+// time.
 func firstEntry(a, b *entry) bool { return a.before(b) }
 
 func firstLine(a, b *line) bool { return a.first().before(b.first()) }

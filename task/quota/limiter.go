@@ -13,34 +13,34 @@ import (
 	"millrace/task/where"
 )
 
-// Limiter decides which tasks their limits admit. It holds what is under way and what
-// waits, a few words each, and is told of every change; to decide costs as much as what it
-// decides, however many wait behind. It reads no clock and is for one goroutine.
+// Limiter decides which tasks their limits admit. It holds a small entry for each task that is
+// under way or waits, and is told of every change. The cost of a decision depends on its size, not
+// on how many tasks wait. It reads no clock and is for one goroutine.
 //
-// A line is all that waits for the same counters, by priority and then by age. The first of
-// a line goes when all its counters have a place, and takes all of them at once; until then
-// the line rests at the first that has none, takes nothing, and holds up nobody in another
-// line. So tasks that need several cannot wait for each other in a circle.
+// A line holds all tasks that wait for the same counters, by priority and then by age. The first
+// task of a line goes when all its counters have a place, and takes all these places at once. Until
+// then the line rests at the first counter without a place, takes nothing, and does not delay other
+// lines. So tasks with several counters cannot deadlock.
 type Limiter struct {
 	entries  map[task.ID]*entry
 	counters map[string]*counter
 	lines    map[string]*line
-	ready    heapOf[*line]    // lines whose first is to be looked at
+	ready    heapOf[*line]    // lines whose first entry is to be examined
 	due      heapOf[*entry]   // tasks that wait for their time, the soonest first
-	opening  heapOf[*counter] // rates and budgets that are shut and wanted, the first to open first
-	// fresh are tasks for which a bound may have no place and that would not wait for it.
+	opening  heapOf[*counter] // awaited rates and budgets that are shut, the first to open first
+	// fresh are tasks for which a bound may lack a place and that would not wait for one.
 	fresh map[task.ID]struct{}
-	// unoffered are those that are admitted and wait for their offer.
+	// unoffered are admitted tasks that wait for their offer.
 	unoffered map[task.ID]*entry
-	// queues are those that have a line, or of which somebody has said something.
+	// queues are the queues that have a line or a fact.
 	queues map[string]*queue.Queue
 	scopes map[limit.Scope]*scope
-	out    int       // scopes of which an admission is on its way
-	crowd  int       // how many wait for a place that others have
-	latest time.Time // for which a task has waited
+	out    int       // scopes with an admission on its way
+	crowd  int       // how many wait for a place that others hold
+	latest time.Time // the latest time decided for
 }
 
-// NewLimiter returns one that knows of nothing.
+// NewLimiter returns a limiter without tasks.
 func NewLimiter() *Limiter {
 	return &Limiter{
 		entries: map[task.ID]*entry{}, counters: map[string]*counter{}, lines: map[string]*line{},
@@ -49,8 +49,9 @@ func NewLimiter() *Limiter {
 	}
 }
 
-// LoadLimiter returns one that begins with what a read model holds: what was said of queues, and the tasks under limits that have not
-// ended, each with its latest admission if no offer has followed that; and what limited returns besides.
+// LoadLimiter returns a limiter filled from a read model: the queues, the unended tasks under
+// limits, each with its latest admission if no offer has followed, and the usage and sequence that
+// limited returns.
 func LoadLimiter(queues []queue.Queue, limited func(each func(t *task.Task, admitted *task.Grant)) (Used, uint64, error)) (*Limiter, uint64, error) {
 	a := NewLimiter()
 	for i := range queues {
@@ -66,7 +67,7 @@ func LoadLimiter(queues []queue.Queue, limited func(each func(t *task.Task, admi
 	return a, seq, err
 }
 
-// phase is where a task stands before its limits.
+// phase is the progress of a task through its limits.
 type phase uint8
 
 const (
@@ -79,17 +80,17 @@ const (
 type entry struct {
 	id       task.ID
 	phase    phase
-	asked    bool // it has been asked to stop, or refused
+	asked    bool // it was refused or asked to stop
 	first    bool // it waits for its first attempt
 	held     bool // it is not offered
 	open     bool // its grant is decided and not recorded yet
 	live     bool // it has started
-	pledged  bool // it counts as one that will start
+	pledged  bool // it counts as about to start
 	priority int8
 	index    int // in the heap where it waits
 	seq      uint64
 	turn     uint64
-	granted  uint64 // the turn for which it was admitted, if grantedOK
+	granted  uint64 // the turn for which it was admitted, if sure
 	sure     bool   // granted is set
 	rated    uint64 // of that grant
 	born     int64
@@ -108,33 +109,34 @@ func (e *entry) before(f *entry) bool {
 	return e.id < f.id
 }
 
-// Stand is a task as its limits know it.
+// Stand is the part of a task that its limits use.
 type Stand struct {
 	ID               task.ID
 	Seq, Turn, Rated uint64
 	Born, Due        time.Time
 	State            task.State
 	Route            where.Route
-	// Queue is that whose rate holds for the task.
+	// Queue is the queue whose rate applies to the task.
 	Queue string
-	// Limited is as [task.Task.Limited] has it, Held as [task.Task.Admissible], and First tells whether it has not been admitted before.
+	// Limited and Held are [task.Task.Limited] and [task.Task.Admissible]. First says that the task
+	// was never admitted.
 	Limited, Held, First bool
 }
 
-// StandOf is how a task stands before its limits.
+// StandOf returns the Stand of a task.
 func StandOf(t *task.Task) Stand {
 	return Stand{
 		ID: t.ID, Seq: t.Seq, Turn: t.Turn, Rated: t.Rated, Born: t.SubmittedAt, Due: t.Due, State: t.State, Route: t.Route, Queue: t.RateQueue(),
 		Limited: t.Limited(), Held: t.Admissible(),
-		First: t.Attempt == 0 && t.State == task.Held && !t.Throttled, // what was put back, or postponed, was admitted before
+		First: t.Attempt == 0 && t.State == task.Held && !t.Throttled, // a task that was put back or postponed was admitted before
 	}
 }
 
-// Put takes over what has become of a task. What is not limited, or held by something else
-// besides its limits, is none of its business; neither is what it knows already.
+// Put takes over the new state of a task. It ignores tasks without limits, tasks with another hold,
+// and states that it knows already.
 func (a *Limiter) Put(t *task.Task) { a.Stands(StandOf(t), t.Counters) }
 
-// Stands is [Limiter.Put] for who does not have the task: counters are those of [task.Work.Counters].
+// Stands is [Limiter.Put] for callers without the task: counters is its [task.Work.Counters].
 func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 	e := a.entries[t.ID]
 	if e != nil && t.Seq <= e.seq {
@@ -154,7 +156,7 @@ func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 	if e == nil {
 		counters, err := counters()
 		if err != nil {
-			return // such a birth is refused; one that was written past that is nobody's to admit
+			return // such a birth is refused, so a foreign one is never admitted
 		}
 		e = &entry{id: task.ID(strings.Clone(string(t.ID))), line: a.lineOf(t.Queue, t.Route.Queue(), counters), born: t.Born.UnixMicro(), index: -1}
 		e.line.members++
@@ -173,7 +175,7 @@ func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 		}
 		if e.live = live; e.live {
 			a.started(e)
-		} else { // it may have waited meanwhile, of which nothing was told
+		} else { // it may have waited meanwhile without a notice
 			a.offered(e)
 		}
 		a.pledge(e, !e.live)
@@ -192,8 +194,8 @@ func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 	}
 }
 
-// Granted takes over that a task was admitted for a turn. A grant for another than its
-// present turn means nothing any more.
+// Granted records that a task was admitted for a turn. It ignores a grant for any other than the
+// present turn.
 func (a *Limiter) Granted(g task.Grant) {
 	e := a.entries[g.Task]
 	if e == nil {
@@ -208,7 +210,7 @@ func (a *Limiter) Granted(g task.Grant) {
 		e.open = false
 	}
 	switch {
-	case e.phase == holding: // by what was admitted before; that it waited since was not told
+	case e.phase == holding: // by an earlier grant; the wait in between was not reported
 		a.offered(e)
 	case e.turn == g.Turn:
 		a.leave(e)
@@ -216,7 +218,7 @@ func (a *Limiter) Granted(g task.Grant) {
 	}
 }
 
-// Bucket takes over how a rate stands.
+// Bucket takes over the state of a rate.
 func (a *Limiter) Bucket(name string, b limit.Bucket) {
 	c := a.counter(name)
 	c.bucket = b
@@ -224,7 +226,7 @@ func (a *Limiter) Bucket(name string, b limit.Bucket) {
 	a.wake(c)
 }
 
-// UsedUntil is up to when a bucket is used, as far as is known; zero for one that nothing stands under.
+// UsedUntil is until when a bucket is used, as far as known; zero for a counter without tasks.
 func (a *Limiter) UsedUntil(name string) time.Time {
 	if c := a.counters[name]; c != nil {
 		return time.Time(c.bucket)
@@ -232,25 +234,26 @@ func (a *Limiter) UsedUntil(name string) time.Time {
 	return time.Time{}
 }
 
-// Spend is as [limit.Tallies.Spend]. It must come before [Limiter.Put] of the same fact, or of what follows that: until then the task counts as
-// one that has not started, or runs.
+// Spend is [limit.Tallies.Spend]. Call it before [Limiter.Put] of the same fact or a later one:
+// until then the task counts as not started, or as running.
 func (a *Limiter) Spend(counters []limit.Counter, s limit.Shift) {
 	for _, of := range counters {
 		if p, ok := limit.PeriodOf(of.Name); ok {
 			c := a.counter(of.Name)
 			c.tally = c.tally.Spend(p, s)
-			a.wake(c) // it may be known now how long such tasks run
+			a.wake(c) // the run time of such tasks may be known now
 		}
 	}
 }
 
-// Used is what is used up of rates and budgets, by counter: up to when a bucket is, and the tally of a budget.
+// Used is the usage of rates and budgets by counter: until when a bucket is used, and the tally of
+// a budget.
 type Used struct {
 	Rates   map[string]time.Time
 	Budgets limit.Tallies
 }
 
-// Used takes over what is used up.
+// Used takes over the usage.
 func (a *Limiter) Used(u Used) {
 	for name, used := range u.Rates {
 		a.Bucket(name, limit.Bucket(used))
@@ -273,8 +276,8 @@ func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 	return left
 }
 
-// Pause returns the buckets of a task's rates that are to be shut until a time, because it
-// asked for that, and are not yet.
+// Pause returns the buckets of a task's rates as they must become because the task asked for a
+// delay until a time. It omits those that are shut long enough already.
 func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 	counters, err := w.Counters()
 	if err != nil {
@@ -295,7 +298,7 @@ func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 	return shut
 }
 
-// wait puts an entry that is nowhere into its line, or among those whose time has not come.
+// wait puts an unplaced entry into its line, or among the tasks whose time has not come.
 func (a *Limiter) wait(e *entry) {
 	if !e.due.IsZero() {
 		e.phase = sleeping
@@ -396,7 +399,7 @@ func (a *Limiter) remove(e *entry) {
 	}
 }
 
-// pledge has a task that holds its places count as one that will start, or no more.
+// pledge starts or ends counting a task that holds its places as one about to start.
 func (a *Limiter) pledge(e *entry, will bool) {
 	if e.pledged == will {
 		return
@@ -425,22 +428,22 @@ func (a *Limiter) Unoffered() []task.Grant {
 	return all
 }
 
-// Awaits tells whether the task is admitted for this turn and no offer of it is known.
+// Awaits tells whether the task is admitted for this turn without a known offer.
 func (a *Limiter) Awaits(id task.ID, turn uint64) bool {
 	e := a.unoffered[id]
 	return e != nil && e.turn == turn
 }
 
-// Waiting is how many wait for a place that one of those under way has.
+// Waiting is how many tasks wait for a place that another task holds.
 func (a *Limiter) Waiting() int { return a.crowd }
 
-// Knows tells whether it knows of a task.
+// Knows tells whether the limiter has an entry of a task.
 func (a *Limiter) Knows(id task.ID) bool { return a.entries[id] != nil }
 
-// Len is how many tasks it knows of.
+// Len is how many tasks the limiter has.
 func (a *Limiter) Len() int { return len(a.entries) }
 
-// Prune forgets rates and budgets that nobody needs and that are as good as untouched now.
+// Prune forgets rates and budgets without tasks that are unused by now.
 func (a *Limiter) Prune(now time.Time) {
 	for _, c := range a.counters {
 		if c.lines == 0 && !c.used(now) {

@@ -17,7 +17,7 @@ import (
 	"millrace/task/where"
 )
 
-// limited makes a task that waits for its limits; those that are zero are none.
+// limited makes a task that waits for its limits; a zero limit is none.
 func limited(n int, name string, c limit.Concurrency, r limit.Rate, priority int) *task.Task {
 	spec := &job.Spec{Handler: "h"}
 	if c.Max > 0 {
@@ -96,7 +96,7 @@ func TestOnLimit(t *testing.T) {
 	}
 }
 
-// One that has run before waits, whatever it said at first.
+// A task that has run before waits, regardless of on_limit.
 func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 	a := NewLimiter()
 	a.Put(limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5))
@@ -108,7 +108,8 @@ func TestOnLimitIsForTheFirstAttempt(t *testing.T) {
 	}
 }
 
-// One that was admitted and postponed waits for its place again, and could be refused all the same: nobody forgets it.
+// A task that was admitted and then postponed waits for its place again and is never refused under
+// on_limit.
 func TestOnLimitIsNotForThePostponed(t *testing.T) {
 	a := NewLimiter()
 	a.Put(limited(1, "j", limit.Concurrency{Max: 1}, limit.Rate{}, 5))
@@ -144,7 +145,7 @@ func TestAdmissionByRate(t *testing.T) {
 	}
 }
 
-// A decision that is taken back because its answer was lost, and told nevertheless, has used up what it took.
+// A decision that was undone because its answer was lost, and is then reported, has used its share.
 func TestUndoOfWhatWasTold(t *testing.T) {
 	a := NewLimiter()
 	for n := range 4 {
@@ -163,7 +164,7 @@ func TestUndoOfWhatWasTold(t *testing.T) {
 	}
 }
 
-// What is shut for one holds up nobody else with the same counter.
+// A rate that is shut for one line does not delay other lines with the same counter.
 func TestAClosedRateHoldsUpNobody(t *testing.T) {
 	a := NewLimiter()
 	slow, fast := limit.Rate{Limit: 1, Per: value.Duration(time.Hour), Key: "slow"}, limit.Rate{Limit: 1000, Burst: 1000, Key: "fast"}
@@ -207,8 +208,7 @@ func TestAdmissionOfAnOldTurn(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, no limit is exceeded, and nobody waits for whom there
-// is place.
+// In any order of events, no limit is exceeded, and no task waits although there is place for it.
 func TestAdmissionAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -345,8 +345,8 @@ func TestAdmissionAtRandom(t *testing.T) {
 	}
 }
 
-// To admit one of many that wait costs little: 50,000 of one key are decided in a moment,
-// and another key does not feel them.
+// Admitting one of many waiting tasks costs little: 50,000 tasks of one key take a moment to decide
+// and do not slow down another key.
 func BenchmarkAdmission(b *testing.B) {
 	a := NewLimiter()
 	for n := range 50_000 {

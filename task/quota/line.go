@@ -17,17 +17,18 @@ type line struct {
 	funds   []fund
 	rates   []tap
 	waiting heapOf[*entry]
-	scopes  []*scope // on whose chains its admissions lie, in order
-	rests   *row     // where it is parked, the gate of a scope included; nil if it is not
-	head    *entry   // its first when it was put there
-	index   int      // in the heap where it stands: ready or rests.lines
+	scopes  []*scope // the scopes on whose chains its admissions lie, in order
+	rests   *row     // the row where it rests, possibly at a scope's gate; nil if it does not
+	head    *entry   // its first entry when it was placed there
+	index   int      // its index in ready or rests.lines
 	inReady bool
-	picky   bool // not all of its slots have tasks wait
+	picky   bool // some of its slots do not let tasks wait
 	members int  // entries that point to it
 	queue   *queue.Queue
-	route   string // where its tasks are offered, but for their priority
-	rated   bool   // the last of rates is that of the queue
-	// offered holds those that the rate of the queue has admitted and that have not started; nil without one.
+	route   string // the route of its tasks' offers, without the priority
+	rated   bool   // the last of rates is the queue's
+	// offered holds the tasks that the queue's rate has admitted and that have not started; nil
+	// without such a rate.
 	offered *counter
 }
 
@@ -61,8 +62,8 @@ func (a *Limiter) lineOf(queue, route string, counters []limit.Counter) *line {
 	return l
 }
 
-// lineKey says of which queue the tasks of a line are, where they are offered, which counters the line has
-// besides the rate of the queue, and how they are bound by each.
+// lineKey identifies a line: the queue of its tasks, the route of their offers, the counters beside
+// the queue's rate, and the task's bound in each.
 func lineKey(queue, route string, counters []limit.Counter) string {
 	b := make([]byte, 0, 64)
 	b = append(append(append(append(b, queue...), 0), route...), 0)
@@ -106,8 +107,8 @@ func (l *line) counters() iter.Seq[*counter] {
 	}
 }
 
-// place puts a line where it belongs after one of its tasks has come or gone. If its first has changed it is looked at:
-// it may go before those that were told of a place.
+// place moves a line to where it belongs after one of its tasks has come or gone. A line with a new
+// first task is examined: it may precede lines that were woken for a place.
 func (a *Limiter) place(l *line) {
 	switch {
 	case len(l.waiting.list) == 0:
@@ -129,13 +130,13 @@ func (a *Limiter) place(l *line) {
 	}
 }
 
-// get has a line that is nowhere looked at.
+// get makes an unplaced line ready to be examined.
 func (a *Limiter) get(l *line) {
 	l.rests, l.inReady, l.head = nil, true, l.first()
 	heap.Push(&a.ready, l)
 }
 
-// yield has others looked at than a line that was told of a place and does not go first any more.
+// yield wakes other lines in favour of which a woken line no longer goes first.
 func (a *Limiter) yield(l *line) {
 	for c := range l.counters() {
 		a.rouse(c)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Parts splits a decision into such as share no scope, in the order of their first grants: each is recorded,
-// confirmed or undone by itself, what only refuses included. It must be called before the limiter is
-// told anything else.
+// Parts splits a decision into parts that share no scope, in the order of their first grants. A
+// part may consist of refusals alone. Each is recorded, confirmed or undone by itself. Call it
+// before any other change of the limiter.
 func (a *Limiter) Parts(d *Decision) []Decision {
 	p := parts{of: map[*scope]*part{}}
 	for i, l := range d.lines {
@@ -55,15 +55,15 @@ type parts struct {
 	all []*part
 }
 
-// part is one of them.
+// part is a part under construction.
 type part struct {
 	Decision
 	index  int
-	scopes []*scope // on whose chains it goes
-	joined bool     // it has become part of another one
+	scopes []*scope // the scopes on whose chains it is recorded
+	joined bool     // it was merged into another part
 }
 
-// join has some scopes belong to one part, the earliest of theirs or a new one.
+// join merges scopes into one part: the earliest of theirs, or a new one.
 func (p *parts) join(scopes []*scope) {
 	var into *part
 	for _, s := range scopes {
@@ -96,13 +96,13 @@ func (p *parts) add() *part {
 	return one
 }
 
-// under is the part that goes onto the chain of a scope.
+// under returns the part that is recorded on the chain of a scope.
 func (p *parts) under(s *scope) *part {
 	p.join([]*scope{s})
 	return p.of[s]
 }
 
-// Refuse has the record of its scope name a task that is refused, or asked to stop, with the part.
+// Refuse adds a refused or stopped task to the record of its scope.
 func (d *Decision) Refuse(r Refusal) {
 	at, _ := slices.BinarySearch(d.Scopes, limit.ScopeOf(r.Counter))
 	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
@@ -137,7 +137,8 @@ func (p *part) rate(of *scope, name string, d *Decision) {
 	}
 }
 
-// finish draws up what goes onto each chain: a grant onto all of its scopes', a rate onto that of its own.
+// finish makes the record for each chain: each grant goes onto the chains of all its scopes, a rate
+// onto that of its own.
 func (p *part) finish() {
 	slices.SortFunc(p.scopes, func(x, y *scope) int { return cmp.Compare(x.name, y.name) })
 	for _, s := range p.scopes {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// home is what is known of a queue.
+// home returns the limiter's state of a queue, and makes one if there is none.
 func (a *Limiter) home(name string) *queue.Queue {
 	q := a.queues[name]
 	if q == nil {
@@ -17,8 +17,8 @@ func (a *Limiter) home(name string) *queue.Queue {
 	return q
 }
 
-// Queue takes over what operators have said about a queue, unless it knows of more. What waits is
-// under the queue's new rate from then on, and under none if there is none.
+// Queue takes over the settings of a queue, unless the limiter knows newer ones. Waiting tasks are
+// under the queue's new rate from then on, or under none.
 func (a *Limiter) Queue(said queue.Queue) {
 	q := a.home(said.Name)
 	if said.Head <= q.Head {
@@ -45,7 +45,7 @@ func (a *Limiter) Queue(said queue.Queue) {
 			a.place(l)
 		}
 	}
-	for _, e := range a.entries { // they may have been told before the rate was
+	for _, e := range a.entries { // these may have been reported before the rate
 		if e.phase == holding && e.line.queue == q {
 			a.offered(e)
 		}
@@ -55,12 +55,12 @@ func (a *Limiter) Queue(said queue.Queue) {
 	}
 }
 
-// Said is [Limiter.Queue] for one fact.
+// Said is [Limiter.Queue] for a single fact.
 func (a *Limiter) Said(name string, seq uint64, at time.Time, e queue.Event) {
 	a.Queue(queue.Evolve(*a.home(name), seq, at, "", e))
 }
 
-// Ruled tells whether a queue has a rate or had one.
+// Ruled tells whether a queue has or had a rate.
 func (a *Limiter) Ruled() bool {
 	for _, q := range a.queues {
 		if q.RateSince > 0 {
@@ -70,7 +70,7 @@ func (a *Limiter) Ruled() bool {
 	return false
 }
 
-// tap puts a line under the rate of its queue, if that has one.
+// tap adds the rate of its queue to a line, if there is one.
 func (a *Limiter) tap(l *line) {
 	if l.rated = l.queue.Rate.Limit > 0 && l.queue.Name != ""; !l.rated {
 		return
@@ -100,7 +100,7 @@ func (a *Limiter) untap(l *line) {
 	l.rates, l.rated, l.offered = l.rates[:last], false, nil
 }
 
-// offered counts a task as one that the rate of its queue has admitted and that has not started.
+// offered counts a task as admitted by its queue's rate and not started.
 func (a *Limiter) offered(e *entry) {
 	if c := e.line.offered; c != nil && !e.live && e.rated == e.line.queue.RateSince {
 		c.holders[e.id] = e
@@ -115,7 +115,7 @@ func (a *Limiter) started(e *entry) {
 	}
 }
 
-// hidden tells whether a counter is a rate that a queue had once.
+// hidden tells whether a counter is a former rate of a queue.
 func (c *counter) hidden() bool {
 	_, ofQueue := limit.QueueOf(c.name)
 	return ofQueue && !c.kept

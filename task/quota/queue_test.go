@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// Whoever waits follows the present rate of the queue, whatever it was when he was put back.
+// Waiting tasks follow the present rate of the queue, also if another rate put them back.
 func TestLimiterFollowsTheQueue(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
@@ -59,7 +59,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	rates(200, limit.Rate{Limit: 1, Per: value.Duration(time.Second)})
 	at(time.Minute, "T0002") // the new rate begins untouched
 	at(time.Minute+time.Second, "T0003")
-	rates(150, limit.Rate{}) // told late
+	rates(150, limit.Rate{}) // reported late
 	at(time.Minute+time.Second, "")
 	if got := len(a.Counters(noon.Add(time.Hour), 0)); got != 2 {
 		t.Errorf("%d limits are there, want that of the job and the present rate", got)
@@ -68,7 +68,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	for name, b := range a.Pause(&work, noon.Add(time.Hour)) {
 		a.Bucket(name, b)
 	}
-	at(time.Minute+time.Minute, "") // a task has asked for a pause
+	at(time.Minute+time.Minute, "") // a task asked for a delay
 	a.Prune(noon.Add(2 * time.Hour))
 	moved := throttledTask(9)
 	moved.Route, moved.Seq = "other.5", 20
@@ -84,8 +84,8 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	}
 }
 
-// While nobody takes what a rate has admitted, it admits no more than its burst or a second of it, and does not
-// make up for it afterwards; another route of the queue is not held up.
+// While no worker takes admitted tasks, a rate admits at most its burst or one second of starts,
+// and does not make up for that later. Another route of the queue is not delayed.
 func TestARateDoesNotRunAhead(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()
@@ -129,8 +129,8 @@ func TestARateDoesNotRunAhead(t *testing.T) {
 	}
 }
 
-// What the rate of a queue has admitted counts until it starts, also for who is told in leaps: that the task was lost, put back
-// and admitted since is known from its new offer, and from the grant, in either order.
+// An admitted task counts until it starts, even if the limiter misses intermediate facts: that it
+// was lost, put back and admitted again follows from its new offer and the grant, in either order.
 func TestARateCountsWhatItWasToldInLeaps(t *testing.T) {
 	t.Parallel()
 	grant := task.Grant{Task: limited(1, "j", limit.Concurrency{Max: 5}, limit.Rate{}, 5).ID, Turn: 42, Rated: 100}
@@ -171,7 +171,7 @@ func throttledTask(n int) *task.Task {
 	return k
 }
 
-// Who was admitted under on_limit: skip, and is put back for a rate that came meanwhile, is not skipped.
+// A task that was admitted under on_limit: skip, and is put back for a later rate, is not skipped.
 func TestThrottledIsNotRefused(t *testing.T) {
 	t.Parallel()
 	a := NewLimiter()

@@ -9,21 +9,21 @@ import (
 	"millrace/task/limit"
 )
 
-// scope is what the limiter knows of the chain of a scope.
+// scope is the limiter's state of a scope's chain.
 type scope struct {
 	name limit.Scope
-	head uint64 // the last admission that is known; 0 for none
-	// gate is where lines rest while an admission of the scope is on its way: what it takes is not certain, and
-	// where its chain ends then is not known.
+	head uint64 // the last known admission; 0 for none
+	// gate is where lines rest while an admission of the scope is on its way: its draws and the new
+	// end of the chain are uncertain.
 	gate *counter
 	out  bool
-	uses int // counters that are of it, and lines
-	// beside are scopes with which it has lines in common, and how many.
+	uses int // its counters and lines
+	// beside are scopes that share lines with it, and how many.
 	beside map[*scope]int
 }
 
-// keepScopes is of how many scopes that no counter is left of the heads are kept. The head of one that is
-// forgotten is learned again when an admission is refused.
+// keepScopes is for how many scopes without counters the limiter keeps the heads. It learns a
+// forgotten head again when an admission is refused.
 const keepScopes = 10_000
 
 func (a *Limiter) scope(name limit.Scope) *scope {
@@ -35,7 +35,7 @@ func (a *Limiter) scope(name limit.Scope) *scope {
 	return s
 }
 
-// Head is the sequence of the last admission of a scope that is known, 0 for none.
+// Head is the sequence of the last known admission of a scope; 0 for none.
 func (a *Limiter) Head(name limit.Scope) uint64 {
 	if s := a.scopes[name]; s != nil {
 		return s.head
@@ -49,13 +49,14 @@ func (a *Limiter) Learn(name limit.Scope, head uint64) {
 	s.head = max(s.head, head)
 }
 
-// Out tells whether an admission of the scope of a counter is on its way.
+// Out tells whether an admission of the counter's scope is on its way.
 func (a *Limiter) Out(counter string) bool {
 	c := a.counters[counter]
 	return c != nil && c.scope.out
 }
 
-// Shut tells whether nothing can be admitted before it is known what became of an admission that is on its way.
+// Shut tells whether no task can be admitted before the outcome of an admission on its way is
+// known.
 func (a *Limiter) Shut() bool {
 	if a.out == 0 {
 		return false
@@ -68,8 +69,8 @@ func (a *Limiter) Shut() bool {
 	return true
 }
 
-// Send says that a decision is about to be recorded. It returns where the chains of its scopes end, for all
-// that is known. Until [Limiter.Settle] no decision takes anything from those scopes.
+// Send announces that a decision is about to be recorded and returns the known heads of its scopes'
+// chains. Until [Limiter.Settle] no decision draws from those scopes.
 func (a *Limiter) Send(d *Decision) (heads []uint64) {
 	for _, name := range d.Scopes {
 		s := a.scope(name)
@@ -80,7 +81,7 @@ func (a *Limiter) Send(d *Decision) (heads []uint64) {
 	return heads
 }
 
-// Settle says that it is known what became of a decision, and that this is taken over.
+// Settle reports that the outcome of a decision is known and taken over.
 func (a *Limiter) Settle(d *Decision) {
 	for _, name := range d.Scopes {
 		s := a.scope(name)
@@ -99,7 +100,8 @@ func (a *Limiter) open(s *scope) {
 	}
 }
 
-// enter gives a line its scopes, in order: those of its counters, and where it has none, that of its queue.
+// enter sets the scopes of a line, in order: those of its counters or, without counters, that of
+// its queue.
 func (a *Limiter) enter(l *line) {
 	before := l.scopes
 	l.scopes = nil
@@ -141,8 +143,8 @@ func exit(scopes []*scope) {
 	}
 }
 
-// Closed are those of [Limiter.Around] that are closed. Where none is, which is so nearly always, it looks at none: thousands of keys
-// may have a limit in common.
+// Closed returns the closed scopes of [Limiter.Around]. If no admission is on its way, which is
+// nearly always so, it returns at once: thousands of keys may share a limit.
 func (a *Limiter) Closed(scopes []limit.Scope) (closed []limit.Scope) {
 	if a.out > 0 {
 		_, closed = a.Around(scopes)
@@ -180,7 +182,7 @@ func (a *Limiter) Around(scopes []limit.Scope) (open, closed []limit.Scope) {
 	return open, closed
 }
 
-// pruneScopes forgets heads that nobody needs, if there are too many.
+// pruneScopes forgets unused heads, if there are too many.
 func (a *Limiter) pruneScopes() {
 	for name, s := range a.scopes {
 		if len(a.scopes) <= keepScopes {
@@ -192,7 +194,7 @@ func (a *Limiter) pruneScopes() {
 	}
 }
 
-// closed is the gate at which a line has to rest; nil if there is none.
+// closed returns the gate at which a line must rest; nil if there is none.
 func (l *line) closed() *counter {
 	for _, s := range l.scopes {
 		if s.out {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// parted writes parts as the scopes, the grants on each chain, the rates there, and who is refused.
+// parted writes parts as text: the scopes, the grants on each chain, the rates, and the refused
+// tasks.
 func parted(parts []Decision) string {
 	var all []string
 	for _, p := range parts {
@@ -43,7 +44,8 @@ func of(job string, n int, c ...limit.Concurrency) *task.Task {
 	return t
 }
 
-// What shares a scope, directly or by way of another task, is one part; what shares none is another.
+// Tasks that share a scope, directly or through another task, are one part; others are separate
+// parts.
 func TestParts(t *testing.T) {
 	own := func(max int) limit.Concurrency { return limit.Concurrency{Max: max} }
 	x, skip := limit.Concurrency{Max: 5, Key: "/x"}, limit.Concurrency{Max: 1, OnLimit: limit.Skip}
@@ -73,8 +75,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// What only refuses or replaces goes onto the chain of its scope as well, which nothing else is taken from until then. Who
-// is refused is not admitted any more, and who could not be is refused again.
+// A part that only refuses or replaces is recorded on the chain of its scope as well, from which no
+// other decision draws until then. A refused task is not admitted again; if the record fails, it is
+// refused again.
 func TestPartsThatRefuse(t *testing.T) {
 	for name, c := range map[string]struct{ onLimit, want, freed string }{
 		"skip":    {limit.Skip, "job.a: no T0002", ""},
@@ -104,7 +107,7 @@ func TestPartsThatRefuse(t *testing.T) {
 		}
 		d = l.Decide(noon, 100)
 		l.Confirm(&d)
-		l.Put(ended(1)) // before it is told what became of the other
+		l.Put(ended(1)) // before the outcome of the other is reported
 		if d = l.Decide(noon, 100); parted(l.Parts(&d)) != c.freed {
 			t.Errorf("%s: then %s, want %s", name, parted(l.Parts(&d)), c.freed)
 		}
@@ -122,7 +125,7 @@ func ended(n int) *task.Task {
 	return t
 }
 
-// So many are refused at once as one batch holds, and the others are next.
+// One decision refuses as many tasks as a batch holds, and the next refuses the rest.
 func TestRefusedAtOnce(t *testing.T) {
 	for _, onLimit := range []string{limit.Skip, limit.CancelOld} {
 		l := NewLimiter()
@@ -152,7 +155,7 @@ func TestRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// A rate goes onto the chain of its own scope, with what was taken from it and what a task asked for.
+// A rate goes onto the chain of its own scope, with the draws and the delay that a task asked for.
 func TestRatesOfParts(t *testing.T) {
 	l := NewLimiter()
 	k := of("a", 1, limit.Concurrency{Max: 1})
@@ -169,8 +172,8 @@ func TestRatesOfParts(t *testing.T) {
 	}
 }
 
-// While an admission of a scope is on its way, nobody else takes anything from its counters, or is refused there; all
-// others go on, and what was waiting goes when it is settled.
+// While an admission of a scope is on its way, no other decision draws from its counters or refuses
+// there. All other scopes continue, and waiting tasks go once it is settled.
 func TestScopeThatIsOut(t *testing.T) {
 	x, skip := limit.Concurrency{Max: 1, Key: "/x"}, limit.Concurrency{Max: 2, OnLimit: limit.Skip}
 	l := NewLimiter()
@@ -226,7 +229,7 @@ func TestScopesAreForgotten(t *testing.T) {
 	}
 }
 
-// Each scope has as many grants in a decision as one may have, so one with much does not hold back another.
+// Each scope has its own bound on grants per decision, so a busy one does not delay another.
 func TestGrantsByScope(t *testing.T) {
 	l := NewLimiter()
 	for n := range 10 {
@@ -245,7 +248,7 @@ func TestGrantsByScope(t *testing.T) {
 	}
 }
 
-// What one decision takes from lies on no more chains than fit into one batch.
+// The scopes of one decision are no more than the chains that fit into one batch.
 func TestScopesAtOnce(t *testing.T) {
 	l := NewLimiter()
 	for n := range 1000 {

@@ -18,7 +18,7 @@ func under(n int, c ...limit.Concurrency) *task.Task {
 	return t
 }
 
-// A task takes a place under all of its limits or under none, so what waits for one holds no other.
+// A task takes a place under all of its limits or under none, so a waiting task holds no place.
 func TestAllOrNone(t *testing.T) {
 	job, a, b := limit.Concurrency{Max: 3}, limit.Concurrency{Max: 1, Key: "a"}, limit.Concurrency{Max: 1, Key: "b"}
 	l := NewLimiter()
@@ -50,7 +50,7 @@ func TestAllOrNone(t *testing.T) {
 	done := under(4, job, b)
 	done.State, done.Seq = task.Finished, 100
 	l.Put(done)
-	if got := grants(l.Decide(noon, 100)); got != "T0005" { // the third one waits for a, too
+	if got := grants(l.Decide(noon, 100)); got != "T0005" { // the third task waits for a, too
 		t.Errorf("then admitted %s", got)
 	}
 }
@@ -112,7 +112,7 @@ func TestOnLimitOfSeveral(t *testing.T) {
 			t.Errorf("%s: again %+v", name, d)
 		}
 	}
-	// One that waited for another limit is refused when it would have been its turn.
+	// A task that waited for another limit is refused when its turn comes.
 	l := NewLimiter()
 	for n, c := range [][]limit.Concurrency{{wait}, {wait, key(limit.Skip)}} {
 		l.Put(under(n+1, c...))
@@ -128,7 +128,7 @@ func TestOnLimitOfSeveral(t *testing.T) {
 	}
 }
 
-// A pause shuts all rates of the task that asked.
+// A delay that a task asks for shuts all its rates.
 func TestPauseOfSeveral(t *testing.T) {
 	l := NewLimiter()
 	k := limited(1, "j", limit.Concurrency{}, limit.Rate{Limit: 10}, 5)
@@ -140,7 +140,7 @@ func TestPauseOfSeveral(t *testing.T) {
 	}
 }
 
-// Many keys that share two more limits: whoever frees a place does not have all of them looked at.
+// Many keys share two more limits: a freed place does not cause all of them to be examined.
 func BenchmarkAdmissionUnderSeveral(b *testing.B) {
 	for _, keys := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(keys, "keys"), func(b *testing.B) {

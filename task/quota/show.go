@@ -24,25 +24,25 @@ type CounterState struct {
 	Waiting int `json:"waiting"`
 	// Holders are some of those under way, the oldest first.
 	Holders []task.ID `json:"holders,omitempty"`
-	// Rate is the rate of a counter that has one, as the latest task has it.
+	// Rate is the state of a rate, with the settings of the latest task.
 	Rate *RateState `json:"rate,omitempty"`
-	// Budget is how a budget stands, as the latest task has it.
+	// Budget is the state of a budget, with the settings of the latest task.
 	Budget *BudgetState `json:"budget,omitempty"`
-	// Full tells, where a task stands, that the limit has no place for it now.
+	// Full, in a task's [Standing], says that the limit has no place for it now.
 	Full bool `json:"full,omitempty"`
 }
 
-// RateState is a rate as people look at it.
+// RateState is a rate for display.
 type RateState struct {
 	Limit int            `json:"limit"`
 	Per   value.Duration `json:"per"`
 	Burst int            `json:"burst"`
-	// Left is how many may start now, and Opens when the next one may if none may.
+	// Left is how many tasks may start now. Opens is when the next one may, if none may now.
 	Left  int       `json:"left"`
 	Opens time.Time `json:"opens,omitzero"`
 }
 
-// BudgetState is a budget as people look at it.
+// BudgetState is a budget for display.
 type BudgetState struct {
 	// Starts is how many may start in the period, and Used how many have; Run is how long they may run, Ran how long those ran
 	// that have ended, and Reserved how long those under way may run. 0 of Starts or Run is no bound.
@@ -51,16 +51,16 @@ type BudgetState struct {
 	Run      value.Duration `json:"run,omitempty"`
 	Ran      value.Duration `json:"ran"`
 	Reserved value.Duration `json:"reserved,omitempty"`
-	// Since is when the period began, and Resets when the next one does.
+	// Since is when the period began, and Resets when the next one begins.
 	Since  time.Time `json:"since"`
 	Resets time.Time `json:"resets"`
-	// Spent tells that nothing may start now, and Unmeasured that one that is under way has all of the run time, for nobody
-	// knows how long such tasks run.
+	// Spent says that no task may start now. Unmeasured says that one task under way reserves all
+	// of the run time, because the run time of such tasks is unknown.
 	Spent      bool `json:"spent,omitempty"`
 	Unmeasured bool `json:"unmeasured,omitempty"`
 }
 
-// Share is how much of the budget is used up, 1 for all of it.
+// Share is the used share of the budget; 1 is all of it.
 func (b *BudgetState) Share() (used float64) {
 	if b.Starts > 0 {
 		used = float64(b.Used) / float64(b.Starts)
@@ -71,7 +71,7 @@ func (b *BudgetState) Share() (used float64) {
 	return used
 }
 
-// stands is how a budget stands for tasks that are allowed so much.
+// stands returns the state of a budget for tasks with an allowance.
 func (c *counter) stands(a limit.Allowance, now time.Time) *BudgetState {
 	y := c.tally.At(c.period, now)
 	reserved, known := c.underway.Reserve(y)
@@ -82,7 +82,7 @@ func (c *counter) stands(a limit.Allowance, now time.Time) *BudgetState {
 	}
 }
 
-// Counters lists the counters that tasks stand under, by name; of the holders at most so many.
+// Counters lists the counters in use, by name, each with at most most of its holders.
 func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 	list := make([]CounterState, 0, len(a.counters))
 	for _, c := range a.counters {
@@ -94,7 +94,7 @@ func (a *Limiter) Counters(now time.Time, most int) []CounterState {
 	return list
 }
 
-// Counter returns one of them; false if no task stands under it.
+// Counter returns one counter; false if it is not in use.
 func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, bool) {
 	if rated, ok := limit.QueueOf(name); ok {
 		q := a.queues[rated]
@@ -110,7 +110,8 @@ func (a *Limiter) Counter(name string, now time.Time, most int) (CounterState, b
 	return c.state(now, most), true
 }
 
-// Told returns the counter of a name or, for "", at most so many, those with the most waiting first; and how many there are.
+// Told returns the counter with a name or, for "", at most most counters, those with the most
+// waiting tasks first; and how many there are.
 func (a *Limiter) Told(name string, now time.Time, most, holders int) (counters []CounterState, all int) {
 	if name != "" {
 		c, ok := a.Counter(name, now, holders)
@@ -148,18 +149,18 @@ func (c *counter) state(now time.Time, most int) CounterState {
 	return s
 }
 
-// Standing is where a task stands before its limits.
+// Standing is the position of a task before its limits.
 type Standing struct {
-	// Admitted is whether it has its places.
+	// Admitted says that it has its places.
 	Admitted bool `json:"admitted"`
-	// Ahead is how many of the same counter go before it.
+	// Ahead is how many tasks of the same counter precede it.
 	Ahead int `json:"ahead"`
-	// Counters are those that it stands under, as it is bound by them: those that have no place
-	// for it first.
+	// Counters are the task's counters with its own bounds; those without a place for it come
+	// first.
 	Counters []CounterState `json:"counters"`
 }
 
-// Standing tells where a task stands; false if it is not known here.
+// Standing returns the position of a task; false if the limiter does not know it.
 func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool) {
 	e := a.entries[id]
 	if e == nil {
@@ -167,7 +168,7 @@ func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool)
 	}
 	s := Standing{Admitted: e.phase == holding}
 	var first *counter
-	if r := e.line.rests; r != nil && r.at.scope != nil { // a gate says nothing about a place
+	if r := e.line.rests; r != nil && r.at.scope != nil { // a gate is not about places
 		first = r.at
 	}
 	for c := range e.line.counters() {
@@ -191,7 +192,7 @@ func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool)
 		is.Full = e.phase == waiting && e.line.blocked(c, now)
 		s.Counters = append(s.Counters, is)
 	}
-	if first == nil { // it waits for nothing but the next admission
+	if first == nil { // it only waits for the next decision
 		return s, true
 	}
 	name := limit.Shown(first.name)
@@ -235,7 +236,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// Words says for people how much of a budget is used up.
+// Words describes in words how much of a budget is used up.
 func (b *BudgetState) Words() string {
 	var used []string
 	if b.Starts > 0 {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// period is a part of a calendar: dates, weekdays and times of day, which all must hold. What is not set holds always.
+// period is a part of a calendar: dates, weekdays and times of day, which must all match. An unset
+// one always matches.
 type period struct {
 	text       string
 	from, to   int // dates as year·10000 + month·100 + day, without the year if yearly
@@ -131,8 +132,8 @@ func (w *period) readDays(part string) error {
 	return nil
 }
 
-// covers tells whether a time on the wall lies in the period. What goes over midnight
-// belongs to the day on which it begins.
+// covers tells whether a wall time lies in the period. A period that crosses midnight belongs to
+// the day on which it begins.
 func (w *period) covers(t time.Time) bool {
 	day := t
 	if w.begin != w.end {
@@ -161,8 +162,8 @@ func (w *period) covers(t time.Time) bool {
 	return w.from <= date && date <= w.to
 }
 
-// edge is the first time on the wall, after another one, at which the period may begin or end: the beginning or the end of
-// its times, or of the day.
+// edge is the first wall time after t at which the period may begin or end: a boundary of its times
+// of day, or a midnight.
 func (w *period) edge(t time.Time) time.Time {
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 	first := midnight.AddDate(0, 0, 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// cronFields are an expression as sets: bit n stands for the value n. They are
-// matched against a clock on the wall; which instant that is, is not their concern.
+// cronFields are an expression as sets: bit n stands for the value n. They match wall times; which
+// instant a wall time means is decided elsewhere.
 type cronFields struct {
 	second, minute, hour, dom, month, dow uint64
 	lasts                                 []cron.DomConstraint
@@ -27,7 +27,7 @@ var fieldNames = []string{"second", "minute", "hour", "day of month", "month", "
 const cronOptions = cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
 	cron.Descriptor | cron.Hash | cron.Extended
 
-// parseCron reads an expression. H in it stands for values that name decides.
+// parseCron parses an expression. H stands for values derived from name.
 func parseCron(expr, name string) (cronFields, error) {
 	expr = strings.TrimSpace(expr)
 	switch {
@@ -52,7 +52,7 @@ func parseCron(expr, name string) (cronFields, error) {
 }
 
 func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
-	// The parser's own hash tells names that differ in their ends hardly apart.
+	// The parser's own hash barely distinguishes names that differ only at their ends.
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	s, err := cron.MustNewParser(cronOptions).ParseWithHashKey(expr, key)
 	if err != nil {
@@ -84,8 +84,7 @@ func blame(expr, name string, err error) error {
 
 func has(set uint64, value int) bool { return set&(1<<uint(value)) != 0 }
 
-// onDay tells whether a day matches. Where both kinds of days are restricted,
-// either is enough.
+// onDay tells whether a day matches. If both kinds of days are restricted, either may match.
 func (c *cronFields) onDay(y int, m time.Month, d int) bool {
 	weekday := int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday())
 	dom := has(c.dom, d)
@@ -104,7 +103,7 @@ func (c *cronFields) onDay(y int, m time.Month, d int) bool {
 
 func daysIn(y int, m time.Month) int { return time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// lastMatches tells of L, L-n, LW and nW whether they mean a day.
+// lastMatches tells whether L, L-n, LW or nW means a day.
 func lastMatches(c cron.DomConstraint, y int, m time.Month, d int) bool {
 	last := daysIn(y, m)
 	switch c.Type {
@@ -137,7 +136,7 @@ func nearestWeekday(y int, m time.Month, d, last int) int {
 	return d
 }
 
-// until is how far it is from a value to the next one of a set, or to the end of all values.
+// until is the distance from a value to the next one in a set, or to end.
 func until(set uint64, value, end int) int {
 	return min(bits.TrailingZeros64(set>>uint(value)), end-value)
 }

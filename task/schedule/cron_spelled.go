@@ -8,9 +8,9 @@ import (
 // bounds are those of the fields of an expression, in the order of fieldNames.
 var bounds = [][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 6}}
 
-// spelled returns an expression as the parser knows it. What other crons understand and it does not
-// is spelled in another way: a step that leads beyond its range (0 */24 * * *) leaves the first
-// value, and 5L or friL among the days of the week is the last Friday, fri#L.
+// spelled returns an expression in a spelling that the parser knows. Other crons accept more, which
+// is rewritten: a step beyond its range (0 */24 * * *) leaves the first value, and 5L or friL as
+// day of the week is the last Friday, fri#L.
 func spelled(expr string) string {
 	fields := strings.Fields(expr)
 	first := len(bounds) - len(fields)

@@ -11,20 +11,20 @@ import (
 	"millrace/task/job"
 )
 
-// Grace is how late a fire may be without its tick counting as missed. The server
-// fires within a third of a second, and a change of its leader takes up to 6s; so
-// a later one means that it was away.
+// Grace is how late a fire may be without its tick counting as missed. The server fires within a
+// third of a second, and an election of its leader takes up to 6 s. A later fire means that the
+// server was down.
 const Grace = 10 * time.Second
 
 // Ahead is how long before a tick is due its timer fires. The server fires up to a third of a
-// second late, and much that is due at once takes a while to be read; what is left to do when
-// the tick's time comes is to decide.
+// second late, and reading many fires that are due at once takes a while. At the tick's time only
+// the decision is left to do.
 const Ahead = time.Second
 
-// Bounds of what is made up for at once.
+// Bounds of one catch-up.
 const (
 	MaxCatchUp = 1000    // tasks; the newest ticks get them
-	maxCounted = 200_000 // ticks; of more, only the newest are looked at
+	maxCounted = 200_000 // ticks; of more, only the newest count
 )
 
 // Fire is a timer that has fired.
@@ -34,10 +34,10 @@ type Fire struct {
 	Stored time.Time
 }
 
-// Strange tells whether no timer can have fired that early: somebody has written the fire by other means.
+// Strange tells whether no timer can have fired that early: the fire was forged.
 func (f Fire) Strange() bool { return f.Due.Sub(f.Stored) > Ahead+Grace }
 
-// Owed is a tick on which is to be decided now.
+// Owed is a tick that needs a decision now.
 type Owed struct {
 	Tick, Due time.Time
 	Trigger   string
@@ -52,20 +52,20 @@ type Missed struct {
 	Detail      string
 }
 
-// Look is what follows from a fire: ticks that get no task, ticks on which to decide,
-// and the one for which the next timer is to be set, nil if there is none.
+// Look is the consequence of a fire: ticks without a task, ticks to decide on, and the tick for the
+// next timer, nil if there is none.
 type Look struct {
 	Missed []Missed
 	Owed   []Owed
 	Next   *Tick
 }
 
-// Look says what is owed when a fire is handled at now. A fire that came in time is
-// owed, however late it is handled; other ticks that have passed meanwhile, and the
-// fire's own if the server fired late, are treated as [job.Schedule.CatchUp] has it.
+// Look returns what is owed when a fire is handled at now. A fire that came in time is owed,
+// however late it is handled. [job.Schedule.CatchUp] decides about other ticks that have passed
+// meanwhile, and about the fire's own tick if the server fired late.
 //
-// Decided is the latest tick on which anything was decided before: neither it nor what
-// comes before it is looked at again, except for the fire's own.
+// Decided is the latest tick with an earlier decision. Look ignores it and the ticks before it,
+// except for the fire's own.
 func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 	var l Look
 	after := f.Tick.Add(-time.Nanosecond)
@@ -110,7 +110,7 @@ func (l *Look) miss(ticks []Tick, reason, detail string) {
 	}
 }
 
-// passed are the ticks after a time that were due at another, and the first that was not.
+// passed returns the ticks after after that were due at by, and the first that was not.
 func (p *Plan) passed(after, by time.Time) (ticks []Tick, next *Tick) {
 	for {
 		t, ok := p.Next(after)
@@ -128,7 +128,7 @@ func (p *Plan) passed(after, by time.Time) (ticks []Tick, next *Tick) {
 	}
 }
 
-// Ended says of a task how it ended.
+// Ended says how a task ended.
 type Ended struct {
 	ID     task.ID
 	Failed bool
@@ -158,13 +158,13 @@ func (p *Plan) Watches() bool {
 	return p.PauseAfter > 0 || cmp.Or(p.Overlap, job.OverlapAllow) != job.OverlapAllow
 }
 
-// Failing tells whether so many tasks in a row have failed that the schedule is to be paused.
+// Failing tells whether enough tasks in a row have failed to pause the schedule.
 func (p *Plan) Failing(l definition.Ledger) bool {
 	return p.PauseAfter > 0 && l.Failures >= p.PauseAfter
 }
 
-// Decide says what a tick becomes, given what is known of earlier ones: one fact, or
-// two if a tick that waited has to make room. The ledger of the last is the schedule's from then on.
+// Decide decides on a tick, given the earlier ones: it returns one fact, or two if a waiting tick
+// must make room. The ledger of the last fact is the schedule's from then on.
 func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition.ScheduleEvent {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	if o.Tick.After(l.Last) {
@@ -208,7 +208,7 @@ func (p *Plan) Refuse(l definition.Ledger, o Owed, revision uint64, reason, why 
 	return skipped(revision, o, l, reason, why)
 }
 
-// Release says whether a tick that waited gets its task now; nil if not.
+// Release returns the fact that a waiting tick gets its task now; nil if none does.
 func (p *Plan) Release(l definition.Ledger, revision uint64) definition.ScheduleEvent {
 	if len(l.Waiting) == 0 || len(l.Open) > 0 {
 		return nil
@@ -235,7 +235,7 @@ func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEv
 	return e
 }
 
-// Cancels are the tasks that a decision asks to end.
+// Cancels returns the tasks that a decision cancels.
 func (p *Plan) Cancels(e definition.ScheduleEvent) []task.ID {
 	switch e := e.(type) {
 	case definition.ScheduleAdmitted:
@@ -270,7 +270,7 @@ func skipped(revision uint64, o Owed, l definition.Ledger, reason, detail string
 	return definition.ScheduleSkipped{Revision: revision, Tick: o.Tick, Reason: reason, Detail: joinNotes(o.Detail, detail), Ledger: l}
 }
 
-// LedgerOf is what the schedule must remember after a decision.
+// LedgerOf is the ledger that a decision leaves to the schedule.
 func LedgerOf(e any) definition.Ledger {
 	switch e := e.(type) {
 	case definition.ScheduleAdmitted:

@@ -13,7 +13,7 @@ import (
 	"millrace/task/value"
 )
 
-// say tells a decision in few words.
+// say writes a decision in few words.
 func say(e definition.ScheduleEvent) string {
 	clock := func(t time.Time) string { return t.Format("15:04") }
 	switch e := e.(type) {
@@ -122,7 +122,7 @@ func TestObserveCountsFailuresInARow(t *testing.T) {
 	}
 }
 
-// TestLook is what follows from a fire, by when it was stored and when it is dealt with.
+// TestLook covers fires by when they were stored and when they are handled.
 func TestLook(t *testing.T) {
 	for _, c := range []struct {
 		name         string

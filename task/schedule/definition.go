@@ -11,22 +11,23 @@ import (
 	"millrace/task/value"
 )
 
-// Definition is a schedule as it is stored: when, and what.
+// Definition is a schedule as it is stored: when to make tasks, and which.
 type Definition struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
 	Name string `json:"name"`
 	// When says when tasks are made.
 	When job.Schedule `json:"schedule"`
-	// Make is what is submitted at each tick: a job, which is looked up at each tick, or a spec. Its
+	// Make is the submission for each tick: a job, which is looked up at each tick, or a spec. Its
 	// id, delay, at and origin must be empty.
 	Make task.Submission `json:"task"`
-	// OfJob is whether the schedule came with the job of its name, and goes with it.
+	// OfJob says that the schedule came with the job of its name, and is removed with it.
 	OfJob bool `json:"of_job,omitempty"`
-	// Anchor is from when [job.Schedule.Every] is counted without a start. The store sets it.
+	// Anchor is the origin of [job.Schedule.Every] without a start. The store sets it.
 	Anchor time.Time `json:"anchor,omitzero"`
-	// Since is when the definition became what it is, or was resumed: earlier ticks are not owed. The store sets it.
+	// Since is when the definition got its present form, or was resumed: earlier ticks are not
+	// owed. The store sets it.
 	Since time.Time `json:"since,omitzero"`
-	// Paused says why nothing fires; nil if it does.
+	// Paused says why the schedule does not fire; nil if it does.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
@@ -37,7 +38,7 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Read reads the text of a definition that is stored under a name.
+// Read parses the stored text of a definition.
 func Read(name string, text []byte) (d Definition, err error) {
 	if err = json.Unmarshal(text, &d); err == nil && d.Name != name {
 		err = fmt.Errorf("it calls itself %q", d.Name)
@@ -56,21 +57,21 @@ type Stored struct {
 	Changed  time.Time `json:"changed"`
 }
 
-// SeenRevision is the revision that whoever looks at it sees.
+// SeenRevision is the revision that a viewer of it sees.
 func (s Stored) SeenRevision() uint64 { return s.Revision }
 
-// Change is what was done to a definition.
+// Change is a change of a definition.
 type Change struct {
 	Name string
-	// Now is what it has become; nil if it was removed, or cannot be read.
+	// Now is the new state; nil if it was removed, or cannot be read.
 	Now *Stored
 }
 
-// Plan makes the definition ready to tell its ticks.
+// Plan compiles the definition, so that it can compute its ticks.
 func (d *Definition) Plan() (*Plan, error) { return Compile(d.Name, d.When, d.Anchor) }
 
-// Passed returns the ticks from one time to another, both included, as far as they have passed now: at most so many, and whether there are
-// more. It has those as well that came before the definition was stored, as if it had been there.
+// Passed returns the ticks between two times, both included, that have passed by now: at most most
+// of them, and whether there are more. It includes ticks from before the definition was stored.
 func (d *Definition) Passed(from, until, now time.Time, most int) (ticks []Tick, more bool, err error) {
 	plan, err := d.Plan()
 	if err != nil {
@@ -106,14 +107,14 @@ func (d *Definition) Validate() error {
 	case m.Job != "":
 		return value.ValidName("job", m.Job)
 	}
-	// What a spec becomes is checked as a submission is.
+	// A spec is checked like a submission.
 	if _, err := task.Birth(*m, nil, 0, time.Time{}); err != nil {
 		return fmt.Errorf("task: %w", err)
 	}
 	return nil
 }
 
-// Submission is what to submit for a tick.
+// Submission returns what to submit for a tick.
 func (d *Definition) Submission(tick time.Time, trigger string) task.Submission {
 	s := d.Make
 	s.Origin = task.Origin{Schedule: d.Name, Tick: tick.UTC(), Trigger: trigger}

@@ -11,9 +11,9 @@ import (
 
 // span is a stretch of time in which a zone's clock runs evenly.
 type span struct {
-	// begin and end are instants; a zero one means that there is no such bound.
+	// begin and end are instants; zero means no such bound.
 	begin, end time.Time
-	// offset is what the clock is ahead of UTC, before what it was until begin.
+	// offset is how far the clock is ahead of UTC; before is the offset until begin.
 	offset, before time.Duration
 }
 
@@ -37,13 +37,13 @@ func offsetOf(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// wall is what the clock shows at an instant, written as if it were UTC.
+// wall is the clock's time at an instant, written as if it were UTC.
 func (s span) wall(t time.Time) time.Time { return t.UTC().Add(s.offset) }
 
 // instant is the reverse of wall.
 func (s span) instant(w time.Time) time.Time { return w.Add(-s.offset) }
 
-// gap is what the clock left out when the span began, as times on the wall.
+// gap is the range of wall times that the clock skipped when the span began.
 func (s span) gap() (from, to time.Time, ok bool) {
 	if s.begin.IsZero() || s.offset <= s.before {
 		return time.Time{}, time.Time{}, false
@@ -51,7 +51,7 @@ func (s span) gap() (from, to time.Time, ok bool) {
 	return s.begin.Add(s.before), s.begin.Add(s.offset), true
 }
 
-// repeated is until when, in this span, the clock shows again what it had shown before.
+// repeated is the instant until which, in this span, the clock repeats earlier wall times.
 func (s span) repeated() time.Time {
 	if s.begin.IsZero() || s.offset >= s.before {
 		return time.Time{}
@@ -65,20 +65,19 @@ type hit struct {
 	note string
 }
 
-// matcher finds times on the wall: the first that is not before w and before limit.
+// matcher finds wall times: the first that is not before w and before limit.
 type matcher func(w, limit time.Time) (time.Time, bool)
 
-// horizon is how far ahead a tick is looked for. The rarest ones that an
-// expression can name, a weekday on a leap day, come every 40 years at the most.
+// horizon is how far ahead a tick is searched. The rarest ones of an expression, a weekday on a
+// leap day, come every 40 years at most.
 const horizon = 45 * 366 * 24 * time.Hour
 
-// nextOnClock is the first instant after a time at which a zone's clock shows
-// something that matches, where policy decides about times that a change of
-// clocks leaves out or repeats.
+// nextOnClock is the first instant after a time at which a zone's clock shows a matching time.
+// Policy decides about times that a change of clocks skips or repeats.
 func nextOnClock(match matcher, zone *time.Location, policy string, after time.Time) (hit, bool) {
 	t := after.UTC().Truncate(time.Second).Add(time.Second)
 	limit := after.Add(horizon)
-	left := "" // what a gap on the way has left out
+	left := "" // the tick that a gap on the way has skipped
 	for t.Before(limit) {
 		s := spanAt(t, zone)
 		end := limit
@@ -140,7 +139,7 @@ func (s span) moved(match matcher, policy string, t time.Time) (hit, bool) {
 	return hit{}, false
 }
 
-// note says whether the change of clocks has to do with a match.
+// note describes how a change of clocks affects a match; it is empty if it does not.
 func (s span) note(w time.Time, zone *time.Location, policy string) hit {
 	h := hit{at: s.instant(w)}
 	if policy == job.DSTTwice && h.at.Before(s.repeated()) {

@@ -9,22 +9,22 @@ import (
 	"millrace/task/value"
 )
 
-// Calendar says when something is open and when it is closed, for all who name it.
+// Calendar says when it is open and when closed, for all definitions that name it.
 type Calendar struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
 	Name string `json:"name"`
-	// Title says in a few words what it is for. Default: none.
+	// Title describes it in a few words. Default: none.
 	Title string `json:"title,omitempty"`
-	// Timezone is the IANA name of the zone whose clock the rules follow. Default UTC.
+	// Timezone is the IANA name of the zone of the rules. Default UTC.
 	Timezone string `json:"timezone,omitempty"`
-	// Rules are asked in their order, and the first that holds decides. At least 1, at most [MaxRules].
+	// Rules are tried in order, and the first that matches decides. At least 1, at most [MaxRules].
 	Rules []Rule `json:"rules"`
-	// Otherwise is what holds where no rule does: [Open], the default, or [Closed].
+	// Otherwise applies where no rule matches: [Open], the default, or [Closed].
 	Otherwise string `json:"otherwise,omitempty"`
 }
 
-// Rule is a period in which a calendar is open, or one in which it is closed: either is set, in the form of
-// [job.Schedule.Calendar].
+// Rule is a period in which a calendar is open, or one in which it is closed. Exactly one is set,
+// in the form of [job.Schedule.Calendar].
 type Rule struct {
 	Open   string `json:"open,omitempty"`
 	Closed string `json:"closed,omitempty"`
@@ -39,10 +39,10 @@ const (
 // MaxRules bounds [Calendar.Rules].
 const MaxRules = 100
 
-// year is how far ahead it is asked for.
+// year is how far ahead openings are searched.
 const year = 366 * 24 * time.Hour
 
-// StoredCalendar is a calendar as it lies in the store.
+// StoredCalendar is a calendar as it is stored.
 type StoredCalendar struct {
 	Calendar
 	// Revision counts the changes of the calendar.
@@ -50,13 +50,13 @@ type StoredCalendar struct {
 	Changed  time.Time `json:"changed"`
 }
 
-// SeenRevision is the revision that whoever looks at it sees.
+// SeenRevision is the revision that a viewer of it sees.
 func (s StoredCalendar) SeenRevision() uint64 { return s.Revision }
 
 // ErrNeverOpen refuses a calendar that does not open within a year.
 var ErrNeverOpen = errors.New("rules: it does not open within a year")
 
-// Hours is a calendar made ready to be asked. It is never modified, so it may be shared.
+// Hours is a compiled calendar. It is never modified, so it may be shared.
 type Hours struct {
 	zone      *time.Location
 	rules     []hour
@@ -69,7 +69,7 @@ type hour struct {
 	open bool
 }
 
-// ReadCalendar reads the text of a calendar that is stored under a name.
+// ReadCalendar parses and checks the stored text of a calendar.
 func ReadCalendar(name string, text []byte) (c Calendar, err error) {
 	if err = json.Unmarshal(text, &c); err == nil && c.Name != name {
 		err = fmt.Errorf("it calls itself %q", c.Name)
@@ -80,8 +80,8 @@ func ReadCalendar(name string, text []byte) (c Calendar, err error) {
 	return c, err
 }
 
-// Hours checks the calendar and makes it ready. The error begins with the name of the field that is wrong, and is
-// [value.Faults] if several are.
+// Hours checks and compiles the calendar. The error begins with the name of the invalid field, and
+// is [value.Faults] if there are several.
 func (c *Calendar) Hours() (*Hours, error) {
 	h := &Hours{otherwise: c.Otherwise != Closed}
 	err := value.ValidName("calendar", c.Name)
@@ -123,7 +123,7 @@ func (c *Calendar) Hours() (*Hours, error) {
 	return h, nil
 }
 
-// Open tells whether it is open at a time.
+// Open tells whether the calendar is open at a time.
 func (h *Hours) Open(at time.Time) bool {
 	wall := spanAt(at, h.zone).wall(at)
 	for i := range h.rules {
@@ -134,10 +134,11 @@ func (h *Hours) Open(at time.Time) bool {
 	return h.otherwise
 }
 
-// Turns is the first moment after a time at which it opens, if it is closed then, or closes; false if that is more than a year away.
+// Turns is the first moment after a time at which it opens or closes; false if that is more than a
+// year away.
 func (h *Hours) Turns(at time.Time) (time.Time, bool) { return h.turns(at, year) }
 
-// turns is Turns for what is not further away than that.
+// turns is Turns with another horizon.
 func (h *Hours) turns(at time.Time, within time.Duration) (time.Time, bool) {
 	is := h.Open(at)
 	for t := h.edge(at); t.Sub(at) <= within; t = h.edge(t) {
@@ -148,7 +149,8 @@ func (h *Hours) turns(at time.Time, within time.Duration) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Opens is the first moment from a time on at which it is open; false if that is more than a year away.
+// Opens is the first moment at or after a time at which it is open; false if that is more than a
+// year away.
 func (h *Hours) Opens(at time.Time) (time.Time, bool) {
 	if h.Open(at) {
 		return at, true
@@ -156,10 +158,10 @@ func (h *Hours) Opens(at time.Time) (time.Time, bool) {
 	return h.Turns(at)
 }
 
-// Zone is the zone whose clock the calendar follows.
+// Zone is the time zone of the calendar.
 func (h *Hours) Zone() *time.Location { return h.zone }
 
-// edge is the first moment after a time at which any of the rules may begin or end to hold.
+// edge is the first moment after a time at which any rule may begin or stop to match.
 func (h *Hours) edge(t time.Time) time.Time {
 	first := h.rules[0].edgeAfter(t, h.zone)
 	for i := range h.rules[1:] {

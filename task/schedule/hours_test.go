@@ -59,7 +59,7 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// Whatever the clock does, a calendar is what Turns says until then.
+// Through all changes of clocks, a calendar keeps its state until the time that Turns returns.
 func TestTurnsLeavesNothingOut(t *testing.T) {
 	c := Calendar{Name: "c", Timezone: "Europe/Berlin", Rules: []Rule{{Open: "sun 01:30-02:30"}, {Closed: "mon-fri 22:00-03:15"}, {Closed: "03-29"}, {Open: "10-25 02:00-24:00"}, {Closed: "sat 00:00-12:00"}}}
 	h, err := c.Hours()

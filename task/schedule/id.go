@@ -8,8 +8,8 @@ import (
 	"millrace/task"
 )
 
-// TaskID is the id of a tick's task: the same wherever and however often it is
-// asked for, so that a tick has one task. Its time is the tick's.
+// TaskID is the id of a tick's task. It is always the same, so that a tick has one task. Its time
+// is the tick's.
 func TaskID(name string, tick time.Time) task.ID {
 	tick = tick.UTC()
 	var at ulid.ULID

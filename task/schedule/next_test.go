@@ -169,7 +169,7 @@ func TestBadDefinitionsNameTheField(t *testing.T) {
 	}
 }
 
-// walls is what the clock on the wall shows at each minute of some time in UTC, as if that were UTC.
+// walls returns the wall time at each minute of a span in UTC, as if it were UTC.
 func walls(zone *time.Location, from, to time.Time) []int64 {
 	var all []int64
 	for t := from; t.Before(to); t = t.Add(time.Minute) {
@@ -179,8 +179,8 @@ func walls(zone *time.Location, from, to time.Time) []int64 {
 	return all
 }
 
-// walk is a second implementation, as plain as can be: it looks at every minute in
-// UTC and at what the clock on the wall shows. It returns the numbers of the minutes.
+// walk is a second implementation, as plain as possible: it examines the wall time of every minute
+// in UTC. It returns the numbers of the minutes.
 func walk(walls []int64, policy string, matches func(wall int64) bool) []int {
 	fires := map[int]bool{}
 	latest := walls[0] - 60
@@ -355,7 +355,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// What has passed counts from before the schedule was stored, in step with what comes, and never lies in the future.
+// Passed counts ticks from before the schedule was stored, in step with later ones, and never
+// returns a future tick.
 func TestPassed(t *testing.T) {
 	stored := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(m int) time.Time { return stored.Add(time.Duration(m) * time.Minute) }

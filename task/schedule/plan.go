@@ -16,16 +16,16 @@ import (
 
 // Tick is one moment of a schedule.
 type Tick struct {
-	// At is the logical time, by which the tick is known.
+	// At is the logical time, which identifies the tick.
 	At time.Time `json:"tick"`
-	// Due is when it fires: At and what spread and jitter add.
+	// Due is when it fires: At plus spread and jitter.
 	Due time.Time `json:"due"`
-	// Note says in words which rules were at work, "" for none.
+	// Note says in words which rules moved the time; "" for none.
 	Note string `json:"note,omitempty"`
 }
 
-// Plan is a definition made ready to tell its ticks. It is never modified, so it
-// is safe for concurrent use.
+// Plan is a compiled definition that computes its ticks. It is never modified, so it is safe for
+// concurrent use.
 type Plan struct {
 	name string
 	job.Schedule
@@ -38,8 +38,8 @@ type Plan struct {
 	blackouts  []period
 }
 
-// Compile checks a definition. Anchor is from when Every is counted if there is no
-// Start. The error begins with the name of the field that is wrong, and is [value.Faults] if several are.
+// Compile checks and compiles a definition. Anchor is the origin of Every without Start. The error
+// begins with the name of the invalid field, and is [value.Faults] if there are several.
 func Compile(name string, s job.Schedule, anchor time.Time) (*Plan, error) {
 	p := &Plan{name: name, Schedule: s, anchor: anchor.UTC().Truncate(time.Second)}
 	wrong := value.JoinFaults(p.words(), p.bounds())
@@ -54,7 +54,7 @@ func Compile(name string, s job.Schedule, anchor time.Time) (*Plan, error) {
 	return p, nil
 }
 
-// Validate is [Compile] for who only wants to know whether a definition is good.
+// Validate is [Compile] for callers that only need the error.
 func Validate(name string, s job.Schedule) error {
 	_, err := Compile(name, s, time.Unix(0, 0))
 	return err
@@ -102,7 +102,7 @@ func (p *Plan) bounds() (err error) {
 	return nil
 }
 
-// zoneOf is the zone of a name, UTC for "" and, for what else there is to say, beside an error.
+// zoneOf returns the zone with a name, UTC for "" and UTC with an error for an invalid name.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "Local" {
 		return time.UTC, errors.New("timezone is Local, which differs from machine to machine: want an IANA name such as Europe/Berlin")
@@ -117,7 +117,7 @@ func zoneOf(name string) (*time.Location, error) {
 // wallLayouts are the forms of times that are read on the clock of a zone.
 var wallLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
 
-// instant reads a moment. The zero time stands for none.
+// instant parses a moment. The zero time stands for an empty text.
 func (p *Plan) instant(field, text string) (time.Time, error) {
 	h, err := p.moment(field, text)
 	return h.at, err
@@ -149,7 +149,7 @@ func (p *Plan) moment(field, text string) (hit, error) {
 	return hit{}, fmt.Errorf("%s is %q, want RFC 3339 (2026-03-01T12:00:00Z) or a time of the zone (2026-03-01 12:00)", field, text)
 }
 
-// when reads the one of cron, every and at that is set.
+// when compiles the one of cron, every and at that is set.
 func (p *Plan) when() (err error) {
 	set := 0
 	for _, there := range []bool{p.Cron != "", p.Every != 0, p.At != ""} {
@@ -176,7 +176,7 @@ func (p *Plan) when() (err error) {
 		if p.DST == "" && p.fields.anyHour {
 			p.policy = job.DSTTwice
 		}
-		// 2000 begins a cycle of the calendar, so whatever never comes after it never comes.
+		// 2000 begins a cycle of the calendar: a tick that does not come after it never comes.
 		if _, ever := p.fields.next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2045, 1, 1, 0, 0, 0, 0, time.UTC)); !ever {
 			return fmt.Errorf("cron is %q, which never comes: no year has such a day", p.Cron)
 		}
@@ -192,13 +192,13 @@ func (p *Plan) when() (err error) {
 	return nil
 }
 
-// Zone is the zone whose clock the schedule follows.
+// Zone is the time zone of the schedule.
 func (p *Plan) Zone() *time.Location { return p.zone }
 
-// Policy is what the schedule does when clocks are changed.
+// Policy is the schedule's rule for changes of clocks.
 func (p *Plan) Policy() string { return p.policy }
 
-// Next returns the first tick after a time, by its logical time; false if there is none any more.
+// Next returns the first tick after a time, by its logical time; false if there is none.
 func (p *Plan) Next(after time.Time) (Tick, bool) {
 	t, ok := p.next(after)
 	if !ok {
@@ -218,14 +218,14 @@ func (p *Plan) Next(after time.Time) (Tick, bool) {
 	return tick, true
 }
 
-// Is tells whether a time is one of the schedule's ticks, and returns that.
+// Is tells whether a time is a tick of the schedule, and returns the tick.
 func (p *Plan) Is(at time.Time) (Tick, bool) {
 	t, ok := p.Next(at.Add(-time.Nanosecond))
 	return t, ok && t.At.Equal(at)
 }
 
-// Between returns the ticks after one time and up to another, that included, at most so
-// many, and whether there are more.
+// Between returns the ticks after one time and up to another, inclusively, at most most of them,
+// and whether there are more.
 func (p *Plan) Between(after, until time.Time, most int) (ticks []Tick, more bool) {
 	for {
 		t, ok := p.Next(after)
@@ -240,7 +240,7 @@ func (p *Plan) Between(after, until time.Time, most int) (ticks []Tick, more boo
 	}
 }
 
-// maxBlackouts bounds how many periods in a row one look passes over.
+// maxBlackouts bounds how many excluded periods in a row one search skips.
 const maxBlackouts = 20_000
 
 // next is Next without delays.
@@ -298,7 +298,7 @@ func (p *Plan) raw(after time.Time) (hit, bool) {
 	return hit{at: p.anchor.Add(n * every)}, true
 }
 
-// delay is what spread and jitter add to a tick.
+// delay is the sum of a tick's spread and jitter.
 func (p *Plan) delay(at time.Time) time.Duration {
 	return share(p.Spread.Std(), p.name) + share(p.Jitter.Std(), p.name+at.UTC().Format(time.RFC3339Nano))
 }

@@ -8,11 +8,13 @@ import (
 	"millrace/task/definition"
 )
 
-// What a decision on a tick is made from beside the plan: what the latest one has left, what became of the tasks of
-// earlier ticks since, and what brought the tick up. Whoever decides and whoever decides again ask the same functions.
+// The inputs of a decision on a tick, beside the plan: the ledger of the latest decision, the ends
+// of earlier ticks' tasks since then, and the trigger of the tick. The scheduler that decides and
+// the verifier that decides again call the same functions.
 
-// Remember is what the latest decision leaves to the next: its ledger, without the failures if whoever stored or resumed
-// the schedule since has forgiven those. At is when the decision was made, since when the definition became what it is.
+// Remember is what the latest decision leaves to the next: its ledger, with the failures cleared if
+// the schedule was stored or resumed since. At is when the decision was made, since when the
+// definition got its present form.
 func Remember(l definition.Ledger, at, since time.Time) definition.Ledger {
 	if at.Before(since) {
 		l.Failures = 0
@@ -25,13 +27,14 @@ const BornWithin = time.Minute
 
 // Seen is how far a task of an earlier tick was seen to have come.
 type Seen struct {
-	// Seq is its last message that was known, 0 if nobody knew of it.
+	// Seq is its last known message; 0 if there was none.
 	Seq   uint64
 	State task.State
 }
 
-// Heed is a ledger without its tasks that have ended, as far as they were seen, in the order of [definition.Ledger.Open], a
-// while after the latest decision. One that nobody knows of by [BornWithin] will not be born: that is an end, too.
+// Heed returns a ledger without the tasks that are known to have ended; seen is in the order of
+// [definition.Ledger.Open]. After is the time since the latest decision. A task that is unknown
+// after [BornWithin] will not be born and counts as ended.
 func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledger {
 	var ended []Ended
 	for i, id := range l.Open {
@@ -45,14 +48,14 @@ func Heed(l definition.Ledger, seen []Seen, after time.Duration) definition.Ledg
 	return Observe(l, ended)
 }
 
-// Leave is the fact that a tick gets no task though it was to get one: that was refused, for a reason and in words.
+// Leave is the fact that a tick gets no task after it was admitted, because the birth was refused.
 func (p *Plan) Leave(l definition.Ledger, tick time.Time, revision uint64, reason, why string) definition.ScheduleSkipped {
 	id := TaskID(p.name, tick)
 	l.Open = slices.DeleteFunc(slices.Clone(l.Open), func(open task.ID) bool { return open == id })
 	return p.Refuse(l, Owed{Tick: tick}, revision, reason, why)
 }
 
-// Refuses tells whether a reason is one for which a tick that was to get a task gets none.
+// Refuses tells whether a reason is one for which an admitted tick gets no task.
 func Refuses(reason string) bool {
 	switch reason {
 	case definition.SkipInvalid, definition.SkipUnique, definition.SkipFull, definition.SkipStranger:
@@ -61,7 +64,8 @@ func Refuses(reason string) bool {
 	return false
 }
 
-// Watched is the fire of a tick of which none has come in time; false if the schedule has no such tick.
+// Watched is the fire for a tick whose fire has not come in time; false if the schedule has no such
+// tick.
 func (p *Plan) Watched(tick time.Time) (f Fire, detail string, ok bool) {
 	t, ok := p.Is(tick)
 	return Fire{Tick: t.At, Due: t.Due, Stored: t.Due}, t.Note, ok

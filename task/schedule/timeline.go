@@ -12,8 +12,8 @@ type Upcoming struct {
 	Tick
 }
 
-// Timeline returns the ticks of several schedules after a time, in the order in which they fire: at most so many, and
-// none that fires after until, if that is not zero.
+// Timeline returns the ticks of several schedules after a time, in the order in which they fire: at
+// most most of them, and none that fires after until, unless that is zero.
 func Timeline(plans map[string]*Plan, after, until time.Time, most int) []Upcoming {
 	all := []Upcoming{}
 	var next upcoming
@@ -35,7 +35,7 @@ func Timeline(plans map[string]*Plan, after, until time.Time, most int) []Upcomi
 // upcoming is a heap of the next tick of each schedule.
 type upcoming []Upcoming
 
-// add appends the next tick of a schedule, if there is one; false if not.
+// add appends the next tick of a schedule; false if there is none.
 func (u *upcoming) add(name string, plan *Plan, after, until time.Time) bool {
 	tick, ok := plan.Next(after)
 	if !ok || !until.IsZero() && tick.Due.After(until) {

@@ -9,10 +9,10 @@ import (
 	"millrace/task/reason"
 )
 
-// lookAgain is when a task looks for its calendar again that is not there, or cannot be read.
+// lookAgain is after how long a task checks again for a calendar that is missing or unreadable.
 const lookAgain = 10 * time.Minute
 
-// soon is more than any claim takes.
+// soon is longer than any claim takes.
 const soon = time.Hour
 
 // Wait is until when a task waits for its window, and why.
@@ -21,9 +21,9 @@ type Wait struct {
 	Detail string    `json:"detail"`
 }
 
-// Window tells whether tasks under the window of a name may start at a time, by what is defined under that name:
-// if it returns nil they may, until the window closes, which is zero if that is not soon. What opens within
-// [task.TimerError] is open, as a timer may fire so early.
+// Window tells whether tasks under a window may start at a time, by the definition of its calendar.
+// A nil result means yes, until closes, which is zero if that is not soon. A window that opens
+// within [task.TimerError] counts as open, because a timer may fire that early.
 func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, closes time.Time) {
 	if !is.Exists() {
 		return &Wait{at.Add(lookAgain), fmt.Sprintf("its window is %s, and there is no such calendar", name)}, closes
@@ -47,7 +47,7 @@ func Window(name string, is *definition.Definition, at time.Time) (wait *Wait, c
 	return &Wait{opens, fmt.Sprintf("outside of the window %s, opens at %s", name, opens.In(hours.zone).Format("2006-01-02 15:04:05 -07:00"))}, closes
 }
 
-// Postpone is what is asked for a task in place of a start, under an offer made for a turn.
+// Postpone returns the command that replaces a start, under an offer made for a turn.
 func (w *Wait) Postpone(turn uint64) task.Postpone {
 	return task.Postpone{After: turn, Reason: reason.Window, Detail: w.Detail, Due: w.Until}
 }
