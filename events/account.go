@@ -12,11 +12,11 @@ import (
 
 // Heartbeats keeps the heartbeats of nodes. They are no facts: a heartbeat vanishes by itself.
 type Heartbeats interface {
-	// Beat stores the heartbeat of a node in place of the one before. It vanishes after ttl, which
-	// is rounded up to whole seconds, unless another one comes. Beat returns when it is stored.
-	// An error that wraps [ErrConflict] says that nothing was stored, because the last heartbeat of
-	// this process has run out, or another process has stored one; the next call stores it all the
-	// same. After any other error it may or may not be stored.
+	// Beat stores the heartbeat of a node in place of the one before. The heartbeat expires after
+	// ttl, rounded up to whole seconds, unless another one comes. Beat returns once it is stored.
+	// An error that wraps [ErrConflict] means that the heartbeat was not stored, because this
+	// process's last one has expired or another process has stored one; the next call stores it
+	// nevertheless. After any other error it may or may not be stored.
 	Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error
 	// Forget removes the heartbeat of a node at once.
 	Forget(ctx context.Context, id node.ID) error
@@ -25,27 +25,27 @@ type Heartbeats interface {
 
 // Pulses reads heartbeats with the server's times.
 type Pulses interface {
-	// Pulse returns what the server says of a node's heartbeat. It holds all that was stored
-	// before the call.
+	// Pulse returns the server's state of a node's heartbeat. It includes everything stored before
+	// the call.
 	Pulse(ctx context.Context, id node.ID) (node.Pulse, error)
 }
 
-// Accounts finds out what the log knows about the leases of live attempts. Safe for concurrent use.
+// Accounts collects the log's evidence about the leases of live attempts. Safe for concurrent use.
 type Accounts struct {
-	// Log has the facts, and Beats the heartbeats.
+	// Log has the facts. Beats has the heartbeats.
 	Log   Reader
 	Beats Pulses
-	// Lease is how long a lease lasts after the log last heard of it.
+	// Lease is the length of a lease, counted from when the log last heard of the attempt.
 	Lease time.Duration
 
 	mu sync.Mutex
-	// nodes are as they were last read. Their times are those at which the server stored the
-	// facts, whatever the clocks of their writers said. Guarded by mu.
+	// nodes are the nodes as last read. Their times are when the server stored the facts, not those
+	// of the writers' clocks. Guarded by mu.
 	nodes map[node.ID]node.Node
 }
 
-// Of draws up the account of the live attempt of t. It reads the facts of the node, then its
-// heartbeat, and the history of the task.
+// Of returns the account of the live attempt of t. It reads the facts of the node, then the node's
+// heartbeat, then the history of the task.
 func (a *Accounts) Of(ctx context.Context, t *task.Task) (task.Account, error) {
 	account, err := a.of(ctx, t)
 	if err != nil {
@@ -60,8 +60,9 @@ func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
 		return task.Account{}, err
 	}
 	if n.Session != t.Session && n.Before.Session != t.Session {
-		// A node keeps in mind when its last two sessions were over, and of those before only that it
-		// was not later. One that begins again and again would put the end off each time.
+		// A node state holds the ends of its last two sessions; of earlier sessions it only tells
+		// that they ended before these. A node that restarts again and again would thus keep
+		// postponing the end.
 		if n, err = a.succeeded(ctx, n, t.Session); err != nil {
 			return task.Account{}, err
 		}
@@ -77,7 +78,7 @@ func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
 	return n.Account(t, claimed(t, records), pulse, a.Lease), nil
 }
 
-// node reads what has become of a node since it was read last.
+// node reads the facts of a node since the last read.
 func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 	a.mu.Lock()
 	n, ok := a.nodes[id]
@@ -103,8 +104,8 @@ func (a *Accounts) node(ctx context.Context, id node.ID) (node.Node, error) {
 	return n, nil
 }
 
-// succeeded is the node as it was when the next session had taken the place of one; as it is now if
-// that is not in the log.
+// succeeded returns the node as it was when the next session had replaced the given one, or as it
+// is now if the log does not show that.
 func (a *Accounts) succeeded(ctx context.Context, now node.Node, session string) (node.Node, error) {
 	records, err := a.Log.Node(ctx, now.ID, 0)
 	n := node.Node{ID: now.ID}

@@ -10,7 +10,7 @@ import (
 	"millrace/task/where"
 )
 
-// BenchmarkMove is a birth, a claim and a result, and nobody gets in their way.
+// BenchmarkMove is a birth, a claim and a result without conflicts.
 func BenchmarkMove(b *testing.B) {
 	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
 	birth := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: where.QueueRoute("default", 5)}}
@@ -32,7 +32,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// BenchmarkDoNode is a node of which one session follows the other.
+// BenchmarkDoNode is a node whose sessions follow each other.
 func BenchmarkDoNode(b *testing.B) {
 	r := &Recorder{Log: NewMemory(time.Now, time.Minute), Actor: "worker", Now: time.Now, NewID: NewID}
 	n := node.Node{ID: "n"}

@@ -9,7 +9,7 @@ import (
 	"millrace/task/job"
 )
 
-// BenchmarkFreed decides that a task goes which needed two others, and writes the offer.
+// BenchmarkFreed frees a task that needed two others, and writes its offer.
 func BenchmarkFreed(b *testing.B) {
 	needs := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
 	held := task.Evolve(task.Task{ID: "01JNA000000000000000000003"}, task.Recorded{Seq: 5, At: noon, Event: task.Submitted{Work: task.Work{

@@ -8,8 +8,8 @@ import (
 	"millrace/task"
 )
 
-// Exists says that there is a task of this id already, so nothing was recorded. Whether that is the
-// same submission, Differs of its birth tells.
+// Exists says that there already is a task with this id, so no birth was recorded. Differs of its
+// birth tells whether it is the same submission.
 type Exists struct {
 	Task task.ID
 	// Birth is the record of the birth that counts; see [task.Born].
@@ -18,29 +18,30 @@ type Exists struct {
 
 func (e *Exists) Error() string { return fmt.Sprintf("task %s is there already", e.Task) }
 
-// Submit records the birth of a task under an id that was drawn for it, or follows from what
-// makes it, and arms its timer if it is due later. It returns the sequence of the birth. If the
-// task has a unique key and another one is in the way, the error wraps a [*Taken].
+// Submit records the birth of a task under an id that was drawn for it or derived from its origin,
+// and arms its timer if it is due later. It returns the sequence of the birth. If another task
+// blocks its unique key, the error wraps a [*Taken].
 func (r *Recorder) Submit(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	return r.submit(ctx, id, e, e.OnChain())
 }
 
-// SubmitNamed is [Recorder.Submit] under an id that somebody chose, so that others may choose it,
-// too. Of all births under it one is recorded: the others get an [*Exists].
+// SubmitNamed is [Recorder.Submit] under an id that the submitter chose, so that other submitters
+// may choose it, too. Only one birth under such an id is recorded: the others get an [*Exists].
 //
-// The birth lies on the task's chain, of which nobody else can write the first message as well, and
-// an offer follows that refers to it. A process that dies between the two leaves a task whose offer
-// is missing, and the sweep places that.
+// The birth lies on the task's chain, whose first message can be written only once. An offer that
+// refers to it follows. If the process dies between the two, the task lacks its offer, and the
+// sweep places it.
 func (r *Recorder) SubmitNamed(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
-	if err := r.Unborn(ctx, id); err != nil { // a task whose id was drawn has no chain before its claim
+	if err := r.Unborn(ctx, id); err != nil { // a task with a drawn id has no chain before its claim
 		return 0, err
 	}
 	return r.submit(ctx, id, e, true)
 }
 
-// SubmitOnce is [Recorder.Submit] under an id that follows from what makes the task, for a birth that is an offer or held and
-// has no unique key: whoever else makes the task places the same birth, and in the same place. Of these one is recorded; the
-// others get an [*Exists], or the sequence 0 where something lies that is no birth.
+// SubmitOnce is [Recorder.Submit] under a derived id, for a birth that is an offer or held and has
+// no unique key. Other processes that make the same task place the same birth in the same place.
+// Only one of these is recorded. The others get an [*Exists], or sequence 0 where the message in
+// that place is not a birth.
 func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
 	d, err := r.first(ctx, f, func(ctx context.Context, f *Fact, _ uint64) (seq uint64, err error) {
@@ -59,7 +60,7 @@ func (r *Recorder) SubmitOnce(ctx context.Context, id task.ID, e task.Submitted)
 	return 0, ctx.Err()
 }
 
-// Unborn returns an [*Exists] if there is such a task.
+// Unborn returns an [*Exists] if there is a task with this id.
 func (r *Recorder) Unborn(ctx context.Context, id task.ID) error {
 	records, err := r.Log.Task(ctx, id)
 	if err != nil {
@@ -90,7 +91,8 @@ func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, cha
 	return seq, r.settleBirth(ctx, id, task.Recorded{Seq: seq, Chain: chain, At: at, Event: e})
 }
 
-// bear records a birth as the first message of the task's chain. The error is an [*Exists] if there is another.
+// bear records a birth as the first message of the task's chain. The error is an [*Exists] if there
+// is another birth.
 func (r *Recorder) bear(ctx context.Context, id task.ID, e task.Submitted) (uint64, error) {
 	f := r.Fact(id, e)
 	d, err := r.first(ctx, f, r.Log.Append)
@@ -100,7 +102,7 @@ func (r *Recorder) bear(ctx context.Context, id task.ID, e task.Submitted) (uint
 	return d.End, err
 }
 
-// first writes a birth where there may be none.
+// first writes a birth where none may be yet.
 func (r *Recorder) first(ctx context.Context, f *Fact, write func(context.Context, *Fact, uint64) (uint64, error)) (Decided[[]Record, *Fact], error) {
 	chain := Chain[[]Record, *Fact]{
 		Read: func(ctx context.Context, wrote *Fact) ([]Record, uint64, bool, error) {
@@ -116,7 +118,8 @@ func (r *Recorder) first(ctx context.Context, f *Fact, write func(context.Contex
 	return d, err
 }
 
-// exists is the error that a task is there; what is on its chain without a birth is a stranger's.
+// exists returns the error that the task exists. A chain without a birth was written by another
+// program.
 func exists(id task.ID, records []Record) error {
 	if i := Born(records); i >= 0 {
 		return &Exists{id, records[i]}
@@ -124,7 +127,7 @@ func exists(id task.ID, records []Record) error {
 	return fmt.Errorf("%w: facts of task %s lie in the log, and no birth of it", ErrConflict, id)
 }
 
-// Born finds the birth of a task in its whole history; -1 if there is none. See [task.Born].
+// Born finds the birth that counts in a task's whole history; -1 if there is none. See [task.Born].
 func Born(records []Record) int {
 	history := make([]task.Recorded, len(records))
 	for i := range records {
@@ -169,8 +172,8 @@ func (r *Recorder) settleBirth(ctx context.Context, id task.ID, birth task.Recor
 	return nil
 }
 
-// PlaceBirths places births that are no chain's, far faster than one by one; [Recorder.SettleBirth] must follow. Each outcome
-// goes to done, by index and in order.
+// PlaceBirths places births that lie on no chain, much faster than one by one.
+// [Recorder.SettleBirth] must follow for each. Done gets each outcome, by index and in order.
 func (r *Recorder) PlaceBirths(ctx context.Context, births []*Fact, done func(i int, seq uint64, err error)) {
 	r.Log.PlaceAll(ctx, births, false, func(i int, seq uint64, err error) {
 		if errors.Is(err, ErrUnknown) && ctx.Err() == nil {
@@ -189,7 +192,7 @@ func (r *Recorder) place(ctx context.Context, f *Fact) (uint64, error) {
 	return seq, err
 }
 
-// birthIn finds the birth that counts, as a sequence; 0 if there is none.
+// birthIn returns the sequence of the birth that counts; 0 if there is none.
 func birthIn(records []Record) uint64 {
 	if i := Born(records); i >= 0 {
 		return records[i].Seq

@@ -10,7 +10,7 @@ import (
 	"millrace/task/value"
 )
 
-// Circuit reads how the breaker of a job stands. One of which there is no fact is closed.
+// Circuit reads the state of a job's breaker. A breaker without facts is closed.
 func (r *Recorder) Circuit(ctx context.Context, job string) (breaker.Circuit, error) {
 	c, _, err := r.readCircuit(ctx, job)
 	return c, err
@@ -33,14 +33,15 @@ func (r *Recorder) readCircuit(ctx context.Context, job string) (breaker.Circuit
 	return last.Circuit(breaker.Circuit{}), last.Fact.ID, nil
 }
 
-// Verdict is what is to happen to a breaker: nothing if Event is nil. By is what it was decided by; nil for the word of a person.
+// Verdict is the decision on a breaker: no change if Event is nil. By are its inputs; nil if a
+// person decided.
 type Verdict struct {
 	Event breaker.Event
 	By    *task.By
 }
 
-// DoBreaker has judge say what is to happen to the breaker of a job, as it stands in the log and at the moment given, and
-// records that. It returns how the breaker stood when it was judged last, and how it stands then.
+// DoBreaker lets judge decide on the breaker of a job, by its state in the log and the time, and
+// records the decision. It returns the state on which judge decided last, and the state afterwards.
 func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is breaker.Circuit, at time.Time) Verdict) (was, is breaker.Circuit, err error) {
 	is, err = r.Circuit(ctx, job)
 	if err != nil {
@@ -53,8 +54,8 @@ func (r *Recorder) DoBreaker(ctx context.Context, job string, judge func(is brea
 	return was, d.Is, err
 }
 
-// DoBreakerFrom is [Recorder.DoBreaker] for a breaker of which is known how it stands. If that is not so any more
-// nothing is recorded, and done is false.
+// DoBreakerFrom is [Recorder.DoBreaker] for a breaker whose state is known. If the state is
+// outdated, it records nothing and done is false.
 func (r *Recorder) DoBreakerFrom(ctx context.Context, job string, was breaker.Circuit, judge func(is breaker.Circuit, at time.Time) Verdict) (is breaker.Circuit, done bool, err error) {
 	d, err := r.onCircuit(ctx, job, was, true, judge)
 	return d.Is, d.Done(), err
@@ -82,7 +83,7 @@ func (r *Recorder) onCircuit(ctx context.Context, job string, was breaker.Circui
 	return d, recording(d.Wrote, err)
 }
 
-// Circuit adds the record to what is known of the breaker that it is about.
+// Circuit adds the record to the state of its breaker.
 func (r *Record) Circuit(c breaker.Circuit) breaker.Circuit {
 	e, _ := r.Fact.Event.(breaker.Event)
 	return breaker.Evolve(c, r.Seq, r.Fact.At, e)

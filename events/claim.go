@@ -11,11 +11,11 @@ import (
 	"millrace/task/job"
 )
 
-// Taken refuses a submission: another task with its unique key is in the way.
+// Taken refuses a submission, because another task blocks its unique key.
 type Taken struct {
 	Key    string
 	Holder task.ID
-	// State is that of the holder.
+	// State is the state of the holder.
 	State task.State
 }
 
@@ -23,36 +23,37 @@ func (e *Taken) Error() string {
 	return fmt.Sprintf("unique key %q: task %s has it and is %s", e.Key, e.Holder, e.State)
 }
 
-// claimPatience is how long a claim may be without the birth that is to follow it before
-// somebody else takes the key over, and claimLook how often that is looked at.
+// claimPatience is how long a claim may lack its birth before another claimant takes the key over.
+// claimLook is the interval of the checks.
 const (
 	claimPatience = 2 * time.Second
 	claimLook     = 10 * time.Millisecond
 )
 
-// underKey is a record that is taken only under a claim of a unique key: a birth, or a reopening.
+// underKey is a record that is accepted only under a claim of a unique key: a birth, or a
+// reopening.
 type underKey struct {
 	id     task.ID
 	key    string
 	unique *job.Unique
-	// place records it if the claim with this sequence is the key's last one.
+	// place records it if the key's last claim has this sequence.
 	place func(claim uint64) (uint64, error)
-	// placed is its sequence in the history of its task; 0 if it is not there. An error says that it
-	// never will be.
+	// placed is its sequence in the history of its task; 0 if it is missing. An error says that it
+	// can never be placed.
 	placed func([]Record) (uint64, error)
 }
 
-// submitUnique records the birth of a task with a unique key, on the task's chain or not. The error is
-// a [*Taken] if another one has it, an [*Exists] if the id has a task.
+// submitUnique records the birth of a task with a unique key, on the task's chain or not. The error
+// is a [*Taken] if another task has the key, an [*Exists] if the id has a task.
 //
-// A message has one expectation, and here that is the key's: the birth is taken while the claim is
-// the key's last. For an id that was not drawn for this birth the log is read as well. Behind the
-// claim nothing can be born under this key and id any more but by this process; a birth of the same
-// id under another key, or none, is the first message of the chain or it does not count.
+// A message can have only one expectation, and here that is the key's: the birth is accepted while
+// the claim is the key's last. For an id that was not drawn for this birth, submitUnique reads the
+// log as well. After the claim, only this process can place a birth under this key and id. A birth
+// of the same id under another key, or none, counts only as the first message of the chain.
 func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e task.Submitted, chain bool) (uint64, error) {
 	var birth *Fact
 	var under uint64
-	mine := map[string]bool{} // the facts by which it was tried
+	mine := map[string]bool{} // the ids of the facts tried so far
 	placed := func(records []Record) (uint64, error) {
 		switch i := Born(records); {
 		case i < 0:
@@ -85,13 +86,13 @@ func (r *Recorder) submitUnique(ctx context.Context, id task.ID, key string, e t
 			if at, err := r.Log.PlaceClaimed(ctx, birth, key, claim, chain); err != nil || !chain {
 				return at, err
 			}
-			return look() // somebody may have been first under another key
+			return look() // another birth may have come first under another key
 		},
 	})
 }
 
-// reopenUnique gives a task with a unique key another life, as [Recorder.Move] does: it has to get its key
-// again. The error is a [*Taken] if another one has it.
+// reopenUnique reopens a task with a unique key, like [Recorder.Move]. The task must regain its
+// key. The error is a [*Taken] if another task has it.
 func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen, key string) (task.Event, error) {
 	event, err := t.Decide(c, r.Now())
 	if err != nil || event == nil {
@@ -102,7 +103,7 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	_, err = r.claim(ctx, &underKey{
 		id: t.ID, key: key, unique: &t.Spec.Unique, placed: placed,
 		place: func(claim uint64) (uint64, error) {
-			// Nobody else can reopen it under this claim, so what is read now stays true.
+			// No other process can reopen it under this claim, so the history read now stays true.
 			records, err := r.Log.Task(ctx, t.ID)
 			if err != nil {
 				return 0, err
@@ -122,8 +123,8 @@ func (r *Recorder) reopenUnique(ctx context.Context, t *task.Task, c task.Reopen
 	return event, r.LoadInto(ctx, t.ID, t)
 }
 
-// Free tells whether a task could get another life as far as its unique key is concerned: if not, the
-// error is a [*Taken]. Nothing is claimed by asking.
+// Free tells whether a task could be reopened as far as its unique key is concerned: if not, the
+// error is a [*Taken]. It claims nothing.
 func (r *Recorder) Free(ctx context.Context, t *task.Task) error {
 	key, err := t.UniqueKey()
 	if err != nil || key == "" || !t.State.Terminal() {
@@ -133,7 +134,7 @@ func (r *Recorder) Free(ctx context.Context, t *task.Task) error {
 	return err
 }
 
-// FreeFor is [Recorder.Free] for the birth of a task that is about to be.
+// FreeFor is [Recorder.Free] for a birth that is not recorded yet.
 func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) error {
 	key, err := e.UniqueKey()
 	if err != nil || key == "" {
@@ -156,14 +157,14 @@ func (r *Recorder) LastClaim(ctx context.Context, key string) (Record, bool, err
 	return r.Log.Latest(ctx, Fact{Key: key})
 }
 
-// Claim records that a task is about to come under a key, if last is the sequence of the key's last
-// claim. It returns the sequence; 0 if another claim has come first.
+// Claim records that a task is about to be born under a key, if last is the sequence of the key's
+// last claim. It returns the sequence; 0 if another claim came first.
 func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
 	return r.writeClaim(ctx, key, task.KeyClaimed{Holder: holder}, nil, last)
 }
 
-// writeClaim records a claim of a key at the one before and returns its sequence; 0 if another one
-// has come first.
+// writeClaim records a claim of a key, to follow the last one, and returns its sequence; 0 if
+// another claim came first.
 func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
@@ -181,14 +182,14 @@ func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed
 	return d.End, nil
 }
 
-// claim records something under a unique key and returns its sequence. The error is a [*Taken] if
+// claim places a record under a unique key and returns its sequence. The error is a [*Taken] if
 // another task has the key.
 //
-// A claim of the key goes first, by compare-and-set; the record is taken only while that claim is
-// the key's last one. So a claim that is not followed by it locks nothing, and keeps out
-// every one that was on its way under an earlier one. Who claims a key looks again, behind
-// its own claim, at the claimants before: what lives by then is in
-// the way, and nothing that does not ever will be without another claim.
+// First it writes a claim of the key, by compare-and-set. The record is accepted only while that
+// claim is the key's last. So a claim without a record locks nothing, and a later claim keeps out
+// all records on their way under earlier ones. After its own claim, a claimant checks the claimants
+// before it once more. A task that is alive by then blocks it; a task that is not can come alive
+// only by another claim.
 func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 	for {
 		next, by, last, err := r.unclaimed(ctx, u)
@@ -212,15 +213,15 @@ func (r *Recorder) claim(ctx context.Context, u *underKey) (uint64, error) {
 	}
 }
 
-// underClaim places a record under a claim, which is that of its own; false if somebody has claimed the key since.
+// underClaim places a record under its claim; false if another task has claimed the key since.
 func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (at uint64, done bool, err error) {
 	type placed struct {
 		at    uint64
-		never error // why it never will be placed
+		never error // why it can never be placed
 	}
 	chain := Chain[placed, *underKey]{
 		Read: func(ctx context.Context, u *underKey) (is placed, end uint64, _ bool, err error) {
-			last, _, err := r.LastClaim(ctx, u.key) // first: behind another claim nothing is placed under this one
+			last, _, err := r.LastClaim(ctx, u.key) // first, because nothing is placed under this claim once another follows
 			if err != nil {
 				return is, 0, false, err
 			}
@@ -251,8 +252,8 @@ func asError(t *Taken) error {
 	return t
 }
 
-// unclaimed returns the next claim of the key with what that was decided by, and the sequence of the last one, if nobody
-// is in the way. For a birth that is about to come it waits.
+// unclaimed returns the next claim of the key with its inputs, and the sequence of the last claim,
+// if no task blocks the key. It waits for a birth that is about to come.
 func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
@@ -261,7 +262,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 			return next, nil, 0, err
 		}
 		claim, ok := last.Fact.Event.(task.KeyClaimed)
-		if !found || !ok { // rubbish claims nothing
+		if !found || !ok { // an unreadable claim claims nothing
 			return task.KeyClaimed{Holder: u.id}, nil, last.Seq, nil
 		}
 		known, err := r.claimants(ctx, claim.Holder)
@@ -272,14 +273,14 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 		if !more {
 			return next, task.ClaimedBy(u.unique, known, false), last.Seq, asError(u.takenBy(taken))
 		}
-		// Who was born before the claim wanted another life by it, and may have been refused that.
+		// A holder born before its claim wanted to be reopened by it, and may have been refused.
 		if now := r.Now(); known[0].Born > 0 {
 			since = now.Add(-claimPatience)
 		} else if since.IsZero() {
 			since = now
 		}
 		if r.Now().Sub(since) >= claimPatience {
-			// Never born, or not yet; of those before it, one may be.
+			// The holder is not born, or not yet. An earlier claimant may hold the key.
 			before, err := r.claimants(ctx, claim.Before...)
 			if err != nil {
 				return next, nil, 0, err
@@ -305,13 +306,13 @@ func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]task.Claima
 			return nil, err
 		}
 		t := FoldTask(id, records)
-		key, _ := t.UniqueKey() // who has none was not born under this one
+		key, _ := t.UniqueKey() // a task without a key was not born under this one
 		all[i] = task.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
 	}
 	return all, nil
 }
 
-// taken looks whether one of the claimants is in the way.
+// taken tells whether one of the claimants blocks the key.
 func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) (*Taken, error) {
 	known, err := r.claimants(ctx, slices.DeleteFunc(slices.Clone(claimants), func(id task.ID) bool { return id == u.id || id == "" })...)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"millrace/task"
 )
 
-// Tasks that have ended, new ones, and retries of both at once: whatever is lost on the way, of those
-// with a key at most one lives at any place of the log.
+// Ended tasks, new tasks and retries of both run at once, and answers get lost. At any place in the
+// log, at most one task with the key is alive.
 func TestUniqueAgainRace(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestUniqueAgainRace(t *testing.T) {
 				}
 			}
 			for n := range 3 {
-				for range 2 { // two who want the same
+				for range 2 { // two that want the same
 					wg.Go(func() {
 						r := submitter(log)
 						known, err := r.Load(t.Context(), id(n))
@@ -89,7 +89,8 @@ func TestUniqueAgainRace(t *testing.T) {
 	}
 }
 
-// Who was refused another life has claimed the key all the same; that hides nobody who has it.
+// A task whose reopening was refused has claimed the key nevertheless. That does not hide the
+// holder.
 func TestUniqueAgainRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)

@@ -23,8 +23,8 @@ func submitter(log events.Log) *events.Recorder {
 	return &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}
 }
 
-// Of any number of submitters at once, on a log that loses answers, one makes a task; the
-// others are told which.
+// Of many concurrent submitters on a log that loses answers, exactly one makes a task. The others
+// learn which.
 func TestUniqueRace(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestUniqueRace(t *testing.T) {
 	}
 }
 
-// A submitter that dies between its claim and the birth locks nothing; one that is only slow
-// finds that its birth is not taken any more, and its task is made anew under another claim, or refused.
+// A submitter that dies between its claim and the birth locks nothing. The birth of one that is
+// only slow is not accepted any more: its task is made under another claim, or refused.
 func TestUniqueCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)
@@ -84,13 +84,13 @@ func TestUniqueCrash(t *testing.T) {
 	})
 }
 
-// A claim that came in between two looks finds what was born before it.
+// A claim that comes between two checks finds the births before it.
 func TestUniqueLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)
 		slow := &late{Memory: mem}
 		first, second := task.ID("01JNA000000000000000000001"), task.ID("01JNA000000000000000000002")
-		// The first one's birth comes when the second has given it up and is about to claim.
+		// The first one's birth comes when the second has given up on it and is about to claim.
 		slow.before = func() {
 			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
 			if claim.Fact.Event.(task.KeyClaimed).Holder == first {
@@ -108,7 +108,8 @@ func TestUniqueLooksAgain(t *testing.T) {
 		if _, err := submitter(slow).Submit(t.Context(), second, uniqueBirth("k")); !errors.As(err, &taken) || taken.Holder != first {
 			t.Errorf("the second: %v, want that the first has the key", err)
 		}
-		// The second one's claim is the last, and it was never born: the first one still has the key.
+		// The second one's claim is the last, and it was never born, so the first one still has the
+		// key.
 		if _, err := submitter(mem).Submit(t.Context(), "01JNA000000000000000000003", uniqueBirth("k")); !errors.As(err, &taken) || taken.Holder != first {
 			t.Errorf("the third: %v, want that the first has the key", err)
 		}

@@ -14,9 +14,9 @@ import (
 	"millrace/internal/corpus"
 )
 
-// logCorpus holds exports of whole logs: of a session at the command line (session), and of simulated histories (limited,
-// troubled). exportCorpus holds one fact of each type, and messages that nobody can read. What the read model and verify make
-// of all these logs is noted beside their tests.
+// logCorpus holds exports of whole logs: of a session at the command line (session), and of
+// simulated histories (limited, troubled). exportCorpus holds one fact of each type, and unreadable
+// messages. The tests of the read model and of verify hold the expected results for all these logs.
 const (
 	logCorpus    = "testdata/corpus/log"
 	exportCorpus = "testdata/corpus/export"
@@ -55,7 +55,7 @@ func TestLogCorpus(t *testing.T) {
 		Today: map[string][]byte{"types.jsonl": sampleLog(t)}})
 }
 
-// sampleLog has each golden fact once, one of a type to come, and what nobody can read.
+// sampleLog has each golden fact once, one of a future type, and an unreadable message.
 func sampleLog(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -96,7 +96,7 @@ func sampleLog(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// kindOfFact says where a fact lies.
+// kindOfFact returns the part of the log in which a fact lies.
 func kindOfFact(f *Fact) Kind {
 	switch f.Type {
 	case TaskSubmitted, TaskQueued, TaskDue:
@@ -108,8 +108,8 @@ func kindOfFact(f *Fact) Kind {
 	return kind
 }
 
-// A fact of a type that nobody knows is passed over, and exported as it was; one of a later version is no fact
-// for us, and exported as it was, too.
+// A fact of an unknown type is skipped, and exported unchanged. A fact of a later version is not
+// read as a fact, and is exported unchanged, too.
 func TestExportKeepsWhatIsToCome(t *testing.T) {
 	records, err := readExport(sampleLog(t))
 	if err != nil {

@@ -7,34 +7,36 @@ import (
 	"time"
 )
 
-// Chain is what several processes change by compare-and-set: whoever writes says which message was the last, and is
-// refused if another one is. S is how the chain stands, W what is written on it.
+// Chain is a sequence of messages that several processes extend by compare-and-set: the writer
+// names the last message, and is refused if another one is the last. S is the state of the chain, W
+// the message to write.
 //
-// All that is known of conflicts and of lost answers is known here.
+// All code about conflicts and lost answers is here.
 type Chain[S, W any] struct {
-	// Read reads how the chain stands and where it ends, and whether it holds what was written last. It is
-	// called after a conflict or a lost answer with what was to be written, else with the zero value. If what is written cannot
-	// be told from what others write, it returns false: then whoever decides finds that what it wants holds already.
+	// Read returns the state and the end of the chain, and whether the chain holds the last write
+	// (mine). It is called with the attempted write after a conflict or a lost answer, else with
+	// the zero value. If the write cannot be told from the writes of others, Read returns false;
+	// the decider then finds that what it wants holds already.
 	Read func(ctx context.Context, wrote W) (is S, end uint64, mine bool, err error)
-	// Write writes what was decided if the chain ends at a sequence, and returns the sequence of that. The
-	// error wraps [ErrConflict] if it ends elsewhere, and [ErrUnknown] if the answer was lost.
+	// Write writes w if the chain ends at end, and returns its sequence. The error wraps
+	// [ErrConflict] if the chain ends elsewhere, and [ErrUnknown] if the answer was lost.
 	Write func(ctx context.Context, w W, end uint64) (uint64, error)
-	// Once keeps who was too late from deciding again.
+	// Once forbids a second decision after a conflict.
 	Once bool
 }
 
-// Outcome is what became of a decision.
+// Outcome is the result of a decision.
 type Outcome int
 
 // The outcomes of a decision.
 const (
-	// Held: nothing had to be written.
+	// Held: there was nothing to write.
 	Held Outcome = iota
-	// Recorded: it was written.
+	// Recorded: the message was written.
 	Recorded
-	// Found: it was written as well, and the answer was lost.
+	// Found: the message was written, but the answer was lost.
 	Found
-	// Lost: somebody else was first, and [Chain.Once] is set. Nothing was written.
+	// Lost: another writer was first, and [Chain.Once] is set. Nothing was written.
 	Lost
 )
 
@@ -44,16 +46,17 @@ type Decided[S, W any] struct {
 	// Is is how the chain stood when it was decided on; after [Found] and [Lost], and after an error behind them, as it was
 	// read then.
 	Is S
-	// End is where the chain ends: at what was written, if that is [Recorded]. What was [Found] may have others behind it.
+	// End is the end of the chain: the written message, if the outcome is [Recorded]. A message
+	// that was [Found] may have others behind it.
 	End uint64
-	// Wrote is what was written, or was to be.
+	// Wrote is the message that was written, or was to be.
 	Wrote W
 }
 
-// Done tells whether what was decided lies on the chain.
+// Done tells whether the decision lies on the chain.
 func (d *Decided[S, W]) Done() bool { return d.Outcome == Recorded || d.Outcome == Found }
 
-// ErrContended: others were faster each time.
+// ErrContended: other writers were faster every time.
 var ErrContended = errors.New("others were faster each time")
 
 // Of a decision that others get in the way of.
@@ -73,10 +76,11 @@ func (c Chain[S, W]) Decide(ctx context.Context, decide func(is S) (w W, write b
 	return c.DecideFrom(ctx, is, end, decide)
 }
 
-// DecideFrom has decide say what to write on the chain as it is known to stand, and writes it where that is still so.
-// Else it reads the chain anew and asks decide again, unless [Chain.Once] is set. It returns only when it is known
-// whether what was decided is written, or when the chain cannot be read, for example because ctx has ended; then the error
-// wraps [ErrUnknown] if the outcome is open. It gives up after [ErrContended].
+// DecideFrom calls decide with the known state of the chain and writes its result if the chain
+// still ends there. Otherwise it reads the chain anew and calls decide again, unless [Chain.Once]
+// is set. It returns only when the outcome is known, or when the chain cannot be read, for example
+// because ctx has ended; then the error wraps [ErrUnknown] if the outcome is open. It gives up with
+// [ErrContended].
 func (c Chain[S, W]) DecideFrom(ctx context.Context, is S, end uint64, decide func(is S) (w W, write bool, err error)) (Decided[S, W], error) {
 	d := Decided[S, W]{Is: is, End: end}
 	for try, again := 1, false; ; try++ {
@@ -105,8 +109,8 @@ func (c Chain[S, W]) DecideFrom(ctx context.Context, is S, end uint64, decide fu
 		case readErr != nil:
 			return d, readErr
 		}
-		// A chain that stands where it stood may yet get what was written before. So it has to be the same
-		// again: one of the two will fail.
+		// If the chain has not moved, the earlier write may still arrive. So the same message is
+		// written again: at most one of the two succeeds.
 		again = at == d.End
 		d.Is, d.End = now, at
 		switch {
@@ -137,8 +141,8 @@ func pause(ctx context.Context, try int) bool {
 	return ctx.Err() == nil
 }
 
-// tried tells of a write that is not tried again whether it is recorded. It may be, too, where the answer was lost. The
-// error is neither that nor a conflict.
+// tried turns the error of a write that is not repeated into whether it was recorded. After a lost
+// answer it may be recorded although done is false. The error is neither that nor a conflict.
 func tried(err error) (done bool, _ error) {
 	if errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown) {
 		return false, nil
@@ -146,7 +150,7 @@ func tried(err error) (done bool, _ error) {
 	return err == nil, err
 }
 
-// unlessThere is the error of a write for which it is as good that somebody else has made it.
+// unlessThere drops the conflict of a write that another process may make just as well.
 func unlessThere(err error) error {
 	if errors.Is(err, ErrConflict) {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"millrace/task/breaker"
 )
 
-// A decision on a chain is written once, whatever answers are lost and whoever is faster.
+// A decision on a chain is written once, although answers get lost and other writers are faster.
 func TestDecide(t *testing.T) {
 	var errDown, errNo = errors.New("down"), errors.New("refused")
 	type world struct {
-		chain []string // what lies on it
+		chain []string // the messages on it
 		reads int
 	}
 	type answer func(w *world, what string, end int) error
@@ -27,16 +27,16 @@ func TestDecide(t *testing.T) {
 		w.chain = append(w.chain, what)
 		return nil
 	}
-	another := func(w *world, what string, end int) error { // somebody else is faster
+	another := func(w *world, what string, end int) error { // another writer is faster
 		w.chain = append(w.chain, "theirs")
 		return taken(w, what, end)
 	}
-	lost := func(w *world, what string, end int) error { // the answer, not the write
+	lost := func(w *world, what string, end int) error { // the answer is lost, the write is not
 		_ = taken(w, what, end)
 		return events.ErrUnknown
 	}
 	neverSent := func(*world, string, int) error { return events.ErrUnknown }
-	lostAndBehind := func(w *world, what string, end int) error { // and somebody else wrote behind it
+	lostAndBehind := func(w *world, what string, end int) error { // and another writer wrote behind it
 		_ = lost(w, what, end)
 		w.chain = append(w.chain, "theirs")
 		return events.ErrUnknown
@@ -51,8 +51,8 @@ func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		once    bool
-		answers []answer // the last one from then on
-		decided []string // what is decided, by how often it is asked; "" for nothing, "no" for a refusal; the last one from then on
+		answers []answer // the last one repeats
+		decided []string // the decision by number of calls; "" for nothing, "no" for a refusal; the last one repeats
 		blind   bool     // the chain cannot be read
 
 		want    events.Outcome
@@ -130,7 +130,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who waits for a chain on which others are faster goes when he is told to.
+// DecideFrom ends with its context while other writers are faster.
 func TestDecideHeedsItsContext(t *testing.T) {
 	why := errors.New("enough")
 	for _, unknown := range []bool{true, false} {
@@ -172,7 +172,8 @@ func (l *forgetful) Append(ctx context.Context, f *events.Fact, last uint64) (ui
 	return seq, err
 }
 
-// A breaker is judged once though the answer is lost: a trial takes one place, and who closes it hears how it stood.
+// A breaker is judged once although the answer is lost: a trial takes one place, and the closing
+// process learns the state before.
 func TestBreakerThoughTheAnswerIsLost(t *testing.T) {
 	half := breaker.HalfOpened{Reason: "the cooldown is over", Until: time.Now().Add(time.Hour), Left: 3}
 	for _, c := range []struct {

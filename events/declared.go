@@ -8,16 +8,16 @@ import (
 	"millrace/task/where"
 )
 
-// Declarer says what the routes of selectors stand for.
+// Declarer gives the meaning of selectors' routes.
 type Declarer interface {
-	// Declared lists the routes that somebody has put an offer on, and what they ask
-	// of nodes. It may lag a little.
+	// Declared lists the routes that have had offers, and what they require of nodes. It may lag a
+	// little.
 	Declared(ctx context.Context) ([]where.Declaration, error)
-	// OnDeclared calls heard with each that is declared, until stop is called. Words can be lost.
+	// OnDeclared calls heard with each declaration until stop is called. Declarations can be lost.
 	OnDeclared(heard func(where.Declaration)) (stop func(), err error)
 }
 
-// declare notes the route of an offer if it is that of a selector.
+// declare records the route of an offer if it is a selector's.
 func (m *Memory) declare(id task.ID, raw []byte, route where.Route) {
 	if !route.Selected() || slices.ContainsFunc(m.declared, func(d where.Declaration) bool { return d.Route() == route.Queue() }) {
 		return

@@ -17,15 +17,14 @@ import (
 	"millrace/task/limit"
 )
 
-// Decode reads the wire form of a fact. A type that is not known is no error:
-// Event is then nil. Fields that are not known of this type are kept in Extra.
-// The strings of the fact may share data's memory, so data must not be modified
-// afterwards.
+// Decode reads the wire form of a fact. An unknown type is not an error: Event is then nil. Unknown
+// fields of a known type are kept in Extra. The strings of the fact may share data's memory, so
+// data must not be modified afterwards.
 //
-// A fact of a later version is refused with an error that wraps [ErrLater]: what its fields mean is not known.
-// Any other error means that this is no fact: broken JSON, a field twice or of the
-// wrong kind, or one that must be there and is not. Where a field's absence
-// means something, null means the same.
+// A fact of a later version is refused with an error that wraps [ErrLater], because the meaning of
+// its fields is unknown. Any other error means that this is not a fact: broken JSON, a repeated
+// field or one of the wrong kind, or a missing mandatory one. Where a missing field has a meaning,
+// null has the same one.
 func Decode(data []byte) (Fact, error) {
 	var f Fact
 	if err := DecodeInto(&f, data); err != nil {
@@ -49,13 +48,13 @@ var lexers = sync.Pool{New: func() any { return new(jlexer.Lexer) }}
 // reader reads one fact.
 type reader struct {
 	*Fact
-	form  *form  // nil for a type that is not known
-	event any    // what the form's body works on
-	next  int    // the number of the field that is to be expected
+	form  *form  // nil for an unknown type
+	event any    // the value that the form's body works on
+	next  int    // the number of the next expected field
 	seen  uint64 // bits: the fields of the body by number, and those of every fact from the other end
 }
 
-// read reads all of a fact.
+// read reads a whole fact.
 func (r *reader) read(data []byte) error {
 	if err := readable(data); err != nil {
 		return err
@@ -113,13 +112,13 @@ func (r *reader) field(name string, l *jlexer.Lexer) {
 	}
 }
 
-// readable refuses what the lexer would let pass, though it is no JSON.
+// readable refuses invalid JSON that the lexer would accept.
 func readable(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
 	}
 	for _, c := range data {
-		if c < ' ' { // good between values and bad in a string; what we write has none at all
+		if c < ' ' { // valid between values and invalid in a string; our own facts have none
 			if !json.Valid(data) {
 				return errors.New("it is not valid JSON")
 			}
@@ -133,7 +132,7 @@ func readable(data []byte) error {
 func formOfText(data []byte) *form {
 	if name, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
 		if f := formByType[Type(name[:max(bytes.IndexByte(name, '"'), 0)])]; f != nil {
-			return f // whose name has nothing in it that could have been escaped
+			return f // its name has no characters that could be escaped
 		}
 	}
 	l := &jlexer.Lexer{Data: data}
@@ -150,7 +149,7 @@ func formOfText(data []byte) *form {
 	return nil
 }
 
-// first tells whether a field has not been there before.
+// first tells whether a field is new, and refuses a repeated one.
 func (r *reader) first(bit int, name string, l *jlexer.Lexer) bool {
 	if r.seen&(1<<bit) != 0 {
 		l.AddError(errTwice(name))
@@ -160,7 +159,7 @@ func (r *reader) first(bit int, name string, l *jlexer.Lexer) bool {
 	return true
 }
 
-// present tells whether a field has a value; it passes over a null.
+// present tells whether a field has a value. It skips a null.
 func present(l *jlexer.Lexer) bool {
 	if l.IsNull() {
 		l.Skip()
@@ -169,10 +168,10 @@ func present(l *jlexer.Lexer) bool {
 	return true
 }
 
-// aboutBit is the bit of what a fact is about, beside those of [envelope].
+// aboutBit is the bit of the subject's field, beside those of [envelope].
 const aboutBit = 8
 
-// envelope tells whether every fact has a field of that name, and gives it a bit.
+// envelope tells whether every fact has a field of that name, and returns its bit.
 func envelope(name string) (bit int, ok bool) {
 	switch name {
 	case "type":
@@ -219,7 +218,7 @@ func (r *reader) common(name string, l *jlexer.Lexer) {
 	}
 }
 
-// about reads what the fact is about.
+// about reads the subject of the fact.
 func (r *reader) about(s subject, l *jlexer.Lexer) {
 	switch s {
 	case aboutTask:
@@ -255,7 +254,7 @@ func (r *reader) keep(name string, l *jlexer.Lexer) {
 	r.Extra[name] = fields.Raw(l)
 }
 
-// end checks what no fact can be without.
+// end checks for the mandatory fields.
 func (r *reader) end() (err error) {
 	switch {
 	case r.Type == "":
@@ -275,8 +274,8 @@ func (r *reader) end() (err error) {
 	return err
 }
 
-// guess says what a fact of an unknown type is about: the first of those subjects
-// whose field it has. The others mean something that this version does not know.
+// guess finds the subject of a fact of an unknown type: the first kind of subject whose field it
+// has. Further such fields have a meaning that this version does not know.
 func (r *reader) guess() error {
 	for s := aboutNothing + 1; s < subjects; s++ {
 		text, ok := r.Extra[s.name()]

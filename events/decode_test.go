@@ -151,8 +151,7 @@ func TestDecodeAccepts(t *testing.T) {
 	}
 }
 
-// A reader that does not know all fields loses none of them, wherever other
-// types use the same names.
+// A reader keeps the fields that it does not know, although other types use the same names.
 func TestUnknownFieldsAreKept(t *testing.T) {
 	for _, text := range []string{
 		`{"type":"attempt.started","v":1,` + head + `,"node":"w1","reason":"also a field elsewhere","zone":{"a":[1, 2]}}`,
@@ -243,7 +242,7 @@ func TestEncodeBounds(t *testing.T) {
 	}
 }
 
-// What cannot be said in JSON is said as well as it can be, and can be read again.
+// Strings that JSON cannot hold exactly are written as well as possible, and can be read again.
 func TestStringsSurvive(t *testing.T) {
 	for _, s := range []string{"", "plain", `"quoted" \ back`, "\x00\x1f\x7f", "ünïcödé 😀", "\u2028", "<script>&", strings.Repeat("long ", 1000)} {
 		f := full()[TaskReopened]
@@ -264,7 +263,7 @@ func TestStringsSurvive(t *testing.T) {
 	}
 }
 
-// Times are written in UTC wherever they stand.
+// Times are written in UTC, in every field.
 func TestTimesAreUTC(t *testing.T) {
 	zone := time.FixedZone("far", 5*3600+1800)
 	for _, typ := range []Type{TaskSubmitted, TaskQueued, AttemptFailed, TaskCancelRequested} {

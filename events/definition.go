@@ -8,8 +8,8 @@ import (
 	"millrace/task/definition"
 )
 
-// FoldDefinition adds up the records of one definition's chain, in the order of the log. What cannot be read
-// changes nothing.
+// FoldDefinition adds up the records of one definition's chain, in the order of the log. Unreadable
+// records change nothing.
 func FoldDefinition(records []Record) definition.Definition {
 	var d definition.Definition
 	for i := range records {
@@ -21,11 +21,11 @@ func FoldDefinition(records []Record) definition.Definition {
 	return d
 }
 
-// definitionFresh is for how long a definition counts as what it was, so that a job whose tasks are made or start all the
-// time costs no reading.
+// definitionFresh is how long a read definition is used, so that a job whose tasks are made or
+// start continually costs few reads.
 const definitionFresh = 250 * time.Millisecond
 
-// Definitions remembers for a moment what is defined. It is safe for concurrent use.
+// Definitions caches definitions for a moment. It is safe for concurrent use.
 type Definitions struct {
 	mu    sync.Mutex
 	known map[definition.Def]definedAt // guarded by mu
@@ -36,8 +36,7 @@ type definedAt struct {
 	at time.Time
 }
 
-// Get returns what is defined under a name, as it is or was a quarter of a second ago; what is not there is looked for
-// each time.
+// Get returns the definition of a name, at most 250 ms old. It does not cache missing ones.
 func (d *Definitions) Get(ctx context.Context, r *Recorder, def definition.Def) (definition.Definition, error) {
 	now := r.Now()
 	d.mu.Lock()

@@ -18,8 +18,8 @@ const MaxFact = 512 << 10
 // ErrTooLarge refuses a fact of more than [MaxFact] bytes.
 var ErrTooLarge = fmt.Errorf("the fact is larger than %d kB", MaxFact>>10)
 
-// Encode appends the wire form of a fact to dst: one flat JSON object. The
-// error says which part cannot be written; it wraps [ErrTooLarge] if it is the size.
+// Encode appends the wire form of a fact to dst: one flat JSON object. The error names the part
+// that cannot be written; it wraps [ErrTooLarge] if the fact is too large.
 func Encode(dst []byte, f *Fact) ([]byte, error) {
 	typ, form := f.Type, formByEvent[reflect.TypeOf(f.Event)]
 	switch {
@@ -66,10 +66,10 @@ func Encode(dst []byte, f *Fact) ([]byte, error) {
 	return b, nil
 }
 
-// byForm is how what a decision was made by is written.
+// byForm is the form of a decision's inputs.
 var byForm = fields.Of[task.By]()
 
-// check refuses what nobody could decode. It returns what the fact is about.
+// check refuses a fact that could not be decoded. It returns the subject of the fact.
 func (f *Fact) check(form *form) (subject, error) {
 	about, several := f.subject()
 	switch {
@@ -100,8 +100,8 @@ func writeExtra(w *fields.Writer, f *Fact, form *form, about subject) {
 	}
 }
 
-// own tells whether a field of a fact means something to this version. In a fact of a
-// type that it does not know, that is also what would be taken for what the fact is about.
+// own tells whether this version gives a meaning to a field of a fact. In a fact of an unknown
+// type, that includes fields that would be taken for its subject.
 func own(name string, form *form, about subject) bool {
 	if _, ok := envelope(name); ok || name == about.name() {
 		return true

@@ -18,31 +18,31 @@ import (
 	"millrace/task"
 )
 
-// An export is a part of a log in a file: lines of JSON, one for each message,
-// in the order of the log. The first line may be a header ([ExportHeader]).
+// An export is part of a log in a file: lines of JSON, one for each message, in the order of the
+// log. The first line may be a header ([ExportHeader]).
 //
 //	{"seq":7,"stored":"2026-03-01T12:00:00.5Z","kind":"chain","subject":"mr.task.01J…","body":{"type":"attempt.started",…}}
 //
-// body is the message byte for byte if that is one JSON object, else bytes has
-// it in base64. A message that the log could not read as a fact also has error,
-// and the task or node whose place it lies in. No header of a message is kept:
-// Mr-Type repeats what the body says, the others only mattered to the server.
+// body is the message byte for byte if that is one JSON object; otherwise bytes has it in base64. A
+// message that the log could not read as a fact also has error, and the task or node on whose chain
+// it lies. Headers of messages are not kept: Mr-Type repeats the body, and the others only matter
+// to the server.
 
 // ExportVersion is the version of the form that [ExportWriter] writes.
 const ExportVersion = 1
 
-// maxExportLine is the longest line that is read, in bytes: the largest message
-// that a NATS server can be told to take is 64 MB, in base64.
+// maxExportLine is the longest line that is read, in bytes: the largest message that a NATS server
+// accepts is 64 MB, in base64.
 const maxExportLine = 96 << 20
 
 // ExportHeader is the first line of an export.
 type ExportHeader struct {
-	// Export is the version of the form, 1 at first.
+	// Export is the version of the form, at present 1.
 	Export int `json:"export"`
 	// From is the sequence at which the export begins; 1 or 0 for the beginning of
 	// the log, even if the first messages are gone.
 	From uint64 `json:"from"`
-	// To is the last sequence that was asked for.
+	// To is the last requested sequence.
 	To uint64 `json:"to,omitempty"`
 }
 
@@ -72,8 +72,8 @@ type ExportWriter struct {
 	line []byte
 }
 
-// NewExportWriter begins an export with its header. Nothing has reached w for
-// certain before [ExportWriter.Flush].
+// NewExportWriter begins an export with its header. [ExportWriter.Flush] guarantees that everything
+// has reached w.
 func NewExportWriter(w io.Writer, from, to uint64) (*ExportWriter, error) {
 	e := &ExportWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	head, err := json.Marshal(ExportHeader{Export: ExportVersion, From: from, To: to})
@@ -84,7 +84,7 @@ func NewExportWriter(w io.Writer, from, to uint64) (*ExportWriter, error) {
 	return e, err
 }
 
-// Write adds one record. The error is that of the writer below.
+// Write adds one record. The error is that of w.
 func (e *ExportWriter) Write(r *Record) error {
 	e.line = AppendLine(e.line[:0], r)
 	_, err := e.w.Write(e.line)
@@ -122,7 +122,7 @@ func AppendLine(b []byte, r *Record) []byte {
 // Flush hands everything to the writer below.
 func (e *ExportWriter) Flush() error { return e.w.Flush() }
 
-// embeds tells whether a message can stand in a line as it is.
+// embeds tells whether a message can be part of a line unchanged.
 func embeds(raw []byte) bool {
 	return len(raw) > 1 && raw[0] == '{' && raw[len(raw)-1] == '}' && bytes.IndexByte(raw, '\n') < 0 && json.Valid(raw)
 }
@@ -132,14 +132,14 @@ type ExportReader struct {
 	r      *bufio.Reader
 	number int // of the line read last
 	header ExportHeader
-	ahead  []byte // the first line, if it was no header
+	ahead  []byte // the first line, if it was not a header
 	last   uint64
 	err    error
-	skips  bool // err is about one line, and those behind it may be good
+	skips  bool // err concerns a single line, and the next ones may be valid
 }
 
-// NewExportReader reads the header, if there is one. The error says what is
-// wrong with the first line; an empty file is an export without messages.
+// NewExportReader reads the header, if there is one. The error explains an invalid first line. An
+// empty file is an export without messages.
 func NewExportReader(r io.Reader) (*ExportReader, error) {
 	e := &ExportReader{r: bufio.NewReaderSize(r, 64<<10)}
 	line, err := e.nextLine()
@@ -166,11 +166,11 @@ func NewExportReader(r io.Reader) (*ExportReader, error) {
 	return e, nil
 }
 
-// Header is what the first line says; Export is 0 if it is no header.
+// Header returns the first line's header; Export is 0 if there is none.
 func (e *ExportReader) Header() ExportHeader { return e.header }
 
-// Next returns the next record, or [io.EOF] at the end. Any other error names
-// the line that is wrong and what is wanted there; nothing more can be read then, unless that line is left out ([ExportReader.Skip]).
+// Next returns the next record, or [io.EOF] at the end. Any other error names the invalid line and
+// the expected form. After it, reading can only continue with [ExportReader.Skip].
 func (e *ExportReader) Next() (Record, error) {
 	if e.err != nil {
 		return Record{}, e.err
@@ -180,7 +180,8 @@ func (e *ExportReader) Next() (Record, error) {
 	return r, err
 }
 
-// Skip leaves out a line that is wrong, so that those behind it can be read; false if the error was of another kind.
+// Skip skips an invalid line, so that the ones behind it can be read; false if the error was of
+// another kind.
 func (e *ExportReader) Skip() bool {
 	if !e.skips {
 		return false
@@ -215,7 +216,7 @@ func (e *ExportReader) wrong(err error) error {
 	return fmt.Errorf("line %d of the export: %w", e.number, err)
 }
 
-// nextLine returns the next line that is not empty, valid until the next call.
+// nextLine returns the next non-empty line, valid until the next call.
 func (e *ExportReader) nextLine() ([]byte, error) {
 	for {
 		e.number++
@@ -248,10 +249,10 @@ func (e *ExportReader) longLine(line []byte) ([]byte, error) {
 	}
 }
 
-// errNoExport explains what a line must be.
+// errNoExport explains the valid lines.
 var errNoExport = errors.New("it is no line of an export; `millrace events export` writes them")
 
-// ReadLine reads the line of a record. The error says what is wrong with it.
+// ReadLine parses the line of a record. The error explains an invalid line.
 func ReadLine(line []byte) (Record, error) {
 	var r Record
 	var kind, problem string
@@ -298,13 +299,13 @@ func ReadLine(line []byte) (Record, error) {
 	if r.Kind, err = kindOf(kind); err != nil {
 		return r, err
 	}
-	r.Raw = bytes.Clone(body) // what is decoded shares its memory, and the line's is used again
+	r.Raw = bytes.Clone(body) // the decoded fact shares its memory, and the line's buffer is reused
 	r.understand(about, problem)
 	return r, nil
 }
 
-// understand decodes the message. What the log itself could not read counts as
-// unreadable here, too: it may lie in the wrong place.
+// understand decodes the message. A message that the log could not read stays unreadable here, too,
+// because it may lie in the wrong place.
 func (r *Record) understand(about Fact, problem string) {
 	if !r.IsFact() {
 		return
@@ -325,7 +326,8 @@ func (r *Record) understand(about Fact, problem string) {
 	r.Fact = about
 }
 
-// told is why nobody could read a message, in the words of who exported it, and why we cannot, if so.
+// told explains why a message is unreadable: in the words of the exporter, and our own error if
+// there is one.
 type told struct {
 	words string
 	own   error

@@ -73,7 +73,7 @@ func exported(t testing.TB) []Record {
 	return records
 }
 
-// What is exported is read again as it was, to the byte.
+// An exported record reads back equal, to the byte.
 func TestExport(t *testing.T) {
 	want := exported(t)
 	got, err := readExport(writeExport(t, want))
@@ -124,8 +124,7 @@ func TestExportReaderRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is refused or it is records that can be written and
-// read again as the same.
+// A file is either refused, or gives records that can be written and read back equal.
 func FuzzExportReader(f *testing.F) {
 	f.Add(writeExport(f, exported(f)[:6]))
 	f.Add([]byte(`{"seq":1,"kind":"chain","task":"x","error":"no","bytes":"AA=="}` + "\n" + `{"seq":2,"kind":"node","body":{}}`))
@@ -148,7 +147,7 @@ func FuzzExportReader(f *testing.F) {
 	})
 }
 
-// A line that is wrong can be left out; a file that cannot be read goes on nowhere.
+// An invalid line can be skipped. An unreadable file ends the reading.
 func TestExportReaderSkips(t *testing.T) {
 	line := func(seq int) string {
 		return fmt.Sprintf(`{"seq":%d,"kind":"other","subject":"x","body":{}}`+"\n", seq)

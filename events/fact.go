@@ -17,7 +17,7 @@ import (
 // reader can filter without parsing.
 const TypeHeader = "Mr-Type"
 
-// Type names what a fact says.
+// Type is the type of a fact.
 type Type string
 
 // The types of facts.
@@ -78,53 +78,54 @@ const (
 
 // Parts of Millrace that are named as actors.
 const (
-	PartScheduler = "scheduler" // what follows from other facts, and from time
-	PartServer    = "server"    // copies of definitions that were set back
-	PartWorker    = "worker"    // offers that are placed once more
+	PartScheduler = "scheduler" // facts that follow from other facts, and from time
+	PartServer    = "server"    // restored copies of definitions
+	PartWorker    = "worker"    // offers placed again
 )
 
-// IsPart tells whether an actor is a part of Millrace. No user who asks the service is called so.
+// IsPart tells whether an actor is a part of Millrace. No user of the service may have such a name.
 func IsPart(actor string) bool {
 	return actor == PartScheduler || actor == PartServer || actor == PartWorker
 }
 
-// Version is the version of facts that is written; a fact that names none is of version 1. Types and fields are
-// added without another one: docs/forms.md says what is not.
+// Version is the version in which facts are written. A fact without a version has version 1. New
+// types and fields do not need a new version; docs/forms.md says which changes do.
 const Version = 1
 
 // ErrLater refuses a fact of a later version than [Version].
 var ErrLater = errors.New("use a newer millrace")
 
-// Fact is one thing that has happened to a task, a node, a queue, a definition, the ticks of a schedule, the breaker of a
-// job, the limits of a scope, the copies of definitions, a unique key or a message.
+// Fact is one event in the life of a task, a node, a queue, a definition, the ticks of a schedule,
+// the breaker of a job, the limits of a scope, the copies of definitions, a unique key or a
+// message.
 type Fact struct {
-	// ID is a ULID, unique to the fact: who wrote it knows it again by that.
+	// ID is a ULID, unique to the fact. The writer recognizes its fact by it.
 	ID string
-	// At is when it happened, by the clock of who wrote it.
+	// At is when the event happened, by the writer's clock.
 	At time.Time
-	// Type follows from Event. It stands alone in a fact of a type that this version does not know.
+	// Type follows from Event. In a fact of an unknown type, only Type is set.
 	Type Type
-	// Task, Node, Def, Job, Queue, Schedule, Key, Message or Scope is what the fact is about; the others
-	// are empty. All are if it is about the copies of definitions.
+	// Task, Node, Def, Job, Queue, Schedule, Key, Message or Scope is the subject of the fact; the
+	// others are empty. All are empty if the subject is the copies of definitions.
 	Task     task.ID
 	Node     node.ID
 	Def      definition.Def
-	Job      string // whose breaker
+	Job      string // the breaker's job
 	Queue    string
-	Schedule string // whose ticks
+	Schedule string // the ticks' schedule
 	// Key is a unique key.
 	Key string
-	// Message is the sequence of a message in the log that nobody can read.
+	// Message is the sequence of an unreadable message in the log.
 	Message uint64
-	// Scope is whose limits admit.
+	// Scope is the scope whose limits admit.
 	Scope limit.Scope
-	// Actor is who wrote it, where that is not plain from the event: a node, a user or a part of
+	// Actor is the writer, where that is not plain from the event: a node, a user or a part of
 	// Millrace ([IsPart]).
 	Actor string
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
 	Cause, Corr string
-	// By is what the decision that the fact records was made by; nil if it records none, or one that
+	// By holds the inputs of the recorded decision; nil if the fact records none, or one that
 	// follows from the history alone.
 	By *task.By
 	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [breaker.Event], a
@@ -135,8 +136,8 @@ type Fact struct {
 	Extra map[string]json.RawMessage
 }
 
-// About tells what the fact is about: the task's or the node's id, the definition, the name of the job, queue or schedule,
-// the key, the sequence of a message, the scope of limits, or "copies".
+// About returns the subject of the fact: the id of a task or node, a definition, the name of a job,
+// queue or schedule, a key, the sequence of a message, a scope of limits, or "copies".
 func (f *Fact) About() string {
 	s, _ := f.subject()
 	switch s {
@@ -162,7 +163,7 @@ func (f *Fact) About() string {
 	return "copies"
 }
 
-// subject is what the fact is about, and of how many things it says so.
+// subject returns the kind of the fact's subject, and how many subjects are set.
 func (f *Fact) subject() (s subject, several int) {
 	for i, is := range [subjects]bool{
 		aboutTask: f.Task != "", aboutNode: f.Node != "", aboutDef: f.Def != "", aboutJob: f.Job != "", aboutQueue: f.Queue != "",
@@ -177,12 +178,12 @@ func (f *Fact) subject() (s subject, several int) {
 	return s, several
 }
 
-// Kind says in which part of the log a record lies.
+// Kind is the part of the log in which a record lies.
 type Kind uint8
 
 // The kinds of records.
 const (
-	// KindOther is a message in the log that is none of the following.
+	// KindOther is any other message in the log.
 	KindOther Kind = iota
 	// KindOffer makes a task runnable; the first one may be its birth.
 	KindOffer
@@ -194,9 +195,9 @@ const (
 	KindNode
 	// KindDefinition is a change of a definition.
 	KindDefinition
-	// KindQueue is what an operator has said about a queue.
+	// KindQueue is a setting of a queue by an operator.
 	KindQueue
-	// KindDead is what has become of a message that nobody can read.
+	// KindDead is a fact about an unreadable message.
 	KindDead
 	// KindBreaker is a transition of a job's breaker.
 	KindBreaker
@@ -206,12 +207,12 @@ const (
 	KindTick
 	// KindLimit is an admission by the limits.
 	KindLimit
-	// KindCopies tells of copies of definitions that were set back.
+	// KindCopies is a fact about restored copies of definitions.
 	KindCopies
 	// KindKey is a claim of a unique key.
 	KindKey
-	// KindProbe is no fact: a node puts it on its own route, to see that what lies there reaches
-	// it, and a process writes it to see that the log takes messages. Servers remove all but a
+	// KindProbe is not a fact. A node sends it to its own route to check that messages there reach
+	// it, and a process writes it to check that the log accepts messages. Servers remove all but a
 	// few. Only Place and Raw are set.
 	KindProbe
 )
@@ -228,14 +229,14 @@ type Record struct {
 	Place string
 	// Raw is the message as it was stored.
 	Raw []byte
-	// Err is why the message could not be understood; Fact then holds at most what it is about.
+	// Err is why the message is unreadable. Fact then holds at most its subject.
 	Err error
 }
 
-// IsFact tells whether the record is in a place of facts, readable or not.
+// IsFact tells whether the record lies where facts do, readable or not.
 func (r *Record) IsFact() bool { return r.Kind != KindOther && r.Kind != KindProbe }
 
-// Unreadable says why nobody can read the message; "" if somebody can, or need not.
+// Unreadable says why the message cannot be read; "" if it can, or need not be.
 func (r *Record) Unreadable() string {
 	switch {
 	case r.Err != nil:

@@ -12,7 +12,7 @@ import (
 // subject is a kind of thing that a fact can be about.
 type subject uint8
 
-// The subjects. A fact about copies of definitions names nothing.
+// The subjects. A fact about copies of definitions names none.
 const (
 	aboutNothing subject = iota
 	aboutTask
@@ -27,13 +27,13 @@ const (
 	subjects // their number
 )
 
-// name is the field that holds what a fact is about, "" if there is none.
+// name is the field with the subject of a fact; "" if there is none.
 func (s subject) name() string {
 	return [subjects]string{"", "task", "node", "def", "job", "queue", "schedule", "key", "seq", "scope"}[s]
 }
 
-// form is how the facts of one type are written: what they are about, and the
-// fields that they have beside those of every fact.
+// form is the form of facts of one type: their subject, and their fields beside those of every
+// fact.
 type form struct {
 	typ   Type
 	about subject
@@ -47,23 +47,25 @@ type body interface {
 	write(w *fields.Writer, event any)
 	// fresh returns a pointer to a zero event, for read and take.
 	fresh() any
-	// find returns the number of a field, -1 if there is none of that name, and looks from a number on first.
+	// find returns the number of the field with a name, -1 if there is none. It tries the number
+	// from first.
 	find(name string, from int) int
-	// read reads the field of a number.
+	// read reads the field with a number.
 	read(event any, number int, l *jlexer.Lexer)
-	// nulls tells whether null means something in the field of a number.
+	// nulls tells whether null has a meaning in the field with a number.
 	nulls(number int) bool
-	// take returns the event to which fresh has given a pointer, which is void afterwards.
+	// take returns the event to which the pointer from fresh points. The pointer is void
+	// afterwards.
 	take(event any) (any, error)
-	// names are those of the fields, in the order in which they are written.
+	// names returns the names of the fields, in the order in which they are written.
 	names() []string
 }
 
 // formOf makes the form of an event.
 func formOf[E any](typ Type, about subject) form { return checked[E](typ, about, nil) }
 
-// checked is formOf for an event that is not always fit to be a fact: check says so
-// whenever one is written or read.
+// checked is formOf for an event that is not always a valid fact: check decides, on writing and on
+// reading.
 func checked[E any](typ Type, about subject, check func(*E) error) form {
 	f := &fieldsOf[E]{Form: fields.Of[E](sharedSpecs), check: check, spare: sync.Pool{New: func() any { return new(E) }}}
 	return form{typ: typ, about: about, event: reflect.TypeFor[E](), body: f}
@@ -75,8 +77,8 @@ var sharedSpecs = specs.Field()
 // fieldsOf is the body of events of type E.
 type fieldsOf[E any] struct {
 	*fields.Form[E]
-	check func(*E) error // nil if every event will do
-	spare sync.Pool      // of *E: what a field's functions work on lies on the heap
+	check func(*E) error // nil if every event is valid
+	spare sync.Pool      // of *E: the fields' functions need a value on the heap
 }
 
 func (b *fieldsOf[E]) write(w *fields.Writer, event any) {
@@ -121,7 +123,7 @@ func (b *fieldsOf[E]) give(e *E) {
 	b.spare.Put(e)
 }
 
-// formByType and formByEvent find a form by what it is the form of.
+// formByType and formByEvent find a form by its type and by its event.
 var formByType, formByEvent = func() (map[Type]*form, map[reflect.Type]*form) {
 	types, events := map[Type]*form{}, map[reflect.Type]*form{}
 	for i := range forms {
@@ -138,7 +140,7 @@ var Types = func() (all []Type) {
 	return all
 }()
 
-// TypeOf returns the type of an event, or "" if it is none of ours.
+// TypeOf returns the type of an event, or "" if it is not an event of this package's facts.
 func TypeOf(event any) Type {
 	if f := formByEvent[reflect.TypeOf(event)]; f != nil {
 		return f.typ

@@ -11,8 +11,8 @@ import (
 	"millrace/task/queue"
 )
 
-// forms are the forms of all facts: of which type each event is, and what that is about. Which fields it has, and
-// how they are called, say the tags of the event; docs/wire.md and the schemas say what they mean.
+// forms are the forms of all facts: the type and the subject of each event. The tags of the event
+// give its fields and their names. docs/wire.md and the schemas explain them.
 var forms = []form{
 	checked(TaskSubmitted, aboutTask, func(e *task.Submitted) error { return complete(&e.Work) }),
 	checked(TaskQueued, aboutTask, func(e *task.Queued) error { return complete(&e.Work) }),
@@ -68,7 +68,7 @@ var forms = []form{
 	formOf[node.Labelled](NodeLabelled, aboutNode),
 }
 
-// complete refuses what nobody could run.
+// complete refuses work that no node could run.
 func complete(w *task.Work) error {
 	if w.Spec == nil {
 		return errors.New("the task has no spec")
@@ -76,7 +76,7 @@ func complete(w *task.Work) error {
 	return w.Route.Validate()
 }
 
-// conclusive refuses an end that is none.
+// conclusive refuses an end in a state that is not terminal.
 func conclusive(e *task.Concluded) error {
 	if !e.State.Terminal() {
 		return fmt.Errorf("a parent does not end as %s", e.State)
@@ -84,7 +84,7 @@ func conclusive(e *task.Concluded) error {
 	return nil
 }
 
-// possible refuses an order that nobody can give.
+// possible refuses an order that does not exist.
 func possible(e *node.Changed) error {
 	if e.Order > node.OrderDrain {
 		return fmt.Errorf("there is no %s", e.Order)

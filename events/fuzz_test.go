@@ -11,8 +11,7 @@ import (
 	"millrace/task/definition"
 )
 
-// Whatever a message holds, it is refused or it is a fact that can be written
-// again and read again as the same.
+// A message is either refused, or is a fact that can be written and read back equal.
 func FuzzDecode(f *testing.F) {
 	for _, text := range corpusFacts(f) {
 		f.Add(text)
@@ -54,8 +53,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// withoutLists leaves out what can differ in memory and not on the wire: an empty list
-// within a part of an event may not be written.
+// withoutLists removes what can differ in memory but not on the wire: an empty list within a part
+// of an event may not be written.
 func withoutLists(f Fact) Fact {
 	switch e := f.Event.(type) {
 	case task.Submitted:

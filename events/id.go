@@ -8,10 +8,9 @@ import (
 	"millrace/task"
 )
 
-// NewID returns a ULID of the given time. IDs made by one process grow, also
-// within a millisecond. It is the one place where facts and tasks get their
-// randomness; the core takes IDs as arguments. None looks like one that follows from something
-// else ([task.ID.Derived]).
+// NewID returns a ULID of the given time. The IDs of one process grow, even within a millisecond.
+// Facts and tasks get their randomness only here; the core takes IDs as arguments. No ID looks like
+// a derived one ([task.ID.Derived]).
 func NewID(at time.Time) string {
 	for {
 		if id := ulid.MustNewDefault(at).String(); !task.ID(id).Derived() {

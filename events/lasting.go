@@ -1,8 +1,8 @@
 package events
 
-// Lasting is a [Lease] that another process can go on with.
+// Lasting is a [Lease] that another process can take over.
 type Lasting interface {
 	Lease
-	// Token names the lease to the store that it is of.
+	// Token identifies the lease to its store.
 	Token() string
 }

@@ -11,24 +11,25 @@ import (
 	"millrace/task/queue"
 )
 
-// What an [Appender] can say instead of a sequence.
+// Errors of an [Appender].
 var (
 	// ErrConflict: the chain has moved past the expected sequence; nothing was recorded.
 	ErrConflict = errors.New("the chain has moved on")
-	// ErrUnknown: the answer was lost, so the fact may or may not be recorded,
-	// now or in a moment. Reading tells; writing the same fact again is safe.
+	// ErrUnknown: the answer was lost, so the fact may or may not be recorded, now or a moment
+	// later. Read to find out; writing the same fact again is safe.
 	ErrUnknown = errors.New("no answer: it may or may not be recorded")
-	// ErrNoStream: the log was removed, or its leader is changing; nothing was recorded.
+	// ErrNoStream: the log does not exist, or is electing a leader. The fact was not recorded.
 	ErrNoStream = errors.New("no stream answers: it does not exist, or its leader is changing")
-	// ErrMute: what is written to the log, or to what is kept beside it, is not stored.
+	// ErrMute: writes to the log, or to the state beside it, are not stored.
 	ErrMute = errors.New("the log takes no messages")
-	// ErrOnChain: the birth of a task that a signal holds is no offer; it is appended to the task's chain.
+	// ErrOnChain: the birth of a task that a signal holds is not an offer. Append it to the task's
+	// chain.
 	ErrOnChain = errors.New("a birth that a signal holds lies on the task's chain")
 )
 
-// Log is where all facts are, and the only truth: what a [Recorder] calls of it. Whoever reads all of it holds a
-// [Follower], whoever runs tasks an [Offerer]. Implementations are safe for concurrent use. logtest has the suite that
-// each of them passes.
+// Log is the store of all facts and the only truth. It has the methods that a [Recorder] calls. A
+// reader of the whole log uses a [Follower], a worker an [Offerer]. Implementations are safe for
+// concurrent use. Package logtest has the suite that each of them passes.
 type Log interface {
 	Appender
 	Placer
@@ -39,81 +40,82 @@ type Log interface {
 // Appender writes to the chains of tasks, nodes, jobs and their breakers, of unique keys, and to those
 // of admissions.
 type Appender interface {
-	// Append records f on the chain of its task, node or job if last is still the
-	// sequence of the last message there, 0 for an empty chain, and returns
-	// f's sequence. Else it records nothing and returns an error that wraps
-	// [ErrConflict]. An error that wraps [ErrUnknown] leaves it open. Any other
-	// error means that nothing was recorded.
+	// Append records f on the chain of its task, node or job if last is still the sequence of the
+	// last message there, 0 for an empty chain. It returns f's sequence. Otherwise it records
+	// nothing and returns an error that wraps [ErrConflict]. After an error that wraps [ErrUnknown]
+	// the outcome is open. After any other error the fact is not recorded.
 	Append(ctx context.Context, f *Fact, last uint64) (uint64, error)
-	// AppendAll is Append for facts of which each lies on another chain, at most [MostAtOnce]: if each chain
-	// still ends where last says, it records all of them, directly one behind the other, and returns the
-	// sequence of the first. Else it records none.
+	// AppendAll is Append for up to [MostAtOnce] facts, each on another chain. If each chain still
+	// ends where last says, it records all facts, directly behind each other, and returns the
+	// sequence of the first. Otherwise it records none.
 	AppendAll(ctx context.Context, facts []*Fact, last []uint64) (first uint64, err error)
 }
 
-// MostAtOnce is how many facts [Appender.AppendAll] takes.
+// MostAtOnce is the largest number of facts for [Appender.AppendAll].
 const MostAtOnce = 500
 
-// Placer writes what is no transition: births and offers.
+// Placer writes facts that are not transitions: births and offers.
 type Placer interface {
-	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued])
-	// and returns its sequence. A birth with a due time is held, anything else
-	// is offered on its route at once. One that a signal holds is refused with [ErrOnChain]. After an error that wraps [ErrUnknown]
-	// it may be recorded; placing it again is harmless.
+	// Place records a birth ([task.Submitted]) or a later offer ([task.Queued]) and returns its
+	// sequence. A birth with a due time is held; any other is offered on its route at once. A birth
+	// that a signal holds is refused with [ErrOnChain]. After an error that wraps [ErrUnknown] it
+	// may be recorded; placing it again is harmless.
 	Place(ctx context.Context, f *Fact) (uint64, error)
-	// PlaceAll is Place for many facts at once. Each fact's outcome goes to done, by index and
-	// in order, from the caller's goroutine. With first a fact is recorded only if its task has no offer on the route yet, or,
-	// if it is born to wait, no such birth; else the error wraps [ErrConflict].
+	// PlaceAll is Place for many facts at once. Done gets each fact's outcome, by index and in
+	// order, on the caller's goroutine. With first, a fact is recorded only if its task has no
+	// offer on the route yet or, for a birth that waits, no such birth; else the error wraps
+	// [ErrConflict].
 	PlaceAll(ctx context.Context, facts []*Fact, first bool, done func(i int, seq uint64, err error))
-	// PlaceClaimed records f only if the claim of a unique key with this sequence is still the key's last one. Else it
-	// records nothing and returns an error that wraps [ErrConflict]. A birth is placed; with chain, f lies on the chain of
-	// its task instead, wherever that stands: for a birth that belongs there, and for what means nothing unless the task has ended.
+	// PlaceClaimed records f only if the key's last claim has this sequence. Otherwise it records
+	// nothing and returns an error that wraps [ErrConflict]. A birth is placed. With chain, f goes
+	// onto the chain of its task instead, wherever that ends: for a birth that belongs there, and
+	// for a fact that only has an effect on an ended task.
 	PlaceClaimed(ctx context.Context, f *Fact, key string, claim uint64, chain bool) (uint64, error)
 }
 
-// Timekeeper keeps the timers of tasks. They lie beside the log and can all be lost: what is to be armed
-// follows from the log.
+// Timekeeper keeps the timers of tasks. They are stored beside the log and can all be lost: which
+// timers to arm follows from the log.
 type Timekeeper interface {
-	// Arm has the log offer the task of a [task.Queued] fact by itself when that is due: by a
-	// [task.Due] fact, which refers to the turn and holds nothing of the work. A
-	// task has one timer; which of two stays, [task.Due.Replaces] says. After an error the timer may
-	// be armed or not; arming it again is harmless.
+	// Arm makes the log offer the task of a [task.Queued] fact by itself when that is due, with a
+	// [task.Due] fact that refers to the turn and carries no work. A task has one timer;
+	// [task.Due.Replaces] decides which of two stays. After an error the timer may or may not be
+	// armed; arming it again is harmless.
 	Arm(ctx context.Context, f *Fact) error
-	// Disarm removes the task's timer if there is one of a turn before the fact at the
-	// sequence given. That bound keeps a removal that comes late from taking
-	// the timer of the task's next life.
+	// Disarm removes the task's timer if it belongs to a turn before the fact with the given
+	// sequence. This bound keeps a late removal from removing the timer of the task's next life.
 	Disarm(ctx context.Context, id task.ID, before uint64) error
 }
 
 // Timers tells which tasks have timers.
 type Timers interface {
-	// Armed returns the timers of some tasks; those that have none are not there. A change of a moment ago may
-	// be missing.
+	// Armed returns the timers of the given tasks; tasks without one are missing. Very recent
+	// changes may be missing.
 	Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due, error)
-	// Timers is how many tasks have a timer, or a little more.
+	// Timers is how many tasks have a timer, or slightly more.
 	Timers(ctx context.Context) (int, error)
 }
 
-// Reader reads one task, node, queue or chain. What it returns holds all that was recorded
-// before the call.
+// Reader reads one task, node, queue or chain. The result includes everything recorded before the
+// call.
 type Reader interface {
 	// Task returns the history of a task: its birth, its offers and its chain,
 	// in the order of the log; nothing if there is no such task.
 	Task(ctx context.Context, id task.ID) ([]Record, error)
-	// Node returns what follows on the chain of a node after a sequence, all of it after 0. It
-	// costs little if nothing does. The error wraps [node.ErrUnknown] if after is not 0 and the node
-	// has no chain at all: it was on a log that is no more.
+	// Node returns the facts on a node's chain after a sequence, all of them after 0. It costs
+	// little if there are none. The error wraps [node.ErrUnknown] if after is not 0 and the node
+	// has no chain at all: the node was on a log that no longer exists.
 	Node(ctx context.Context, id node.ID, after uint64) ([]Record, error)
-	// Queue returns what operators have said about a queue.
+	// Queue returns the facts about a queue, which operators write.
 	Queue(ctx context.Context, name string) ([]Record, error)
-	// Latest returns the last fact on a chain, false if there is none. The chain is that of a fact about the same, of which
-	// nothing else has to be set: Fact{Key: key} is the chain of a unique key.
+	// Latest returns the last fact on a chain, false if there is none. The chain is that of facts
+	// with the same subject as about, whose other fields need not be set: Fact{Key: key} is the
+	// chain of a unique key.
 	Latest(ctx context.Context, about Fact) (Record, bool, error)
-	// Definition returns what is defined under a name; of what never was, the zero value.
+	// Definition returns the definition of a name; the zero value if it never existed.
 	Definition(ctx context.Context, def definition.Def) (definition.Definition, error)
 }
 
-// Follower reads everything.
+// Follower reads the whole log.
 type Follower interface {
 	// Follow reads the log from a sequence on, without end.
 	Follow(ctx context.Context, from uint64) (Feed, error)
@@ -123,53 +125,50 @@ type Follower interface {
 
 // Feed is a place in the log that moves forward. It is for one goroutine.
 type Feed interface {
-	// Next returns the next records, in order: at least one, for which it waits,
-	// and of those that are there as many as can be handled at once. The slice is
-	// valid until the next call. After an error the feed is of no more use.
+	// Next returns the next records, in order: it waits for at least one, and returns as many of
+	// the available ones as can be handled at once. The slice is valid until the next call. After
+	// an error the feed cannot be used.
 	Next(ctx context.Context) ([]Record, error)
-	// Close gives back what the feed holds.
+	// Close releases the resources of the feed.
 	Close()
 }
 
 // Offerer hands out offers.
 type Offerer interface {
-	// Offers pulls the offers of some queues; [where.NodeQueue] is what a node calls
-	// its own. An offer is leased to whoever
-	// pulled it; when the lease runs out, or is returned, it is offered again.
-	// One of the queues may be a node's own route ([node.ID.Queue]), from which
-	// nobody else pulls.
+	// Offers pulls the offers of the given queues; [where.NodeQueue] names a node's own route. An
+	// offer is leased to the caller that pulled it. When the lease expires or is returned, it is
+	// offered again. One of the queues may be a node's own route ([node.ID.Queue]), from which no
+	// other node pulls.
 	Offers(ctx context.Context, queues []string) (Offers, error)
 }
 
-// Offers is a place from which offers come. It is safe for concurrent use.
+// Offers is a source of offers. It is safe for concurrent use.
 type Offers interface {
-	// Next waits for one offer. Who calls it must be able to start the task.
+	// Next waits for one offer. The caller must be able to start the task.
 	Next(ctx context.Context) (*Offer, error)
-	// Also has Next bring offers of these routes, too: it pulls from them, and no more from
-	// those that an earlier call named and this one does not. What they brought is
-	// handed out or goes back. The routes given to [Offerer.Offers] stay. If one cannot be
-	// had the others are, and the error says why.
+	// Also makes Next pull from these routes, too, and stop pulling from those that only an earlier
+	// call named; their offers are handed out or go back. The routes given to [Offerer.Offers]
+	// stay. If one route fails the others are pulled, and the error says why.
 	Also(ctx context.Context, queues []string) error
-	// Prove puts something that is no offer on the node's own route, and returns
-	// when something from there has come through, on the way that offers take. It
-	// tries until then, or until ctx ends. Without an own route it is an error.
+	// Prove sends a message that is not an offer to the node's own route, and returns when a
+	// message from there has come through, by the way that offers take. It tries until then, or
+	// until ctx ends. Without an own route it returns an error.
 	Prove(ctx context.Context) error
-	// Trouble says what has kept offers from coming for some seconds; nil if
-	// nothing does, as far as is known.
+	// Trouble says what has blocked the offers for some seconds; nil if nothing known does.
 	Trouble() error
-	// Broken gets a value each time the way of the offers was interrupted and
-	// stands again: nobody knows what it missed. It may be nil.
+	// Broken gets a value each time the way of the offers was interrupted and works again: messages
+	// may have been missed. It may be nil.
 	Broken() <-chan Break
-	// Low is a sequence below which all offers of the own route are done with; 0 if that is not known.
+	// Low is a sequence below which all offers of the own route are finished; 0 if unknown.
 	Low() uint64
-	// Weigh says how often queues have their turn when several have offers; what is not
-	// there has the weight 1. Implementations for tests may do without.
+	// Weigh sets how often queues have their turn when several have offers. A missing queue has
+	// weight 1. Implementations for tests may ignore it.
 	Weigh(weights map[string]int)
-	// Close gives back what was not handed out.
+	// Close returns the offers that were not handed out.
 	Close()
 }
 
-// Break is an interruption that is over.
+// Break is an interruption that has ended.
 type Break struct {
 	At time.Time
 	// Reason says in words what was interrupted.
@@ -179,12 +178,12 @@ type Break struct {
 // Offer is a task that may be run, and the lease on it.
 type Offer struct {
 	Record
-	// Deliveries counts how often the offer was handed out, this one included. What comes when nobody
-	// waits for it any more goes back unseen, and has been handed out.
+	// Deliveries counts how often the offer was handed out, including this time. An offer that
+	// arrives after its caller stopped waiting goes back unseen, and counts.
 	Deliveries int
-	// Rate is that of the queue from which it comes, as far as this log's client has heard.
+	// Rate is the rate of its queue, as far as this client knows.
 	Rate queue.Rate
-	// Window is that of the same queue, as far as this log's client has heard: the name of a calendar, "" for none.
+	// Window is the calendar of the queue's window, as far as this client knows; "" for none.
 	Window string
 	// Read is the task as its worker has read it since the offer came; nil if it has not.
 	Read *task.Task
@@ -193,17 +192,17 @@ type Offer struct {
 
 // Lease is the right to act on an offer.
 type Lease interface {
-	// Ack ends the offer: all that must follow from it is durable. It does not
-	// wait; if it is lost, the offer comes again and finds nothing to do.
+	// Ack ends the offer: everything that follows from it is durable. It does not wait. If it is
+	// lost, the offer comes again and has no effect.
 	Ack() error
-	// Extend begins the lease anew. It waits until the log has confirmed that.
+	// Extend renews the lease. It waits until the log has confirmed that.
 	Extend(ctx context.Context) error
-	// Prolong begins the lease anew as well, but does not wait, so the word may be lost: for
-	// who holds many, and bears it if one is handed out again.
+	// Prolong renews the lease without waiting, so the message may be lost. It is for a worker that
+	// holds many offers and tolerates a redelivery.
 	Prolong() error
-	// Return gives the offer back at once, for somebody else.
+	// Return gives the offer back at once, for another node.
 	Return() error
-	// Rest gives the offer back as well, but nobody gets it for a while. Each time counts
-	// as a delivery, so it is for what is bounded.
+	// Rest gives the offer back and delays its next delivery by d. Each delivery counts, so use it
+	// only a bounded number of times.
 	Rest(d time.Duration) error
 }

@@ -16,9 +16,8 @@ import (
 	"millrace/task/where"
 )
 
-// Memory is a complete log in memory, for tests and for looking at how a log
-// behaves. Time comes from a function, so it runs as fast as its caller likes:
-// leases run out and timers fire when that clock says so.
+// Memory is a complete log in memory, for tests and experiments. Time comes from a function, so it
+// runs as fast as its caller likes: leases expire and timers fire by that clock.
 type Memory struct {
 	now     func() time.Time
 	ackWait time.Duration
@@ -32,15 +31,15 @@ type Memory struct {
 	timers  map[task.ID]memoryTimer // guarded by mu
 	changed chan struct{}           // guarded by mu; closed at every change
 
-	queues map[string]queue.Queue // guarded by mu; what operators have said about them
+	queues map[string]queue.Queue // guarded by mu; their settings
 
 	declared []where.Declaration             // guarded by mu
 	watchers map[int]func(where.Declaration) // guarded by mu; of declarations
-	watched  int                             // guarded by mu; how many watchers there have been
-	waiting  []*memoryWait                   // guarded by mu; for offers, the one that has waited longest first
+	watched  int                             // guarded by mu; how many watchers there were in total
+	waiting  []*memoryWait                   // guarded by mu; callers waiting for offers, the longest wait first
 
 	beats map[node.ID]memoryBeat // guarded by mu
-	// beaten are the processes whose last heartbeat was stored, and not taken back. Guarded by mu.
+	// beaten are the processes whose last heartbeat was stored and not withdrawn. Guarded by mu.
 	beaten map[string]bool
 }
 
@@ -68,11 +67,11 @@ type chain struct {
 	job   string
 	key   string
 	queue string
-	// schedule has two chains: of its fires, and of what was decided on its ticks.
+	// schedule has two chains: its fires, and the decisions on its ticks.
 	schedule string
 	fires    bool
 	message  uint64
-	// copies says that it is the one about copies of definitions.
+	// copies says that the chain is the one about copies of definitions.
 	copies bool
 	scope  limit.Scope
 }
@@ -163,7 +162,7 @@ func chainOf(f *Fact) (chain, Kind) {
 	return c, KindChain
 }
 
-// queueOf is the queue whose rate and window hold for what lies on a route.
+// queueOf returns the queue whose rate and window apply to a route.
 func (m *Memory) queueOf(route string) queue.Queue {
 	if len(m.queues) == 0 {
 		return queue.Queue{}
@@ -388,7 +387,7 @@ func (m *Memory) offer(id task.ID, raw []byte, route where.Route) uint64 {
 	return seq
 }
 
-// store keeps what can be read from the wire form, as any other log does.
+// store keeps the fact as read back from its wire form, like any other log.
 func (m *Memory) store(kind Kind, about chain, raw []byte) uint64 {
 	seq := uint64(len(m.records) + 1)
 	f, err := Decode(raw)
@@ -530,7 +529,7 @@ func (o *MemoryOffers) Next(ctx context.Context) (*Offer, error) {
 	}
 }
 
-// leave ends a wait; whoever waits behind it may have its turn now.
+// leave ends a wait. The next in line may have its turn now.
 func (o *MemoryOffers) leave(place *memoryWait) {
 	m := o.m
 	m.mu.Lock()
@@ -541,19 +540,19 @@ func (o *MemoryOffers) leave(place *memoryWait) {
 	}
 }
 
-// Try returns an offer if there is one now, else nil. It goes before all who wait.
+// Try returns an offer if there is one now, else nil. It precedes all waiting callers.
 func (o *MemoryOffers) Try() *Offer {
 	o.m.mu.Lock()
 	defer o.m.mu.Unlock()
 	return o.take(nil)
 }
 
-// serves tells whether offers of a queue come here. The caller holds m.mu.
+// serves tells whether this source pulls from a queue. The caller holds m.mu.
 func (o *MemoryOffers) serves(queue string) bool {
 	return slices.Contains(o.queues, queue) || slices.Contains(o.also, queue)
 }
 
-// take hands out the first offer that is not for somebody who has waited longer than place. The caller
+// take hands out the first offer for which no other caller has waited longer than place. The caller
 // holds m.mu.
 func (o *MemoryOffers) take(place *memoryWait) *Offer {
 	m := o.m
@@ -571,7 +570,8 @@ func (o *MemoryOffers) take(place *memoryWait) *Offer {
 	return nil
 }
 
-// sooner tells whether somebody has waited for offers of a queue for longer than place. The caller holds m.mu.
+// sooner tells whether another caller has waited longer than place for offers of a queue. The
+// caller holds m.mu.
 func (m *Memory) sooner(place *memoryWait, queue string) bool {
 	for _, p := range m.waiting {
 		if p == place || place == nil {
@@ -584,7 +584,7 @@ func (m *Memory) sooner(place *memoryWait, queue string) bool {
 	return false
 }
 
-// Prove implements [Offers]. What lies in memory is never out of reach.
+// Prove implements [Offers]. Memory is always reachable.
 func (o *MemoryOffers) Prove(ctx context.Context) error {
 	if !slices.ContainsFunc(o.queues, func(q string) bool { return len(q) > 0 && q[0] == '@' }) {
 		return errNoOwnRoute
@@ -600,7 +600,7 @@ func (o *MemoryOffers) Trouble() error { return nil }
 // Broken implements [Offers].
 func (o *MemoryOffers) Broken() <-chan Break { return nil }
 
-// Low implements [Offers]: nothing in memory is ever lost and made again.
+// Low implements [Offers]: memory loses no offers.
 func (o *MemoryOffers) Low() uint64 { return 0 }
 
 // Close implements [Offers].

@@ -17,7 +17,7 @@ type memoryBeat struct {
 	removed bool
 }
 
-// pulse is what is left of it at a time.
+// pulse is its state at a time.
 func (b memoryBeat) pulse(now time.Time) node.Pulse {
 	end := b.stored.Add(b.ttl)
 	switch {
@@ -77,9 +77,9 @@ func (m *Memory) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) 
 	return alive, nil
 }
 
-// Redeliver hands the offer at a sequence out again at once, whoever holds its lease, as a server
-// does that was restarted. With fresh its deliveries count anew, as after a kill. It does nothing if
-// the offer was not handed out, or is done with.
+// Redeliver hands the offer at a sequence out again at once, regardless of its lease, like a
+// restarted server. With fresh its deliveries count anew, as after a kill. It does nothing if the
+// offer was not handed out, or is finished.
 func (m *Memory) Redeliver(seq uint64, fresh bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,8 +91,8 @@ func (m *Memory) Redeliver(seq uint64, fresh bool) {
 	m.wake()
 }
 
-// LoseConsumers hands everything out again that is not acknowledged, and counts its deliveries anew,
-// as a server does of which the consumers were lost.
+// LoseConsumers hands out all unacknowledged offers again and counts their deliveries anew, like a
+// server that has lost its consumers.
 func (m *Memory) LoseConsumers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,15 +108,15 @@ func (o *memoryOffer) redeliver(now time.Time, fresh bool) {
 	}
 }
 
-// MemoryLease is an offer that is not acknowledged.
+// MemoryLease is an unacknowledged offer.
 type MemoryLease struct {
 	Seq        uint64
 	Deliveries int
-	// Left is for how long it is handed to nobody else; 0 if it can be had.
+	// Left is how long it stays with its holder; 0 if it is available.
 	Left time.Duration
 }
 
-// Leases lists the offers that are not acknowledged, in order.
+// Leases lists the unacknowledged offers, in order.
 func (m *Memory) Leases() []MemoryLease {
 	m.mu.Lock()
 	defer m.mu.Unlock()

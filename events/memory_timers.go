@@ -7,8 +7,8 @@ import (
 	"millrace/task"
 )
 
-// TimerOf is the fact that a timer holds for an offer: a reference to its turn. The error says that f is no
-// offer of a task that waits ([task.Queued]).
+// TimerOf returns the fact that a timer stores for an offer: a reference to its turn. The error
+// says that f is not an offer of a waiting task ([task.Queued]).
 func TimerOf(f *Fact) (*Fact, error) {
 	e, ok := f.Event.(task.Queued)
 	if !ok {
@@ -79,7 +79,7 @@ func (m *Memory) Timers(ctx context.Context) (int, error) {
 	return len(m.timers), nil
 }
 
-// LoseTimers removes all timers, as whoever may set one can.
+// LoseTimers removes all timers, as any client with the permission to set timers can.
 func (m *Memory) LoseTimers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,8 +87,8 @@ func (m *Memory) LoseTimers() {
 	clear(m.timers)
 }
 
-// Fire has the log take what a timer has brought, whoever has set that: a real server keeps and fires whatever it is given. f
-// is a [task.Due] fact.
+// Fire makes the log accept the message of a timer from any client: a real server keeps and fires
+// whatever it is given. f is a [task.Due] fact.
 func (m *Memory) Fire(f *Fact) error {
 	due, ok := f.Event.(task.Due)
 	if !ok {

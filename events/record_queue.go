@@ -7,7 +7,7 @@ import (
 	"millrace/task/queue"
 )
 
-// LoadQueue reads what operators have said about a queue; nothing is no error.
+// LoadQueue reads the settings of a queue. A queue without facts is not an error.
 func (r *Recorder) LoadQueue(ctx context.Context, name string) (queue.Queue, error) {
 	q, _, err := r.readQueue(ctx, name, nil)
 	return q, err
@@ -40,8 +40,7 @@ func (r *Recorder) DoQueue(ctx context.Context, name string, c queue.Command) (q
 	return d.Is, event, nil
 }
 
-// readQueue reads a queue. The second result tells whether a fact is
-// among what was said of it.
+// readQueue reads a queue. The second result tells whether a fact is among its records.
 func (r *Recorder) readQueue(ctx context.Context, name string, wrote *Fact) (queue.Queue, bool, error) {
 	records, err := r.Log.Queue(ctx, name)
 	if err != nil {

@@ -12,32 +12,32 @@ import (
 	"millrace/task/limit"
 )
 
-// Recorder is how anybody changes anything: it decides a command on a task or
-// node as it is known, records the event at the sequence it was decided on, and
-// if somebody else was faster reads again and decides again.
+// Recorder is the only way to change state. It decides a command on the known state of a task or
+// node and records the event at the sequence on which it decided. If another writer was faster, it
+// reads the state again and decides again.
 type Recorder struct {
 	Log Log
-	// Actor is written into facts of which the event does not say who did it.
+	// Actor is written into facts whose event does not name the actor.
 	Actor string
-	// Corr is written into the facts about tasks: what is the first cause of all that this
-	// recorder does, such as a bulk command. Default: nothing is.
+	// Corr is written into the facts about tasks: the first cause of all changes by this recorder,
+	// such as a bulk command. Default: none.
 	Corr string
-	// Hints tells nodes at once that something became of them or of a task that they run. Default: they find
-	// out by themselves.
+	// Hints notifies nodes at once of events about themselves or their tasks. Default: they find
+	// out by polling.
 	Hints Hinter
 	// Now and NewID are the clock and the source of ULIDs.
 	Now   func() time.Time
 	NewID func(time.Time) string
 }
 
-// Hinter tells a node that something became of a task that it runs, or of the node itself if the task is "". The
-// word may be lost.
+// Hinter notifies a node of an event about a task that it runs, or about the node itself if the
+// task is "". The message may be lost.
 type Hinter interface {
 	Hint(id node.ID, about task.ID) error
 }
 
-// Moment is the time of a fact. Nobody's clock is better than to a microsecond, and whoever reads the log keeps
-// no more of it.
+// Moment is the time of a fact, in whole microseconds: clocks are not more precise, and readers of
+// the log keep no more.
 func (r *Recorder) Moment() time.Time { return r.Now().Truncate(time.Microsecond) }
 
 // Fact makes a fact of an event of a task.
@@ -51,8 +51,8 @@ func (r *Recorder) factAt(now time.Time, id task.ID, e task.Event) *Fact {
 	return f
 }
 
-// Freed makes a fact of the offer by which a task goes that has got what it needs, as c says; false if that
-// takes more than an offer ([task.FreedOffer]).
+// Freed makes a fact of the offer of a task whose needs are met, as c says; false if that takes
+// more than an offer ([task.FreedOffer]).
 func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
 	at := r.Moment()
 	offer, ok, err := task.FreedOffer(*t, c, at)
@@ -64,8 +64,8 @@ func (r *Recorder) Freed(t *task.Task, c task.Unhold) (*Fact, bool, error) {
 	return f, true, nil
 }
 
-// PlaceAdmitted places the offers of tasks that are admitted. One that is not placed, or of which that is not known, is
-// missed then.
+// PlaceAdmitted places the offers of admitted tasks. If placing one fails or its outcome is
+// unknown, the offer is found missing later.
 func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 	var failed []error
 	r.Log.PlaceAll(ctx, offers, false, func(_ int, _ uint64, err error) {
@@ -76,13 +76,14 @@ func (r *Recorder) PlaceAdmitted(ctx context.Context, offers []*Fact) error {
 	return errors.Join(failed...)
 }
 
-// PlaceFreed places what Freed has made, and calls done for each, with its number. One whose task has an offer already is let go
-// by that; if it is no good the read model tells.
+// PlaceFreed places the offers that Freed has made, and calls done for each, with its index. A task
+// that has an offer already counts as freed by that; if that offer is invalid, the read model shows
+// it.
 func (r *Recorder) PlaceFreed(ctx context.Context, offers []*Fact, done func(i int, err error)) {
 	r.Log.PlaceAll(ctx, offers, true, func(i int, _ uint64, err error) { done(i, unlessThere(err)) })
 }
 
-// MessageFact makes a fact of an event of a message that nobody can read.
+// MessageFact makes a fact of an event about an unreadable message.
 func (r *Recorder) MessageFact(seq uint64, e task.MessageEvent) *Fact {
 	now := r.Moment()
 	return &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Message: seq, Actor: r.Actor, Event: e}
@@ -108,19 +109,18 @@ func (r *Recorder) LoadInto(ctx context.Context, id task.ID, t *task.Task) error
 	return nil
 }
 
-// Do decides c on t and records what follows. It returns the task as it is
-// then, and the event, nil if what was asked for held already. If the command
-// is refused, the error wraps the one of [task.Decide] and the task is the one
-// on which it was refused, read anew from the log if t was out of date.
+// Do decides c on t and records the event. It returns the resulting task and the event, nil if the
+// requested state held already. If the command is refused, the error wraps that of [task.Decide],
+// and the task is the one on which it was refused, read anew from the log if t was outdated.
 //
-// Do returns only when it is known whether the event is recorded, or when the
-// log cannot be read, for example because ctx has ended; then the error wraps
-// the one of the log, and [ErrUnknown] if the outcome is open.
+// Do returns only when the outcome is known, or when the log cannot be read, for example because
+// ctx has ended; then the error wraps that of the log, and [ErrUnknown] if the outcome is open.
 //
-// Do also removes the timer that a recorded event has made needless, and tells the node that runs the task, as far
-// as that can be done: nothing depends on either.
+// Do also removes a timer that the event makes needless, and notifies the node that runs the task,
+// if it can: nothing depends on either.
 //
-// A [task.Reopen] of a task with a unique key is also refused with a [*Taken] if another task has that.
+// A [task.Reopen] of a task with a unique key is also refused with a [*Taken] if another task has
+// the key.
 func (r *Recorder) Do(ctx context.Context, t task.Task, c task.Command) (task.Task, task.Event, error) {
 	event, err := r.Move(ctx, &t, c)
 	return t, event, err
@@ -170,7 +170,7 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 	return event, nil
 }
 
-// recording says what was to be recorded when an error came; nil if that was not yet known.
+// recording adds to an error which fact was to be recorded; nothing if that was not known yet.
 func recording(f *Fact, err error) error {
 	if f == nil || err == nil {
 		return err
@@ -178,7 +178,8 @@ func recording(f *Fact, err error) error {
 	return fmt.Errorf("record %s: %w", f.Type, err)
 }
 
-// tidy does what spares others a wait or a message after an event. Its failure is no error.
+// tidy takes the steps after an event that spare others a wait or a message. Their failure is not
+// an error.
 func (r *Recorder) tidy(ctx context.Context, was task.Owed, t *task.Task, e task.Event) {
 	if task.Disarms(was, t.Owed()) {
 		_ = r.Log.Disarm(ctx, t.ID, t.Head)
@@ -202,20 +203,20 @@ func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record
 	return records, nil
 }
 
-// holds tells whether a fact is among the records; nil is none.
+// holds tells whether a fact is among the records; nil never is.
 func holds(records []Record, f *Fact) bool {
 	return f != nil && slices.ContainsFunc(records, func(r Record) bool { return r.Fact.ID == f.ID })
 }
 
-// Stop is what a command leaves on a task that is refused, or stopped, together with an admission.
+// Stop is the fact by which a task is refused or stopped together with an admission.
 type Stop struct {
-	task *task.Task // before it
+	task *task.Task // the task before it
 	was  task.Owed
 	fact *Fact
 }
 
-// Stop reads a task and makes the fact that follows from a command on it, for [Recorder.Admit]; nil if the task
-// has gone on by itself, so that nothing does.
+// Stop reads a task and makes the fact that follows from a command on it, for [Recorder.Admit]; nil
+// if the task has moved on, so that none follows.
 func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop, error) {
 	t, err := r.Load(ctx, id)
 	if err != nil {
@@ -234,10 +235,11 @@ func (r *Recorder) Stop(ctx context.Context, id task.ID, c task.Command) (*Stop,
 	return s, nil
 }
 
-// Admit records an admission by the limits of some scopes that was decided at a moment, one fact for each, behind
-// what follows for tasks that it refuses, if last are the sequences of the scopes' latest ones and the tasks have not
-// gone on: all facts, one behind the other, or none. It returns the sequence of the first of a scope. It is tried once: done is
-// false if somebody else's came first, or if it is open whether it is recorded.
+// Admit records an admission by the limits of some scopes, one fact for each, behind the facts of
+// the tasks that it refuses. The condition is that last are the sequences of the scopes' latest
+// admissions and the tasks have not moved on. All facts are recorded directly behind each other, or
+// none. It returns the sequence of the first scope's fact. It does not retry: done is false if
+// another admission came first, or if the outcome is unknown.
 func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []limit.Scope, records []task.Granted, last []uint64, by task.By, stops []*Stop) (first uint64, done bool, err error) {
 	facts, heads := make([]*Fact, 0, len(stops)+len(scopes)), make([]uint64, 0, len(stops)+len(scopes))
 	for _, s := range stops {
@@ -264,9 +266,8 @@ func (r *Recorder) Admit(ctx context.Context, at time.Time, scopes []limit.Scope
 	return first + uint64(len(stops)), true, nil
 }
 
-// Settle makes durable what must follow from the task's state: the offer of its
-// next attempt, or the timer of that. Afterwards the offer that led here may be
-// acknowledged. Settling twice is harmless.
+// Settle makes durable what follows from the task's state: the offer of its next attempt, or the
+// timer for it. Afterwards the offer that led here may be acknowledged. Settling twice is harmless.
 func (r *Recorder) Settle(ctx context.Context, t *task.Task) error {
 	if !t.Waiting() {
 		return nil
@@ -276,8 +277,8 @@ func (r *Recorder) Settle(ctx context.Context, t *task.Task) error {
 
 func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
 	if len(t.Holds) > 0 && t.Head > 0 {
-		// Offers do not move the chain: one may have opened the hold before the event that
-		// led here was recorded, for a turn that this event has ended.
+		// Offers do not move the chain: an offer may have opened the hold before the event that led
+		// here was recorded, for a turn that this event has ended.
 		now, err := r.Load(ctx, t.ID)
 		if err != nil {
 			return err
@@ -287,7 +288,7 @@ func (r *Recorder) settle(ctx context.Context, t *task.Task) error {
 	return r.settleNext(ctx, t)
 }
 
-// settleNext places or arms the next offer of a task, if one is missing.
+// settleNext places or arms the next offer of a task, if it is missing.
 func (r *Recorder) settleNext(ctx context.Context, t *task.Task) error {
 	next, ok := task.NextOffer(t)
 	if !ok {
@@ -301,12 +302,12 @@ func (r *Recorder) settleNext(ctx context.Context, t *task.Task) error {
 	return err
 }
 
-// LoadNode reads a node. One that nobody knows has the state [node.Unknown].
+// LoadNode reads a node. A node without facts has the state [node.Unknown].
 func (r *Recorder) LoadNode(ctx context.Context, id node.ID) (node.Node, error) {
 	return r.UpdateNode(ctx, node.Node{ID: id})
 }
 
-// UpdateNode reads what has become of a node since it was as given.
+// UpdateNode reads the facts of a node since the given state.
 func (r *Recorder) UpdateNode(ctx context.Context, n node.Node) (node.Node, error) {
 	now, _, err := r.readNode(ctx, n, nil)
 	if err != nil {
@@ -320,8 +321,8 @@ func (r *Recorder) DoNode(ctx context.Context, id node.ID, c node.Command) (node
 	return r.DoNodeFrom(ctx, node.Node{ID: id}, c)
 }
 
-// DoNodeFrom is [Recorder.DoNode] for a node of which something is known
-// already: it reads only what has become of it since.
+// DoNodeFrom is [Recorder.DoNode] for a node whose earlier state is known: it reads only the facts
+// since then.
 func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) (node.Node, node.Event, error) {
 	known := n
 	chain := Chain[node.Node, *Fact]{
@@ -359,7 +360,8 @@ func (r *Recorder) DoNodeFrom(ctx context.Context, n node.Node, c node.Command) 
 	return d.Is, event, nil
 }
 
-// readNode brings a node up to date. The second result tells whether a fact is among what is new.
+// readNode brings a node up to date. The second result tells whether a fact is among the new
+// records.
 func (r *Recorder) readNode(ctx context.Context, n node.Node, wrote *Fact) (node.Node, bool, error) {
 	records, err := r.Log.Node(ctx, n.ID, n.Head)
 	if err != nil {

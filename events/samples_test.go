@@ -152,7 +152,7 @@ func full() map[Type]Fact {
 	return facts(bodies, func(f *Fact) { f.Actor, f.Cause, f.Corr, f.By = "ops@example.org", sampleCause, sampleCause, sampleBy })
 }
 
-// sampleBy has every field. No rule needs all of them.
+// sampleBy has every field set. No single rule needs all of them.
 var sampleBy = &task.By{
 	Rule: task.RuleDuty, Seen: 47, Cut: true, Closed: []limit.Scope{"job.nightly"}, Task: 41, Node: 48, Queue: 17, Offer: 45, Ends: []uint64{39, 40}, Unmade: true, Unique: &job.Unique{Key: "k", While: []string{"running"}, TTL: value.Duration(time.Hour), OnConflict: job.ConflictFail}, Flap: &task.FlapBounds{Limit: 10, Release: 3}, Alone: true, At: noon.Add(-time.Millisecond), Calendar: 3, Circuit: 42, Policy: &breaker.Breaker{Failures: 5, Within: value.Duration(time.Minute), Cooldown: value.Duration(time.Minute), HalfOpen: 2, OnOpen: breaker.OnOpenFail},
 	Self: &task.Known{Node: "w1", At: 44}, Peer: &task.Known{Node: "w2", At: 43}, Ran: "w2", Limit: "key:thumbnail/acme", Beats: true, Drawn: 0.25, Final: true, Since: noon.Add(-5 * time.Minute),
@@ -254,7 +254,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 // handled is a step for the end of others.
 var handled = &job.Step{Spec: job.Spec{Handler: "tell"}}
 
-// sampleEdition is what the definition of a sample says.
+// sampleEdition is the definition of a sample.
 func sampleEdition(revision uint64) definition.Edition {
 	return definition.Edition{Revision: revision, Text: json.RawMessage(`{"name":"thumbnail","run":{"argv":["convert"]}}`),
 		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}

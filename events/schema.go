@@ -21,12 +21,12 @@ import (
 	"millrace/task/where"
 )
 
-// A schema is a walk of the form of a fact: which fields there are, and what each is. What a form does not tell stands
-// in schema/words.json: what a field is for, and which values of its type it may have. The files beside it are
-// what comes of both.
+// A schema is derived from the form of a fact: its fields and their types. schema/words.json adds
+// what the form does not tell: the purpose of a field, and which values of its type are valid. The
+// other files in schema/ are generated from both.
 
-// Schema returns the JSON Schema (draft 2020-12) of a type of fact. It refers
-// to fact.json, which holds what the types share and which Schema("fact") returns.
+// Schema returns the JSON Schema (draft 2020-12) of a type of fact. It refers to fact.json, which
+// Schema("fact") returns and which holds the parts that the types share.
 func Schema(t Type) ([]byte, bool) {
 	if t == "fact" {
 		return schemaText(sharedSchema()), true
@@ -60,12 +60,13 @@ var sharedTypes = map[reflect.Type]string{
 //go:embed schema/words.json
 var wordsText []byte
 
-// vocabulary is what forms do not tell.
+// vocabulary is the part of the schemas that forms do not tell.
 type vocabulary struct {
-	// Shared are the schemas in fact.json that are no walk of a type.
+	// Shared are the schemas in fact.json that are not derived from a type.
 	Shared map[string]json.RawMessage `json:"shared"`
-	// Words are, by type of fact or shared schema, and by the path of a field, "" for the whole, "*" for fields that
-	// mean the same in several types: a description, or an object of what the schema says beside what the type does, or in its place.
+	// Words are, by type of fact or shared schema, and by path of a field ("" for the whole, "*"
+	// for fields with the same meaning in several types): a description, or an object of schema
+	// keywords that add to those of the type, or replace them.
 	Words map[string]map[string]json.RawMessage `json:"words"`
 }
 
@@ -95,7 +96,7 @@ func factSchema(f *form) members {
 		s.add(members{{"type", "object"}, {"properties", is}, {"required", required}, {"additionalProperties", true}}, "", "")...)
 }
 
-// about is the schema of what a fact is about.
+// about is the schema of the fact's subject.
 func (s *scribe) about(name string) members {
 	if said := words().Words[s.of][name]; len(said) > 0 {
 		return membersOf(said)
@@ -133,8 +134,8 @@ func sharedSchema() members {
 
 // scribe writes the schema of a type.
 type scribe struct {
-	of     string // whose words count
-	shared string // the file that has the shared schemas, "" for the same
+	of     string // the type whose words apply
+	shared string // the file with the shared schemas, "" for the same file
 }
 
 func (s *scribe) ref(name string) members { return members{{"$ref", s.shared + "#/$defs/" + name}} }
@@ -152,7 +153,7 @@ func (s *scribe) properties(path string, t reflect.Type) members {
 	return all
 }
 
-// value is the schema of a field, or of what a list or table holds, which has no name.
+// value is the schema of a field, or of an element of a list or table, which has no name.
 func (s *scribe) value(path, name string, t reflect.Type) members {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -160,7 +161,7 @@ func (s *scribe) value(path, name string, t reflect.Type) members {
 	return s.add(s.plain(path, t), path, name)
 }
 
-// plain is what the type tells.
+// plain is the schema of the type alone.
 func (s *scribe) plain(path string, t reflect.Type) members {
 	if shared, ok := sharedTypes[t]; ok {
 		return s.ref(shared)
@@ -191,7 +192,8 @@ func (s *scribe) plain(path string, t reflect.Type) members {
 	return members{{"type", "integer"}}
 }
 
-// add adds to a schema what words say of the path. Without any, a field means what the shared schema of its name says.
+// add adds the words of the path to a schema. Without any, the words of the shared schema for that
+// name apply.
 func (s *scribe) add(is members, path, name string) members {
 	said := words().Words[s.of][path]
 	if len(said) == 0 && s.shared != "" {

@@ -76,11 +76,12 @@ func TestGoldenFilesObeyTheSchemas(t *testing.T) {
 	}
 }
 
-// The samples with which everything else is compared leave nothing out.
+// The samples, with which everything else is compared, set every field.
 func TestSamplesAreFull(t *testing.T) {
 	var zero func(path string, v reflect.Value)
 	zero = func(path string, v reflect.Value) {
-		// Run.Shell and Spec.Handler exclude what the sample has, and the rate of a queue has no key.
+		// Run.Shell and Spec.Handler exclude fields that the sample sets, and the rate of a queue
+		// has no key.
 		if strings.HasSuffix(path, ".Shell") || strings.HasSuffix(path, ".Handler") || path == "queue.limited.Rate.Key" {
 			return
 		}
@@ -103,8 +104,7 @@ func TestSamplesAreFull(t *testing.T) {
 	}
 }
 
-// What the encoder writes of a full event, what the decoder expects and what
-// the schema lists are the same fields.
+// The encoder's output for a full event, the decoder's fields and the schema's fields are the same.
 func TestSchemasListWhatIsWritten(t *testing.T) {
 	for typ, f := range full() {
 		raw, err := Encode(nil, &f)
@@ -144,7 +144,7 @@ func TestSchemasListWhatIsWritten(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the schemas anew, by the types and schema/words.json")
 
-// The files are what comes of the types and the words.
+// The files equal the generated schemas.
 func TestSchemaFiles(t *testing.T) {
 	for _, typ := range append(slices.Clone(Types), "fact") {
 		want, _ := Schema(typ)
@@ -160,7 +160,7 @@ func TestSchemaFiles(t *testing.T) {
 	}
 }
 
-// A field that is added to a type is in its schema, whatever words say: only what it is for is missing.
+// A field added to a type appears in its schema without any words: only its description is missing.
 func TestAddedFieldsAreInSchemas(t *testing.T) {
 	for of, typ := range map[string]reflect.Type{
 		"task.submitted": reflect.TypeFor[task.Work](), "spec": reflect.TypeFor[job.Spec](), "usage": reflect.TypeFor[task.Usage](), "by": reflect.TypeFor[task.By](),
@@ -237,7 +237,8 @@ func TestWordsHaveFields(t *testing.T) {
 	}
 }
 
-// No field of a type is called as one of every fact is, and there is a bit for each that says whether it was seen.
+// No field of a type has the name of a common field, and there is a bit for each that records
+// whether it was seen.
 func TestFieldsAreTheTypesOwn(t *testing.T) {
 	for i := range forms {
 		f := &forms[i]
@@ -253,7 +254,7 @@ func TestFieldsAreTheTypesOwn(t *testing.T) {
 	}
 }
 
-// Whoever reads a schema finds every field explained.
+// The schemas explain every field.
 func TestSchemasDescribe(t *testing.T) {
 	var described func(path string, v any)
 	described = func(path string, v any) {

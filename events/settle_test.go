@@ -10,8 +10,8 @@ import (
 	"millrace/task/where"
 )
 
-// Somebody moves a held task just when its hold has been opened, which an offer does and
-// the chain does not show: that offer is stale then, and another one is made.
+// A held task is moved just after an offer has opened its hold, which the chain does not show. That
+// offer is then stale, and another one is made.
 func TestSettleAfterAnOfferInBetween(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := &events.Recorder{Log: log, Actor: "test", Now: time.Now, NewID: events.NewID}

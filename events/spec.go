@@ -35,8 +35,8 @@ func NewSpecCache() *SpecCache {
 	return &SpecCache{byText: map[string]*job.Spec{}, bySpec: map[*job.Spec][]byte{}}
 }
 
-// Decode reads a spec; nil for the text null. Specs of the same text may be the
-// same one, so none may be modified.
+// Decode reads a spec; nil for the text null. Equal texts may give the same spec, so it must not be
+// modified.
 func (c *SpecCache) Decode(text []byte) (*job.Spec, error) {
 	c.mu.RLock()
 	spec, ok := c.byText[string(text)]
@@ -51,8 +51,8 @@ func (c *SpecCache) Decode(text []byte) (*job.Spec, error) {
 	return spec, nil
 }
 
-// Encode writes a spec, which must not be modified afterwards, nor the text.
-// Signs such as < stay as they were typed, so that a search finds them.
+// Encode writes a spec. Neither the spec nor the text may be modified afterwards. Characters such
+// as < stay unescaped, so that a search finds them.
 func (c *SpecCache) Encode(spec *job.Spec) ([]byte, error) {
 	c.mu.RLock()
 	text, ok := c.bySpec[spec]

@@ -7,14 +7,13 @@ import (
 	"millrace/task/breaker"
 )
 
-// Step is a record together with what it did, for those who count and do not
-// keep tasks themselves. A record that changed nothing (an offer that was stale,
-// a result of an older epoch) has the same State and Epoch before and after.
+// Step is a record with its effect, for readers that count and do not keep tasks themselves. A
+// record without effect (a stale offer, a result of an older epoch) has the same State and Epoch
+// before and after.
 type Step struct {
-	// Record is valid only as long as the batch that it came with.
+	// Record is valid only as long as its batch.
 	Record *Record
-	// Was and Is are the task before and after; both are zero if the record is
-	// not about a task.
+	// Was and Is are the task before and after; both are zero if the record is not about a task.
 	Was, Is Glance
 	// Task is the task as the batch left it, which may be further than Is; nil if the record is
 	// not about a task. It is valid as long as the record, and not to be modified.
@@ -28,15 +27,15 @@ type Glance struct {
 	Reason string
 	// Queue is as [task.Work.QueueName] has it: never the internal name of a selector's route.
 	Queue string
-	// Job is the task's, and Breaker that which the job had; nil for none.
+	// Job is the task's job, and Breaker that job's breaker in the task's spec; nil for none.
 	Job     string
 	Breaker *breaker.Breaker
-	// Node and Session name who runs or last ran it.
+	// Node and Session name the worker that runs it or ran it last.
 	Node, Session string
 	Epoch         uint64
-	// Parent is the task of which it is a child.
+	// Parent is the parent of a child task.
 	Parent task.ID
-	// Since is when the state began, StartedAt when the current or latest attempt did.
+	// Since is when the state began. StartedAt is when the current or latest attempt began.
 	Since, StartedAt time.Time
 }
 

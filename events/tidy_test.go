@@ -13,7 +13,7 @@ import (
 	"millrace/task/where"
 )
 
-// telling is a log that notes which timers are removed, and which nodes are told.
+// telling is a log that records removed timers and notified nodes.
 type telling struct {
 	*events.Memory
 	said []string
@@ -29,7 +29,8 @@ func (l *telling) Hint(id node.ID, _ task.ID) error {
 	return nil
 }
 
-// Whoever ends a task, and for whatever reason, leaves no timer behind, and the node that runs it hears of it.
+// Ending a task, by any actor and for any reason, leaves no timer behind and notifies the node that
+// runs it.
 func TestWhatFollowsFromAnEvent(t *testing.T) {
 	later := time.Hour
 	born := func(w task.Work, due time.Duration) func(*testing.T, *events.Recorder) task.Task {

@@ -11,8 +11,8 @@ import (
 	"millrace/task/value"
 )
 
-// beatCases are about heartbeats, and about what their users do with leases. A log that is no
-// [events.Heartbeats] has no part in them.
+// beatCases are about heartbeats, and about leases by heartbeat. They skip a log that does not
+// implement [events.Heartbeats].
 var beatCases = []testCase{
 	{name: "a heartbeat replaces the one before", body: beats},
 	{name: "a heartbeat runs out", body: beatRunsOut},
@@ -20,7 +20,7 @@ var beatCases = []testCase{
 	{name: "a lease ends by the account", body: account},
 }
 
-// pulse reads a heartbeat, and holds what is always true of that.
+// pulse reads a heartbeat, and checks its invariants.
 func (s *suite) pulse(h events.Heartbeats, id node.ID) node.Pulse {
 	s.Helper()
 	p, err := h.Pulse(s.context(), id)
@@ -91,7 +91,8 @@ func beatRunsOut(s *suite) {
 		}
 		s.wait(50 * time.Millisecond)
 	}
-	// The process may have stood still for that long: it is told once, and goes on when it has looked.
+	// The process may have been suspended that long: it gets one error, and continues once it has
+	// looked.
 	for _, want := range []error{events.ErrConflict, nil, nil} {
 		if err := h.Beat(s.context(), "n1", node.Heartbeat{Session: "s1"}, time.Minute); !errors.Is(err, want) {
 			s.Fatalf("after it has run out, Beat: %v, want %v", err, want)
@@ -99,8 +100,9 @@ func beatRunsOut(s *suite) {
 	}
 }
 
-// A server may hand an offer out again while whoever had it first still runs it. What that one
-// says holds for the later delivery, too: neither a rest nor silence of the other one matters.
+// A server may redeliver an offer while its first holder still runs it. The first holder's
+// extensions apply to the later delivery, too: neither a rest nor silence of the second holder
+// matters.
 func extendsAgain(s *suite) {
 	s.until(func(_, others events.Offers) bool {
 		id := s.submit("default")
@@ -132,8 +134,8 @@ func extendsAgain(s *suite) {
 	})
 }
 
-// account has an attempt hold its lease by its claim and then by heartbeats that name it, whatever
-// is delivered; and a lease after the last one it has ended.
+// account checks that an attempt holds its lease by its claim and then by heartbeats that name it,
+// regardless of deliveries. A lease after the last heartbeat, it has ended.
 func account(s *suite) {
 	h, ok := s.log.(events.Heartbeats)
 	if !ok {

@@ -19,7 +19,7 @@ var birthCases = []testCase{
 	{name: "all births of a task are read", body: allBirths},
 }
 
-// birthRace: submitters of different work under one id, on several routes, with a key and without.
+// birthRace: submitters of different work under one id, on several routes, with and without a key.
 func birthRace(s *suite) {
 	const submitters, rounds = 6, 10
 	for round := range rounds {
@@ -133,7 +133,8 @@ func forgedApproval(s *suite) {
 	}
 }
 
-// allBirths: one that follows another is read as well, wherever it lies, and what a claim says counts.
+// allBirths: a birth behind another is read as well, wherever it lies, and the claim decides which
+// counts.
 func allBirths(s *suite) {
 	id := s.task()
 	due := task.Submitted{Work: work("default"), Due: now().Add(time.Hour)}

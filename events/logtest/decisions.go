@@ -12,8 +12,8 @@ import (
 	"millrace/task"
 )
 
-// decisive are the fields of facts in which a decision lies, as paths. What is not here is no decision: it was
-// reported (a class, an exit code), or given by somebody (a user's reason).
+// decisive are the fields of facts that hold decisions, as paths. Other fields were reported (a
+// class, an exit code) or given by a person (a reason).
 var decisive = map[events.Type][]string{
 	events.AttemptFailed:       {"retry", "retry.attempt", "retry.due", "reason", "by.drawn", "by.final"},
 	events.AttemptStarted:      {"took_over.heard", "took_over.ground", "took_over.reason", "by", "by.lease"},
@@ -42,8 +42,8 @@ var decisive = map[events.Type][]string{
 	events.BreakerClosed:       {"reason", "by"},
 }
 
-// counted tells whether a decision hangs on a field. What is named may have counted for nothing; whoever asks
-// what would have been under other settings needs it all the same.
+// counted tells whether a decision depends on a field. A named input may have had no effect; a
+// decision under other settings needs it nevertheless.
 func counted(r *events.Record, path string) bool {
 	by := r.Fact.By
 	if e, ok := r.Fact.Event.(task.Granted); ok {
@@ -52,9 +52,9 @@ func counted(r *events.Record, path string) bool {
 	if _, ok := r.Fact.Event.(task.CancelRequested); ok {
 		switch path {
 		case "reason":
-			return by != nil // else somebody has given it
+			return by != nil // else a person has given it
 		case "by":
-			return by != nil && by.Rule == task.RuleLimit // without it any other is one that somebody asked for
+			return by != nil && by.Rule == task.RuleLimit // any other decision without inputs was requested by a person
 		}
 	}
 	if by == nil {
@@ -66,12 +66,12 @@ func counted(r *events.Record, path string) bool {
 	case task.AttemptLost:
 		return (path != "by.seen" || by.Seen == r.Seq-1) && (path != "reason" || by.Rule != task.RuleOwn)
 	case task.Reassigned:
-		return by.Peer == nil || by.Peer.At > 0 // else somebody has said it of whom nothing is known
+		return by.Peer == nil || by.Peer.At > 0 // else an unknown peer has requested it
 	}
 	return true
 }
 
-// takesFromRates tells whether an admission says what is left of a rate from which it takes.
+// takesFromRates tells whether an admission states what is left of a rate that it draws from.
 func takesFromRates(e *task.Granted) bool {
 	for _, g := range e.Grants {
 		for _, name := range g.Limits {
@@ -83,8 +83,9 @@ func takesFromRates(e *task.Granted) bool {
 	return false
 }
 
-// Alter changes each decision that is in a log, one at a time, and calls found with the log that has it changed, which
-// tells whether anything is wrong with it. It changes each field of each type at most so many times; done counts them.
+// Alter changes each decision in a log, one at a time, and calls found with the changed log. Found
+// tells whether it reports a fault. Alter changes each field of each type at most most times; done
+// counts the changes.
 func Alter(t testing.TB, log []events.Record, most int, done map[string]int, found func([]events.Record) bool) {
 	t.Helper()
 	for i := range log {
@@ -117,7 +118,7 @@ func body(t testing.TB, r *events.Record) string {
 	return string(text)
 }
 
-// altered is a record of which one field is another one; false if it does not have that.
+// altered returns a record with one field changed; false if the record does not have the field.
 func altered(t testing.TB, r *events.Record, path []string) (events.Record, bool) {
 	t.Helper()
 	var fields map[string]any
@@ -138,7 +139,7 @@ func altered(t testing.TB, r *events.Record, path []string) (events.Record, bool
 	return other, true
 }
 
-// swapped is the end of a path to what has the first two in another order.
+// swapped ends a path to a list whose first two elements are to be swapped.
 const swapped = "swapped"
 
 // alter changes the field at a path; false if there is none.

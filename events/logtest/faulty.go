@@ -50,7 +50,7 @@ func (f *Faulty) AppendAll(ctx context.Context, facts []*events.Fact, last []uin
 	all := make([]*events.Fact, len(facts))
 	for i, fact := range facts {
 		same := *fact
-		all[i] = &same // a write that is late writes what was given
+		all[i] = &same // a delayed write writes the original content
 	}
 	return f.write(ctx, facts[0], func(ctx context.Context, _ *events.Fact) (uint64, error) {
 		return f.Log.AppendAll(ctx, all, slices.Clone(last))
@@ -110,7 +110,7 @@ func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.C
 	if fate == 0 {
 		later := *fact
 		ctx := context.WithoutCancel(ctx)
-		f.delayed = append(f.delayed, func() { _, _ = do(ctx, &later) }) // whatever comes of it, nobody hears
+		f.delayed = append(f.delayed, func() { _, _ = do(ctx, &later) }) // its outcome is never reported
 	}
 	f.mu.Unlock()
 	if fate == 1 {

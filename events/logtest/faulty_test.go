@@ -39,7 +39,7 @@ func world(seed uint64, share float64) (*logtest.Faulty, func(actor string) *eve
 	}
 }
 
-// perSeed runs a body under many seeds and says which one failed.
+// perSeed runs a body under many seeds and names the failing one.
 func perSeed(t *testing.T, body func(t *testing.T, seed uint64)) {
 	t.Helper()
 	for seed := range *seeds {
@@ -76,7 +76,7 @@ func TestRecorderRecordsOnce(t *testing.T) {
 			}
 			want = append(want, e)
 		}
-		log.Settle() // what is still under way must change nothing
+		log.Settle() // writes still under way must change nothing
 		records := chain(t, log)
 		if len(records) != len(want) {
 			t.Fatalf("the chain has %d facts after %d commands", len(records), len(want))
@@ -96,8 +96,8 @@ func TestRecorderRecordsOnce(t *testing.T) {
 	}
 }
 
-// Several actors with out-of-date knowledge and lossy answers: each event that
-// Do reports is recorded once, and nothing is that it does not report.
+// Several actors work with outdated knowledge and lost answers: each event that Do reports is
+// recorded once, and no other event is.
 func TestRecordersRace(t *testing.T) {
 	perSeed(t, func(t *testing.T, seed uint64) {
 		log, recorder := world(seed, 0.3)
@@ -166,7 +166,7 @@ func TestNodeRecordsOnce(t *testing.T) {
 	})
 }
 
-// An offer that speaks of a chain which is not there must not keep Do busy for ever.
+// An offer that names a missing chain must not keep Do busy for ever.
 func TestRecorderIgnoresWhatAnOfferSaysOfTheChain(t *testing.T) {
 	log, recorder := world(1, 0)
 	r := recorder("n1")
@@ -182,8 +182,8 @@ func TestRecorderIgnoresWhatAnOfferSaysOfTheChain(t *testing.T) {
 	}
 }
 
-// What must follow from a state becomes durable though answers are lost, and
-// doing it more often than once leads to no second attempt.
+// What follows from a state becomes durable although answers are lost. Settling more than once
+// leads to no second attempt.
 func TestSettle(t *testing.T) {
 	perSeed(t, func(t *testing.T, seed uint64) {
 		log, recorder := world(seed, 0.6)
@@ -233,7 +233,7 @@ func load(t *testing.T, r *events.Recorder) task.Task {
 	return now
 }
 
-// deaf never says what became of a write.
+// deaf loses the answer of every write.
 type deaf struct{ events.Log }
 
 func (deaf) Append(context.Context, *events.Fact, uint64) (uint64, error) {

@@ -14,7 +14,7 @@ import (
 	"millrace/task/where"
 )
 
-// Samples are values for [Fill] of types of which not all are valid, or that have one form only.
+// Samples are values for [Fill], for types with invalid values or with a single form.
 var Samples = []any{
 	task.Abnormal, where.Selector{{Key: "zone", Op: where.OpIn, Values: []string{"a", "b"}}},
 	limit.Concurrencies{{Max: 2, Key: "a"}}, limit.Rates{{Limit: 3, Per: 4, Burst: 5, Key: "b"}},
@@ -22,8 +22,9 @@ var Samples = []any{
 	node.Ready, node.OrderDrain,
 }
 
-// JSONCorpus tests the corpus of a form that is JSON with the fields of a type, as encoding/json has it, and of which there
-// is one version. Readers pass over fields that they do not know. Samples are those of [Fill] beside [Samples].
+// JSONCorpus tests the corpus of a form that is JSON with the fields of a type, as encoding/json
+// writes it, and has a single version. Readers ignore unknown fields. Samples are those of [Fill]
+// beside [Samples].
 func JSONCorpus[T any](t *testing.T, dir string, samples ...any) {
 	t.Helper()
 	var full T
@@ -31,7 +32,7 @@ func JSONCorpus[T any](t *testing.T, dir string, samples ...any) {
 	Kept(t, dir, full)
 }
 
-// Kept is [JSONCorpus] for a value that is given.
+// Kept is [JSONCorpus] for a given value.
 func Kept[T any](t *testing.T, dir string, full T) {
 	t.Helper()
 	text, err := json.Marshal(full)
@@ -49,13 +50,13 @@ func Kept[T any](t *testing.T, dir string, full T) {
 		}})
 }
 
-// Fill sets every field of what into points to, at every depth, to a value that is
-// neither zero nor equal to another one. So a test that writes the value down and reads it
-// back fails as soon as a field is added that the writer does not know.
+// Fill sets every field of the target of into, at every depth, to a distinct value other than zero.
+// So a test that writes the value and reads it back fails as soon as a field is added that the
+// writer does not know.
 //
-// Samples are the values for their own types: for those of which not every value is
-// valid. A type that contains itself is filled once. Fill fails the test at a kind of field that it
-// cannot fill, and at a field that only its own package can set.
+// Samples are the values for their types, for types with invalid values. A type that contains
+// itself is filled once. Fill fails the test at a kind of field that it cannot fill, and at a field
+// that only its own package can set.
 func Fill(t testing.TB, into any, samples ...any) {
 	t.Helper()
 	f := filler{t: t, samples: map[reflect.Type]reflect.Value{}, within: map[reflect.Type]bool{}}
@@ -74,7 +75,7 @@ type filler struct {
 	t       testing.TB
 	samples map[reflect.Type]reflect.Value
 	within  map[reflect.Type]bool // the structs that are being filled
-	count   int                   // of values set, which tells them apart
+	count   int                   // the number of values set, which keeps them distinct
 }
 
 var (
@@ -146,9 +147,9 @@ func (f *filler) fill(v reflect.Value, path string) {
 	}
 }
 
-// Leaves calls each for every field of what into points to that is not zero, at every depth, for
-// the elements of slices and for what lies behind pointers. Change makes the field zero, and undo
-// gives it back the value that it had. Samples are values of types that are taken as one.
+// Leaves calls each for every non-zero field of the target of into, at every depth, including
+// elements of slices and targets of pointers. Change makes the field zero, and undo restores it.
+// Samples are values of types that are treated as a leaf.
 func Leaves(t testing.TB, into any, each func(path string, change, undo func()), samples ...any) {
 	t.Helper()
 	whole := map[reflect.Type]bool{timeType: true, jsonType: true}

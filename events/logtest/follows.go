@@ -27,8 +27,8 @@ func (s *suite) follow(from uint64) events.Feed {
 	return feed
 }
 
-// read takes n records from a feed. A log may have timers and the like between
-// them, which are nobody's history.
+// read takes n records from a feed. It skips timers and other records between them that belong to
+// no history.
 func (s *suite) read(feed events.Feed, n int) []events.Record {
 	s.Helper()
 	ctx := s.context()
@@ -67,7 +67,7 @@ func (s *suite) fill() []uint64 {
 
 func followAll(s *suite) {
 	want := append(s.fill(), s.fill()...)
-	for range 2 { // a feed leaves no trace: the next one sees the same
+	for range 2 { // a feed leaves no trace: the next one returns the same
 		got := s.read(s.follow(1), len(want))
 		if !slices.Equal(sequences(got), want) {
 			s.Fatalf("got the records %v, want %v", sequences(got), want)

@@ -90,7 +90,8 @@ func (s *suite) from(seq uint64, n int) (records []events.Record) {
 	return records
 }
 
-// The end of a task that a limit refuses is on its own chain, and is taken only if nobody has been admitted meanwhile.
+// The end of a task that a limit refuses lies on its own chain. It is recorded only if no task has
+// been admitted meanwhile.
 func endWithAdmission(s *suite) {
 	id := s.task()
 	end, granted := s.fact(id, task.GivenUp{Reason: reason.Limit}), s.granted("job.a", s.task())
@@ -151,7 +152,7 @@ func allOrNone(s *suite) {
 	}
 }
 
-// raceOfSeveral: two who write to some chains at the same moment, and have one of those in common, exclude each other.
+// raceOfSeveral: two concurrent writers to several chains exclude each other if they share a chain.
 func raceOfSeveral(s *suite) {
 	for round := range 30 {
 		name := func(i int) limit.Scope { return limit.Scope(fmt.Sprintf("job.race-%d-%d", round, i)) }
@@ -259,8 +260,8 @@ func claimedChains(s *suite) {
 	s.append(s.fact(id, task.CancelConfirmed{}), seq)
 }
 
-// claimRace: whoever claims a key while somebody else's birth under the claim before is on its
-// way finds it afterwards, or keeps it out.
+// claimRace: a claimant of a key either finds a birth that was on its way under the claim before,
+// or keeps it out.
 func claimRace(s *suite) {
 	for round := range 30 {
 		key := fmt.Sprintf("race-%d", round)

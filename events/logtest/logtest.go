@@ -1,9 +1,8 @@
 // Package logtest has the suite that every [events.Log] passes, and [Faulty], a
 // log that loses answers.
 //
-// A log is what its users see of it: the suite looks at nothing but the port,
-// except for the hook [Options.Garbage], because the port offers no way to
-// store what is no fact.
+// The suite only uses the port of the log, except for the hook [Options.Garbage]: the port has no
+// way to store a message that is not a fact.
 package logtest
 
 import (
@@ -25,26 +24,27 @@ import (
 	"millrace/task/where"
 )
 
-// Options say what the suite cannot see of a log.
+// Options describe what the suite cannot see of a log.
 type Options struct {
-	// AckWait is how long leases of the log under test last. Default 1s.
+	// AckWait is the length of leases in the log under test. Default 1s.
 	AckWait time.Duration
 	// Around runs the body of each case, for example in a synctest bubble, where
 	// the waits of the suite take no time. Default: calls body.
 	Around func(t *testing.T, body func(t *testing.T))
-	// Garbage stores a message that is no fact on the chain of a task. Without it,
-	// the case that needs it is not part of the suite.
+	// Garbage stores a message that is not a fact on the chain of a task. Without it, the suite
+	// omits the case that needs it.
 	Garbage func(t *testing.T, log events.Log, id task.ID, raw []byte)
 }
 
-// patience is how long the suite waits for what must come; only a failure takes so long.
+// patience is how long the suite waits for expected events; only a failure takes that long.
 const patience = 20 * time.Second
 
-// timerError is by how much a timer may be late.
+// timerError is how late a timer may be.
 const timerError = 2 * time.Second
 
-// Run holds a log against the contract of [events.Log], and of [events.Timers], [events.Follower] and [events.Offerer], which it has to be as well. Each case opens an
-// empty log of its own; open should use t.Cleanup to close it.
+// Run checks a log against the contract of [events.Log], and of [events.Timers], [events.Follower]
+// and [events.Offerer], which it must implement as well. Each case opens an empty log; open should
+// use t.Cleanup to close it.
 func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	var o Options
 	if len(options) > 0 {
@@ -71,7 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) events.Log, options ...Options) {
 	}
 }
 
-// is a log by another of its ports.
+// is returns a log as another of its ports.
 func is[Port any](t *testing.T, log events.Log) Port {
 	t.Helper()
 	p, ok := log.(Port)
@@ -98,19 +98,19 @@ type suite struct {
 	ids     atomic.Uint64
 }
 
-// id returns a new ULID; the same ones in each run.
+// id returns a new ULID. Every run has the same ones.
 func (s *suite) id() string { return fmt.Sprintf("01JNA0%020d", s.ids.Add(1)) }
 
 func (s *suite) task() task.ID { return task.ID(s.id()) }
 
-// context ends when something that must come has not.
+// context ends when an expected event has not come.
 func (s *suite) context() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	s.Cleanup(cancel)
 	return ctx
 }
 
-// wait lets time pass, because that it passes is what the case is about.
+// wait lets time pass, where the passing of time is the subject of the case.
 func (s *suite) wait(d time.Duration) {
 	s.Helper()
 	select {
@@ -204,9 +204,10 @@ func (s *suite) nothing(from events.Offers, while time.Duration) {
 	}
 }
 
-// holds checks that no offer comes for a while to others than who has the lease. It is false if one came when the lease had
-// run out before its last word came to the server: a machine that stands still keeps none. So word is when the last word but
-// one was sent, or the first if there is no other.
+// holds checks that no offer comes to others for a while than to the holder of the lease. It is
+// false if one came when the lease had expired before its last renewal reached the server: a
+// suspended machine keeps no lease. Word is therefore the time of the last renewal but one, or of
+// the first if there is no other.
 func (s *suite) holds(others events.Offers, while time.Duration, word time.Time) bool {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), while)
@@ -228,8 +229,8 @@ func (s *suite) holds(others events.Offers, while time.Duration, word time.Time)
 	return true
 }
 
-// until has a case tried until it could tell, each time with places that ask anew: this machine may stand still for longer
-// than a lease.
+// until repeats a case until its outcome is conclusive, each time with new sources of offers: this
+// machine may be suspended for longer than a lease.
 func (s *suite) until(told func(mine, others events.Offers) bool) {
 	s.Helper()
 	for range 20 {
@@ -250,7 +251,7 @@ func (s *suite) ack(offer *events.Offer) {
 	}
 }
 
-// same checks that a record is what was written, at its place.
+// same checks that a record equals the written fact, at its place.
 func (s *suite) same(got *events.Record, kind events.Kind, seq uint64, want *events.Fact) {
 	s.Helper()
 	if got.Err != nil {

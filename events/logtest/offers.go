@@ -47,8 +47,8 @@ func (s *suite) delivered(offer *events.Offer, id task.ID, deliveries int) {
 	}
 }
 
-// first checks that an offer comes for the first time to who waits for it. So many asked for one before, and do not
-// wait any more: each of those may have given it back once.
+// first checks for the first delivery of an offer to a waiting caller. Asked is the number of
+// earlier callers that no longer wait: each of them may have returned it once.
 func (s *suite) first(offer *events.Offer, id task.ID, asked int) {
 	s.Helper()
 	if offer.Fact.Task != id || offer.Deliveries < 1 || offer.Deliveries > 1+asked {
@@ -121,7 +121,7 @@ func returned(s *suite) {
 		s.Fatal(err)
 	}
 	offer := s.next(mine)
-	mine.Close() // as at shutdown; what was handed out stays with who has it
+	mine.Close() // as at shutdown; the holder keeps the offer that was handed out
 	since := time.Now()
 	if err := offer.Return(); err != nil {
 		s.Fatalf("Return: %v", err)
@@ -175,14 +175,14 @@ func nextEnds(s *suite) {
 	if _, err := offers.Next(ctx); !errors.Is(err, context.Canceled) {
 		s.Errorf("Next with a context that has ended: %v, want its error", err)
 	}
-	id := s.submit("default") // who went away takes no offer along
+	id := s.submit("default") // a closed caller takes no offer along
 	offer := s.next(offers)
 	s.delivered(offer, id, offer.Deliveries)
 	s.ack(offer)
 }
 
-// A proof comes through where nothing else does, needs no place for a task,
-// leaves no trace among tasks and nodes, and is no offer.
+// A proof comes through where nothing else does, needs no free slot, leaves no trace among tasks
+// and nodes, and is not an offer.
 func proof(s *suite) {
 	without := s.offers("default")
 	if err := without.Prove(s.context()); err == nil {
@@ -217,7 +217,7 @@ func proof(s *suite) {
 		}
 	}
 	waiting := make(chan *events.Offer, 1)
-	go func() { // while somebody waits for an offer, a proof takes none away
+	go func() { // a proof takes no offer away from a waiting caller
 		offer, err := own.Next(s.context())
 		if err != nil {
 			s.Errorf("Next: %v", err)
@@ -225,7 +225,7 @@ func proof(s *suite) {
 		waiting <- offer
 	}()
 	offer := <-waiting
-	s.first(offer, id, 1) // it asked for one when nothing was to come
+	s.first(offer, id, 1) // it asked for one when none was to come
 	s.ack(offer)
 	go func() {
 		offer, _ := own.Next(s.context())
@@ -243,8 +243,8 @@ func proof(s *suite) {
 	s.ack(offer)
 }
 
-// All that lies on a node's own route comes to it once, whatever its priority and fair key, and
-// whether it was there before or a timer brings it; also after it was moved to another priority.
+// Every offer on a node's own route reaches the node once, for any priority and fair key, whether
+// it was there before or a timer brings it; also after a move to another priority.
 func ownRoute(s *suite) {
 	aimed := func(priority int, key string) task.Work {
 		w := work("default")
@@ -300,7 +300,7 @@ func manyWorkers(s *suite) {
 	var mu sync.Mutex
 	seen := map[task.ID]int{}
 	done := make(chan struct{})
-	ctx, stop := context.WithCancel(s.Context()) // what bounds the test is how long it waits for all
+	ctx, stop := context.WithCancel(s.Context()) // the test is bounded by its wait for all
 	var wg sync.WaitGroup
 	worker := func(offers events.Offers) error {
 		for {
@@ -337,7 +337,7 @@ func manyWorkers(s *suite) {
 	case <-s.context().Done():
 		s.Error("not all offers were handed out")
 	}
-	s.wait(s.o.AckWait + s.o.AckWait/2) // what was to come twice would have
+	s.wait(s.o.AckWait + s.o.AckWait/2) // a second delivery would have come by now
 	stop()
 	wg.Wait()
 	if len(seen) != tasks {
@@ -350,7 +350,7 @@ func manyWorkers(s *suite) {
 	}
 }
 
-// A first offer or birth is refused where the task has one already, and only there.
+// A first offer or birth is refused only where the task has one already.
 func firstOffers(s *suite) {
 	held, elsewhere := s.task(), s.task()
 	w := work("default")
@@ -397,7 +397,7 @@ func firstOffers(s *suite) {
 	}
 }
 
-// A place that is opened after a rate was set knows of it.
+// A source that is opened after a rate was set knows the rate.
 func ratedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
 	set := func(rate limit.Rate) queue.Queue {
@@ -442,7 +442,7 @@ func ratedOffers(s *suite) {
 	}
 }
 
-// A place that is opened after a queue was given a window that is open knows of it.
+// A source that is opened after a queue got a window that is open knows the window.
 func windowedOffers(s *suite) {
 	r := &events.Recorder{Log: s.log, Actor: "logtest", Now: now, NewID: func(time.Time) string { return s.id() }}
 	def := definition.Named(definition.DefCalendar, "open")

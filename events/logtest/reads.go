@@ -54,7 +54,7 @@ func placeKinds(s *suite) {
 	}
 }
 
-// The parts of a history lie in different places of the log, and come in one order.
+// The parts of a history lie in different places of the log, and are returned in one order.
 func histories(s *suite) {
 	ids := []task.ID{s.task(), s.task(), s.task()}
 	want := map[task.ID][]uint64{}

@@ -16,7 +16,7 @@ var timerCases = []testCase{
 	{name: "disarm", body: disarms},
 }
 
-// soon is far enough away that what a case does before it is done by then.
+// soon is long enough for the earlier steps of a case to finish before it.
 const soon = 1500 * time.Millisecond
 
 func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
@@ -46,7 +46,7 @@ func fires(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.same(&offer.Record, events.KindOffer, offer.Seq, fired) // a reference, and nothing of the work
+	s.same(&offer.Record, events.KindOffer, offer.Seq, fired) // a reference without any work
 	s.ack(offer)
 	records := s.history(id)
 	if len(records) != 2 || records[0].Kind != events.KindHold || records[1].Seq != offer.Seq {
@@ -92,7 +92,7 @@ func replaces(s *suite) {
 	s.fired(offers, later, 1, start.Add(4*soon))
 }
 
-// keepsLater: somebody has moved the task before who set the timer of an earlier turn came to do so.
+// keepsLater: the task was moved before a slow process set the timer of an earlier turn.
 func keepsLater(s *suite) {
 	id, moved, offers := s.task(), s.task(), s.offers("timed")
 	due := now().Add(soon)
@@ -104,7 +104,7 @@ func keepsLater(s *suite) {
 	s.fired(offers, moved, 7, due.Add(soon))
 }
 
-// armedOnes: who looks after timers can see which there are.
+// armedOnes: Armed lists the existing timers.
 func armedOnes(s *suite) {
 	due, none := s.task(), s.task()
 	at := now().Add(time.Hour)
@@ -121,7 +121,8 @@ func armedOnes(s *suite) {
 	s.armed(0, due)
 }
 
-// armed returns the timers of some tasks when there are n of them, which a server that follows may learn late.
+// armed returns the timers of some tasks once there are n of them; a follower may learn of them
+// late.
 func (s *suite) armed(n int, ids ...task.ID) map[task.ID]task.Due {
 	s.Helper()
 	for ctx := s.context(); ; s.wait(s.o.AckWait / 50) {
@@ -146,7 +147,7 @@ func (s *suite) disarm(id task.ID, before uint64) {
 func disarms(s *suite) {
 	offers := s.offers("timed")
 	var id, other, next task.ID
-	late := map[task.ID]bool{} // those whose timers were due before all was done, on a slow machine
+	late := map[task.ID]bool{} // tasks whose timers were due before all was done, on a slow machine
 	for wait := soon; ; wait *= 2 {
 		id, other, next = s.task(), s.task(), s.task()
 		due := now().Add(wait)
@@ -154,8 +155,8 @@ func disarms(s *suite) {
 		s.arm(s.turn(other, 0, due))
 		s.arm(s.turn(next, 4, due))
 		s.disarm(id, 4)
-		s.disarm(other, 0) // of a task that nobody knew anything of
-		s.disarm(next, 4)  // of its life before
+		s.disarm(other, 0) // of an unknown task
+		s.disarm(next, 4)  // of its earlier life
 		if now().Before(due) {
 			break
 		}
