@@ -21,53 +21,55 @@ import (
 	"millrace/task/quota"
 )
 
-// LimitModel is what a scheduler asks a read model for to admit tasks. It tells of every
-// change through [Scheduler.Observe].
+// LimitModel is the part of a read model that a scheduler needs to admit tasks. The read model
+// reports every change through [Scheduler.Observe].
 type LimitModel interface {
-	// EachLimited calls each with every task under limits that has not ended, and the latest
-	// admission of it if no offer has followed that is known, else nil. It returns what is used up of
-	// rates and budgets, and the sequence that all of this reflects.
+	// EachLimited calls each for every task under limits that has not ended, with its latest
+	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
+	// budgets, and the sequence that all of this reflects.
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error)
-	// SaidOfQueues returns the queues about which operators have said something, and what.
+	// SaidOfQueues returns the queues that have facts.
 	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
-	// ByID returns those of some tasks that are known.
+	// ByID returns the known tasks among the given ones.
 	ByID(ctx context.Context, ids []task.ID) ([]task.Task, error)
-	// Wait returns when all that is told reflects the log up to a sequence.
+	// Wait returns once the reported changes reflect the log up to a sequence.
 	Wait(ctx context.Context, seq uint64) error
 }
 
 // Paces of admission.
 const (
-	// offerAgain is how long an admitted task may be without an offer before another
-	// scheduler than the one that admitted it places that.
+	// offerAgain is how long an admitted task may lack its offer before a scheduler other than the
+	// admitting one places it.
 	offerAgain = 2 * time.Second
-	// admitLook is how often that is looked at, if nothing else happens.
+	// admitLook is the interval of that check, if nothing else triggers it.
 	admitLook = time.Second
-	// outAtOnce is how many bundles of admissions are on their way before the next look has to wait.
+	// outAtOnce is how many bundles of admissions may be on their way before the next decision must
+	// wait.
 	outAtOnce = 32
 )
 
-// admitter decides which tasks their limits admit. Any number of them may run: an admission
-// is recorded by compare-and-set on the chains of its scopes, so each follows from all that were before it under the
-// same counters, and who loses decides again. What shares no scope is recorded and offered side by side.
+// admitter decides which tasks their limits admit. Any number of admitters may run: an admission is
+// recorded by compare-and-set on the chains of its scopes, so each follows from all earlier ones
+// under the same counters, and the loser decides again. Parts that share no scope are recorded and
+// offered concurrently.
 type admitter struct {
 	view  LimitModel
 	rec   *events.Recorder
-	side  int // how many tasks are refused side by side
+	side  int // how many tasks are refused concurrently
 	turns *turns.Turns
 	left  *turns.Left // scopes in which other schedulers admit first; they are closed to decisions here until then
 	log   *slog.Logger
-	wake  chan struct{} // holds one: something has changed
-	busy  chan struct{} // holds one: tasks wait for a place, so news are urgent
+	wake  chan struct{} // holds one: there was a change
+	busy  chan struct{} // holds one: tasks wait for a place, so changes are urgent
 
-	observed atomic.Uint64 // the latest that was told
-	ruled    atomic.Bool   // a queue has a rate or had one, or that is not known yet
-	touched  bool          // the batch that is told has something in it; of the goroutine that tells
+	observed atomic.Uint64 // the latest change told
+	ruled    atomic.Bool   // a queue has or had a rate, or that is not known yet
+	touched  bool          // the present batch has a relevant change; owned by the observing goroutine
 
 	mu     sync.Mutex
 	book   *admission.Book  // guarded by mu
-	missed map[task.ID]miss // admitted and not offered: since when; the loop's own
-	pruned time.Time        // the loop's own
+	missed map[task.ID]miss // admitted tasks without an offer, and since when; owned by the loop
+	pruned time.Time        // owned by the loop
 }
 
 func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitter {
@@ -82,7 +84,7 @@ func (a *admitter) observe(step *events.Step) {
 	if r.Seq <= a.observed.Load() {
 		a.begin() // the read model is made anew
 	}
-	defer a.observed.Store(r.Seq) // at the latest: tell does so with what it takes over
+	defer a.observed.Store(r.Seq) // at the latest: tell stores the changes that it applies
 	switch r.Kind {
 	case events.KindLimit:
 		if e, ok := r.Fact.Event.(task.Granted); ok {
@@ -124,7 +126,7 @@ func (a *admitter) observe(step *events.Step) {
 	a.book.Defer(r.Seq, false, func() { a.book.Put(&t, until, took) })
 }
 
-// said takes over what was said of a queue.
+// said takes over a fact about a queue.
 func (a *admitter) said(name string, seq uint64, at time.Time, e queue.Event) {
 	a.tell(seq, true, func() {
 		a.book.Known().Said(name, seq, at, e)
@@ -132,13 +134,14 @@ func (a *admitter) said(name string, seq uint64, at time.Time, e queue.Event) {
 	})
 }
 
-// mayHaveBeenRated tells whether the limiter may know of a task that is under no limit any more: it was
-// held or offered under the rate of its queue.
+// mayHaveBeenRated tells whether the limiter may know a task without limits: it was held or offered
+// under the rate of its queue.
 func (a *admitter) mayHaveBeenRated(step *events.Step) bool {
 	return a.ruled.Load() && (step.Was.State == task.Held || step.Was.State == task.Pending)
 }
 
-// tell applies what was told, now or when the rest is loaded. What is known and up to where are one: a decision names that.
+// tell applies a change, now or after the load. The state and its sequence change together, because
+// a decision names both.
 func (a *admitter) tell(seq uint64, ofQueue bool, apply func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,12 +186,12 @@ func (a *admitter) begin() {
 	a.ruled.Store(true)
 }
 
-// load begins with what the read model holds.
+// load starts with the state of the read model.
 func (a *admitter) load(ctx context.Context) error {
 	a.mu.Lock()
 	a.book.Await()
 	a.mu.Unlock()
-	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no later rate is known than they are
+	queues, err := a.view.SaidOfQueues(ctx) // before the tasks, so that no known rate is later than theirs
 	if err != nil {
 		return err
 	}
@@ -203,7 +206,7 @@ func (a *admitter) load(ctx context.Context) error {
 	a.left.Clear()
 	a.book.Load(known, seq)
 	a.ruled.Store(known.Ruled())
-	for _, g := range known.Unoffered() { // whoever admitted them may be gone
+	for _, g := range known.Unoffered() { // the scheduler that admitted them may be gone
 		a.missed[g.Task] = miss{turn: g.Turn}
 	}
 	return nil
@@ -213,11 +216,11 @@ func (a *admitter) load(ctx context.Context) error {
 func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, err error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	done := make(chan error) // what became of bundles
+	done := make(chan error) // the results of bundles
 	out, failing := 0, false
 	defer func() {
 		for ; out > 0; out-- {
-			if err := <-done; err != nil { // whoever admits next does what is left
+			if err := <-done; err != nil { // the next scheduler to admit finishes the work
 				a.log.Debug("the end of the scheduler has cut an admission off", "error", err)
 			}
 		}
@@ -233,7 +236,7 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 		case <-timer.C:
 		}
 		if out >= outAtOnce || failed == nil && out > 0 && a.shut() {
-			continue // whatever is done next is followed by another look
+			continue // every result is followed by another round
 		}
 		began := a.rec.Now()
 		var next time.Time
@@ -260,14 +263,14 @@ func (a *admitter) run(ctx context.Context, looked func(began, ended time.Time, 
 	}
 }
 
-// shut tells whether nothing can be admitted before something that is on its way has been recorded or not.
+// shut tells whether no task can be admitted before the outcome of a part on its way is known.
 func (a *admitter) shut() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.book.Known().Shut()
 }
 
-// hurry hurries the read model while tasks wait for a place: it tells when one is free.
+// hurry speeds up the read model while tasks wait for a place, because it reports when one is free.
 func (a *admitter) hurry(ctx context.Context) {
 	hurry(ctx, a.view, a.busy, a.observed.Load, a.crowded)
 }
@@ -278,8 +281,8 @@ func (a *admitter) crowded() bool {
 	return a.book.Known().Waiting() > 0
 }
 
-// Admit admits once what may go, and returns when to look again at the latest; zero for
-// when something happens.
+// Admit makes one round of admissions, and returns when to make the next at the latest; zero if
+// only a change requires it.
 func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	parts, next, err := a.decide(ctx)
 	for _, b := range admission.Bundled(parts) {
@@ -288,8 +291,8 @@ func (a *admitter) Admit(ctx context.Context) (time.Time, error) {
 	return next, err
 }
 
-// decide decides what may go now, in parts that share no scope; carryOut must follow for each. It
-// returns when to look again at the latest.
+// decide returns the present decision in parts that share no scope; carryOut must follow for each.
+// It also returns when to decide again at the latest.
 func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, error) {
 	a.mu.Lock()
 	loaded := a.book.Loaded()
@@ -333,9 +336,10 @@ func (a *admitter) decide(ctx context.Context) ([]*admission.Sent, time.Time, er
 	return all, next, nil
 }
 
-// carryOut records parts, the ends of those that they refuse included, and places the offers of those that they admit. What a
-// part takes from is closed to other decisions until then: so these become larger where much happens. What is lost to
-// another scheduler stays closed until it is known what that one has admitted.
+// carryOut records parts, with the ends of the tasks that they refuse, and places the offers of
+// those that they admit. Until then the scopes of a part are closed to other decisions, so
+// decisions grow larger under load. After losing to another scheduler, the scopes stay closed until
+// that scheduler's admissions are known.
 func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error {
 	ok := make([]bool, len(parts))
 	failed := a.sideBySide(len(parts), func(i int) (err error) {
@@ -385,15 +389,15 @@ func (a *admitter) sideBySide(n int, do func(int) error) []error {
 	return errs
 }
 
-// settle opens what a part takes from to the next decision.
+// settle opens the scopes of a part to the next decision.
 func (a *admitter) settle(p *admission.Sent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.book.Settle(p)
 }
 
-// record records a part, and takes it back if it is not recorded or nobody knows. It is false, too, if
-// somebody else's came first or the answer was lost: catchUp must follow.
+// record records a part, and undoes it if it is not recorded or its outcome is unknown. It is also
+// false if another scheduler's part came first or the answer was lost: catchUp must follow.
 func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) {
 	stops, err := a.stops(ctx, p)
 	first, done := uint64(0), err == nil
@@ -410,9 +414,9 @@ func (a *admitter) record(ctx context.Context, p *admission.Sent) (bool, error) 
 	return done, err
 }
 
-// stops are the ends of those for which there is no place and that do not wait, and the requests to stop of those that
-// have to make place. They are recorded with the part: on the chains of its scopes somebody else may have admitted since
-// who is refused here, and no message on a task's own chain says so.
+// stops returns the ends of tasks that are refused, and the requests to stop tasks that make place.
+// They are recorded together with the part, because another scheduler may have admitted a task that
+// is refused here, and only the chains of the scopes show that, not the task's own.
 func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop, error) {
 	all := slices.Concat(p.Refused, p.Replaced)
 	stops := make([]*events.Stop, len(all))
@@ -443,8 +447,8 @@ func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop
 	return slices.DeleteFunc(stops, func(s *events.Stop) bool { return s == nil }), err
 }
 
-// catchUp waits until what others have put on the chains of a part's scopes is known, whether it can be read or not. So
-// it is learned, too, where a chain ends of which nothing was known.
+// catchUp waits until this scheduler knows the latest messages on the chains of a part's scopes,
+// readable or not. It thereby learns the head of a chain that was unknown.
 func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
 	ends := make([]uint64, len(p.Scopes))
 	for i, of := range p.Scopes {
@@ -469,8 +473,8 @@ func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
 	return nil
 }
 
-// Admit admits once what limits hold and may go, and returns when to look again at the
-// latest; zero for when something happens. [Scheduler.Run] does so by itself.
+// Admit makes one round of admissions for tasks that limits hold, and returns when to make the next
+// at the latest; zero if only a change requires it. [Scheduler.Run] calls it by itself.
 func (s *Scheduler) Admit(ctx context.Context) (time.Time, error) {
 	if s.admitter == nil {
 		return time.Time{}, nil
@@ -478,7 +482,7 @@ func (s *Scheduler) Admit(ctx context.Context) (time.Time, error) {
 	return s.admitter.Admit(ctx)
 }
 
-// offer places the offers of tasks that are admitted. One that has gone on since needs none.
+// offer places the offers of admitted tasks. A task that has moved on needs none.
 func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	if len(grants) == 0 {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"millrace/task/reason"
 )
 
-// limitView is a read model in memory, which tells one scheduler what it was made of.
+// limitView is a read model in memory that reports changes to one scheduler.
 type limitView struct {
 	log *events.Memory
 
@@ -38,7 +38,7 @@ func newLimitView(log *events.Memory) *limitView {
 	return &limitView{log: log, tasks: map[task.ID]task.Task{}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}, moved: make(chan struct{})}
 }
 
-// follow tells a scheduler of the log until ctx ends.
+// follow reports the log to a scheduler until ctx ends.
 func (v *limitView) follow(ctx context.Context, s *Scheduler) {
 	feed, _ := v.log.Follow(ctx, 1)
 	for {
@@ -94,7 +94,7 @@ func (v *limitView) EachLimited(_ context.Context, each func(*task.Task, *task.G
 	return quota.Used{Rates: maps.Clone(v.used.Rates), Budgets: maps.Clone(v.used.Budgets)}, v.seq, nil
 }
 
-// grant is the latest admission of a task, nil if there is none.
+// grant returns the latest admission of a task, nil if there is none.
 func (v *limitView) grant(id task.ID) *task.Grant {
 	if g, ok := v.grants[id]; ok {
 		return &g
@@ -161,7 +161,7 @@ func (w *testWorld) submitLimited(t *testing.T, n int, spec job.Spec) task.ID {
 	return id
 }
 
-// claimOf is how a worker asks for the task of an offer.
+// claimOf is a worker's claim for an offer.
 func claimOf(o *events.Offer, node string) task.Claim {
 	c := task.Claim{Node: node, Session: "s", Offer: o.Seq, Rate: o.Rate}
 	switch e := o.Fact.Event.(type) {
@@ -173,7 +173,7 @@ func claimOf(o *events.Offer, node string) task.Claim {
 	return c
 }
 
-// runOne takes an offer, if there is one, and returns how to end it.
+// runOne takes an offer, if there is one, starts its task and returns a function that ends it.
 func (w *testWorld) runOne(t *testing.T, node string) (task.ID, func(task.Command)) {
 	t.Helper()
 	offers, _ := w.Offers(t.Context(), []string{"default"})
@@ -291,8 +291,8 @@ func TestRefusesAndReplaces(t *testing.T) {
 	})
 }
 
-// Several schedulers, of which each dies now and then, on a log that loses answers: no more
-// than the limit ever hold an epoch, and all tasks come to their end.
+// Several schedulers, each of which dies now and then, run on a log that loses answers. Never more
+// tasks than the limit hold an epoch, and all tasks end.
 func TestAdmissionSurvives(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) { survive(t, seed) })
@@ -342,7 +342,8 @@ func survive(t *testing.T, seed uint64) {
 	}
 }
 
-// A task that asks for a pause gets it for all that stand under its rate, whoever decides then.
+// A delay that a task asks for applies to all tasks under its rate, whichever scheduler decides
+// then.
 func TestAPauseIsForTheWholeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -370,14 +371,14 @@ func TestAPauseIsForTheWholeRate(t *testing.T) {
 	})
 }
 
-// stuck is a log on which the admissions of one scope wait until they are let go.
+// stuck is a log in which the admissions of one scope block until released.
 type stuck struct {
 	events.Log
 	scope limit.Scope
 	let   chan struct{}
 	mu    sync.Mutex
-	sent  int // guarded by mu; admissions of any scope, refused ones included
-	lost  int // guarded by mu; those that came too late
+	sent  int // guarded by mu; admissions of any scope, including refused ones
+	lost  int // guarded by mu; admissions that came too late
 }
 
 func (s *stuck) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
@@ -396,7 +397,7 @@ func (s *stuck) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 	return seq, err
 }
 
-// A scope whose admission is on its way holds up no other.
+// A scope whose admission is on its way delays no other scope.
 func TestScopesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -425,7 +426,7 @@ func TestScopesDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Two schedulers of which each sees other tasks first refuse each other nothing.
+// Two schedulers that see different tasks first do not conflict.
 func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -434,7 +435,7 @@ func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
 		for n := range 10 {
 			for i, s := range []*seeing{one, other} {
 				id := w.submitLimited(t, 10*n+i, job.Spec{Concurrency: limit.Concurrencies{{Max: 100, Key: fmt.Sprint("/", i)}}})
-				s.see(t, id) // the other one does not know of it yet
+				s.see(t, id) // the other scheduler does not know of it yet
 			}
 			for _, s := range []*seeing{one, other} {
 				if _, err := s.Admit(t.Context()); err != nil {
@@ -448,7 +449,7 @@ func TestSchedulersOfTwoScopesDoNotConflict(t *testing.T) {
 	})
 }
 
-// seeing is a scheduler that sees only what it is shown.
+// seeing is a scheduler that sees only the facts shown to it.
 type seeing struct {
 	*Scheduler
 	v *limitView
@@ -494,8 +495,8 @@ func (l *raced) AppendAll(ctx context.Context, facts []*events.Fact, last []uint
 	return l.Log.AppendAll(ctx, facts, last)
 }
 
-// Of two schedulers one refuses a task and the other admits it: whoever is first on the chain of the scope decides, and
-// the other learns that, however far it lags behind.
+// Of two schedulers one refuses a task and the other admits it. The first on the scope's chain
+// decides, and the other learns of it, however far it lags behind.
 func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 	for name, refusesFirst := range map[string]bool{"refused first": true, "admitted first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -510,7 +511,7 @@ func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 				}
 				for _, s := range []*seeing{refuses, admits} {
 					admit(s)
-					s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
+					s.v.seq = 1000 // so that it never waits: it knows what it is shown
 				}
 				spec := job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: "/k", OnLimit: limit.Fail}}}
 				before := w.submitLimited(t, 1, spec)
@@ -521,7 +522,7 @@ func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 				if _, _, err := w.rec.Do(t.Context(), w.task(t, before), task.Cancel{}); err != nil {
 					t.Fatal(err)
 				}
-				admits.seeAll() // the place is free, which only this one knows
+				admits.seeAll() // the place is free, which only this scheduler knows
 				want := task.Pending
 				if log.before = func() { admit(admits) }; refusesFirst {
 					want, log.before = task.Abnormal, nil
@@ -547,7 +548,7 @@ func TestNobodyIsRefusedAndAdmitted(t *testing.T) {
 	}
 }
 
-// seeAll shows it all that is in the log.
+// seeAll shows it the whole log.
 func (s *seeing) seeAll() {
 	for _, r := range s.w.All()[s.admitter.observed.Load():] {
 		step := events.Step{Record: &r}
@@ -560,8 +561,8 @@ func (s *seeing) seeAll() {
 	}
 }
 
-// A pause that a task asked for is recorded once, by whichever scheduler is first; that of a rate which has been used since is not
-// recorded again, nor one that is over.
+// A delay that a task asked for is recorded once, by the first scheduler. A delay is not recorded
+// again if its rate has been used since, or if it is over.
 func TestAPauseIsRecordedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -574,7 +575,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 		}
 		for _, s := range both {
 			look(s)
-			s.v.seq = 1000 // so that nothing is waited for: it knows what it is shown
+			s.v.seq = 1000 // so that it never waits: it knows what it is shown
 		}
 		pauses := func() (n int) {
 			for _, r := range w.All() {
@@ -608,7 +609,8 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 	})
 }
 
-// Whatever lies on the chain of a scope that is no admission, the next one finds where it ends.
+// After a message on a scope's chain that is not an admission, the next admission finds the head of
+// the chain.
 func TestGarbageOnAnAdmissionChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -627,7 +629,7 @@ func TestGarbageOnAnAdmissionChain(t *testing.T) {
 	})
 }
 
-// far is a log that is some way off: each write and each read of a chain takes so long, and any number are on their way at once.
+// far is a distant log: each write and read takes the time there, any number concurrently.
 type far struct {
 	events.Log
 	there time.Duration
@@ -648,7 +650,7 @@ func (f far) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, don
 	f.Log.PlaceAll(ctx, facts, first, done)
 }
 
-// admittedAfar is how long it takes until a backlog of tasks is offered that is spread over some limits, on a log whose answers take 4 ms.
+// admittedAfar is how long offering a backlog under some limits takes, at 4 ms per answer.
 func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -682,8 +684,8 @@ func admittedAfar(t *testing.T, limits, tasks int, both bool) (took time.Duratio
 	return took
 }
 
-// Two busy limits that share no counter are admitted twice as fast as one where it is the way to the log that takes
-// time; if they share one, they are as fast as that.
+// Two busy limits without a common counter are admitted twice as fast as one, when the distance to
+// the log dominates. With a common counter they are as fast as one.
 func TestTwoBusyScopes(t *testing.T) {
 	const tasks = 8 * quota.GrantsAtOnce
 	one, two, four, tied := admittedAfar(t, 1, tasks, false), admittedAfar(t, 2, tasks, false), admittedAfar(t, 4, tasks, false), admittedAfar(t, 2, tasks, true)

@@ -10,7 +10,8 @@ import (
 	"millrace/task/job"
 )
 
-// A submitter that dies between a birth under a chosen id and its offer leaves a task whose offer is missing.
+// A submitter that dies between a birth under a chosen id and its offer leaves a task without an
+// offer. The sweep places it.
 func TestBirthWithoutItsOfferIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -12,18 +12,17 @@ import (
 	"millrace/task/breaker"
 )
 
-// breakers follows how the attempts of jobs with a breaker end. A scheduler judges
-// what it has seen and records what follows, by compare-and-set, so that of any
-// number of schedulers one does.
+// breakers follows the ends of attempts in jobs with a breaker. A scheduler judges what it has seen
+// and records the result by compare-and-set, so exactly one of several schedulers does.
 //
-// What it has seen lies in memory: failures from before its process started count for
-// nothing. The breakers themselves are in the log. Safe for concurrent use.
+// What it has seen is only in memory: failures from before its process started do not count. The
+// breakers themselves are in the log. Safe for concurrent use.
 type breakers struct {
-	left *turns.Left // jobs whose breaker other schedulers judge first; they may have seen less
+	left *turns.Left // jobs left to other schedulers' judgement, which may have seen less
 
 	mu   sync.Mutex
 	jobs map[string]*guarded // guarded by mu
-	seen uint64              // guarded by mu; the last end of an attempt, or fact of a breaker, that was told
+	seen uint64              // guarded by mu; the last end of an attempt or fact of a breaker seen
 }
 
 // guarded is a job with a breaker.
@@ -31,7 +30,7 @@ type guarded struct {
 	policy   breaker.Breaker
 	circuit  breaker.Circuit
 	outcomes breaker.Outcomes
-	// read says that the circuit is that of the log, and no guess.
+	// read says that the circuit comes from the log and is not a guess.
 	read bool
 }
 
@@ -53,7 +52,7 @@ func (b *breakers) moved(r *events.Record) {
 	b.seen = r.Seq
 	g, ok := b.jobs[r.Fact.Job]
 	if !ok || r.Err != nil {
-		return // what it says is read when something happens to the job's tasks
+		return // its state is read when the job's tasks next have a fact
 	}
 	g.circuit, g.read = r.Circuit(g.circuit), true
 	if _, trial := r.Fact.Event.(breaker.Tried); !trial {
@@ -86,8 +85,8 @@ func (b *breakers) ended(s *events.Step) {
 	g.outcomes.Add(&g.policy, g.circuit, o)
 }
 
-// due lists the jobs whose breaker has not been read, and those of which
-// something follows, as far as is known here.
+// due lists the jobs whose breaker has not been read, and those whose breaker should change, as far
+// as known here.
 func (b *breakers) due(now time.Time) (unread, due []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +101,7 @@ func (b *breakers) due(now time.Time) (unread, due []string) {
 	return unread, due
 }
 
-// learn takes in how a breaker stands in the log, unless more is known by now.
+// learn takes over the state of a breaker in the log, unless a newer one is known.
 func (b *breakers) learn(job string, c breaker.Circuit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,14 +111,15 @@ func (b *breakers) learn(job string, c breaker.Circuit) {
 	}
 }
 
-// known is how a breaker stands, as far as is known here.
+// known is the state of a breaker as far as known here.
 func (b *breakers) known(job string) breaker.Circuit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.jobs[job].circuit
 }
 
-// judge says what follows now for a breaker as it is known to stand, and by what: nothing if another scheduler goes first.
+// judge returns the change of a breaker in its known state, with its inputs: no change if another
+// scheduler goes first.
 func (b *breakers) judge(job string, is breaker.Circuit, now time.Time) events.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +132,8 @@ func (b *breakers) judge(job string, is breaker.Circuit, now time.Time) events.V
 	return events.Verdict{Event: event, By: &task.By{Seen: b.seen, Policy: &policy}}
 }
 
-// JudgeBreakers looks once whether a breaker is to change its state, and records
-// it. What somebody else has recorded meanwhile comes with the log.
+// JudgeBreakers checks once whether any breaker must change its state, and records the changes.
+// Changes recorded by other schedulers come through the log.
 func (s *Scheduler) JudgeBreakers(ctx context.Context) error {
 	b := &s.breakers
 	unread, due := b.due(s.rec.Now())

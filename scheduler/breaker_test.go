@@ -23,10 +23,10 @@ type judged struct {
 	spec *job.Spec
 }
 
-// watch has a scheduler observe the log, as its projector would tell it.
+// watch makes a scheduler observe the log, as its projector would.
 func (w *judged) watch() { w.watchFrom(1, Config{Settings: settings}, "") }
 
-// watchFrom is watch for a scheduler that is told what comes from a sequence on.
+// watchFrom is watch for a scheduler that observes the log from a sequence on.
 func (w *judged) watchFrom(seq uint64, cfg Config, name string) (stop func()) {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -121,7 +121,7 @@ func TestBreakerIsJudgedOnce(t *testing.T) {
 		pass(time.Second)
 		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened)
 		pass(20 * time.Second)
-		w.watch() // one that knows nothing of what was
+		w.watch() // a scheduler that knows nothing of the past
 		w.attempt(false)
 		pass(time.Second)
 		want(events.BreakerOpened, events.BreakerHalfOpened, events.BreakerOpened, events.BreakerHalfOpened, events.BreakerClosed)
@@ -130,7 +130,8 @@ func TestBreakerIsJudgedOnce(t *testing.T) {
 	})
 }
 
-// Who goes first with a breaker may have come too late to know what the others know, or be dead.
+// The scheduler that goes first with a breaker may have started too late to know what the others
+// know, or be dead.
 func TestABreakerIsNotLeftToOneThatKnowsLess(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

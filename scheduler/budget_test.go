@@ -14,7 +14,8 @@ import (
 	"millrace/task/value"
 )
 
-// A budget holds over restarts, whoever decides; what waits is admitted in order when the next day begins, though nothing else happens.
+// A budget holds over restarts and changes of the scheduler. Waiting tasks are admitted in order
+// when the next day begins, without any other event.
 func TestABudgetOfStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -40,7 +41,7 @@ func TestABudgetOfStarts(t *testing.T) {
 			t.Fatalf("after a restart %q started, want %s", third, ids[2])
 		}
 		end(task.Fail{Class: reason.Task})
-		stop() // the next one knows of it what the log says
+		stop() // the next scheduler knows only the log
 		defer admitting(t.Context(), w, w.Memory)()
 		for range 23 {
 			time.Sleep(time.Hour)
@@ -61,7 +62,7 @@ func TestABudgetOfStarts(t *testing.T) {
 	})
 }
 
-// What attempts take of a budget of run time is counted where they end, whoever decides then.
+// The run time of attempts counts where they end, whichever scheduler decides then.
 func TestABudgetOfRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -74,7 +75,7 @@ func TestABudgetOfRunTime(t *testing.T) {
 		}
 		starts := func(want ...task.ID) (ends []func(task.Command)) {
 			t.Helper()
-			stop() // each is somebody else's
+			stop() // another scheduler makes each step
 			stop = admitting(t.Context(), w, w.Memory)
 			time.Sleep(time.Second)
 			for _, id := range slices.Concat(want, []task.ID{""}) {
@@ -86,11 +87,11 @@ func TestABudgetOfRunTime(t *testing.T) {
 			}
 			return ends
 		}
-		first := starts(ids[0]) // nobody knows how long such tasks run
+		first := starts(ids[0]) // the run time of such tasks is unknown
 		starts()
 		time.Sleep(time.Hour)
 		first[0](nil)
-		second := starts(ids[1:3]...) // one hour is used up, two are for these
+		second := starts(ids[1:3]...) // one hour is used up, two are left for these
 		time.Sleep(time.Minute)
 		second[0](task.Fail{Class: reason.Task, Final: true})
 		third := starts(ids[3:]...) // such tasks take a minute now
@@ -106,7 +107,8 @@ func TestABudgetOfRunTime(t *testing.T) {
 	})
 }
 
-// A batch tells a scheduler of a task that is further than its first fact: no moment is there at which a start is not counted.
+// A batch may report a task that is further than the batch's first fact. Even then every start
+// counts at every moment.
 func TestABudgetIsNeverForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -20,14 +20,14 @@ import (
 	"millrace/task/value"
 )
 
-// cancelled is a world in which a task, and what hangs on it, meets a cancel.
+// cancelled is a world in which a task and its dependants meet a cancel.
 type cancelled struct {
 	*testWorld
 	s     *Scheduler
 	about task.ID
 	// parent is that of a step.
 	parent task.ID
-	names  map[task.ID]string // of the tasks whose facts count
+	names  map[task.ID]string // the tasks whose facts count
 
 	mu    sync.Mutex
 	hints []string // guarded by mu
@@ -42,7 +42,7 @@ func (c *cancelled) Hint(id node.ID, about task.ID) error {
 	return nil
 }
 
-// newCancelled starts a scheduler that does all that one does.
+// newCancelled starts a scheduler with all its loops.
 func newCancelled(t *testing.T) *cancelled {
 	c := &cancelled{testWorld: newTestWorld(t), names: map[task.ID]string{}}
 	c.rec.Hints = c
@@ -61,21 +61,21 @@ type cancelStage struct {
 	due  time.Duration
 	// step is whether it is the only step of a parent.
 	step bool
-	// goes brings it there from its birth.
+	// goes takes the task from its birth to this stage.
 	goes func(t *testing.T, c *cancelled)
-	// waits is whether it has not begun, or is to begin again.
+	// waits says that the task has not begun, or is to begin again.
 	waits bool
-	// follows is what follows from the cancel beside what always does.
+	// follows are the consequences of the cancel beside those in always.
 	follows []string
 }
 
-// onePlace is the limit of those that have begun or may begin.
+// onePlace is the limit of the tasks that have begun or may begin.
 var onePlace = limit.Concurrencies{{Max: 1, Key: "/place"}}
 
 // onceMore is a spec with another attempt, much later.
 var onceMore = job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Hour)}}
 
-// What follows for a task that waits, for one that runs, for the child that it has asked for, and for its parent.
+// Consequences for a waiting task, a running one, the child that it has spawned, and its parent.
 var (
 	ended      = []string{"it: task.cancelled"}
 	stopped    = []string{"it: task.cancel_requested", "n1 hears of it", "it: task.cancelled"}
@@ -119,13 +119,13 @@ var cancelStages = map[string]cancelStage{
 	},
 }
 
-// always is what follows whatever was cancelled: who waits for it goes on, and nothing of it is left.
+// always are the consequences of any cancel: dependants go on, and nothing of the task is left.
 var always = []string{
 	"it is cancelled/user", "who needs its cancel: task.queued", "who needs its cancel is pending/",
 	"who needs its success: task.cancelled", "who needs its success is cancelled/skipped", "who waits for its place is pending/",
 }
 
-// fail has an attempt fail, after which there is another.
+// fail makes an attempt fail, after which there is another.
 func (c *cancelled) fail(t *testing.T, now task.Task) {
 	t.Helper()
 	c.do(t, now, task.Fail{Epoch: now.Epoch, Class: reason.Task})
@@ -152,7 +152,7 @@ func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec job.Sp
 	return id
 }
 
-// bear gives birth to the task, as what a source of cancels needs it to be.
+// bear makes the task as a source of cancels needs it.
 func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 	spec := at.spec
 	spec.Handler = "x"
@@ -173,15 +173,15 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 
 // cancelSource is from where a cancel comes.
 type cancelSource struct {
-	// bear makes the task; that of nobody in particular if it is nil.
+	// bear makes the task; a plain one if it is nil.
 	bear func(t *testing.T, c *cancelled, at *cancelStage)
-	// cancel asks for its end.
+	// cancel asks for the task's end.
 	cancel func(t *testing.T, c *cancelled)
-	// stops is what a node says of an attempt that it was to stop; [task.Stopped] if it is nil.
+	// stops is a node's report about an attempt that it had to stop; [task.Stopped] if nil.
 	stops func(epoch uint64) task.Command
-	// cancels tells which stages it meets; all if it is nil.
+	// cancels tells which stages this source can cancel; all if nil.
 	cancels func(stage string, at *cancelStage) bool
-	// of tells which consequences are the same; all if it is nil.
+	// of tells which consequences are the same for this source; all if nil.
 	of func(consequence string) bool
 }
 
@@ -196,7 +196,7 @@ var cancelSources = map[string]cancelSource{
 		stops:   func(epoch uint64) task.Command { return task.Release{Epoch: epoch, Reason: "drain"} },
 		cancels: runsAlready,
 	},
-	"its deadline": { // after which it is no cancelled task, but one whose time was up
+	"its deadline": { // after the deadline the task has not been cancelled, but run out of time
 		bear: func(t *testing.T, c *cancelled, at *cancelStage) {
 			at.spec.Timeout.Total = value.Duration(time.Minute)
 			c.bear(t, at)
@@ -258,7 +258,8 @@ var cancelSources = map[string]cancelSource{
 	},
 }
 
-// consequences cancels a task and tells what comes of that: of each task the facts, of the nodes what they hear.
+// consequences cancels a task and returns the consequences: the facts of each task, and the hints
+// to nodes.
 func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCancelled(t)
@@ -284,7 +285,7 @@ func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string
 		before := len(c.All())
 		from.cancel(t, c)
 		pass(time.Second)
-		for id := range c.names { // nodes do as they are told
+		for id := range c.names { // nodes follow their orders
 			if now := c.task(t, id); now.State == task.Cancelling && now.Epoch > 0 {
 				c.do(t, now, stops(now.Epoch))
 			}
@@ -313,7 +314,7 @@ func consequences(t *testing.T, at cancelStage, from cancelSource) (all []string
 	return all
 }
 
-// The same cancel, wherever it comes from, leaves the same consequences.
+// A cancel has the same consequences, whatever its source.
 func TestACancelHasOneSetOfConsequences(t *testing.T) {
 	for stage, at := range cancelStages {
 		for name, from := range cancelSources {

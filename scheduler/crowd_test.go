@@ -15,7 +15,7 @@ import (
 	"millrace/task"
 )
 
-// peers are schedulers of one process, of which none says goodbye.
+// peers are schedulers of one process that never announce their end.
 type peers struct {
 	mu    sync.Mutex
 	heard map[int]func(string, bool)
@@ -47,16 +47,16 @@ func (p *peers) Say(name string, here bool) error {
 	return nil
 }
 
-// counted is a log that counts what schedulers ask of it.
+// counted is a log that counts the requests of schedulers.
 type counted struct {
 	*events.Memory
 	mu   sync.Mutex
 	n    counts // guarded by mu
-	mute bool   // guarded by mu; no offer of a task that is admitted gets through
+	mute bool   // guarded by mu; offers of admitted tasks are lost
 }
 
-// counts are of reads of the log and looks at the read model for what became of children, and of facts that were
-// written, the refused ones among them.
+// counts are the reads of the log, the reads of children's ends from the read model, and the
+// written facts, including refused ones.
 type counts struct{ reads, looks, writes, refused int }
 
 func (c counts) less(before counts) counts {
@@ -141,19 +141,19 @@ func (c *counted) counting(done func(int, uint64, error)) func(int, uint64, erro
 	}
 }
 
-// crowd is so many schedulers of one world, and what each of them asks of the log.
+// crowd is a number of schedulers in one world, and the requests that each makes.
 type crowd struct {
 	*testWorld
 	log  *counted
 	all  []*Scheduler
 	stop []func() // each ends one scheduler as a crash would
-	deaf []func() // each has one scheduler hear no more of the log, while it lives
+	deaf []func() // each makes one scheduler deaf to the log while it lives
 
 	silent chan struct{} // closed when n2 falls silent
-	pace   time.Duration // between two looks for work
+	pace   time.Duration // between two checks for work
 }
 
-// Ends counts how often it is asked.
+// Ends counts its calls.
 func (c *crowd) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
 	c.log.mu.Lock()
 	c.log.n.looks++
@@ -161,7 +161,7 @@ func (c *crowd) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 	return c.testWorld.Ends(ctx, ids)
 }
 
-// WatchBeats tells each scheduler when n2 falls silent.
+// WatchBeats reports to each scheduler when n2 falls silent.
 func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
 	lost()
 	select {
@@ -173,12 +173,13 @@ func (c *crowd) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 	return nil
 }
 
-// newCrowd starts schedulers, each of which lacks what cuts take away.
+// newCrowd starts schedulers, each without the parts that cuts remove.
 func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
-	// Who goes first with n2 is the first to be killed.
+	// The scheduler that goes first with n2 is the first to be killed.
 	names := []string{"scheduler-0", "scheduler-1", "scheduler-2"}[:n]
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(turns.Weight(b, "n2"), turns.Weight(a, "n2")) })
-	// By default it looks when what follows has followed, and nothing else begins at the same moment.
+	// By default it checks when the consequences are done, and nothing else begins at the same
+	// moment.
 	c := &crowd{testWorld: newTestWorld(t), silent: make(chan struct{}), pace: 3 * gather / 2}
 	c.log = &counted{Memory: c.Memory}
 	for _, name := range names {
@@ -203,7 +204,7 @@ func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *c
 			stop()
 		}
 	})
-	go func() { // the view lists what is born
+	go func() { // the view lists new tasks
 		feed, _ := c.Follow(t.Context(), 1)
 		for {
 			records, err := feed.Next(t.Context())
@@ -226,7 +227,8 @@ func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *c
 // forever is longer than any work of a test takes.
 const forever = time.Minute
 
-// work claims and finishes what is offered, as nodes do, until all tasks have ended, and returns how long that took.
+// work claims and finishes offers, as nodes do, until all tasks have ended, and returns how long
+// that took.
 func (c *crowd) work(t *testing.T) time.Duration {
 	t.Helper()
 	from, err := c.Offers(t.Context(), []string{"default", "@n1", "@n2", "@n3"})

@@ -11,20 +11,20 @@ import (
 	"millrace/task"
 )
 
-// Deliveries is what a scheduler asks of whoever hands out offers.
+// Deliveries is a scheduler's port to the server that hands out offers.
 type Deliveries interface {
-	// OnDead calls dead for each offer that is given up because it was handed out
-	// too often, until stop is called. Some may be missed.
+	// OnDead calls dead for each offer that the server gives up after too many deliveries, until
+	// stop is called. Some may be missed.
 	OnDead(dead func(seq uint64)) (stop func(), err error)
-	// Message reads one message of the log; false if it is not there.
+	// Message reads one message of the log; false if it does not exist.
 	Message(ctx context.Context, seq uint64) (events.Record, bool, error)
-	// KeepQueue makes the consumers of a queue be as operators have said.
+	// KeepQueue applies a queue's settings to its consumers.
 	KeepQueue(ctx context.Context, name string) error
-	// Idle tells whether there is no offer of a queue that could still be handed out.
+	// Idle tells whether no offer of a queue can be handed out any more.
 	Idle(ctx context.Context, queue string) (bool, error)
 }
 
-// deadLetters is how many dead offers may wait to be looked at; the sweep finds others.
+// deadLetters is how many dead offers may wait for their examination; the sweep finds others.
 const deadLetters = 1024
 
 // bury ends tasks whose offers were given up, as it hears of them.
@@ -71,7 +71,7 @@ func (s *Scheduler) bury(ctx context.Context) error {
 		case <-again:
 			again = nil
 			for _, key := range s.dead.Late() {
-				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.Mine(key) { // it was made of one
+				if seq, _ := strconv.ParseUint(key, 10, 64); s.dead.Mine(key) { // the key was made from a sequence
 					look(seq)
 				}
 			}
@@ -85,10 +85,9 @@ func (s *Scheduler) bury(ctx context.Context) error {
 	}
 }
 
-// Dead ends the task of an offer that was given up, if the task still waits for
-// that very offer, and offers it anew if it ran under it and its lease has ended. If the lease
-// holds, Dead changes nothing and returns for how long at least. It may be called by any number of
-// schedulers.
+// Dead ends the task of an offer that was given up, if the task still waits for that very offer. If
+// the task ran under it and its lease has ended, Dead offers it anew. If the lease holds, Dead
+// changes nothing and returns for how long it holds at least. Any number of schedulers may call it.
 func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, err error) {
 	r, found, err := s.cfg.Deliveries.Message(ctx, seq)
 	if err != nil || !found || r.Kind != events.KindOffer {
@@ -101,7 +100,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	// A message that cannot be read is nobody's offer: the read model lists it.
+	// An unreadable message is no offer of any task: the read model lists it.
 	command, ok := task.Undelivered(t, r.Task())
 	if !ok {
 		return 0, nil
@@ -120,7 +119,7 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 	switch {
 	case errors.As(err, &leased):
 		return leased.For, nil
-	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn): // another session has adopted the attempt, for one
+	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn): // another session has adopted the attempt, for example
 		return s.cfg.AckWait, nil
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced):
 		return 0, nil
@@ -132,8 +131,8 @@ func (s *Scheduler) Dead(ctx context.Context, seq uint64) (holds time.Duration, 
 	return 0, s.rec.Settle(ctx, &t)
 }
 
-// sweepIdle offers tasks anew that wait in a queue which is served, while there
-// is no offer that could still be handed out. Two looks in a row must agree.
+// sweepIdle offers tasks anew that wait in a served queue while no offer of it can be handed out.
+// Two sweeps in a row must agree.
 func (s *Scheduler) sweepIdle(ctx context.Context, queue string, now time.Time) error {
 	if s.cfg.Deliveries == nil || !s.turns.First(queue) {
 		return nil

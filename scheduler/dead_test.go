@@ -14,7 +14,7 @@ import (
 	"millrace/task/reason"
 )
 
-// deliveries are what a test says of the offers of a log in memory.
+// deliveries is a test's view of the offers of a log in memory.
 type deliveries struct {
 	*testWorld
 	heard chan func(uint64)
@@ -61,14 +61,14 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 		if _, _, err := d.rec.Do(t.Context(), now, task.Claim{Node: "n1", Session: "s-n1", Offer: second}); err != nil {
 			t.Fatal(err)
 		}
-		for _, seq := range []uint64{first, second, first, 1, 999} { // also twice, a node's fact, and what is not there
+		for _, seq := range []uint64{first, second, first, 1, 999} { // also twice, a node's fact, and a missing one
 			dead(seq)
 		}
 		pass(time.Second)
 		if now := d.task(t, waits); now.State != task.Abnormal || now.Reason != reason.Poison {
 			t.Errorf("the one that waited is %s/%s", now.State, now.Reason)
 		}
-		// That its offer was handed out too often says nothing about the one that runs: its node is well.
+		// Too many deliveries of its offer say nothing about the running attempt: its node is well.
 		named := node.Heartbeat{Session: "s-n1", Runs: []uint64{d.task(t, runs).Epoch}}
 		for range 20 {
 			if err := d.Memory.Beat(t.Context(), "n1", named, settings.AckWait); err != nil {
@@ -79,7 +79,7 @@ func TestDeadOffersEndTheirTasks(t *testing.T) {
 		if now := d.task(t, runs); now.State != task.Running || now.Losses != 0 {
 			t.Errorf("the one that runs is %s", now.State)
 		}
-		// But nobody would be offered it any more, so the scheduler comes back to it.
+		// But no node would get the offer any more, so the scheduler returns to it.
 		named.Runs = nil
 		if err := d.Memory.Beat(t.Context(), "n1", named, settings.AckWait); err != nil {
 			t.Fatal(err)

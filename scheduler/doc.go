@@ -1,8 +1,8 @@
-// Package scheduler keeps the deadlines: it finds tasks and nodes of which
-// somebody should have heard by now and records what follows.
+// Package scheduler enforces deadlines: it finds tasks and nodes whose next step is overdue, and
+// records what follows.
 //
-// It holds no truth. What it believes to be late it reads from a read model; it
-// reads the task from the log again before it decides, and the decision is
-// recorded by compare-and-set. So any number of schedulers can run at once, each
-// can die at any moment, and while there is none, work that is offered goes on.
+// It holds no truth of its own. A read model tells it what may be late. It then reads the task from
+// the log, decides, and records the decision by compare-and-set. So any number of schedulers can
+// run at once, and each can die at any moment. While none runs, offered work continues. The
+// scheduler starts no task itself: workers do.
 package scheduler

@@ -15,24 +15,25 @@ import (
 	"millrace/task/schedule"
 )
 
-// Schedules is what a scheduler needs to know of schedules and the jobs that they name. Decisions on their ticks are appended
-// to the log like any other fact.
+// Schedules is a scheduler's port to schedules and the jobs that they name. Decisions on ticks are
+// appended to the log like any other fact.
 type Schedules interface {
-	// Schedules returns all definitions, and the errors of those that cannot be read.
+	// Schedules returns all definitions, and the errors of unreadable ones.
 	Schedules(ctx context.Context) ([]schedule.Stored, error)
-	// ScheduleChanges and JobChanges are what was changed after a sequence and before the call, in
-	// order, and the sequence that this reaches; or all may have changed.
+	// ScheduleChanges and JobChanges return the changes after a sequence and before the call, in
+	// order, and the sequence that they reach. With all, everything may have changed.
 	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
-	// JobToRun returns a job and its revision. The error wraps [task.ErrNoTask] if there is none that can be run.
+	// JobToRun returns a job and its revision. The error wraps [task.ErrNoTask] if no runnable job
+	// has this name.
 	JobToRun(ctx context.Context, name string) (job.Job, uint64, error)
-	// PauseSchedule keeps a schedule from firing.
+	// PauseSchedule pauses a schedule.
 	PauseSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error)
 	// LastDecision returns the latest decision on a schedule's ticks, of sequence 0 if there is none.
 	LastDecision(ctx context.Context, name string) (events.Record, error)
-	// LastDecisions are those of many schedules, and may be out of date.
+	// LastDecisions returns those of many schedules. They may be outdated.
 	LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error)
-	// Decisions returns those that the log took from a time on.
+	// Decisions returns the decisions that the log stored from a time on.
 	Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error)
 }
 
@@ -42,41 +43,42 @@ type Ticks interface {
 	Fires(ctx context.Context) (events.Offers, error)
 	// LastFire returns the latest fire of a schedule, of sequence 0 if there is none.
 	LastFire(ctx context.Context, name string) (events.Record, error)
-	// ArmSchedule sets the timer of a tick; without replace, one that is there stays.
+	// ArmSchedule sets the timer of a tick. Without replace, an existing timer stays.
 	ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error
-	// ArmedSchedules are those that have a timer.
+	// ArmedSchedules returns the schedules that have a timer.
 	ArmedSchedules(ctx context.Context) (map[string]bool, error)
-	// TimedBy are the revisions by which the timers of some were set; it may be out of date.
+	// TimedBy returns the revisions that set the timers of some schedules. They may be outdated.
 	TimedBy(ctx context.Context, names []string) (map[string]uint64, error)
-	// Time is what the log's clock shows.
+	// Time is the time of the log's clock.
 	Time(ctx context.Context) (time.Time, error)
 }
 
-// ticker is one schedule while something of it is dealt with.
+// ticker is one schedule while the scheduler works on its ticks.
 type ticker struct {
 	s      *Scheduler
 	stored schedule.Stored
 	plan   *schedule.Plan
-	at     time.Time                 // as of when the definition was read
+	at     time.Time                 // the time for which the definition was read
 	last   events.Record             // the latest decision
-	again  bool                      // what follows from decisions may be still to do: who made them may have died
-	ended  map[task.ID]schedule.Seen // of the tasks of earlier ticks, those that were seen to have ended
-	born   *desk.Newborn             // the birth that was made last, to be placed
+	again  bool                      // the consequences of decisions may be undone, because their maker may have died
+	ended  map[task.ID]schedule.Seen // the tasks of earlier ticks that are known to have ended
+	born   *desk.Newborn             // the latest birth, to be placed
 }
 
-// look is when it was looked at what is owed, and by what the decisions are made that follow.
+// look is the time at which the owed ticks were computed, with the inputs of the decisions that
+// follow.
 type look struct {
 	at time.Time
 	by task.By
 }
 
-// ledger is what the latest decision leaves.
+// ledger is the ledger after the latest decision.
 func (t *ticker) ledger() definition.Ledger {
 	return schedule.Remember(schedule.LedgerOf(t.last.Fact.Event), t.last.Fact.At, t.stored.Since)
 }
 
-// ticker reads a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it
-// does not fire any more.
+// ticker reads a schedule as it was at a time (a reading of [time.Now]) or later; nil if it does
+// not fire any more.
 func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*ticker, error) {
 	p, err := s.plans.get(ctx, name, at)
 	if err != nil || p == nil {
@@ -87,10 +89,10 @@ func (s *Scheduler) ticker(ctx context.Context, name string, at time.Time) (*tic
 	return t, err
 }
 
-// Fired deals with one fire whose tick's time has come: it decides on its tick and on those that have passed since, makes
-// their tasks, and sets the timer of the next. Each step may be repeated, and any number of
-// schedulers may do it at once: a tick is decided on by compare-and-set, a task's id follows from its tick,
-// and a timer that is there stays.
+// Fired handles one fire whose tick's time has come: it decides on its tick and on those that have
+// passed since, makes their tasks, and sets the next timer. Each step may be repeated, and any
+// number of schedulers may do it at once: a decision on a tick is recorded by compare-and-set, a
+// task's id follows from its tick, and an existing timer stays.
 func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) error {
 	t, err := s.ticker(ctx, r.Fact.Schedule, time.Now())
 	if err != nil || t == nil {
@@ -104,12 +106,12 @@ func (s *Scheduler) Fired(ctx context.Context, r *events.Record, again bool) err
 	return rest(ctx)
 }
 
-// fired does of [Scheduler.Fired] all but what is in no hurry, which it returns; nil for nothing.
+// fired does the urgent part of [Scheduler.Fired] and returns the rest; nil if there is none.
 func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context.Context) error, err error) {
 	f, ok := r.Fact.Event.(definition.ScheduleFired)
 	fire := schedule.Fire{Tick: f.Tick, Due: f.Due, Stored: r.Stored}
 	if !ok || fire.Strange() {
-		return nil, nil // the read model lists what cannot be read
+		return nil, nil // the read model lists unreadable messages
 	}
 	if t.again {
 		if err := t.repeat(ctx, f.Tick); err != nil {
@@ -118,7 +120,7 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 	}
 	decided := t.ledger().Last
 	if _, is := t.plan.Is(f.Tick); !is && f.Revision != t.stored.Revision {
-		return nil, t.arm(ctx, later(t.stored.Since, decided), false) // of a definition that is no more
+		return nil, t.arm(ctx, later(t.stored.Since, decided), false) // of an earlier definition
 	}
 	next, err := t.owed(ctx, fire, f.Detail, brought(r, &f))
 	if err != nil {
@@ -135,7 +137,8 @@ func (t *ticker) fired(ctx context.Context, r *events.Record) (rest func(context
 	}, nil
 }
 
-// brought is what a decision is made by that follows from a fire: which it was, or the tick for which none came.
+// brought returns the inputs of a decision that follows from a fire: the fire, or the tick whose
+// fire did not come.
 func brought(r *events.Record, f *definition.ScheduleFired) task.By {
 	if r.Seq == 0 {
 		return task.By{Rule: task.RuleWatch, At: f.Tick}
@@ -143,8 +146,8 @@ func brought(r *events.Record, f *definition.ScheduleFired) task.By {
 	return task.By{Offer: r.Seq}
 }
 
-// owed decides on all that is owed after a fire, and returns the tick whose timer is next, nil for none. If somebody else
-// leaves out ticks meanwhile, it looks again.
+// owed decides on all ticks owed after a fire, and returns the tick for the next timer, nil for
+// none. If another scheduler skips ticks meanwhile, it computes them again.
 func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by task.By) (*schedule.Tick, error) {
 	for {
 		l := look{t.s.rec.Moment(), by}
@@ -180,7 +183,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// arm sets the timer of the first tick after a time; without replace, one that is there stays.
+// arm sets the timer of the first tick after a time. Without replace, an existing timer stays.
 func (t *ticker) arm(ctx context.Context, after time.Time, replace bool) error {
 	next, ok := t.plan.Next(after)
 	if !ok {
@@ -189,19 +192,19 @@ func (t *ticker) arm(ctx context.Context, after time.Time, replace bool) error {
 	return t.s.cfg.Ticks.ArmSchedule(ctx, t.stored.Name, t.stored.Revision, next, replace)
 }
 
-// clockSlack is by how much clocks of servers may differ: what follows from a tick was stored
-// no earlier than that before it.
+// clockSlack is how far the clocks of servers may differ: the consequences of a tick are stored no
+// earlier than this before it.
 const clockSlack = time.Minute
 
-// repeat does again what follows from the decisions since a tick: who made them may
-// have died in between.
+// repeat repeats the consequences of the decisions since a tick, because their maker may have died
+// in between.
 func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 	if t.ledger().Last.Before(tick) {
-		return nil // there are none, as far as is known
+		return nil // there are none, as far as known
 	}
 	t.again = false
 	if schedule.Decides(t.last.Fact.Event, tick) {
-		return t.follow(ctx, t.last.Fact.Event) // which is done before the next decision
+		return t.follow(ctx, t.last.Fact.Event) // they are complete before the next decision
 	}
 	records, err := t.s.cfg.Schedules.Decisions(ctx, t.stored.Name, tick.Add(-clockSlack))
 	if err != nil {
@@ -215,7 +218,7 @@ func (t *ticker) repeat(ctx context.Context, tick time.Time) error {
 	return nil
 }
 
-// decided tells whether there is a decision on a tick.
+// decided tells whether a tick has a decision.
 func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
 	if schedule.Decides(t.last.Fact.Event, tick) {
 		return true, nil
@@ -229,7 +232,8 @@ func (t *ticker) decided(ctx context.Context, tick time.Time) (bool, error) {
 	return false, err
 }
 
-// skip records that ticks have passed. It is true if another decision came first: less may be left to say, or more.
+// skip records that ticks have passed. It is true if another decision came first: fewer or more
+// ticks may be left to record.
 func (t *ticker) skip(ctx context.Context, l look, missed []schedule.Missed) (lost bool, err error) {
 	for _, m := range missed {
 		if done, err := t.record(ctx, m.Skip(t.ledger(), t.stored.Revision), l); !done || err != nil {
@@ -239,7 +243,7 @@ func (t *ticker) skip(ctx context.Context, l look, missed []schedule.Missed) (lo
 	return false, nil
 }
 
-// decide records what becomes of a tick, and does what follows.
+// decide records the decision on a tick and carries it out.
 func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 	for {
 		if !o.Tick.After(t.ledger().Last) {
@@ -278,8 +282,8 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 	}
 }
 
-// observe is the ledger without the tasks that have ended since, and how far each of them was seen to have come: its last
-// message. What has ended once counts as ended, so it is not read again.
+// observe returns the ledger without the tasks that have ended since, and for each task its last
+// known message. An ended task is not read again.
 func (t *ticker) observe(ctx context.Context, at time.Time) (definition.Ledger, []uint64, error) {
 	ledger := t.ledger()
 	if !t.plan.Watches() {
@@ -305,14 +309,15 @@ func (t *ticker) observe(ctx context.Context, at time.Time) (definition.Ledger, 
 	return schedule.Heed(ledger, known, at.Sub(t.last.Fact.At)), ends, nil
 }
 
-// record is [ticker.decideTick] for what is decided already. It is false if another decision came first, and then that is known.
+// record is [ticker.decideTick] for a decision that is made already. It is false if another
+// decision came first, which is then known.
 func (t *ticker) record(ctx context.Context, e definition.ScheduleEvent, l look) (bool, error) {
 	return t.decideTick(ctx, l, true, func() (definition.ScheduleEvent, error) { return e, nil })
 }
 
-// decideTick appends what decide makes of the latest decision, nil for nothing, as one of the moment at which it was looked
-// what is owed. If another decision came first, that is asked again, or, with once, nobody is. It tells whether something
-// was recorded.
+// decideTick appends the decision that decide makes from the latest one, nil for none, with the
+// time of l. If another decision came first, it calls decide again, unless once is set. It tells
+// whether it recorded a decision.
 func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func() (definition.ScheduleEvent, error)) (bool, error) {
 	chain := events.Chain[events.Record, *events.Fact]{
 		Read: func(ctx context.Context, wrote *events.Fact) (events.Record, uint64, bool, error) {
@@ -337,7 +342,7 @@ func (t *ticker) decideTick(ctx context.Context, l look, once bool, decide func(
 	return d.Done(), err
 }
 
-// follow does what follows from a decision. Doing it twice is harmless.
+// follow carries out a decision. Doing it twice is harmless.
 func (t *ticker) follow(ctx context.Context, decision any) error {
 	e, ok := decision.(definition.ScheduleEvent)
 	if !ok {
@@ -386,7 +391,7 @@ func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error 
 	return t.leaveOut(ctx, e, reason, err.Error())
 }
 
-// leaveOut records that a tick which was to get a task gets none.
+// leaveOut records that an admitted tick gets no task.
 func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, reason, why string) error {
 	l := look{t.s.rec.Moment(), task.By{Rule: task.RuleBirth}}
 	_, err := t.decideTick(ctx, l, false, func() (definition.ScheduleEvent, error) {
@@ -398,7 +403,8 @@ func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, re
 	return err
 }
 
-// refusal is why a tick gets no task, as a reason of [definition.ScheduleSkipped]; "" if err is nothing of the kind.
+// refusal is the reason of a [definition.ScheduleSkipped] for an error of a birth; "" if the error
+// is no refusal.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, task.ErrNoTask), errors.Is(err, desk.ErrInvalid):
@@ -432,14 +438,14 @@ func (t *ticker) birth(ctx context.Context, e definition.ScheduleAdmitted) (*des
 	return &desk.Newborn{ID: submission.ID, Birth: &born}, nil
 }
 
-// cancel asks for a task's end, as a person would.
+// cancel asks for a task's end, like a person.
 func (s *Scheduler) cancel(ctx context.Context, id task.ID, reason string) error {
 	_, err := s.stop(ctx, id, reason)
 	return err
 }
 
-// stop asks for a task's end and returns the task as it is then; one of which nobody knows, or that
-// has ended, is no error.
+// stop asks for a task's end and returns the resulting task. An unknown or ended task is not an
+// error.
 func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {

@@ -19,8 +19,8 @@ import (
 	"millrace/task/value"
 )
 
-// Whatever two schedulers decide at once on ticks that are late, overlap, wait, or get no task, is decided again from the log
-// alone, which the stage does at its end.
+// Two schedulers decide at once on ticks that are late, overlap, wait, or get no task. The stage
+// makes all these decisions again from the log alone, when the test ends.
 func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}

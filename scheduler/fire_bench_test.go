@@ -10,7 +10,8 @@ import (
 	"millrace/task/definition"
 )
 
-// BenchmarkFired is what a tick costs from its fire to the birth of its task, by processor time: the log is in memory.
+// BenchmarkFired is the cost of a tick from its fire to the birth of its task, in processor time:
+// the log is in memory.
 func BenchmarkFired(b *testing.B) {
 	s := bareStage(0)
 	tick := s.now().Add(time.Hour).Truncate(time.Second)

@@ -11,19 +11,19 @@ import (
 	"millrace/task/schedule"
 )
 
-// following keeps up with changes: to ask for them costs one request for all who want to know meanwhile.
+// following keeps up with changes: one request for them serves all concurrent callers.
 type following struct {
-	turn chan struct{} // holds one while somebody asks
+	turn chan struct{} // holds one during a request
 
 	mu     sync.Mutex
-	seq    uint64    // guarded by mu; all changes up to it have been heeded
-	looked time.Time // guarded by mu; when it was asked for them
+	seq    uint64    // guarded by mu; all changes up to it are applied
+	looked time.Time // guarded by mu; when they were last requested
 }
 
 func newFollowing() following { return following{turn: make(chan struct{}, 1)} }
 
-// upTo returns when all changes up to a time are heeded, which is a reading of [time.Now]. To ask returns what is to be
-// done with mu held, and up to where all is heeded then.
+// upTo returns once all changes up to a time, a reading of [time.Now], are applied. Ask requests
+// them and returns the function that applies them, called with mu held, and the sequence reached.
 func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint64) (heed func(), reached uint64, err error)) error {
 	if f.has(at) {
 		return nil
@@ -35,10 +35,10 @@ func (f *following) upTo(ctx context.Context, at time.Time, ask func(after uint6
 		return context.Cause(ctx)
 	}
 	if f.has(at) {
-		return nil // somebody has asked meanwhile
+		return nil // another caller has asked meanwhile
 	}
 	now := time.Now()
-	heed, reached, err := ask(f.seq) // whose turn it is writes it
+	heed, reached, err := ask(f.seq) // only the holder of turn writes seq
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (f *following) has(at time.Time) bool {
 type plans struct {
 	from Schedules
 	following
-	all map[string]*planned // guarded by mu; they are never modified, only replaced
-	new map[string]bool     // guarded by mu; those that were put since they were last asked for
+	all map[string]*planned // guarded by mu; replaced, never modified
+	new map[string]bool     // guarded by mu; those put since the last request
 }
 
 // planned is a definition with its plan.
@@ -69,10 +69,11 @@ type planned struct {
 	plan *schedule.Plan
 }
 
-// readAheadAge is how old a definition may be that is read ahead of its use.
+// readAheadAge is the largest age of a definition that is read ahead of its use.
 const readAheadAge = 100 * time.Millisecond
 
-// get returns a schedule as it was at a time, which is a reading of [time.Now], or later; nil if it does not fire.
+// get returns a schedule as it was at a time (a reading of [time.Now]) or later; nil if it does not
+// fire.
 func (p *plans) get(ctx context.Context, name string, at time.Time) (*planned, error) {
 	if err := p.follow(ctx, at); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (p *plans) list(ctx context.Context, at time.Time) ([]*planned, error) {
 	return slices.Collect(maps.Values(p.all)), nil
 }
 
-// follow heeds what has changed up to a time.
+// follow applies the changes up to a time.
 func (p *plans) follow(ctx context.Context, at time.Time) error {
 	return p.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
 		changed, all, reached, err := p.from.ScheduleChanges(ctx, after)
@@ -103,7 +104,7 @@ func (p *plans) follow(ctx context.Context, at time.Time) error {
 			stored, err := p.from.Schedules(ctx)
 			if stored == nil && err != nil {
 				return nil, 0, err
-			} // those that cannot be read are listed to who asks for them
+			} // callers of Schedules see the unreadable ones
 			return func() {
 				p.all = make(map[string]*planned, len(stored))
 				for i := range stored {
@@ -119,7 +120,7 @@ func (p *plans) follow(ctx context.Context, at time.Time) error {
 	})
 }
 
-// put must be called with mu held; stored is nil for one that is gone.
+// put needs mu held. Stored is nil for a removed schedule.
 func (p *plans) put(name string, stored *schedule.Stored) {
 	delete(p.all, name)
 	if stored == nil || stored.Paused != nil {
@@ -169,8 +170,8 @@ type jobNow struct {
 // jobsKept bounds how many are kept.
 const jobsKept = 50_000
 
-// get returns a job as it was at a time, which is a reading of [time.Now], or later. The error wraps [task.ErrNoTask] if
-// there is none that can be run.
+// get returns a job as it was at a time (a reading of [time.Now]) or later. The error wraps
+// [task.ErrNoTask] if no runnable job has this name.
 func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
 	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
 		changed, all, reached, err := j.from.JobChanges(ctx, after)
@@ -200,7 +201,7 @@ func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, err
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.seq != seq {
-		return now, nil // it may be what has changed
+		return now, nil // this job may be what has changed
 	}
 	if len(j.read) >= jobsKept {
 		clear(j.read)

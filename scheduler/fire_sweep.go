@@ -41,7 +41,7 @@ func (n *names) all() []string {
 	return slices.Sorted(maps.Keys(n.set))
 }
 
-// ReleaseTicks looks once whether ticks that wait for the tasks of earlier ones can have theirs.
+// ReleaseTicks checks once whether ticks that wait for the tasks of earlier ones can have theirs.
 func (s *Scheduler) ReleaseTicks(ctx context.Context) error {
 	var errs []error
 	for _, name := range s.ticks.waiting.all() {
@@ -89,22 +89,23 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 
 // Paces of [Scheduler.SweepSchedules].
 const (
-	// schedulesEvery is how often schedules whose ticks wait are looked for; other schedulers may have died.
+	// schedulesEvery is the interval of the search for schedules with waiting ticks, because other
+	// schedulers may have died.
 	schedulesEvery = time.Minute
-	// unarmedFor is how long a schedule may have no timer, or that of an earlier revision: a fire is being dealt
-	// with, or whoever has changed it is about to set the new one.
+	// unarmedFor is how long a schedule may lack a timer of its present revision: a fire is being
+	// handled, or the author of a change is about to set the new timer.
 	unarmedFor = 20 * time.Second
 )
 
-// scheduleSweep is what the sweep of schedules remembers; it is for one goroutine.
+// scheduleSweep is the memory of the sweep of schedules. It is for one goroutine.
 type scheduleSweep struct {
-	unarmed map[string]time.Time // since when they were found without a timer of theirs
-	timed   map[string]uint64    // the revisions of which a timer was seen
-	looked  time.Time            // when all was compared
+	unarmed map[string]time.Time // since when they lacked their timer
+	timed   map[string]uint64    // the revisions whose timer was seen
+	looked  time.Time            // when everything was last compared
 }
 
-// SweepSchedules looks once for schedules whose timer is missing or was set by an earlier revision, and now and then
-// for ticks that nobody has made the task of. It is for one goroutine.
+// SweepSchedules checks once for schedules whose timer is missing or from an earlier revision, and
+// from time to time for ticks whose task was not made. It is for one goroutine.
 func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	if !s.turns.First(LoopSchedules) {
 		return nil
@@ -149,8 +150,8 @@ func (s *Scheduler) SweepSchedules(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// armed tells by which revision the timer of each schedule was set that has one. Of a revision whose timer it has seen it
-// asks no more.
+// armed returns the revision that set the timer of each schedule that has one. It asks only once
+// for each revision's timer.
 func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint64, error) {
 	w := &s.scheduleSweep
 	there, err := s.cfg.Ticks.ArmedSchedules(ctx)
@@ -181,8 +182,8 @@ func (s *Scheduler) armed(ctx context.Context, all []*planned) (map[string]uint6
 	return armed, nil
 }
 
-// rearm sets the timer of a schedule that has none, or one that is to be replaced, unless a fire of it is still to be
-// dealt with.
+// rearm sets the timer of a schedule that has none, or an outdated one, unless a fire of it is
+// still to be handled.
 func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error {
 	t, err := s.ticker(ctx, name, time.Now())
 	if err != nil || t == nil {
@@ -193,12 +194,12 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 		return err
 	}
 	if s.rec.Now().Sub(fire.Stored) < unarmedFor {
-		return nil // it has fired since: its ticks are so close that a look may find each time one being dealt with
+		return nil // it has fired since: with ticks this close, each sweep may find one being handled
 	}
 	after := later(t.stored.Since, t.ledger().Last)
 	if f, ok := fire.Fact.Event.(definition.ScheduleFired); ok && f.Tick.After(after) {
 		if _, is := t.plan.Is(f.Tick); is {
-			return nil // it lies with the consumer of fires, which hands it out again
+			return nil // the consumer of fires holds it and hands it out again
 		}
 	}
 	if _, more := t.plan.Next(after); !more {
@@ -230,7 +231,7 @@ func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 	return errors.Join(errs...)
 }
 
-// sweepTick makes the task of a tick that was decided on some time ago, if nobody has.
+// sweepTick makes the task of a tick that was decided some time ago and has none.
 func (s *Scheduler) sweepTick(ctx context.Context, p *planned, last *events.Record) error {
 	e, ok := last.Fact.Event.(definition.ScheduleAdmitted)
 	if age := s.rec.Now().Sub(last.Stored); !ok || age < unarmedFor || age > schedule.BornWithin+schedulesEvery {

@@ -15,33 +15,35 @@ import (
 	"millrace/task/schedule"
 )
 
-// Of ticks on which nobody decides.
+// Settings for overdue ticks.
 const (
-	// tickPatience is how long after a tick is due its decision, and after the decision its task,
-	// may be missing before another scheduler sees to it. The one that holds the fire goes first and needs some ten
-	// milliseconds; the others hear of it as soon as their read models do, and have an order among them.
+	// tickPatience is how long after its due time a tick may lack its decision, and after the
+	// decision its task, before another scheduler steps in. The holder of the fire goes first and
+	// needs some 10 ms. The others learn of it through their read models, and have an order among
+	// them.
 	tickPatience = 500 * time.Millisecond
-	// tickLook is how often ticks are looked at, and tickAgain how long a scheduler waits until it
-	// sees to the same one once more.
+	// tickLook is the interval of the checks. tickAgain is how long a scheduler waits before it
+	// handles the same tick again.
 	tickLook, tickAgain = 50 * time.Millisecond, time.Second
-	// tickHands is how many are seen to at once, and tickBatch how many at one look. After a moment in
-	// which thousands of ticks are due most are in good hands, and these take little from those.
+	// tickHands is how many ticks are handled concurrently, and tickBatch how many per check. After
+	// a moment with thousands of due ticks, the fire loop handles most of them, and these checks
+	// take little capacity from it.
 	tickHands, tickBatch = 8, 64
 )
 
-// tickWatch knows of each schedule which tick comes next, and whether the latest one that was
-// decided on has its task. One scheduler holds a fire, and for seconds the log gives it to no other.
-// Should that one die, the others find here what it has left undone, and do it. They need not know
-// whether it lives: a tick gets one decision and a task one birth, whoever comes first.
+// tickWatch tracks, for each schedule, the next tick, and whether the latest decided one has its
+// task. One scheduler holds a fire, and for some seconds the log gives it to no other. If that
+// scheduler dies, the others find its unfinished work here and complete it. They need not know
+// whether it lives: a tick gets one decision and a task one birth, whichever comes first.
 type tickWatch struct {
 	now     func() time.Time
 	turns   *turns.Turns
-	waiting names // schedules of which ticks wait for the tasks of earlier ones
+	waiting names // schedules with ticks that wait for the tasks of earlier ones
 
 	mu      sync.Mutex
 	known   map[string]decidedTick // guarded by mu, like all below; by schedule
 	unborn  map[task.ID]bool       // tasks that were decided on and not seen yet
-	changed map[string]bool        // schedules of which a decision came
+	changed map[string]bool        // schedules with a new decision
 	held    map[string]int         // how many fires of a schedule this scheduler holds
 	due     byTime[*watchedTick]
 }
@@ -52,13 +54,13 @@ type decidedTick struct {
 	last time.Time // the latest tick on which anything was decided
 }
 
-// watchedTick is a tick that is to be looked at, at a time.
+// watchedTick is a tick to be checked at a time.
 type watchedTick struct {
 	schedule string
 	tick     schedule.Tick
-	born     task.ID // the task that it is to have by then; "" if a decision is to be there
+	born     task.ID // the task that it must have by then; "" if a decision must exist
 	at       time.Time
-	left     bool // to the schedulers that go before this one
+	left     bool // it was left to the schedulers that go first
 }
 
 func newTickWatch(now func() time.Time, turns *turns.Turns) *tickWatch {
@@ -77,7 +79,7 @@ func (w *tickWatch) observe(s *events.Step) {
 	}
 }
 
-// decided notes a decision; one that is older than what is known changes nothing.
+// decided records a decision. An older one than the known one changes nothing.
 func (w *tickWatch) decided(r *events.Record) {
 	name := r.Fact.Schedule
 	w.mu.Lock()
@@ -93,7 +95,7 @@ func (w *tickWatch) decided(r *events.Record) {
 		w.waiting.drop(name)
 	}
 	w.changed[name] = true
-	// A read model that is made anew tells of decisions of long ago.
+	// A read model that is rebuilt reports old decisions.
 	if e, ok := r.Fact.Event.(definition.ScheduleAdmitted); ok && w.now().Sub(r.Stored) < schedule.Grace {
 		w.unborn[e.Made] = true
 		heap.Push(&w.due, &watchedTick{schedule: name, tick: schedule.Tick{At: e.Tick, Due: e.Due}, born: e.Made, at: r.Stored.Add(tickPatience)})
@@ -132,7 +134,7 @@ func (w *tickWatch) expect(from *plans) {
 	}
 }
 
-// late takes out some of what is to be looked at by now and is still undone.
+// late removes and returns some of the ticks that are to be checked by now and are still undone.
 func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,8 +143,8 @@ func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 		switch {
 		case !w.undone(it):
 		case now.Sub(it.tick.Due) > schedule.Grace/2:
-			delete(w.unborn, it.born) // somebody was away for long: the fire and the sweep know what is owed
-		case w.held[it.schedule] > 0: // it is on its way, here
+			delete(w.unborn, it.born) // after a long absence, the fire and the sweep handle it
+		case w.held[it.schedule] > 0: // this scheduler holds its fire
 			it.at = now.Add(tickPatience)
 			heap.Push(&w.due, it)
 		default:
@@ -157,7 +159,7 @@ func (w *tickWatch) late(now time.Time) (some []*watchedTick) {
 	return some
 }
 
-// undone tells whether what is wanted is not known to be there. The caller holds w.mu.
+// undone tells whether the expected decision or task is not known to exist. The caller holds w.mu.
 func (w *tickWatch) undone(it *watchedTick) bool {
 	if it.born != "" {
 		return w.unborn[it.born]
@@ -209,7 +211,7 @@ func (f *firing) watch(ctx context.Context) {
 	}
 }
 
-// seed notes what the log holds at the start: its time, and the latest decisions.
+// seed reads the state of the log at the start: its time, and the latest decisions.
 func (f *firing) seed(ctx context.Context) error {
 	now, err := f.s.cfg.Ticks.Time(ctx)
 	if err != nil {
@@ -231,7 +233,7 @@ func (f *firing) seed(ctx context.Context) error {
 	return err
 }
 
-// see does for a tick what its fire would have led to, if that is still to do.
+// see does the work of a tick's fire, if it is still undone.
 func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	s.ticks.mu.Lock()
 	undone := s.ticks.undone(it)
@@ -252,7 +254,7 @@ func (s *Scheduler) see(ctx context.Context, it *watchedTick) error {
 	}
 	s.ticks.decided(&t.last)
 	if next, ok := t.plan.Next(later(t.stored.Since, t.ledger().Last)); !ok || !next.At.Equal(it.tick.At) {
-		return nil // it was decided on, or the schedule is another one by now
+		return nil // it was decided on, or the schedule has changed by now
 	}
 	s.log.Info("deciding on a tick that another scheduler has left undone", "schedule", it.schedule, "tick", it.tick.At)
 	rest, err := t.fired(ctx, &events.Record{Stored: it.tick.Due, Kind: events.KindFire, Fact: events.Fact{

@@ -13,8 +13,8 @@ import (
 	"millrace/task/schedule"
 )
 
-// A scheduler dies with a fire in its hands. The log gives that to nobody else for seconds, and
-// another scheduler sees to the tick all the same: wherever the first one stopped.
+// A scheduler dies while it holds a fire. For seconds the log gives the fire to no other. Another
+// scheduler handles the tick nevertheless, at whatever step the first one stopped.
 func TestTicksOfADeadScheduler(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -54,7 +54,7 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 					t.Errorf("the tick has no task %v after it was due", tickPatience+110*time.Millisecond)
 				}
 				if c.decided {
-					tick = tick.Add(time.Hour) // whose timer nobody has set
+					tick = tick.Add(time.Hour) // its timer was never set
 					pass(time.Hour)
 					if s.birth("s", tick) == nil {
 						t.Error("the next tick has no task")
@@ -75,7 +75,7 @@ func TestTicksOfADeadScheduler(t *testing.T) {
 	}
 }
 
-// What is changed, paused or long gone is not made up for, and what is in hand is left alone.
+// Changed, paused and old ticks are not made up for, and a tick in progress is left alone.
 func TestTicksThatAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestTicksThatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// decide stores a decision as another scheduler would, and lets one see it.
+// decide stores the decision of another scheduler, and shows it to one.
 func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time) {
 	t.Helper()
 	e := definition.ScheduleAdmitted{
@@ -116,7 +116,7 @@ func (s *stage) decide(t *testing.T, one *Scheduler, name string, tick time.Time
 	one.Observe([]events.Step{{Record: &events.Record{Seq: seq, Stored: s.now(), Kind: events.KindTick, Fact: *f}}})
 }
 
-// bear notes the task of a tick as another scheduler's.
+// bear records the birth of a tick's task by another scheduler.
 func (s *stage) bear(name string, tick time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

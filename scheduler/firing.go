@@ -14,49 +14,50 @@ import (
 	"millrace/task/schedule"
 )
 
-// firing is the way of fires through a scheduler. A timer fires [schedule.Ahead] of its tick, and
-// what a decision needs is read then, for many fires at once. When the tick's time has come by the log's
-// clock it is decided on and its task made, side by side with others. The next timer
-// comes last, when nothing is there that is due.
+// firing is the path of fires through a scheduler. A timer fires [schedule.Ahead] before its tick,
+// and the inputs of the decision are read then, for many fires at once. When the tick's time has
+// come by the log's clock, the scheduler decides and makes the task, concurrently with others. It
+// sets the next timer last, when no tick is due.
 type firing struct {
 	s     *Scheduler
 	fires events.Offers
 	clock logclock.Floor
-	room  chan struct{} // has a place for each fire that is held
+	room  chan struct{} // has a place for each held fire
 	came  chan *fire    // to be prepared
-	due   chan *fire    // to be decided on
-	rest  chan *fire    // of which only the next timer is left to be set
-	early chan struct{} // holds one: something has come that is to wait
+	due   chan *fire    // to be decided
+	rest  chan *fire    // only the next timer is left to set
+	early chan struct{} // holds one: a fire has come that must wait
 
 	mu      sync.Mutex
-	held    map[uint64]*fire // guarded by mu; what was not acknowledged yet, by sequence
+	held    map[uint64]*fire // guarded by mu; unacknowledged fires, by sequence
 	waiting byTime[*fire]    // guarded by mu
 }
 
-// fire is one on its way.
+// fire is a fire on its path.
 type fire struct {
 	*events.Offer
-	due    time.Time      // zero if it cannot be read or believed
+	due    time.Time      // zero if it is unreadable or implausible
 	popped time.Time      // when its time had come; a reading of [time.Now]
-	leased time.Time      // since when, guarded by firing.mu
-	last   *events.Record // the latest decision as far as is known, nil if nothing is
+	leased time.Time      // when its lease began; guarded by firing.mu
+	last   *events.Record // the latest known decision, nil if unknown
 	ticker *ticker
 	rest   func(context.Context) error
 }
 
-// Of the way of fires.
+// Settings for the path of fires.
 const (
-	// fireHands is how many fires a scheduler deals with at once. What takes its time is
-	// the way to the server and back.
+	// fireHands is how many fires a scheduler handles concurrently. The round trip to the server
+	// takes most of the time.
 	fireHands = 256
-	// firesHeld is how many it holds at most, those that wait for their tick included.
+	// firesHeld is how many it holds at most, including those that wait for their tick.
 	firesHeld = 8192
-	// fireTakers wait for fires, and fireReaders read what is needed of fireBatch of them at most.
+	// fireTakers goroutines wait for fires. fireReaders goroutines read the inputs for up to
+	// fireBatch of them at once.
 	fireTakers, fireReaders, fireBatch = 64, 4, 256
-	// fireBeat is how often it is looked for ticks that are due. All of one look share the question
-	// whether their definitions are still what they were.
+	// fireBeat is the interval of checks for due ticks. All ticks of one check share the request
+	// whether their definitions are current.
 	fireBeat = 4 * time.Millisecond
-	// fireLease is for how long a fire is held before its lease is prolonged. It lasts 5s.
+	// fireLease is how long a fire is held before its lease is renewed. The lease lasts 5 s.
 	fireLease = 2 * time.Second
 )
 
@@ -67,7 +68,7 @@ func (s *Scheduler) newFiring(fires events.Offers) *firing {
 	}
 }
 
-// fire deals with fires until ctx ends.
+// fire handles fires until ctx ends.
 func (s *Scheduler) fire(ctx context.Context) error {
 	if s.cfg.Schedules == nil {
 		return nil
@@ -134,8 +135,8 @@ func (f *firing) take(ctx context.Context) {
 	}
 }
 
-// hold keeps a fire. One that is held already has come again, because nobody heard in time that its
-// lease was to be extended: it goes its way, under the new lease.
+// hold keeps a fire. If the fire is held already, it was redelivered because the server missed the
+// renewal of its lease. It continues under the new lease.
 func (f *firing) hold(it *fire) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,16 +158,16 @@ func (f *firing) done(it *fire) {
 	<-f.room
 }
 
-// giveBack returns what is held, for another scheduler.
+// giveBack returns the held fires for another scheduler.
 func (f *firing) giveBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, it := range f.held {
-		_ = it.Return() // else its lease runs out
+		_ = it.Return() // otherwise its lease would have to expire
 	}
 }
 
-// prepare reads what decisions on fires will need.
+// prepare reads the inputs of decisions on fires.
 func (f *firing) prepare(ctx context.Context) {
 	for {
 		var batch []*fire
@@ -197,7 +198,7 @@ func (f *firing) prepare(ctx context.Context) {
 	}
 }
 
-// readAhead reads what it can; what is missing is read when it is needed.
+// readAhead reads what it can. Missing parts are read when they are needed.
 func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 	s := f.s
 	names := make([]string, len(batch))
@@ -223,21 +224,21 @@ func (f *firing) readAhead(ctx context.Context, batch []*fire) {
 			continue
 		}
 		if p.Make.Job != "" {
-			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // so that it is kept
+			_, _ = s.jobs.get(ctx, p.Make.Job, asked.Add(-readAheadAge)) // to cache it
 		}
 		it.ticker = &ticker{s: s, stored: p.Stored, plan: p.plan, last: *it.last}
-		_, _, _ = it.ticker.observe(ctx, s.rec.Now()) // what has not ended yet is looked at again
+		_, _, _ = it.ticker.observe(ctx, s.rec.Now()) // tasks that have not ended yet are checked again later
 	}
 	if !late {
 		return
 	}
-	// Their ticks may have been due long ago, of which fires do not tell.
+	// Their ticks may have been due long ago, and fires do not tell the present time.
 	if now, err := s.cfg.Ticks.Time(ctx); err == nil {
 		f.clock.Hear(now, time.Now())
 	}
 }
 
-// wait lets fires go on whose tick's time has come.
+// wait passes on fires whose tick's time has come.
 func (f *firing) wait(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -254,11 +255,11 @@ func (f *firing) wait(ctx context.Context) {
 	}
 }
 
-// fireCheck is how often it is looked again how late it is by the log's clock: what comes
-// from there tells that better and better.
+// fireCheck is how often the time by the log's clock is estimated again: it becomes more precise
+// with each message.
 const fireCheck = 20 * time.Millisecond
 
-// release lets go on what is due, and tells how long the rest has to wait.
+// release passes on due fires, and returns how long the rest must wait.
 func (f *firing) release(now time.Time) (next time.Duration, some bool) {
 	at := f.clock.At(now)
 	f.mu.Lock()
@@ -274,7 +275,7 @@ func (f *firing) release(now time.Time) (next time.Duration, some bool) {
 	return f.waiting[0].due.Sub(at), true
 }
 
-// work decides on what is due, and if there is nothing does what is left of others.
+// work decides on due fires. When there are none, it finishes the rest of others.
 func (f *firing) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -303,8 +304,8 @@ func (f *firing) decide(ctx context.Context, it *fire) {
 	f.end(ctx, it, err)
 }
 
-// firedAhead is [Scheduler.Fired] with what was read ahead, as far as it still holds. A decision that is
-// out of date is found out by the compare-and-set; a definition must be that of now.
+// firedAhead is [Scheduler.Fired] with the inputs read ahead, as far as they are current. The
+// compare-and-set detects an outdated decision. The definition must be the present one.
 func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context.Context) error, err error) {
 	p, err := s.plans.get(ctx, it.Fact.Schedule, it.popped)
 	if err != nil || p == nil {
@@ -324,11 +325,11 @@ func (s *Scheduler) firedAhead(ctx context.Context, it *fire) (rest func(context
 	return t.fired(ctx, &it.Record)
 }
 
-// end lets go of a fire with which nothing is left to do, or that could not be dealt with.
+// end finishes a fire that is done, or that could not be handled.
 func (f *firing) end(ctx context.Context, it *fire, err error) {
 	defer f.done(it)
 	if err == nil {
-		_ = it.Ack() // if that is lost, it comes again and finds nothing to do
+		_ = it.Ack() // if the ack is lost, the fire comes again and has no effect
 		return
 	}
 	if ctx.Err() != nil {
@@ -338,13 +339,13 @@ func (f *firing) end(ctx context.Context, it *fire, err error) {
 	f.s.log.Warn("a fire could not be dealt with; it comes again", "error", err, "schedule", it.Fact.Schedule)
 }
 
-// keep follows what becomes of definitions, and prolongs the leases of fires that are held for long: else they
-// would be handed out again.
+// keep follows the changes of definitions, and renews the leases of fires that are held long, which
+// would otherwise be redelivered.
 func (f *firing) keep(ctx context.Context) {
 	tick := time.NewTicker(fireLease / 4)
 	defer tick.Stop()
 	for {
-		_ = f.s.plans.follow(ctx, time.Now()) // who needs one tries again
+		_ = f.s.plans.follow(ctx, time.Now()) // a caller that needs one tries again
 		select {
 		case <-ctx.Done():
 			return
@@ -365,11 +366,11 @@ func (f *firing) prolong(now time.Time) {
 	}
 	f.mu.Unlock()
 	for _, it := range old {
-		_ = it.Prolong() // if that is lost it comes again, and is known
+		_ = it.Prolong() // if that is lost the fire comes again, and is recognized
 	}
 }
 
-// byTime is a heap that has what comes first on top.
+// byTime is a heap with the earliest element on top.
 type byTime[T interface{ when() time.Time }] []T
 
 func (h byTime[T]) Len() int           { return len(h) }

@@ -25,7 +25,7 @@ import (
 )
 
 // stage is a log with schedules whose fires are handed out by hand. Its clock is ahead of the
-// machine's by as much as it is told.
+// machine's by a given time.
 type stage struct {
 	*events.Memory
 	ahead time.Duration
@@ -37,19 +37,20 @@ type stage struct {
 	jobs    map[string]uint64 // revisions
 	jobSeq  []string          // changes
 	last    map[string]events.Record
-	heads   map[string]uint64     // of definitions and of fires, by what they are about
+	heads   map[string]uint64     // of definitions and of fires, by subject
 	born    map[task.ID]time.Time // by the log's clock
 	made    map[task.ID]*events.Fact
 	armed   map[string]schedule.Tick
-	timed   map[string]uint64 // the revisions by which those were set
-	asked   int               // how often for changes
+	timed   map[string]uint64 // the revisions that set them
+	asked   int               // how often changes were requested
 	fires   map[string]events.Record
 	decided int  // how many decisions were stored
-	full    bool // the queue of what is born
-	keeps   bool // what is born lies in the log
+	full    bool // the queue of new tasks is full
+	keeps   bool // births are stored in the log
 }
 
-// newStage makes one of which all decisions are made again when the test ends, and found if they are changed.
+// newStage makes a stage. When the test ends, all its decisions are made again, and changed ones
+// must be detected.
 func newStage(t *testing.T, ahead time.Duration) *stage {
 	s := bareStage(ahead)
 	t.Cleanup(func() {
@@ -85,7 +86,7 @@ func (s *stage) define(name, of string, first time.Time, paused bool) {
 	s.store(d)
 }
 
-// store stores a definition; what it makes is anything if it does not say.
+// store stores a definition. Without one of its own, it gets an arbitrary spec to make.
 func (s *stage) store(d schedule.Definition) {
 	if d.Make.Job == "" && d.Make.Spec == nil {
 		d.Make = task.Submission{Spec: &job.Spec{Handler: "x"}}
@@ -102,7 +103,7 @@ func (s *stage) store(d schedule.Definition) {
 	s.say(events.Fact{Def: definition.Named(definition.DefSchedule, d.Name), Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: is.Revision, Text: text}}})
 }
 
-// say records a fact about a schedule that is no decision, with mu held.
+// say records a fact about a schedule that is not a decision, with mu held.
 func (s *stage) say(f events.Fact) events.Record {
 	f.ID, f.At, f.Type = events.NewID(s.now()), s.now(), events.TypeOf(f.Event)
 	seq, err := s.Memory.Append(context.Background(), &f, s.heads[f.About()])
@@ -135,14 +136,14 @@ func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	return l
 }
 
-// birth is that of a tick's task, nil if there is none.
+// birth returns the birth of a tick's task, nil if there is none.
 func (s *stage) birth(name string, tick time.Time) *events.Fact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made[schedule.TaskID(name, tick)]
 }
 
-// counts are how many tasks were born, and how often it was asked for changes.
+// counts returns how many tasks were born, and how often changes were requested.
 func (s *stage) counts() (born, asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *stage) next(name string) time.Time {
 	return s.armed[name].At
 }
 
-// wantBorn checks when the task of a tick was born, and what its fire has become.
+// wantBorn checks when the task of a tick was born, and the state of its fire.
 func (s *stage) wantBorn(t *testing.T, name string, tick time.Time, l *testLease) {
 	t.Helper()
 	s.mu.Lock()
@@ -183,7 +184,7 @@ func (l *testLease) Rest(time.Duration) error     { return nil }
 func (l *testLease) Extend(context.Context) error { return nil }
 func (l *testLease) Prolong() error               { l.extended++; return nil }
 
-// stageOffers hands out what came.
+// stageOffers hands out the fires of the stage.
 type stageOffers struct{ s *stage }
 
 func (o stageOffers) Next(ctx context.Context) (*events.Offer, error) {
@@ -346,7 +347,7 @@ func (s *stage) PauseSchedule(context.Context, string, string, string) (bool, er
 }
 func (s *stage) Hint(node.ID, task.ID) error { return nil }
 
-// play runs the way of fires while do goes on.
+// play runs the path of fires during do.
 func (s *stage) play(t *testing.T, do func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -360,7 +361,8 @@ func (s *stage) play(t *testing.T, do func()) {
 	}
 }
 
-// Timers fire ahead of ticks; tasks are born when these are due by the log's clock, whatever the machine's shows.
+// Timers fire ahead of ticks. Tasks are born when these are due by the log's clock, whatever the
+// machine's clock shows.
 func TestFiresWaitForTheirTick(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{0, 7 * time.Hour, -900 * time.Millisecond, 900 * time.Millisecond} {
@@ -389,7 +391,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 						t.Errorf("it was asked %d times for changes of definitions, want once for all ticks of a moment", now-asked)
 					}
 
-					// One that comes long after its tick waits for nothing.
+					// A fire that comes long after its tick does not wait.
 					late := s.now().Add(-time.Second)
 					s.define("late", "", late, false)
 					l := s.fired("late", 1, late)
@@ -403,7 +405,7 @@ func TestFiresWaitForTheirTick(t *testing.T) {
 	}
 }
 
-// What holds is the definition when the tick is due, not when its timer fired.
+// The definition at the tick's due time applies, not the one at the time of the fire.
 func TestChangedBetweenFireAndTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -444,8 +446,8 @@ func TestChangedBetweenFireAndTick(t *testing.T) {
 	})
 }
 
-// Fires that are held go back when the scheduler ends, are kept when that takes long, and if they come again
-// meanwhile have one task all the same. What no timer can have written delays nothing.
+// Held fires go back when the scheduler ends, are kept when that takes long, and still have one
+// task if they are redelivered meanwhile. A forged fire delays nothing.
 func TestFiresAreHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -479,7 +481,7 @@ func TestFiresAreHeld(t *testing.T) {
 }
 
 // A sweep may find each time that a schedule has no timer, because its ticks are as close as the
-// sweeps. Only of one that does not fire any more the timer is missing.
+// sweeps. The timer is missing only if the schedule does not fire any more.
 func TestTimersBetweenTwoFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -501,8 +503,8 @@ func TestTimersBetweenTwoFires(t *testing.T) {
 	})
 }
 
-// Whoever changes a schedule may die before the timer is set. One of an earlier revision counts for none, after a while in
-// which it may still be set; one that was seen is not asked for again.
+// The author of a change may die before setting the timer. A timer of an earlier revision counts as
+// missing after a delay in which it may still be set. A timer that was seen is not requested again.
 func TestTimerOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -527,7 +529,7 @@ func TestTimerOfAnEarlierRevision(t *testing.T) {
 		if next := s.next("s"); !next.Equal(far.At) {
 			t.Fatalf("the timer of the present revision was set anew, for %v", next)
 		}
-		s.define("s", "", start, false) // revision 2, and nobody sets its timer
+		s.define("s", "", start, false) // revision 2 without a timer
 		sweep()
 		if next := s.next("s"); !next.Equal(far.At) {
 			t.Fatalf("the timer was set at once, for %v; whoever has changed the schedule may be about to", next)

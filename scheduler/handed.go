@@ -19,7 +19,7 @@ type handed struct {
 	until map[task.ID]time.Time // guarded by mu
 }
 
-// maxHanded bounds what is kept in memory; what is more, the sweep finds.
+// maxHanded bounds the entries in memory. The sweep finds any more.
 const maxHanded = 100_000
 
 // observe implements [reactor].
@@ -45,7 +45,7 @@ func (h *handed) observe(s *events.Step) {
 	h.some.Store(len(h.until) > 0)
 }
 
-// due takes those out whose time has passed, in order.
+// due removes and returns the tasks whose time has passed, in order.
 func (h *handed) due(now time.Time) (ids []task.ID) {
 	if !h.some.Load() {
 		return nil

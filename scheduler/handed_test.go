@@ -12,7 +12,7 @@ import (
 	"millrace/task/where"
 )
 
-// A task that was left to a node which is only busy goes back when the time is over, and not later.
+// A task that was left to a busy node returns exactly when the time is over.
 func TestHandedGoesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -6,22 +6,22 @@ import (
 	"millrace/task"
 )
 
-// Bounds of one look of the sweep at held tasks.
+// Bounds of one sweep over held tasks.
 const (
 	heldAtOnce   = 250
-	heldPerSweep = 5000 // what they need included
+	heldPerSweep = 5000 // including their needs
 )
 
-// heldSweep is what the sweep remembers of held tasks; its own.
+// heldSweep is the sweep's memory of held tasks. Only the sweep uses it.
 type heldSweep struct {
-	after task.ID // where it goes on
-	// free are those that should have gone, and since when that is known.
+	after task.ID // where the next sweep continues
+	// free are tasks that should have been released, and since when that is known.
 	free map[task.ID]miss
 }
 
-// sweepHeld looks at some of the held tasks as the read model has them, as if nothing else were known,
-// and at others the next time; again and again at those that were free to go. What has
-// been for longer than a step may take is a repair.
+// sweepHeld examines some of the held tasks, by the read model alone, and others the next time. It
+// examines tasks that were free to go every time. Releasing one that was free for longer than a
+// step may take counts as a repair.
 func (s *Scheduler) sweepHeld(ctx context.Context) error {
 	free := s.heldSweep.free
 	s.heldSweep.free = map[task.ID]miss{}
@@ -101,7 +101,7 @@ func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map
 	return len(tasks) + len(of), nil
 }
 
-// letGo does what should have been done by the end of the last task that t needs.
+// letGo releases t as should have happened at the end of the last task it needs.
 func (s *Scheduler) letGo(ctx context.Context, t *task.Task) error {
 	d := decided{id: t.ID, needs: t.Needs, known: make([]task.Input, len(t.Needs.Of))}
 	of := make([]task.ID, len(t.Needs.Of))

@@ -10,7 +10,8 @@ import (
 	"millrace/task"
 )
 
-// done is a scheduler that sees what others have done of what it has left to them, as far as no other part of it does.
+// done is the part of a scheduler that notices work left to other schedulers and done by them,
+// where no other part does.
 type done Scheduler
 
 // observe implements [reactor].
@@ -21,10 +22,10 @@ func (d *done) observe(step *events.Step) {
 	}
 }
 
-// First tells whether this scheduler goes first with what a name stands for.
+// First tells whether this scheduler goes first with the subject named what.
 func (s *Scheduler) First(what string) bool { return s.turns.First(what) }
 
-// meet keeps the others told of this scheduler while it is fit, and it of them, until ctx ends.
+// meet announces this scheduler to the others while it is fit, and listens to them, until ctx ends.
 func (s *Scheduler) meet(ctx context.Context) error {
 	peers := s.cfg.Peers
 	if peers == nil {
@@ -48,7 +49,7 @@ func (s *Scheduler) meet(ctx context.Context) error {
 			_ = peers.Say(s.turns.Name, false) // else they find out
 			return nil
 		case <-tick.C:
-		case <-s.turns.Came(): // so that it hears of this one at once
+		case <-s.turns.Came(): // so that the newcomer hears of this one at once
 		}
 	}
 }

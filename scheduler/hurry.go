@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Hurried is what a [Model] may be besides: one that can be hurried.
+// Hurried is an optional part of a [Model]: one that can be hurried.
 type Hurried interface {
-	// Wait returns when all that is told reflects the log up to a sequence.
+	// Wait returns once the reported changes reflect the log up to a sequence.
 	Wait(ctx context.Context, seq uint64) error
 }
 
-// The read model is hurried again when each record that it had last time has been waited
-// for so long, and mostPatience at most: what it has to do with that takes its time as well, and a pause
-// that grew with all of it would make the next batch larger, and so the next pause.
+// The pause before the read model is hurried again grows with the number of records of the last
+// batch, up to mostPatience. Processing a batch takes time as well; a pause that grew with all of
+// that would make the next batch larger, and thereby the next pause.
 const (
 	perNews      = 50 * time.Microsecond
 	mostPatience = 20 * time.Millisecond
 )
 
-// hurry hurries the read model whenever busy says so, as long as somebody waits for what it
-// tells: it would else take its time, because much at once is cheaper than the same one by one.
+// hurry hurries the read model whenever busy signals, as long as crowded tells that tasks wait for
+// its changes. Otherwise the read model takes its time, because large batches are cheaper.
 func hurry(ctx context.Context, view Hurried, busy <-chan struct{}, observed func() uint64, crowded func() bool) {
 	for {
 		select {
@@ -33,7 +33,7 @@ func hurry(ctx context.Context, view Hurried, busy <-chan struct{}, observed fun
 			if view.Wait(ctx, before+1) != nil {
 				break // it is behind or ends; the next round asks again
 			}
-			// Much at once is cheaper for everybody here, too.
+			// Larger batches are cheaper for all parts here, too.
 			select {
 			case <-ctx.Done():
 			case <-time.After(min(time.Duration(observed()-before)*perNews, mostPatience)):

@@ -5,10 +5,10 @@ import (
 	"millrace/task/quota"
 )
 
-// Limits returns the counters under which tasks stand, those with the most waiting first, at
-// most so many and each with at most so many of its holders; then how many there are, and a
-// sequence of the log that this reflects. If name is not "", it is that one alone. A scheduler
-// that looks after no limits knows of none.
+// Limits returns up to most counters, those with the most waiting tasks first, each with up to
+// holders of its holders; then how many counters there are, and the log sequence that this
+// reflects. If name is not "", it returns that counter alone. A scheduler that does not admit tasks
+// returns none.
 func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64) {
 	a := s.admitter
 	if a == nil {
@@ -22,7 +22,7 @@ func (s *Scheduler) Limits(name string, most, holders int) (counters []quota.Cou
 	return counters, all, seq
 }
 
-// Standing tells where a task stands before its limits; false if it stands before none.
+// Standing returns the position of a task before its limits; false if it has none.
 func (s *Scheduler) Standing(id task.ID, holders int) (quota.Standing, bool) {
 	a := s.admitter
 	if a == nil {

@@ -12,36 +12,36 @@ import (
 	"millrace/task"
 )
 
-// needs knows which held tasks wait for which others, and how far those have come. It is told so in the
-// order of the log, and what it asks the read model for may be older than that: whatever it notes has the
-// sequence that it reflects, and what is older than what is known counts for nothing. It keeps all that in
-// memory; the log has the rest.
+// needs tracks which held tasks wait for which others, and the progress of those. It observes the
+// facts in the order of the log. Answers of the read model may be older, so every entry has the
+// sequence that it reflects, and older information is ignored. It keeps this in memory; the log has
+// the rest.
 type needs struct {
-	wake chan struct{} // there is somebody to look at
-	busy chan struct{} // holds one: somebody who is waited for is on the way, so news are urgent
-	left *turns.Left   // held tasks that may go, and that other schedulers let go first
+	wake chan struct{} // there are tasks to examine
+	busy chan struct{} // holds one: a needed task is under way, so changes are urgent
+	left *turns.Left   // held tasks that may go and are left to other schedulers first
 
-	observed atomic.Uint64 // the latest that was told
+	observed atomic.Uint64 // the latest change seen
 
 	mu      sync.Mutex
-	waiting map[task.ID]*held   // guarded by mu; those that are held
-	wanted  map[task.ID]*wanted // guarded by mu; those that others need
-	look    map[task.ID]bool    // guarded by mu; held tasks to look at
+	waiting map[task.ID]*held   // guarded by mu; the held tasks
+	wanted  map[task.ID]*wanted // guarded by mu; the needed tasks
+	look    map[task.ID]bool    // guarded by mu; held tasks to examine
 	births  int                 // guarded by mu; how many are kept in waiting
 	under   int                 // guarded by mu; how many of the wanted are under way: offered, or running
 }
 
 // held is a task that waits for others.
 type held struct {
-	seq uint64 // the last fact that left it held; 0 if it is only taken to be held
-	// needs are what it waits for; nil if that has to be read.
+	seq uint64 // the last fact that left it held; 0 if it is only assumed to be held
+	// needs are the tasks it waits for; nil if they must be read.
 	needs *task.Needs
-	// birth is the task as it was born, if that is all that has happened to it and
-	// there is room for it: so it need not be read again.
+	// birth is the task as it was born, if it has had no other fact and there is room: then it need
+	// not be read again.
 	birth *task.Task
-	// awaited is whether it is noted among those that want what it needs.
+	// awaited says that it is registered with the tasks it needs.
 	awaited bool
-	// let is whether an offer that lets it go is on its way, or in the log and not told of yet.
+	// let says that an offer that releases it is on its way, or in the log and not seen yet.
 	let bool
 }
 
@@ -96,13 +96,13 @@ func (n *needs) observe(s *events.Step) {
 	if w := n.wanted[id]; w != nil {
 		is := task.Input{Seq: r.Seq, State: s.Is.State, Reason: s.Is.Reason, Result: resultOf(r.Fact.Event)}
 		if s.Is.State == s.Was.State && is.State == w.State {
-			is.Result = w.Result // nothing new was brought forth
+			is.Result = w.Result // no new result
 		}
 		n.goes(w, is)
 	}
 }
 
-// resultOf is what an event says that a task has brought forth.
+// resultOf is the result that an event carries.
 func resultOf(e any) []byte {
 	switch e := e.(type) {
 	case task.AttemptFinished:
@@ -113,14 +113,14 @@ func resultOf(e any) []byte {
 	return nil
 }
 
-// hold notes that a task is held, if it may be by what it needs. It is called with mu held.
+// hold records that a task is held, if its needs may hold it. It needs mu held.
 func (n *needs) hold(id task.ID, r *events.Record) {
 	e, born := r.Fact.Event.(task.Submitted)
 	if born && e.Needs == nil {
 		return
 	}
 	if _, offered := r.Fact.Event.(task.Throttled); offered {
-		return // so it had got what it needs
+		return // so its needs had been met
 	}
 	n.forget(id)
 	h := &held{seq: r.Seq}
@@ -136,8 +136,8 @@ func (n *needs) hold(id task.ID, r *events.Record) {
 	n.add(id)
 }
 
-// stays notes a fact about a held task that left it held: a move, another hold that opened, or an offer
-// that was no good any more. It is called with mu held.
+// stays records a fact that left a held task held: a move, another hold that opened, or an offer
+// that was stale. It needs mu held.
 func (n *needs) stays(id task.ID, h *held, seq uint64) {
 	h.seq = max(h.seq, seq)
 	n.dropBirth(h)
@@ -155,10 +155,10 @@ func (n *needs) dropBirth(h *held) {
 	}
 }
 
-// goes notes how far a task has come that others need. It is called with mu held.
+// goes records the progress of a needed task. It needs mu held.
 func (n *needs) goes(w *wanted, is task.Input) {
 	if is.Seq < w.Seq {
-		return // more is known
+		return // a newer state is known
 	}
 	before := *w
 	w.Seq, w.State, w.Reason, w.Result = is.Seq, is.State, is.Reason, is.Result
@@ -181,14 +181,14 @@ func (n *needs) count(was, is bool) {
 	}
 }
 
-// crowded tells whether what comes next in the log may be what somebody waits for.
+// crowded tells whether the next facts in the log may release waiting tasks.
 func (n *needs) crowded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.under > 0
 }
 
-// lookAt asks for tasks to be looked at.
+// lookAt schedules tasks for examination.
 func (n *needs) lookAt(ids ...task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,15 +218,16 @@ func (n *needs) done(id task.ID, seq uint64) {
 	}
 }
 
-// expect notes that a task has been let go on which others wait: the read model will tell in a moment.
-// It is called with mu held.
+// expect records that a needed task has been released: the read model will soon report its
+// progress. It needs mu held.
 func (n *needs) expect(w *wanted) {
 	was := w.underway()
 	w.State = task.Pending
 	n.count(was, true)
 }
 
-// again forgets what was noted of some held tasks, for it may not be all, and has them read anew.
+// again discards what is known of some held tasks, because it may be incomplete, and schedules them
+// to be read anew.
 func (n *needs) again(ids ...task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -267,22 +268,22 @@ func (n *needs) unwant(id task.ID, h *held) {
 	}
 }
 
-// take returns who is to be looked at, and clears the list.
+// take returns the tasks to examine, and clears the list.
 func (n *needs) take() []task.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(n.look)) // as they were submitted
+	ids := slices.Sorted(maps.Keys(n.look)) // in the order of submission
 	clear(n.look)
 	return ids
 }
 
-// learn notes what a task needs that is held by that, and that was read since watch was called.
+// learn records the needs of a task that they hold, read since watch was called.
 func (n *needs) learn(t task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.waiting[t.ID]
 	if h == nil {
-		return // it was let go meanwhile: what was read is old
+		return // it was released meanwhile: the task read is outdated
 	}
 	if h.seq == 0 && t.Head == 0 && n.births < maxBirths {
 		h.birth = &t
@@ -294,7 +295,7 @@ func (n *needs) learn(t task.Task) {
 	}
 }
 
-// watch has what is told of some tasks from now on be noted, until it is known that they are not held.
+// watch registers tasks, so that facts about them are recorded until they are known not to be held.
 func (n *needs) watch(ids []task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -305,8 +306,8 @@ func (n *needs) watch(ids []task.ID) {
 	}
 }
 
-// await notes what held tasks need, so that no end of it is missed from now on. It returns those of the
-// tasks of which has to be read what they need, and those of their needs of which nothing is known.
+// await registers held tasks with the tasks they need, so that no end is missed from now on. It
+// returns the tasks whose needs must be read, and the needed tasks whose progress is unknown.
 func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -355,16 +356,16 @@ func (n *needs) found(tasks []task.Task) {
 	}
 }
 
-// decided is a held task of which is known what follows from the ends of those that it needs.
+// decided is a held task whose next command follows from the known ends of its needs.
 type decided struct {
 	id    task.ID
 	needs *task.Needs
-	known []task.Input // of what it needs
-	// birth is the task if nothing has happened to it since; nil if it has to be read.
+	known []task.Input // the progress of its needs
+	// birth is the task if it has had no fact since; nil if it must be read.
 	birth *task.Task
 }
 
-// decide returns those of the tasks of which it is known. What is on its way already is not among them.
+// decide returns the decided ones among the tasks, without those on their way already.
 func (n *needs) decide(ids []task.ID) []decided {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"millrace/task/reason"
 )
 
-// runTold runs schedulers that are told of what the log holds, as the read model does.
+// runTold runs schedulers that observe the log, as through a read model.
 func (w *testWorld) runTold(t *testing.T, n int) []*Scheduler {
 	t.Helper()
 	all := w.run(t, n)
@@ -21,7 +21,7 @@ func (w *testWorld) runTold(t *testing.T, n int) []*Scheduler {
 	return all
 }
 
-// tell has schedulers told of what is in the log, as a read model does, until the test ends.
+// tell makes schedulers observe the log, as through a read model, until the test ends.
 func (w *testWorld) tell(t *testing.T, all ...*Scheduler) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -129,7 +129,7 @@ func TestEndsLetGo(t *testing.T) {
 	})
 }
 
-// What can never get what it needs is skipped, and with it what needs that.
+// A task whose needs can no longer be met is skipped, and so are the tasks that need it.
 func TestEndsSkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -152,7 +152,8 @@ func TestEndsSkip(t *testing.T) {
 	})
 }
 
-// A scheduler that comes later finds what is held; one that is told nothing sweeps, and counts that.
+// A scheduler that starts later finds held tasks. One that observes nothing sweeps, and counts the
+// repairs.
 func TestHeldIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -174,7 +175,7 @@ func TestHeldIsFound(t *testing.T) {
 	})
 }
 
-// A sweep that cannot look at all that is held nevertheless lets go what it has found free.
+// A sweep that cannot examine all held tasks still releases those that it has found free.
 func TestHeldIsFoundAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

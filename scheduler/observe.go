@@ -2,20 +2,19 @@ package scheduler
 
 import "millrace/events"
 
-// reactor is a part of the scheduler that acts on facts. It keeps no truth: what it
-// misses, a look at the read model or a sweep finds.
+// reactor is a part of the scheduler that acts on facts. It holds no truth: a check of the read
+// model or a sweep finds what it misses.
 type reactor interface {
-	// observe takes one step at a time, in the order of the log, from one goroutine.
-	// It must not block, nor keep the step's record.
+	// observe takes one step at a time, in the order of the log, from one goroutine. It must
+	// neither block nor keep the step's record.
 	observe(step *events.Step)
 }
 
-// batched is a reactor that wants to know when a batch of steps is over.
+// batched is a reactor that is told when a batch of steps is over.
 type batched interface{ told() }
 
-// Observe tells the scheduler what became part of the read model it looks at: it then
-// need not read the log a second time. It may be called before Run and implements
-// the observer of package projections.
+// Observe reports new facts of the scheduler's read model, so that the scheduler need not read the
+// log itself. It may be called before Run. It implements the observer of package projections.
 func (s *Scheduler) Observe(steps []events.Step) {
 	for i := range steps {
 		for _, r := range s.reactors {

@@ -15,14 +15,14 @@ import (
 	"millrace/task"
 )
 
-// families are the parents to which something has happened, as the log told.
+// families tracks the parents that need attention, from the facts of the log.
 type families struct {
 	mu      sync.Mutex
 	touched map[task.ID]struct{} // guarded by mu
 	poke    chan struct{}        // holds one
 	left    *turns.Left
-	// deserted are tasks that ran and were stopped, so that their children are: the children that were
-	// spawned by then, and those that come later. Guarded by mu.
+	// deserted are tasks that ran and were stopped together with their children: those spawned by
+	// then, and later ones. Guarded by mu.
 	deserted map[task.ID]struct{}
 }
 
@@ -32,7 +32,7 @@ const maxDeserted = 10_000
 
 func newFamilies(l *turns.Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
 
-// touch has a task looked at by whose turn it is.
+// touch schedules a task for examination by the scheduler whose turn it is.
 func (f *families) touch(id task.ID) {
 	if f.left.Mine(string(id)) {
 		f.look(id)
@@ -61,7 +61,7 @@ func (f *families) desert(id task.ID) {
 	f.touch(id)
 }
 
-// isDeserted tells whether the children of a task are to be stopped.
+// isDeserted tells whether the children of a task must be stopped.
 func (f *families) isDeserted(id task.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *families) isDeserted(id task.ID) bool {
 	return is
 }
 
-// lives notes that a task has another life.
+// lives records that a task was reopened.
 func (f *families) lives(id task.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,8 +84,8 @@ func (f *families) take() []task.ID {
 	return ids
 }
 
-// observe notes the ends of children, their further lives, and what becomes of parents. What it
-// is not told the sweep finds.
+// observe records the ends and reopenings of children, and the changes of parents. The sweep finds
+// what it misses.
 func (f *families) observe(step *events.Step) {
 	is := &step.Is
 	id := step.Record.Fact.Task
@@ -99,7 +99,7 @@ func (f *families) observe(step *events.Step) {
 		f.touch(is.Parent)
 	}
 	if is.Parent != "" && step.Was.State == task.Unknown && f.isDeserted(is.Parent) {
-		f.touch(is.Parent) // it was asked for just before its parent was stopped
+		f.touch(is.Parent) // it was spawned just before its parent was stopped
 	}
 	switch stopped := is.Epoch > 0 && task.Deserted(is.State, is.Reason); {
 	case stopped:
@@ -143,8 +143,8 @@ func (s *Scheduler) followParents(ctx context.Context) error {
 	}
 }
 
-// lateParents has those parents looked at that other schedulers should have looked at, if something is to be done: that
-// they have looked and found nothing, no fact tells.
+// lateParents examines parents that other schedulers should have examined, if they need action: no
+// fact tells that another scheduler examined one and found nothing to do.
 func (s *Scheduler) lateParents(ctx context.Context) {
 	f := s.families
 	for _, id := range f.left.LateTasks() {
@@ -154,7 +154,7 @@ func (s *Scheduler) lateParents(ctx context.Context) {
 	}
 }
 
-// wants tells whether a parent needs anything of [Scheduler.Follow], as the read model has it.
+// wants tells whether by the read model a parent needs [Scheduler.Follow].
 func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
 	if s.families.isDeserted(id) {
 		ids, err := s.view.Spawned(ctx, id)
@@ -182,10 +182,10 @@ func (s *Scheduler) sweepParents(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Follow does once what a parent needs: its children, if whoever submitted it has not
-// made all of them; their cancel, if it is cancelled; another life for steps that were skipped and
-// may run after all; its end, after theirs; and another life, if one of them has one. Any
-// number of schedulers may do so at once.
+// Follow does once what a parent needs. It makes children that the submitter has not made; cancels
+// the children of a cancelled parent; reopens skipped steps that may run after all; ends the parent
+// after its children; and reopens it if a child was reopened. Any number of schedulers may do so at
+// once.
 func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	if s.families.isDeserted(id) {
 		return s.stopSpawned(ctx, id)
@@ -231,8 +231,8 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	return s.conclude(ctx, &t, ids, ends, at, unmade)
 }
 
-// conclude ends a parent whose children have all ended, as the view has them at a sequence; what that does not
-// know of yet it will tell.
+// conclude ends a parent whose children have all ended, by the view at a sequence. The view will
+// report facts that it does not know yet.
 func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, ends map[task.ID]task.End, at uint64, unmade bool) error {
 	id := t.ID
 	if unmade {
@@ -275,7 +275,7 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, e
 	return nil
 }
 
-// stopSpawned passes the cancel of a task that ran on to the children that its program has asked for.
+// stopSpawned passes the cancel of a task on to the children that its program has spawned.
 func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	children, err := s.view.Spawned(ctx, id)
 	if err != nil || len(children) == 0 {
@@ -283,7 +283,7 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	}
 	t, err := s.rec.Load(ctx, id)
 	if err != nil || t.Spec.Parental() || !task.Deserted(t.State, t.Reason) {
-		return err // it has another life
+		return err // it was reopened
 	}
 	var errs []error
 	for _, child := range children {
@@ -305,7 +305,7 @@ func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, e
 	return now, event != nil, err
 }
 
-// awaken gives another life to steps that were skipped and may run after all, and says so in ends.
+// awaken reopens skipped steps that may run after all, and updates ends.
 func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
 	for _, name := range task.Awaken(t, ends) {
 		id := task.ChildID(t.ID, name)
@@ -321,8 +321,8 @@ func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]t
 	return nil
 }
 
-// revive gives an ended parent another life if one of its children has one. The read model may lag, so
-// the log is asked whether it has.
+// revive reopens an ended parent if one of its children was reopened. The read model may lag, so it
+// reads the log to be sure.
 func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
 	ends, at, err := s.view.Ends(ctx, ids)
@@ -350,7 +350,7 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 	}
 	_, _, err = s.rec.Do(ctx, t, command)
 	if errors.As(err, new(*events.Taken)) {
-		return nil // another task has its unique key meanwhile, so the child lives alone
+		return nil // another task has its unique key by now, so the child lives alone
 	}
 	if errors.Is(err, task.ErrRunning) {
 		return nil
@@ -358,8 +358,8 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// bear makes the children that nobody has made, and adds to ends what it finds out. Those
-// that somebody else is about to make are left to them for a while. It tells whether some need not be made.
+// bear makes missing children, and adds to ends what it finds out. It leaves children that another
+// process may be about to make to that process for a while. It tells whether some need not be made.
 func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]task.End, mine bool) (unmade bool, err error) {
 	if !mine && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) {
 		return false, nil

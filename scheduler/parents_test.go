@@ -13,7 +13,7 @@ import (
 	"millrace/task/where"
 )
 
-// observed gives schedulers what the log says since they were last told.
+// observed shows schedulers the facts of the log since the last call.
 func (w *testWorld) observed(t *testing.T, from int, all ...*Scheduler) int {
 	t.Helper()
 	records := w.All()
@@ -40,7 +40,7 @@ func (w *testWorld) observed(t *testing.T, from int, all ...*Scheduler) int {
 	return len(records)
 }
 
-// adopt makes children known to the view, which lists what a test submitted.
+// adopt adds children to the view, which lists the tasks that a test submitted.
 func (w *testWorld) adopt(t *testing.T, parent task.ID) []task.ID {
 	t.Helper()
 	now := w.task(t, parent)
@@ -97,8 +97,8 @@ func TestParentEndsWithItsChildren(t *testing.T) {
 	})
 }
 
-// A submitter that dies between the parent's expansion and its children leaves them to the
-// sweep, which is counted; a scheduler that is told nothing finds the end by itself.
+// A submitter that dies between the parent's expansion and its children leaves them to the sweep,
+// which counts a repair. A scheduler that observes nothing finds the end by itself.
 func TestChildrenThatNobodyMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -130,7 +130,7 @@ func TestChildrenThatNobodyMade(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// The cancel of a parent reaches its children even if whoever asked for it has died.
+// The cancel of a parent reaches its children even if the process that asked for it has died.
 func TestCancelCascades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -229,8 +229,8 @@ func TestSelectorsWithoutNodes(t *testing.T) {
 	})
 }
 
-// A parent that has another life waits a while for that of its children, which whoever retries it gives them
-// after its own; if nobody does, it ends as it had.
+// A reopened parent waits a while for the reopening of its children, which the process that retries
+// it does after its own. If that does not happen, the parent ends as it had before.
 func TestAReopenedParentWaitsForItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -13,37 +13,39 @@ import (
 	"millrace/task"
 )
 
-// Heartbeats says which nodes beat.
+// Heartbeats is the port to the nodes' heartbeats.
 type Heartbeats interface {
-	// Alive lists the heartbeats that have not run out. It may lag a little.
+	// Alive lists the heartbeats that have not expired. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-	// Beating returns a node's heartbeat, and false if it has run out. It does not lag.
+	// Beating returns a node's heartbeat, and false if it has expired. It does not lag.
 	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
 	// Pulses read a node's heartbeat with the server's times.
 	events.Pulses
-	// WatchBeats calls gone with each node whose heartbeat runs out or is removed,
-	// as it happens, until ctx ends. It calls lost at first, and each time some
-	// may have been missed since.
+	// WatchBeats calls gone for each node whose heartbeat expires or is removed, as it happens,
+	// until ctx ends. It calls lost at the start, and whenever some may have been missed since.
 	WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error
 }
 
-// Routes are what the log holds for nodes besides their facts. What nobody uses it removes itself after a while.
+// Routes is the port to what the log holds for nodes besides their facts. The log itself removes
+// unused routes after a while.
 type Routes interface {
-	// DropNode removes at once what there is for a node. To do it again is harmless and costs little.
+	// DropNode removes at once what the log holds for a node. Repeating it is harmless and costs
+	// little.
 	DropNode(ctx context.Context, id node.ID) error
 }
 
-// presence is what the scheduler remembers of heartbeats.
+// presence is the scheduler's memory of heartbeats.
 type presence struct {
 	mu sync.Mutex
-	// settled is when a missing heartbeat begins to mean something. Guarded by mu.
+	// settled is when a missing heartbeat begins to count. Guarded by mu.
 	settled time.Time
-	// traceless is since when nodes have neither a heartbeat nor the mark of its end. Guarded by mu.
+	// traceless is since when nodes have had neither a heartbeat nor the mark of its end. Guarded
+	// by mu.
 	traceless map[node.ID]time.Time
 }
 
-// trace notes whether a node has left neither a heartbeat nor a mark, and returns since when; zero if it has, or if
-// that is new.
+// trace records whether a node has neither a heartbeat nor a mark, and returns since when; zero if
+// it has one, or if that is new.
 func (p *presence) trace(id node.ID, pulse *node.Pulse) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +70,8 @@ func (p *presence) traced(id node.ID) {
 	delete(p.traceless, id)
 }
 
-// unsettle gives nodes time to come back: whoever looks has only just come, and
-// what kept it away may have kept them.
+// unsettle gives nodes time to come back: this scheduler has just come up, and the same cause may
+// have kept the nodes away.
 func (p *presence) unsettle(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +84,8 @@ func (p *presence) calm() (bool, time.Time) {
 	return !time.Now().Before(p.settled), p.settled
 }
 
-// watchNodes acts on heartbeats as they run out, until ctx ends. What it misses
-// CheckNodes finds.
+// watchNodes acts on heartbeats as they expire, until ctx ends. CheckNodes finds those that it
+// misses.
 func (s *Scheduler) watchNodes(ctx context.Context) error {
 	gone := make(chan node.ID, 1024)
 	look := make(chan struct{}, 1)
@@ -96,7 +98,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 			err := s.beats.WatchBeats(watching, func(id node.ID) {
 				select {
 				case gone <- id:
-				default: // very many at once: one look at all of them costs less
+				default: // very many at once: one check of all nodes costs less
 					turns.Poke(look)
 				}
 			}, func() {
@@ -124,7 +126,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 		case id := <-gone:
 			if calm, _ := s.presence.calm(); calm {
 				if !s.turns.First(string(id)) {
-					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether who goes first lives
+					again = time.After(turns.Patience + turns.HereEvery) // by then it is known whether the scheduler that goes first lives
 					continue
 				}
 				n, err := s.rec.LoadNode(ctx, id)
@@ -148,8 +150,9 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 	}
 }
 
-// vanished records that a node is offline if it has no heartbeat now. One of another session proves
-// nothing: a process that was suspended has woken up, and written over that of its successor.
+// vanished records that a node is offline if it has no heartbeat now. A heartbeat of another
+// session proves nothing: a suspended process may have woken up and overwritten that of its
+// successor.
 func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
 	if !n.Alive() {
 		return nil
@@ -170,13 +173,12 @@ func (s *Scheduler) vanished(ctx context.Context, n *node.Node) error {
 	return err
 }
 
-// CheckNodes looks once at all nodes: for heartbeats that ran out and that
-// nobody has acted on, and for nodes to quarantine or to release. Any number of
-// goroutines and schedulers may do so at once.
+// CheckNodes checks all nodes once: for expired heartbeats that were not acted on, and for nodes to
+// quarantine or release. Any number of goroutines and schedulers may do so at once.
 func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	alive, err := s.beats.Alive(ctx)
 	if err != nil {
-		// Nodes that beat through the same server had no chance either.
+		// Nodes that beat through the same server could not reach it either.
 		s.presence.unsettle(s.cfg.Settling)
 		return err
 	}
@@ -202,7 +204,7 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 		}
 		after, event, err := s.rec.DoNodeFrom(ctx, *n, judge)
 		if errs = append(errs, err); err == nil {
-			*n = after // the next one is judged beside it
+			*n = after // the next one is judged together with it
 		}
 		switch e := event.(type) {
 		case node.WasQuarantined:
@@ -214,11 +216,12 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reapFor is for how long after a node was retired the reaper removes what is left of it. Who retires it does so first, and
-// what neither has removed the log removes itself, a day after it was last used: that of a node that never registered, too.
+// reapFor is how long after the retirement of a node the reaper removes its remains. The process
+// that retires a node removes them first. The log itself removes whatever is left a day after its
+// last use, including the remains of a node that never registered.
 const reapFor = 24*time.Hour + reapEvery
 
-// Reap removes once what the log still holds for nodes that were retired lately.
+// Reap removes once what the log still holds for recently retired nodes.
 func (s *Scheduler) Reap(ctx context.Context) error {
 	nodes, _, err := s.view.Nodes(ctx)
 	errs := []error{err}
@@ -238,7 +241,7 @@ func (s *Scheduler) Reap(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reapEvery is how often the reaper looks after its first time, which is at once.
+// reapEvery is the interval of the reaper after its first run, which is at once.
 const reapEvery = time.Hour
 
 func (s *Scheduler) reap(ctx context.Context) error {

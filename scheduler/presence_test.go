@@ -26,7 +26,7 @@ func (w *testWorld) node(t *testing.T, id node.ID) node.Node {
 	return n
 }
 
-// A heartbeat that runs out is acted on when the log says so, not at a later look.
+// The scheduler acts on an expired heartbeat when the log reports it, not at a later check.
 func TestSilenceIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -48,8 +48,8 @@ func TestSilenceIsHeard(t *testing.T) {
 	})
 }
 
-// Somebody empties the bucket of heartbeats: a node that beats again was never lost, one that does not is
-// lost as soon as its heartbeat would have run out.
+// The bucket of heartbeats is emptied: a node that beats again was never lost. One that does not is
+// lost as soon as its heartbeat would have expired.
 func TestHeartbeatsWithoutATrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -118,8 +118,8 @@ func TestSettling(t *testing.T) {
 	})
 }
 
-// Whoever looks judges who comes and goes too often; several do so once. One without
-// whom nobody would serve its queue is released as soon as it has stayed for a while.
+// Every scheduler judges nodes that come and go too often, and several together act once. A node
+// without which its queue would be unserved is released as soon as it has stayed for a while.
 func TestSchedulersQuarantine(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestSchedulersQuarantine(t *testing.T) {
 	}
 }
 
-// routes are what the log holds for nodes.
+// routes is what the log holds for nodes.
 type routes struct {
 	mu      sync.Mutex
 	ids     []node.ID // guarded by mu
@@ -179,8 +179,8 @@ func (r *routes) DropNode(_ context.Context, id node.ID) error {
 	return nil
 }
 
-// What retired nodes left is removed at the start, and tried again, for a day. Then the log has removed it itself, and all of
-// that of unknown nodes (package jet's TestForgottenRoute).
+// The remains of retired nodes are removed at the start, with retries, for a day. By then the log
+// has removed them itself, and those of unknown nodes as well (package jet's TestForgottenRoute).
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -224,8 +224,8 @@ func TestReaper(t *testing.T) {
 type lanes struct {
 	mu   sync.Mutex
 	used map[where.Lane]time.Time // guarded by mu
-	told map[where.Lane]time.Time // guarded by mu; nil if what was said is lost
-	away bool                     // guarded by mu; there is nothing in which to say it
+	told map[where.Lane]time.Time // guarded by mu; nil if the records of lanes are lost
+	away bool                     // guarded by mu; the place for the records is missing
 }
 
 func (l *lanes) LanesTold(context.Context) (bool, error) {
@@ -249,7 +249,7 @@ func (l *lanes) Lanes(context.Context) (map[where.Lane]time.Time, error) {
 	return map[where.Lane]time.Time{{Queue: "q", Priority: 8}: {}}, nil
 }
 
-// What is said of lanes is said again once it is lost, as the read model has it.
+// Lost records of lanes are written again, from the read model.
 func TestLanesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -299,7 +299,7 @@ func (l *lanes) CloseLane(_ context.Context, lane where.Lane, since time.Time) (
 	return closed, nil
 }
 
-// Lanes that nobody has used for a day go, and no others.
+// Only lanes that were unused for a day are removed.
 func TestReapLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -326,7 +326,7 @@ func TestReapLanes(t *testing.T) {
 	})
 }
 
-// To retire a node strands nothing that ran there.
+// Retiring a node strands none of its tasks.
 func TestTasksOfARetiredNodeAreOfferedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

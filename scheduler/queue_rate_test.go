@@ -69,7 +69,8 @@ func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.
 	}
 }
 
-// attempt claims the task of an offer and ends the attempt, and tells whether the offer is done with.
+// attempt claims the task of an offer and ends the attempt, and tells whether the offer is
+// finished.
 func (w *testWorld) attempt(t *testing.T, log events.Log, o *events.Offer, end func(task.Task) task.Command) bool {
 	rec := *w.rec
 	rec.Log = log
@@ -90,8 +91,8 @@ func (w *testWorld) attempt(t *testing.T, log events.Log, o *events.Offer, end f
 
 func finish(k task.Task) task.Command { return task.Finish{Epoch: k.Epoch} }
 
-// A rate holds for what waited before it was set, and for as long as it is there. A change holds at
-// once, and what waits when it is taken away goes.
+// A rate applies to tasks that waited before it was set, as long as it exists. A change applies at
+// once, and waiting tasks go when the rate is removed.
 func TestARateForWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -133,7 +134,7 @@ func TestARateForWhatWaits(t *testing.T) {
 	})
 }
 
-// Retries wait for the rate as well, and a pause that one asks for is for all of the queue.
+// Retries wait for the rate as well, and a delay that one asks for applies to the whole queue.
 func TestARateForRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -11,30 +11,28 @@ import (
 	"millrace/task/where"
 )
 
-// watch is what [Scheduler.React] remembers: the nodes as they were at its last look.
+// watch is the memory of [Scheduler.React]: the nodes at its last check.
 type watch struct {
 	nodes map[node.ID]standing
 }
 
-// standing is what of a node decides about its tasks.
+// standing is the part of a node that affects its tasks.
 type standing struct {
 	state   node.State
 	session string
 	labels  string
 }
 
-// afterglow is how long after a change of a node its tasks are looked at again
-// and again: whoever recorded it may have a clock that is ahead, and who goes first with them may have died before it
-// looked.
+// afterglow is how long after a change of a node its tasks are checked again and again: the
+// recorder's clock may be ahead, and the scheduler that goes first with them may have died before
+// its check.
 const afterglow = turns.Patience + turns.HereEvery
 
-// React looks once whether a node came or went since the last look, and if so
-// takes care of the tasks that this touches: those that ran under a session
-// which is over are declared lost and offered again, those that wait for a node
-// which takes no work are moved as their rules have it. Tasks that were left to nodes which
-// they prefer are moved back when that is over. It does at once what the
-// sweep would do a few seconds later, and the two may run side by side. It is
-// for one goroutine.
+// React checks once whether nodes came or went since the last check, and handles the tasks
+// concerned. Tasks that ran under an ended session are declared lost and offered again. Tasks that
+// wait for a node that takes no work move as their rules say. Tasks that were left to preferred
+// nodes return when their time is over. It does at once what the sweep would do some seconds later;
+// both may run concurrently. It is for one goroutine.
 func (s *Scheduler) React(ctx context.Context) error {
 	nodes, at, err := s.view.Nodes(ctx)
 	if err != nil {
@@ -58,7 +56,7 @@ func (s *Scheduler) React(ctx context.Context) error {
 		if !serves {
 			err = errors.Join(err, s.sweepRoute(ctx, where.NodeQueue(string(n.ID)), now, w, false))
 		}
-		// Until what follows from the change is due by any clock, come back to it.
+		// Return to the node until the consequences of the change are due by any clock.
 		if err == nil && now.After(n.Since.Add(afterglow)) && now.After(n.Started.Add(node.Succession+afterglow)) {
 			seen[n.ID] = is
 		}
@@ -103,8 +101,8 @@ func (s *Scheduler) sweepAstray(ctx context.Context, n *node.Node, w *World) err
 	return errors.Join(err, s.enforceAll(ctx, ids, w, false))
 }
 
-// reactToArrival looks at what waits for other nodes: the one that came may be
-// among those that it is meant for.
+// reactToArrival examines tasks that wait for other nodes: the new node may be among those they are
+// meant for.
 func (s *Scheduler) reactToArrival(ctx context.Context, w *World) error {
 	queues, err := s.view.Queues(ctx)
 	if err != nil {

@@ -68,8 +68,8 @@ func (s *Scheduler) release(ctx context.Context) error {
 	}
 }
 
-// releaseAll looks once at the held tasks for which something has happened, and lets
-// those go that have got what they need. It returns those with which that failed.
+// releaseAll examines the held tasks with news, and releases those whose needs are met. It returns
+// the tasks that it failed to handle.
 func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error) {
 	for some := range slices.Chunk(s.needs.take(), offersAtOnce) {
 		not, why := s.releaseSome(ctx, some)
@@ -81,7 +81,8 @@ func (s *Scheduler) releaseAll(ctx context.Context) (failed []task.ID, err error
 	return failed, err
 }
 
-// releaseSome looks at some held tasks. It returns those with which that failed, and an error of one of them.
+// releaseSome examines some held tasks. It returns the tasks that it failed to handle, and the
+// error of one of them.
 func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []task.ID, err error) {
 	s.needs.watch(ids)
 	unread, unknown := s.needs.await(ids)
@@ -122,7 +123,8 @@ func (s *Scheduler) releaseSome(ctx context.Context, ids []task.ID) (failed []ta
 	return failed, err
 }
 
-// each does something with all, several at once. It returns those with which that failed, and an error of one of them.
+// each calls do for all elements, several at once. It returns the elements that failed, and one of
+// the errors.
 func each[T any](all []T, do func(T) error) (failed []T, err error) {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -142,7 +144,8 @@ func each[T any](all []T, do func(T) error) (failed []T, err error) {
 	return failed, err
 }
 
-// freed is the offer by which a task goes that has got what it needs; false if it takes more than that.
+// freed is the offer that releases a task whose needs are met; false if that takes more than an
+// offer.
 func (s *Scheduler) freed(d *decided) (*events.Fact, bool, error) {
 	if d.birth == nil {
 		return nil, false, nil
@@ -171,7 +174,7 @@ func (s *Scheduler) findHeld(ctx context.Context) error {
 	}
 }
 
-// learnNeeds finds out what held tasks need. It returns those with which that failed.
+// learnNeeds reads what held tasks need. It returns the tasks that it failed to handle.
 func (s *Scheduler) learnNeeds(ctx context.Context, ids []task.ID) (failed []task.ID, err error) {
 	tasks, err := s.view.Known(ctx, ids)
 	if err != nil {
@@ -196,13 +199,13 @@ func (s *Scheduler) learnNeeds(ctx context.Context, ids []task.ID) (failed []tas
 	})
 }
 
-// waitsForNeeds tells whether a task is held by what it needs.
+// waitsForNeeds tells whether a task is held by its needs.
 func waitsForNeeds(t *task.Task) bool {
 	return t.State == task.Held && t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds)
 }
 
-// loadHeld reads a task, and returns nil if it is not held by its needs; then it is forgotten, and if
-// whoever has let it go did not get as far as its offer, that is made.
+// loadHeld reads a task, and returns nil if its needs do not hold it. The task is then dropped, and
+// if the scheduler that released it did not place its offer, loadHeld does.
 func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error) {
 	t, err := s.rec.Load(ctx, id)
 	switch {
@@ -221,8 +224,8 @@ func (s *Scheduler) loadHeld(ctx context.Context, id task.ID) (*task.Task, error
 	return nil, nil
 }
 
-// lookUp finds out how far tasks have come that others need. The read model does for
-// that: whatever is not part of it yet, observe will be told.
+// lookUp reads the progress of needed tasks. The read model is enough for that: observe gets the
+// facts that it does not have yet.
 func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -232,7 +235,7 @@ func (s *Scheduler) lookUp(ctx context.Context, ids []task.ID) error {
 	return err
 }
 
-// judge lets a held task go on its chain, or ends it. It tells whether there was something to do.
+// judge releases a held task on its chain, or ends it. It tells whether there was something to do.
 func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error) {
 	t := d.birth
 	if t == nil {
@@ -246,7 +249,7 @@ func (s *Scheduler) judge(ctx context.Context, d *decided) (did bool, err error)
 	}
 	now, event, err := s.rec.Do(ctx, *t, command)
 	if errors.Is(err, task.ErrEnded) || errors.Is(err, task.ErrNotWaiting) || errors.Is(err, task.ErrNotHeld) {
-		err = nil // somebody was faster
+		err = nil // another scheduler was faster
 	}
 	if err == nil {
 		err = s.rec.Settle(ctx, &now)

@@ -76,7 +76,7 @@ func (w *testWorld) offersOf(t *testing.T, id task.ID) (offers, opened int) {
 	return offers, opened
 }
 
-// What the read model says is older than what a scheduler has been told since it asked.
+// The read model's answer is older than what a scheduler has observed since it asked.
 func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
@@ -84,7 +84,7 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 		first := w.submit(t, job.Spec{})
 		w.known = func() {
 			w.end(t, first)
-			hold(time.Millisecond) // until that was told
+			hold(time.Millisecond) // until that was observed
 		}
 		s := w.start(t)
 		second := w.need(t, "", "", first)
@@ -97,7 +97,8 @@ func TestAnOldAnswerHidesNoEnd(t *testing.T) {
 	})
 }
 
-// What was held when a scheduler came may be gone when it learns what that needs.
+// A task that was held when a scheduler started may be released when the scheduler learns its
+// needs.
 func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
@@ -118,7 +119,7 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.end(t, second)
-			hold(time.Millisecond) // until that was told
+			hold(time.Millisecond) // until that was observed
 		}
 		s := w.start(t)
 		pass(time.Second)
@@ -127,7 +128,7 @@ func TestAnOldRowIsNobodyWhoWaits(t *testing.T) {
 	})
 }
 
-// A held task that is moved at the moment at which it is offered is offered where it is then.
+// A held task that is moved while it is being offered is offered on its new route.
 func TestAMoveMeetsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &hooked{testWorld: newTestWorld(t)}
@@ -147,7 +148,7 @@ func TestAMoveMeetsTheOffer(t *testing.T) {
 	})
 }
 
-// However many schedulers there are, a step takes one offer, and nothing besides.
+// With any number of schedulers, a step takes one offer and no other write.
 func TestOneOfferForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -166,7 +167,8 @@ func TestOneOfferForEach(t *testing.T) {
 	})
 }
 
-// A read model that is made anew tells everything again; nothing is done twice, and nothing is kept.
+// A rebuilt read model reports everything again. The scheduler does nothing twice, and keeps
+// nothing.
 func TestToldFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -197,7 +199,7 @@ func TestToldFromTheBeginning(t *testing.T) {
 	})
 }
 
-// again is all that is in the log, as a read model tells it that begins anew.
+// again returns the whole log in the steps of a rebuilt read model.
 func (w *testWorld) again(t *testing.T) []events.Step {
 	t.Helper()
 	last, err := w.Last(t.Context())
@@ -230,7 +232,7 @@ func (w *testWorld) again(t *testing.T) []events.Step {
 	return steps
 }
 
-// A task that is held again is not forgotten by who is done with its life before.
+// Finishing a task's earlier life does not drop it when it is held again.
 func TestDoneWithAnOlderLife(t *testing.T) {
 	n := newNeeds(turns.New("one").Left())
 	id := task.ID("01JNA000000000000000000001")
@@ -252,7 +254,7 @@ func TestDoneWithAnOlderLife(t *testing.T) {
 	}
 }
 
-// many is a read model with many held tasks, all of which but some wait for one that runs.
+// many is a read model with many held tasks, nearly all of which wait for one that runs.
 type many struct {
 	Model
 	ids   []task.ID
@@ -286,7 +288,7 @@ func (m *many) Ends(_ context.Context, ids []task.ID) (map[task.ID]task.End, uin
 	return map[task.ID]task.End{m.ended: {State: task.Finished}}, 0, nil
 }
 
-// However many tasks are held, the sweep finds the one that nobody has let go.
+// However many tasks are held, the sweep finds the one that was not released.
 func TestTheSweepComesRound(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }

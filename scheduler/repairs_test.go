@@ -8,8 +8,8 @@ import (
 	"millrace/task/where"
 )
 
-// A deadline that only the scheduler keeps is no repair; a step that somebody else should
-// have taken is one.
+// Enforcing a deadline that only the scheduler enforces is no repair. Taking a step that another
+// component should have taken is one.
 func TestKindOf(t *testing.T) {
 	expire, move := task.Expire{Reason: reason.Timeout}, task.Reassign{To: where.QueueRoute("q", 5)}
 	for name, c := range map[string]struct {

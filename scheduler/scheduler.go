@@ -18,7 +18,7 @@ import (
 	"millrace/task/where"
 )
 
-// Model is what a scheduler asks a read model for. It may lag behind the log.
+// Model is a scheduler's port to the read model, which may lag behind the log.
 type Model interface {
 	// Due returns live tasks whose own deadline has passed, at most limit.
 	Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error)
@@ -28,17 +28,18 @@ type Model interface {
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
 	// Held returns held tasks, in the order of their ids, after the one given.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
-	// Known returns those of the tasks of which something is known, in any order.
+	// Known returns the known tasks among the given ones, in any order.
 	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Astray returns the tasks that run on a node under another session than this one.
 	Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error)
-	// Nodes returns all nodes, and the sequence that reflects.
+	// Nodes returns all nodes, and the sequence that this reflects.
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
 	// Parents returns the parents that have not ended, at most limit.
 	Parents(ctx context.Context, limit int) ([]task.ID, error)
-	// Spawned returns the children of a task that have not ended, of those that its program has asked for.
+	// Spawned returns the children that a task's program has spawned and that have not ended.
 	Spawned(ctx context.Context, parent task.ID) ([]task.ID, error)
-	// Ends returns how far tasks have come, and the sequence that reflects; what is not known is not there.
+	// Ends returns the progress of tasks, and the sequence that this reflects; unknown tasks are
+	// missing.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
 	// Busy tells whether a route has tasks that have not ended.
 	Busy(ctx context.Context, route string) (bool, error)
@@ -50,52 +51,58 @@ type Config struct {
 	task.Settings
 	// Sweep is how often it looks for late tasks. Default 5s.
 	Sweep time.Duration
-	// Presence is how often it looks at all nodes, in case one fell silent unheard. Default 5s.
+	// Presence is the interval of checks of all nodes, in case the end of a heartbeat was missed.
+	// Default 5s.
 	Presence time.Duration
-	// React is how often it looks whether nodes came or went. Default 250ms.
+	// React is the interval of checks whether nodes came or went. Default 250ms.
 	React time.Duration
-	// Settling is how long heartbeats may be missing after the scheduler or its
-	// connection has come up, before that means anything: nodes have to come back first. Default 5s.
+	// Settling is how long after the start of the scheduler or of its connection missing heartbeats
+	// are ignored, because nodes must come back first. Default 5s.
 	Settling time.Duration
-	// Deliveries are asked about offers that were given up. Default: nobody is.
+	// Deliveries reports offers that the server gave up. Default: none.
 	Deliveries Deliveries
-	// Selectors are told what routes of selectors stand for, if nobody has. Default: nobody is.
+	// Selectors holds the declarations of selectors' routes, to which the scheduler adds missing
+	// ones. Default: none.
 	Selectors Selectors
-	// Lanes are tidied up, as routes of selectors are, and Laned is the read model that knows which are used. Default: nothing is.
+	// Lanes are tidied up like routes of selectors. Laned is the read model that knows which are in
+	// use. Default: none.
 	Lanes Lanes
 	Laned LaneModel
-	// Idle is how long a lane, or the route of a selector, stays that nobody uses. Default 24h, at least [MinIdle].
+	// Idle is how long an unused lane or selector's route stays. Default 24h, at least [MinIdle].
 	Idle time.Duration
-	// Schedules are those whose ticks it makes tasks of, Ticks their timers, and Births what the births of these tasks depend
-	// on: where no task can be made of what a schedule names, its errors wrap [task.ErrNoTask]. Default: none.
+	// Schedules are the schedules for whose ticks it makes tasks, Ticks their timers, and Births
+	// the port for births of these tasks. Its errors wrap [task.ErrNoTask] where a schedule names
+	// nothing that can become a task. Default: none.
 	Schedules Schedules
 	Ticks     Ticks
 	Births    desk.Store
-	// Limits is the read model that knows which tasks stand under limits. Default: none is
-	// asked, and nobody admits such tasks.
+	// Limits is the read model that knows the tasks under limits. Default: none, and this scheduler
+	// admits no such tasks.
 	Limits LimitModel
-	// Refusing is how many tasks for which limits have no place it ends side by side. Default 16.
+	// Refusing is how many refused tasks it ends concurrently. Default 16.
 	Refusing int
-	// Peers are the other schedulers, of which one goes first with each thing. Default: there are none.
+	// Peers are the other schedulers, among which one goes first with each subject. Default: there
+	// are none.
 	Peers turns.Peers
-	// Last is the sequence of the last message in the log ([events.Follower]): one that has peers goes first only while its read
-	// model is level with that. Default: it is taken for level.
+	// Last is the sequence of the last message in the log ([events.Follower]): a scheduler with
+	// peers goes first only while its read model has reached that. Default: the read model counts
+	// as level.
 	Last func(context.Context) (uint64, error)
-	// Hints reach nodes at once. Default: they find out by themselves.
+	// Hints notifies nodes at once. Default: they find out by polling.
 	Hints events.Hinter
-	// Looked is told of each round of a loop, [LoopSweep], [LoopPresence], [LoopReact], [LoopBreaker] or
-	// [LoopAdmit], when it is over. Default: nobody is.
+	// Looked is called after each round of a loop: [LoopSweep], [LoopPresence], [LoopReact],
+	// [LoopBreaker] or [LoopAdmit]. Default: none.
 	Looked func(loop string, began, ended time.Time, err error)
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
-	// Timed is the read model that knows which tasks wait for timers, and Timers the log that says which have one. Default: none
-	// is asked, and nobody sets those that are missing.
+	// Timed is the read model that knows which tasks wait for timers, and Timers the log that says
+	// which have one. Default: none, and this scheduler does not set missing timers.
 	Timed  TimerModel
 	Timers events.Timers
-	// Routes is what the log holds for nodes, to be tidied up. Default: nothing is.
+	// Routes is what the log holds for nodes, to be tidied up. Default: none.
 	Routes Routes
-	// Now is the time by which deadlines have passed. Default: that of the log, if it has a method Now as
-	// package jet's has; else [time.Now].
+	// Now is the clock for deadlines. Default: the method Now of the log, if it has one as package
+	// jet's does; else [time.Now].
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -138,28 +145,28 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Scheduler is one of possibly many.
+// Scheduler is one of possibly several.
 type Scheduler struct {
 	cfg   Config
 	view  Model
 	beats Heartbeats
 	rec   *events.Recorder
 	log   *slog.Logger
-	// accounts tell whether leases have ended.
+	// accounts tells whether leases have ended.
 	accounts *events.Accounts
 
-	unserved map[string]time.Time // queues that no node serves, and since when; the sweep's own
-	idle     map[string]bool      // queues that were found without offers at the last sweep
-	// missing are tasks whose offer was missing at this sweep, and missed at the
-	// one before; the sweep's own.
+	unserved map[string]time.Time // unserved queues, and since when; owned by the sweep
+	idle     map[string]bool      // queues without offers at the last sweep
+	// missing are tasks whose offer was missing at this sweep, missed those at the one before.
+	// Owned by the sweep.
 	missing, missed map[task.ID]miss
 	turns           *turns.Turns
 	fitness         turns.Fitness
 	presence        presence
 	watch           watch
-	reacting        *turns.Left // tasks that a node which came or went touches
-	dead            *turns.Left // offers that were given up
-	expiring        *turns.Left // tasks that nobody serves, for as long as each scheduler has seen itself
+	reacting        *turns.Left // tasks affected by a node that came or went
+	dead            *turns.Left // offers that the server gave up
+	expiring        *turns.Left // unserved tasks, by each scheduler's own observation
 	families        *families
 	repairs         repairs
 	breakers        breakers
@@ -177,7 +184,7 @@ type Scheduler struct {
 	admitter      *admitter // nil if no limits are looked after
 }
 
-// New returns a scheduler that decides on a log what a view says is late.
+// New returns a scheduler that acts on a log, guided by a view.
 func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	if cfg.Now == nil {
@@ -245,12 +252,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Repairs counts by kind the steps that nobody should have had to do; what is
-// not there is 0.
+// Repairs counts, by kind, the steps that another component should have taken; a missing kind is 0.
 func (s *Scheduler) Repairs() map[Repair]int { return s.repairs.all() }
 
-// repaired counts a repair, and begins the line in which that is said: all of them
-// have the field repair.
+// repaired counts a repair, and logs it. Every such log line has the field repair.
 func (s *Scheduler) repaired(kind Repair, n int, what string, about ...any) {
 	s.repairs.add(kind, n)
 	s.log.Warn(what, append([]any{"repair", string(kind)}, about...)...)
@@ -278,10 +283,10 @@ func (s *Scheduler) every(ctx context.Context, loop string, d time.Duration, do 
 	}
 }
 
-// batch is how many tasks of one kind a sweep takes on.
+// batch is how many tasks of one kind a sweep handles.
 const batch = 1000
 
-// Sweep looks once for late tasks and records what follows.
+// Sweep checks once for late tasks and records what follows.
 func (s *Scheduler) Sweep(ctx context.Context) error {
 	now := s.rec.Now()
 	s.missed, s.missing = s.missing, map[task.ID]miss{}
@@ -302,13 +307,13 @@ func (s *Scheduler) Sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweepNode looks at what runs under sessions of a node that are over.
+// sweepNode examines tasks that run under ended sessions of a node.
 func (s *Scheduler) sweepNode(ctx context.Context, id node.ID, w *World) error {
 	ids, err := s.view.Astray(ctx, id, liveSession(w, id))
 	return errors.Join(err, s.enforceAll(ctx, ids, w, true))
 }
 
-// liveSession is the session of a node that is not over, "" if there is none.
+// liveSession is the session of a node that has not ended, "" if there is none.
 func liveSession(w *World, id node.ID) string {
 	if n := w.Node(id); n.State != node.Offline && n.State != node.Retired {
 		return n.Session
@@ -316,7 +321,7 @@ func liveSession(w *World, id node.ID) string {
 	return ""
 }
 
-// sweepQueues looks at queues that nobody serves.
+// sweepQueues examines unserved queues.
 func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) error {
 	queues, err := s.view.Queues(ctx)
 	if err != nil {
@@ -337,11 +342,11 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			}
 			continue
 		}
-		// Since when is what this scheduler has seen itself: workers may be on
-		// their way back after an outage of everything.
+		// This scheduler's own observation counts, because after a general outage workers may be on
+		// their way back.
 		since, ok := s.unserved[q]
 		if !ok || paused {
-			since = now // while it is paused nobody is missed
+			since = now // a paused queue misses no nodes
 		}
 		unserved[q] = since
 		w.Unserved(q, since)
@@ -375,8 +380,9 @@ func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time,
 	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
 }
 
-// enforceAll looks at those of some tasks with which this scheduler goes first. What it sees while it does not sweep it
-// sees once, so that is kept until the others have had their time; see [Scheduler.enforceLate].
+// enforceAll examines those of some tasks with which this scheduler goes first. Outside the sweep
+// it learns of a change only once, so it keeps the others until their schedulers have had their
+// time; see [Scheduler.enforceLate].
 func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, sweeping bool) error {
 	mine := s.reacting.Mine
 	if sweeping {
@@ -404,9 +410,9 @@ type miss struct {
 	since time.Time
 }
 
-// missedLong tells whether the task's offer has been missed for as long as a
-// timer may take. One look is not enough: after an outage of the server the
-// sweep that waited for it looks before the overdue timers have fired.
+// missedLong tells whether the task's offer has been missing for as long as a timer may take. One
+// check is not enough: after an outage of the server, the sweep that waited for it may run before
+// the overdue timers have fired.
 func (s *Scheduler) missedLong(t *task.Task, now time.Time) bool {
 	m, ok := s.missed[t.ID]
 	if !ok || m.turn != t.Turn {
@@ -416,8 +422,8 @@ func (s *Scheduler) missedLong(t *task.Task, now time.Time) bool {
 	return now.Sub(m.since) >= s.cfg.Slack
 }
 
-// enforce reads one task from the log and records what its duty asks for if
-// that is overdue. What a sweep finds that somebody should have done is counted.
+// enforce reads one task from the log and records its duty's command if that is overdue. In a
+// sweep, steps that another component should have taken count as repairs.
 func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping bool) error {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {
@@ -481,7 +487,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
 		return nil // and this is looked at again
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
-		return nil // somebody was faster
+		return nil // another scheduler was faster
 	case err != nil:
 		return fmt.Errorf("task %s is overdue: %w", id, err)
 	}

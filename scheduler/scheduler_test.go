@@ -31,12 +31,12 @@ type testWorld struct {
 	*events.Memory
 	rec *events.Recorder
 
-	// ranOut takes the nodes of which a watcher is told; one of several schedulers hears it.
+	// ranOut takes the nodes that a watcher is told of; one of several schedulers hears it.
 	ranOut chan node.ID
 
 	mu    sync.Mutex
 	tasks []task.ID                  // guarded by mu
-	alive map[node.ID]node.Heartbeat // guarded by mu; one without a session has run out
+	alive map[node.ID]node.Heartbeat // guarded by mu; a heartbeat without a session has expired
 }
 
 func (w *testWorld) beats() map[node.ID]node.Heartbeat {
@@ -51,7 +51,7 @@ func (w *testWorld) setBeat(id node.ID, h node.Heartbeat) {
 	w.alive[id] = h
 }
 
-// newTestWorld returns an empty world. When the test is over, every decision that is in its log is made again.
+// newTestWorld returns an empty world. When the test ends, every decision in its log is made again.
 func newTestWorld(t *testing.T) *testWorld {
 	mem := events.NewMemory(time.Now, settings.AckWait)
 	t.Cleanup(func() {
@@ -205,7 +205,7 @@ func (w *testWorld) Beating(_ context.Context, id node.ID) (node.Heartbeat, bool
 	return h, h.Session != "", nil
 }
 
-// Pulse says what [testWorld.setBeat] has said, and else what the log has.
+// Pulse returns what [testWorld.setBeat] has set, or else the log's pulse.
 func (w *testWorld) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	pulse, err := w.Memory.Pulse(ctx, id)
 	if h, ok := w.beats()[id]; ok && pulse.Beat.Session == "" {
@@ -214,7 +214,7 @@ func (w *testWorld) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	return pulse, err
 }
 
-// WatchBeats tells of a heartbeat that ran out when the test says so.
+// WatchBeats reports an expired heartbeat when the test says so.
 func (w *testWorld) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
 	lost()
 	for {
@@ -237,7 +237,7 @@ func (w *testWorld) submit(t *testing.T, spec job.Spec) task.ID {
 	return w.born(t, task.Submitted{Work: task.Work{Spec: &spec, Route: route}})
 }
 
-// asked submits a task as somebody asks for it.
+// asked submits a task like a submitter.
 func (w *testWorld) asked(t *testing.T, spec job.Spec) task.ID {
 	t.Helper()
 	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
@@ -247,7 +247,7 @@ func (w *testWorld) asked(t *testing.T, spec job.Spec) task.ID {
 	return w.born(t, e)
 }
 
-// born gives a task its birth and tells the view of it.
+// born records the birth of a task and tells the view of it.
 func (w *testWorld) born(t *testing.T, birth task.Submitted) task.ID {
 	t.Helper()
 	id := task.ID(events.NewID(time.Now()))
@@ -307,7 +307,7 @@ func (w *testWorld) runWith(t *testing.T, n int, met turns.Peers) []*Scheduler {
 
 func pass(d time.Duration) { hold(d); synctest.Wait() }
 
-// hold lets the bubble's time pass for who calls it.
+// hold makes the caller wait while the bubble's time passes.
 func hold(d time.Duration) { <-time.After(d) }
 
 func TestUnservedQueueExpires(t *testing.T) {
@@ -364,8 +364,8 @@ func TestLostTimerIsRepaired(t *testing.T) {
 	})
 }
 
-// After an outage of the server its timers fire a moment later than the
-// scheduler looks: that is late, and not missing.
+// After an outage of the server its timers fire a moment later than the scheduler checks: they are
+// late, and not missing.
 func TestLateTimerIsNoRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -377,7 +377,7 @@ func TestLateTimerIsNoRepair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass(7 * time.Second) // overdue, and seen so by one sweep
+		pass(7 * time.Second) // overdue, as one sweep has seen
 		next, missing := task.NextOffer(&now)
 		if !missing {
 			t.Fatal("no offer is owed")
@@ -411,7 +411,7 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 		w.claim(t, id, "n1")
 		pass(10 * time.Second)
 		w.setBeat("n1", node.Heartbeat{})
-		pass(5 * time.Second) // nobody told: the look at all nodes finds it
+		pass(5 * time.Second) // without a report: the check of all nodes finds it
 		nodes, _, err := w.Nodes(t.Context())
 		if err != nil || nodes[0].State != node.Offline {
 			t.Fatalf("the node is %s, %v; want offline 5s after its last heartbeat ran out", nodes[0].State, err)
@@ -423,8 +423,8 @@ func TestTasksOfASilentNodeAreOfferedAgain(t *testing.T) {
 	})
 }
 
-// A task of a session that is over starts elsewhere long before its lease runs
-// out, whichever scheduler is first, and no repair is counted.
+// A task of an ended session starts elsewhere long before its lease expires, whichever scheduler is
+// first, and no repair is counted.
 func TestTasksMoveWithTheirNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -448,7 +448,8 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 				t.Errorf("while its node serves it is %s on %s since %d", now.State, now.Route, now.Turn)
 			}
 		}
-		// Somebody slow has recorded that it is gone, while it beats: nothing is lost for that.
+		// A slow scheduler has recorded that the node is gone while it beats: no task is lost for
+		// that.
 		if _, _, err := w.rec.DoNode(t.Context(), "n1", silent("s-n1")); err != nil {
 			t.Fatal(err)
 		}
@@ -504,7 +505,7 @@ func TestCancelThatNobodyConfirmsEnds(t *testing.T) {
 	})
 }
 
-// Somebody is told of each round, also of one that failed.
+// Looked is called after each round, also after a failed one.
 func TestLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -542,7 +543,7 @@ type failing struct {
 
 func (f failing) Nodes(context.Context) ([]node.Node, uint64, error) { return nil, 0, f.err }
 
-// silent is the command that a session has vanished, as if somebody had looked for its heartbeat.
+// silent is the command that a session has vanished, as after a check of its heartbeat.
 func silent(session string) node.Command {
 	return node.Judged{Command: node.Vanish{Session: session, Reason: node.RanOut}, By: task.By{Lease: &task.LeaseBy{Beat: time.Now(), RanOut: true}}}
 }

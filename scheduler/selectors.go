@@ -12,25 +12,28 @@ import (
 	"millrace/task/where"
 )
 
-// Selectors say what routes of selectors stand for, so that nodes find those that they match.
+// Selectors holds the declarations of selectors' routes, so that nodes find those that they match.
 type Selectors interface {
-	// Declare says it; to do so again is harmless.
+	// Declare stores a declaration. Repeating it is harmless.
 	Declare(ctx context.Context, d where.Declaration) error
-	// Declared lists what has been said.
+	// Declared lists the declarations.
 	Declared(ctx context.Context) ([]where.Declaration, error)
-	// Retract takes a word back, unless it was said again, and removes what the server holds for the route.
+	// Retract removes a declaration, unless it was renewed, and what the server holds for the
+	// route.
 	Retract(ctx context.Context, d where.Declaration) error
 }
 
-// Lanes are what the server holds for tasks that wait in a queue with another priority, or with a key.
+// Lanes is what the server holds for tasks that wait in a queue with another priority, or with a
+// fair key.
 type Lanes interface {
-	// UnusedLanes lists those that nobody has used since a time.
+	// UnusedLanes lists the lanes that were not used since a time.
 	UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error)
-	// CloseLane removes what the server holds for one, and tells whether it did. One that is used, or in which something
-	// lies, stays. Nothing is lost by it: whoever uses it next opens it again.
+	// CloseLane removes what the server holds for a lane, and tells whether it did. A lane that is
+	// in use or holds offers stays. Nothing is lost: the next writer opens it again.
 	CloseLane(ctx context.Context, l where.Lane, since time.Time) (bool, error)
-	// LanesTold tells whether what is said of lanes is whole: it is not at first, and after it was lost. TellLanes makes it so:
-	// it says which are used, and until when the last timer is due that was set for each.
+	// LanesTold tells whether the records of lanes are complete: they are not at first, and after a
+	// loss. TellLanes completes them: it records which lanes are in use, and when the last timer of
+	// each is due.
 	LanesTold(ctx context.Context) (bool, error)
 	TellLanes(ctx context.Context, used map[where.Lane]time.Time) error
 }
@@ -41,14 +44,14 @@ type LaneModel interface {
 	Lanes(ctx context.Context) (map[where.Lane]time.Time, error)
 }
 
-// sweepLanes says which lanes are used if what was said of that is lost.
+// sweepLanes restores the records of lanes if they are lost.
 func (s *Scheduler) sweepLanes(ctx context.Context) error {
 	if s.cfg.Lanes == nil || s.cfg.Laned == nil || !s.turns.First("lanes") {
 		return nil
 	}
 	told, err := s.cfg.Lanes.LanesTold(ctx)
 	switch {
-	case told || errors.Is(err, events.ErrNoStream): // it is about to be made again
+	case told || errors.Is(err, events.ErrNoStream): // the stream is about to be made again
 		return nil
 	case err != nil:
 		return err
@@ -60,11 +63,11 @@ func (s *Scheduler) sweepLanes(ctx context.Context) error {
 	return s.cfg.Lanes.TellLanes(ctx, used)
 }
 
-// MinIdle is the least for which lanes and routes of selectors may stay that nobody uses: longer than a writer
-// takes what it has said of one for granted.
+// MinIdle is the shortest time for which unused lanes and selectors' routes stay: longer than a
+// writer relies on its own earlier declaration.
 const MinIdle = 2 * time.Hour
 
-// ReapLanes removes once the lanes that nobody has used for long.
+// ReapLanes removes once the lanes that were unused for [Config.Idle].
 func (s *Scheduler) ReapLanes(ctx context.Context) error {
 	if s.cfg.Lanes == nil {
 		return nil
@@ -79,8 +82,8 @@ func (s *Scheduler) ReapLanes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// learn finds out from a task what the route of a selector asks of nodes, and sees
-// to it that they know.
+// learn reads from a task what a selector's route requires of nodes, and declares the route if
+// needed.
 func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *World) error {
 	if !where.IsSelectorQueue(queue) {
 		return nil
@@ -104,7 +107,7 @@ func (s *Scheduler) learn(ctx context.Context, queue string, now time.Time, w *W
 	return s.cfg.Selectors.Declare(ctx, where.Declaration{Queue: served, Needs: needs})
 }
 
-// ReapSelectors removes once the routes of selectors that nobody has used for long.
+// ReapSelectors removes once the selectors' routes that were unused for [Config.Idle].
 func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 	if s.cfg.Selectors == nil {
 		return nil
@@ -124,13 +127,13 @@ func (s *Scheduler) ReapSelectors(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweepQueue looks what operators have said about a queue, and sees to it that it holds: who
-// said it may have died before. It tells whether the queue is paused.
+// sweepQueue reads the settings of a queue and applies them, because the process that recorded them
+// may have died before. It tells whether the queue is paused.
 func (s *Scheduler) sweepQueue(ctx context.Context, name string, w *World) (paused bool, err error) {
 	if value.ValidName("queue", name) != nil {
 		return false, nil // a node's own route
 	}
-	if p, told := w.Told(name); told { // of another route of this queue
+	if p, told := w.Told(name); told { // by another route of this queue
 		return p != nil, nil
 	}
 	q, err := s.rec.LoadQueue(ctx, name)

@@ -16,8 +16,8 @@ func handled(name string, needs ...job.StepNeed) job.Step {
 	return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "x"}}
 }
 
-// A graph goes its way by the facts of the log alone. Of a retry whose asker died after the first fact, the
-// reopening of the failed step, schedulers do the rest.
+// A graph proceeds by the facts of the log alone. If the process that retries a task dies after its
+// first fact, the reopening of the failed step, schedulers do the rest.
 func TestStepsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -73,8 +73,9 @@ func TestStepsGoOn(t *testing.T) {
 	})
 }
 
-// What steps are told of others, and what the end of their parent says of them, is decided again from the log: results
-// that are left out because they are too large, lists, and messages that are cut in the middle of a sign.
+// The inputs of steps and the text of their parent's end are decided again from the log: results
+// that are left out because they are too large, lists, and messages that are cut in the middle of a
+// character.
 func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -128,7 +129,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 	})
 }
 
-// The end of a parent under whose child's id lies another task is decided again as well.
+// The end of a parent with a stranger under a child's id is decided again as well.
 func TestStrangeChildIsDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

@@ -10,40 +10,42 @@ import (
 	"millrace/task"
 )
 
-// Timers lie beside the log, and whoever may set one can remove all. What is to be armed follows from the log, so
-// the sweep sets again what is missing: before it is due, for then nothing is late.
+// Timers are stored beside the log, and any client that may set one can remove all. Which timers to
+// arm follows from the log, so the sweep sets missing ones again, before they are due, so that no
+// task is late.
 
-// TimerModel is what the sweep of timers asks a read model for.
+// TimerModel is the sweep's port to the read model of timers.
 type TimerModel interface {
-	// Timed returns tasks that wait for their timers, scheduled or retrying, in the order of their ids after the one given.
+	// Timed returns tasks that wait for their timers, scheduled or retrying, in the order of their
+	// ids, after the given one.
 	Timed(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
-	// TimedCount is how many there are.
+	// TimedCount is how many such tasks there are.
 	TimedCount(ctx context.Context) (int, error)
-	// Coming returns those that are due after a time and not after another.
+	// Coming returns the tasks that are due after from and no later than until.
 	Coming(ctx context.Context, from, until time.Time) ([]task.ID, error)
 }
 
-// Bounds of a look at timers.
+// Bounds of a check of timers.
 const (
-	// timersAhead is how long before it is due a task's timer is looked for: some sweeps, so that one
-	// scheduler that dies meanwhile makes nothing late.
+	// timersAhead is how long before its due time a task's timer is checked: several sweeps, so
+	// that the death of one scheduler meanwhile delays no task.
 	timersAhead     = time.Minute
 	timersAtOnce    = 250
 	timersPerSweep  = 5000
-	timersShortfall = 2 // sweeps, one after the other, that found too few of them
+	timersShortfall = 2 // sweeps in a row that found too few timers
 )
 
-// timerSweep is what the sweep remembers of timers; its own.
+// timerSweep is the sweep's memory of timers. Only the sweep uses it.
 type timerSweep struct {
-	until time.Time // what is due before was looked at
-	few   int       // how often one after the other there were fewer timers than tasks
-	round bool      // all tasks are looked at, as many at a time as a sweep may
-	after task.ID   // where that goes on
+	until time.Time // tasks due before this were checked
+	few   int       // how often in a row there were fewer timers than tasks
+	round bool      // a round over all tasks is under way, as many per sweep as allowed
+	after task.ID   // where the round continues
 }
 
-// sweepTimers looks whether the tasks have their timers that are due within the next minute, and whether all
-// others have: some of these in each sweep, and many while there are too few timers, for then somebody has removed
-// them, or their stream was made anew.
+// sweepTimers checks the timers of the tasks that are due within the next minute, and those of all
+// others in rounds: some in each sweep, and many while there are too few timers, because then some
+// were removed, or their stream was made anew.
 func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
 	if s.cfg.Timed == nil || s.cfg.Timers == nil || !s.turns.First("timers") {
 		return nil
@@ -63,8 +65,9 @@ func (s *Scheduler) sweepTimers(ctx context.Context, now time.Time) error {
 	return errors.Join(err, s.lookRound(ctx, now))
 }
 
-// lookRound goes on through all tasks with timers, some in each sweep, and many if there are fewer timers than
-// tasks. What strangers have set counts as timers, too, so their number alone proves nothing.
+// lookRound continues the round over all tasks with timers, some in each sweep, and many if there
+// are fewer timers than tasks. Timers set by foreign clients count, too, so the number alone proves
+// nothing.
 func (s *Scheduler) lookRound(ctx context.Context, now time.Time) error {
 	w := &s.timerSweep
 	if !w.round {
@@ -128,8 +131,9 @@ func (s *Scheduler) rearmAll(ctx context.Context, ids []task.ID, now time.Time) 
 	return nil
 }
 
-// lacksTimer tells whether a task waits for a timer that it does not have. Whoever opened its turn may be about to
-// set it; and what is overdue is offered, which is another duty.
+// lacksTimer tells whether a waiting task lacks its timer. A new turn does not count yet, because
+// its writer may be about to set the timer. An overdue task does not count either: offering it is
+// another duty.
 func (s *Scheduler) lacksTimer(t *task.Task, armed map[task.ID]task.Due, now time.Time) bool {
 	next, waits := task.NextOffer(t)
 	if !waits || !next.Due.After(now) || now.Sub(t.Since) < s.cfg.Slack {
@@ -139,7 +143,7 @@ func (s *Scheduler) lacksTimer(t *task.Task, armed map[task.ID]task.Due, now tim
 	return !is || next.Timer().Replaces(there)
 }
 
-// rearmTask sets the timer of a task that the read model knows without one, if the log says the same.
+// rearmTask sets the timer of a task that lacks it by the read model, if the log agrees.
 func (s *Scheduler) rearmTask(ctx context.Context, id task.ID, now time.Time) error {
 	t, err := s.rec.Load(ctx, id)
 	if errors.Is(err, task.ErrUnknown) {

@@ -11,7 +11,7 @@ import (
 	"millrace/task/job"
 )
 
-// dueIn submits a task that is due in a while.
+// dueIn submits a task that is due after d.
 func (w *testWorld) dueIn(t *testing.T, d time.Duration) task.ID {
 	t.Helper()
 	return w.born(t, task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}, Due: time.Now().Add(d)})
@@ -26,7 +26,7 @@ func (w *testWorld) timers(t *testing.T) int {
 	return n
 }
 
-// offered is when the first offer of a task came; zero if none has.
+// offered is when the first offer of a task came; zero if there is none.
 func (w *testWorld) offered(t *testing.T, id task.ID) time.Time {
 	t.Helper()
 	records, err := w.Task(t.Context(), id)
@@ -41,7 +41,8 @@ func (w *testWorld) offered(t *testing.T, id task.ID) time.Time {
 	return time.Time{}
 }
 
-// Whoever may set a timer can remove all. They are set again, long before any is due.
+// A client with the permission to set timers removes all. They are set again, long before any is
+// due.
 func TestTimersThatWereRemovedAreSetAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -69,7 +70,7 @@ func TestTimersThatWereRemovedAreSetAgain(t *testing.T) {
 	})
 }
 
-// A timer that is gone is missed before its task is due, though there are as many others as are wanted.
+// A missing timer is found before its task is due, although there are enough others.
 func TestATimerThatIsGoneIsSetAgainInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -93,7 +94,7 @@ func TestATimerThatIsGoneIsSetAgainInTime(t *testing.T) {
 	})
 }
 
-// What has its timer, or will have it in a moment, is left alone.
+// Tasks that have their timer, or will have it in a moment, are left alone.
 func TestTimersThatAreThereAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -112,7 +113,8 @@ func TestTimersThatAreThereAreLeftAlone(t *testing.T) {
 	})
 }
 
-// Until a leader is found that takes over what has fired, timers are late, and not missing.
+// Until the election of a leader that takes over the fired timers, timers are late, and not
+// missing.
 func TestTimersOfALostLeaderAreNoRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -126,7 +128,7 @@ func TestTimersOfALostLeaderAreNoRepair(t *testing.T) {
 			}
 		}
 		id := w.dueIn(t, time.Second)
-		if err := w.Disarm(t.Context(), id, math.MaxUint64); err != nil { // it has fired, and nobody has it
+		if err := w.Disarm(t.Context(), id, math.MaxUint64); err != nil { // it has fired, and the offer is not stored
 			t.Fatal(err)
 		}
 		for range 14 {

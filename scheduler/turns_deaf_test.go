@@ -10,7 +10,7 @@ import (
 	"millrace/scheduler/turns"
 )
 
-// hearing is the read model of a scheduler, which is level with the log until it is deaf.
+// hearing is the read model of a scheduler, which is level with the log until it goes deaf.
 type hearing struct {
 	*crowd
 	deaf chan struct{}
@@ -26,7 +26,8 @@ func (h hearing) Wait(ctx context.Context, _ uint64) error {
 	}
 }
 
-// A scheduler that lives and hears no more of the log keeps nothing from the others: soon they count on it no more.
+// A scheduler that lives but no longer observes the log holds nothing up: soon the others do not
+// rely on it.
 func TestDeafSchedulersGoLast(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestDeafSchedulersGoLast(t *testing.T) {
 	}
 }
 
-// unheard are heartbeats of which nobody hears when they run out.
+// unheard are heartbeats whose expiry is never reported.
 type unheard struct{ Heartbeats }
 
 func (unheard) WatchBeats(ctx context.Context, _ func(node.ID), lost func()) error {

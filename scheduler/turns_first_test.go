@@ -18,7 +18,7 @@ import (
 	"millrace/task/schedule"
 )
 
-// What a scheduler has admitted and not offered another one offers, and not each of them.
+// If a scheduler has admitted tasks and not offered them, exactly one other scheduler offers them.
 func TestOneOffersWhatWasAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCrowd(t, 3, &peers{})
@@ -38,7 +38,7 @@ func TestOneOffersWhatWasAdmitted(t *testing.T) {
 	})
 }
 
-// Of three schedulers one sees to a tick on which nobody has decided, and the others after it.
+// Of three schedulers one handles an undecided tick, and the others only after it.
 func TestTicksAreSeenToInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now()
@@ -66,7 +66,7 @@ func TestTicksAreSeenToInOrder(t *testing.T) {
 	})
 }
 
-// Of an offer that is dead every scheduler hears. One deals with it, and the others ask for nothing.
+// Every scheduler hears of a dead offer. One handles it, and the others make no request.
 func TestOneBuriesAnOffer(t *testing.T) {
 	for killed := range 3 {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestOneBuriesAnOffer(t *testing.T) {
 	}
 }
 
-// buried counts how often it is asked for an offer.
+// buried counts the requests for an offer.
 type buried struct {
 	deliveries
 	asked atomic.Int32

@@ -13,12 +13,12 @@ import (
 	"millrace/task/limit"
 )
 
-// load is a kind of work that asks schedulers for much.
+// load is a kind of work that causes schedulers many requests.
 type load struct {
 	name  string
-	ready func(*testing.T, *crowd) // before any scheduler is killed; nil for nothing
+	ready func(*testing.T, *crowd) // before any scheduler is killed; nil for none
 	give  func(*testing.T, *crowd)
-	looks int // of the two others, for a child has ended and its parent wants nothing yet
+	looks int // by the two others, because a child has ended and its parent needs nothing yet
 }
 
 func (l *load) begin(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *crowd {
@@ -75,9 +75,9 @@ func steps(t *testing.T, c *crowd) {
 	}
 }
 
-// Three schedulers that know of each other cost the log what one does.
+// Three schedulers that know of each other cost the log as much as one.
 func TestThreeCostWhatOneDoes(t *testing.T) {
-	more := 0 // that three cost which do not know of each other
+	more := 0 // the cost of three that do not know of each other
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
 			cost := func(n int, met turns.Peers) (c counts) {
@@ -107,7 +107,7 @@ func TestThreeCostWhatOneDoes(t *testing.T) {
 	}
 }
 
-// What a scheduler that was killed should have done first others do within a bounded time.
+// The work of a killed scheduler is done by others within a bounded time.
 func TestSchedulersAreKilled(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
@@ -135,7 +135,8 @@ func TestSchedulersAreKilled(t *testing.T) {
 	}
 }
 
-// A scheduler that lacks one reaction is found out by these tests: its work takes too long, or the sweep repairs it.
+// These tests detect a scheduler without one of its reactors: its work takes too long, or the sweep
+// repairs it.
 func TestNoReactionMayBeMissing(t *testing.T) {
 	deaf := func(to func(*Scheduler) reactor) func(*Scheduler) {
 		return func(s *Scheduler) {

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// held is a task that waits for the one place of its job.
+// held returns a task that waits for the only place of its job.
 func held(n uint64, name string) *task.Task {
 	return &task.Task{ID: task.ID(fmt.Sprint("T", n)), State: task.Held, Reason: task.HoldLimit, Seq: n, SubmittedAt: noon.Add(time.Duration(n)), Work: task.Work{
 		Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("q", 5), Holds: []string{task.HoldLimit},
@@ -45,7 +45,8 @@ func loaded(tasks ...*task.Task) *Book {
 	return b
 }
 
-// What another scheduler admits first is left to it: nothing is decided there until it has admitted, or is overdue.
+// A scope in which another scheduler goes first is left to it: nothing is decided there until it
+// has admitted or is overdue.
 func TestLeftToOthers(t *testing.T) {
 	b := loaded(held(1, "a"), held(2, "b"))
 	scope := held(1, "a")
@@ -63,7 +64,8 @@ func TestLeftToOthers(t *testing.T) {
 	}
 }
 
-// What is on its way is decided once, again if it could not be recorded, and never by what was forgotten.
+// A part on its way is decided once, again if it could not be recorded, and never by a forgotten
+// limiter.
 func TestOnItsWay(t *testing.T) {
 	b := loaded(held(1, "a"), held(2, "a"))
 	parts, _, _ := b.Decide(noon, 2, here)
@@ -90,7 +92,8 @@ func TestOnItsWay(t *testing.T) {
 	}
 }
 
-// What was told before the book was loaded counts if it is newer than that, and what is said of queues always.
+// Changes that came before the book was loaded count if they are newer than the load. Changes of
+// queues always count.
 func TestEarly(t *testing.T) {
 	b := New()
 	var applied []uint64

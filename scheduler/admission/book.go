@@ -9,40 +9,42 @@ import (
 	"millrace/task/quota"
 )
 
-// Book is what a scheduler knows of tasks under limits, and has decided about them. What it knows it has from the read model,
-// and what that has not told yet can only free a place. Whoever uses it from several goroutines guards it.
+// Book is what one scheduler knows of tasks under limits, with its decisions about them. The
+// scheduler learns from the read model. If the read model lags behind, the book only misses places
+// that have become free; it never admits too many. Callers with several goroutines must guard it.
 type Book struct {
 	known    *quota.Limiter
-	loaded   bool   // known reflects what was told
-	reflects uint64 // and what the read model held up to this sequence, when it was loaded
+	loaded   bool   // known reflects all changes told so far
+	reflects uint64 // the read model's sequence when the book was loaded
 	early    []early
-	paused   map[string]time.Time // buckets that are shut because a task asked, and that is not recorded
-	overdue  map[limit.Scope]bool // scopes in which other schedulers should have admitted, and have not
+	paused   map[string]time.Time // buckets shut at a task's request, not recorded yet
+	overdue  map[limit.Scope]bool // scopes in which other schedulers should have admitted and have not
 }
 
-// early is what was told before the rest was loaded. Of a queue it may be that it was loaded without.
+// early is a change that came before the load. The load may lack a change of a queue, even an older
+// one.
 type early struct {
 	seq     uint64
 	ofQueue bool
 	apply   func()
 }
 
-// New returns a book in which nothing stands.
+// New returns an empty book.
 func New() *Book { return &Book{known: quota.NewLimiter(), overdue: map[limit.Scope]bool{}} }
 
-// Known is what is known. It is another one after [Book.Load].
+// Known returns the present limiter. [Book.Load] replaces it.
 func (b *Book) Known() *quota.Limiter { return b.known }
 
-// Loaded tells whether what was told is taken over at once.
+// Loaded tells whether changes are applied at once.
 func (b *Book) Loaded() bool { return b.loaded }
 
-// Reflects is up to which sequence of the log the book was loaded.
+// Reflects is the log sequence up to which the book was loaded.
 func (b *Book) Reflects() uint64 { return b.reflects }
 
-// Await forgets what was told early: what is loaded next has it.
+// Await drops the early changes: the next load includes them.
 func (b *Book) Await() { b.early = nil }
 
-// Load begins with what the read model held up to a sequence, and with what was told since.
+// Load starts with the read model's state at a sequence, and applies the early changes since.
 func (b *Book) Load(known *quota.Limiter, seq uint64) {
 	b.known, b.loaded, b.reflects = known, true, seq
 	for _, e := range b.early {
@@ -53,14 +55,15 @@ func (b *Book) Load(known *quota.Limiter, seq uint64) {
 	b.early = nil
 }
 
-// Defer keeps what was told by a sequence until the rest is loaded.
+// Defer keeps a change at a sequence until the load.
 func (b *Book) Defer(seq uint64, ofQueue bool, apply func()) {
 	b.early = append(b.early, early{seq, ofQueue, apply})
 }
 
-// Put takes over what has become of a task, until when it asks to be left alone, and what a fact did to its attempts. Of a
-// task under budgets that is further than the fact is taken over how it is with its last one, for until then not all is known that it has used up. One
-// of which nothing was known is taken over at once, so that its admission finds it.
+// Put takes over the state of a task, the time until which it asks for a delay, and the effect of a
+// fact on its attempts. Under a budget, a state newer than the fact waits for the task's latest
+// fact, because only then is all its usage known. An unknown task is taken over at once, so that
+// its admission finds it.
 func (b *Book) Put(t *task.Task, until time.Time, took Shift) {
 	if !until.IsZero() {
 		b.pause(&t.Work, until)
@@ -73,8 +76,8 @@ func (b *Book) Put(t *task.Task, until time.Time, took Shift) {
 	}
 }
 
-// Granted takes over an admission. One at or below the head of its scope is in known already,
-// and the buckets have moved on since.
+// Granted takes over an admission. It skips admissions up to the head of their scope: known already
+// includes them, and the buckets have moved on since.
 func (b *Book) Granted(of limit.Scope, seq uint64, e task.Granted) {
 	delete(b.overdue, of)
 	if seq <= max(b.known.Head(of), b.reflects) {
@@ -88,13 +91,13 @@ func (b *Book) Granted(of limit.Scope, seq uint64, e task.Granted) {
 		if p := b.paused[name]; p.After(used) {
 			used = p
 		} else {
-			delete(b.paused, name) // whoever has recorded it
+			delete(b.paused, name) // some scheduler has recorded it
 		}
 		b.known.Bucket(name, limit.Bucket(used))
 	}
 }
 
-// pause remembers that a task asked for a pause of its rates: it is recorded with the next admission.
+// pause shuts the rates of a task that asked for a delay. The next admission records that.
 func (b *Book) pause(w *task.Work, until time.Time) {
 	for name, bucket := range b.known.Pause(w, until) {
 		b.known.Bucket(name, bucket)
@@ -105,37 +108,38 @@ func (b *Book) pause(w *task.Work, until time.Time) {
 	}
 }
 
-// Overdue notes that another scheduler should have admitted in a scope and has not, and opens that.
+// Overdue records that another scheduler failed to admit in a scope in time, and opens the scope.
 func (b *Book) Overdue(of limit.Scope) {
 	b.overdue[of] = true
 	b.Reopen(of)
 }
 
-// Reopen opens a scope to decisions that was left to another scheduler.
+// Reopen opens a scope that was left to another scheduler.
 func (b *Book) Reopen(of limit.Scope) { b.known.Settle(&quota.Decision{Scopes: []limit.Scope{of}}) }
 
-// Sent is a part of a decision that is on its way.
+// Sent is a part of a decision on its way to the log.
 type Sent struct {
 	quota.Decision
-	At    time.Time // when it was decided: a rate goes by that
-	Heads []uint64  // where the chains of its scopes ended
-	Known task.By   // up to where the log was, and whether the decision was cut
+	At    time.Time // when it was decided; rates use it
+	Heads []uint64  // the known heads of its scopes' chains
+	Known task.By   // the known end of the log, and whether the decision was cut
 
-	by *quota.Limiter // who decided it: the present one, or one that has been forgotten
+	by *quota.Limiter // the limiter that decided: the present one, or a replaced one
 }
 
-// Decide decides what may go now, in parts that share no scope: each is recorded, settled or undone. What was told reaches seen. First tells
-// in which scope this scheduler goes first. Parts in which another one does are taken back, and their scopes are closed: those are left.
-// It returns when to look again at the latest, zero for when something happens.
+// Decide returns the present decision, in parts that share no scope; record, settle or undo each.
+// The book includes all changes up to seen. First tells whether this scheduler goes first in a
+// scope. Parts in which another one does are undone, and their scopes stay closed: those are left.
+// It also returns when to decide again at the latest, zero if only a change requires it.
 func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) (all []*Sent, left [][]limit.Scope, next time.Time) {
 	d := b.known.Decide(now, quota.GrantsAtOnce)
 	for name, used := range b.paused {
 		if !used.After(now) {
-			delete(b.paused, name) // it is over, and of a rate that nobody needs the limiter may have forgotten more
+			delete(b.paused, name) // it is over, and the limiter may have forgotten an unused rate
 			continue
 		}
 		if b.known.UsedUntil(name).After(used) {
-			continue // what was admitted since has shut it for longer, and to record this would open it
+			continue // a later admission has shut it for longer; recording this would open it
 		}
 		if t, ok := d.Rates[name]; (!ok || used.After(t)) && !b.known.Out(name) {
 			d.Rates[name] = used
@@ -156,8 +160,8 @@ func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) 
 	return all, left, d.Next
 }
 
-// mine tells whether a part is to be recorded here. If another scheduler goes first it is taken back, and its scopes are
-// closed until that one has admitted, or had its time.
+// mine tells whether this scheduler records a part. If another one goes first, the part is undone,
+// and its scopes stay closed until that scheduler has admitted or its time is over.
 func (b *Book) mine(p *quota.Decision, first func(limit.Scope) bool) bool {
 	late := slices.ContainsFunc(p.Scopes, func(of limit.Scope) bool { return b.overdue[of] })
 	if len(p.Scopes) == 0 || late || first(p.Scopes[0]) {
@@ -172,17 +176,18 @@ func (b *Book) mine(p *quota.Decision, first func(limit.Scope) bool) bool {
 	return false
 }
 
-// Holds tells whether a part was decided by what is known now, and not by what was forgotten since.
+// Holds tells whether the present limiter decided the part, and not a replaced one.
 func (b *Book) Holds(p *Sent) bool { return p.by == b.known }
 
-// Settle opens what a part takes from to the next decision.
+// Settle opens the scopes of a part to the next decision.
 func (b *Book) Settle(p *Sent) {
 	if b.Holds(p) {
 		b.known.Settle(&p.Decision)
 	}
 }
 
-// Recorded takes over that a part lies in the log from a sequence on, 0 if nothing had to be recorded.
+// Recorded takes over that a part is in the log from a sequence on, 0 if there was nothing to
+// record.
 func (b *Book) Recorded(p *Sent, first uint64) {
 	if !b.Holds(p) {
 		return
@@ -200,7 +205,7 @@ func (b *Book) Recorded(p *Sent, first uint64) {
 	}
 }
 
-// Undo takes a part back that is not recorded, or of which nobody knows.
+// Undo reverts a part that is not recorded, or whose outcome is unknown.
 func (b *Book) Undo(p *Sent) {
 	if !b.Holds(p) {
 		return
@@ -209,7 +214,7 @@ func (b *Book) Undo(p *Sent) {
 	b.known.Repeat(slices.Concat(p.Refused, p.Replaced))
 }
 
-// Learn takes over where the chains of a part's scopes end, for what was told reaches all of that.
+// Learn takes over the heads of a part's scopes. All changes up to them must have been told.
 func (b *Book) Learn(p *Sent, ends []uint64) {
 	for i, of := range p.Scopes {
 		b.known.Learn(of, ends[i])

@@ -1,9 +1,10 @@
 package admission
 
-// bundleGrants is how many grants make a bundle: what grants fewer goes along with others, and their offers are placed together.
+// bundleGrants is how many grants make a bundle: smaller parts go together, and their offers are
+// placed together.
 const bundleGrants = 16
 
-// Bundled puts parts together that grant little.
+// Bundled groups parts with few grants.
 func Bundled(parts []*Sent) (all [][]*Sent) {
 	var small []*Sent
 	grants := 0

@@ -1,3 +1,3 @@
-// Package admission chooses which tasks their limits admit, by what one scheduler knows of them. It records nothing, waits for
-// nobody and reads no clock.
+// Package admission decides, for one scheduler, which tasks their limits admit, from what that
+// scheduler knows of them. It records nothing, waits for nothing and reads no clock.
 package admission

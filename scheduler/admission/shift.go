@@ -8,14 +8,15 @@ import (
 	"millrace/task/limit"
 )
 
-// Shift is what a fact did to the attempts of a task under budgets. The zero value is that of one under none.
+// Shift is the effect of a fact on the attempts of a task under budgets. The zero value is for a
+// task without budgets.
 type Shift struct {
 	limit.Shift
 	Counters []limit.Counter
 	seq      uint64
 }
 
-// ShiftOf is what a step did.
+// ShiftOf returns the effect of a step.
 func ShiftOf(step *events.Step) Shift {
 	if !step.Task.Budgeted() {
 		return Shift{}
@@ -23,12 +24,12 @@ func ShiftOf(step *events.Step) Shift {
 	was, is := &step.Was, &step.Is
 	took := Shift{task.ShiftOf(was.State, was.Epoch, was.StartedAt, is.State, is.Epoch, step.Record.Fact.At), nil, step.Record.Seq}
 	if took.Ended || took.Began {
-		took.Counters, _ = step.Task.Counters() // of one that has none nobody can have admitted an attempt
+		took.Counters, _ = step.Task.Counters() // a task without valid counters cannot have been admitted
 	}
 	return took
 }
 
-// Asked is until when a task that failed wants to be left alone; zero if it does not say.
+// Asked is the time until which a failed task asks for a delay; zero if it asks for none.
 func Asked(e task.AttemptFailed, at time.Time) time.Time {
 	if e.RetryAfter <= 0 {
 		return time.Time{}

@@ -1,3 +1,4 @@
-// Package turns says which of several schedulers goes first with what, what the others have left to it, and whether
-// a scheduler is fit for others to leave anything to it.
+// Package turns decides which of several schedulers goes first with a subject, tracks what a
+// scheduler has left to others, and tells whether a scheduler is fit to go first. It only saves
+// repeated work: the log's compare-and-set keeps decisions correct without it.
 package turns

@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// The others leave to a scheduler what it goes first with as long as it says that it is here. So it says that only while
-// it is fit to do it: its loops come round, and its read model is level with the log. One that lives and is not fit goes last.
+// While a scheduler announces itself, the others leave to it the subjects with which it goes first.
+// So it announces itself only while it is fit for that: its loops complete their rounds, and its
+// read model is level with the log. An unfit one goes last.
 
-// StuckAfter is how long a round may be under way, or the read model behind the log, before a scheduler counts as unfit.
+// StuckAfter is how long a round may last, or the read model lag behind the log, before a scheduler
+// counts as unfit.
 const StuckAfter = 10 * time.Second
 
-// Fitness is what is known of a scheduler's own health. The zero value is fit once level was called. Safe for concurrent use.
+// Fitness is a scheduler's own health. The zero value is fit once level was called. Safe for
+// concurrent use.
 type Fitness struct {
 	mu     sync.Mutex
 	loops  map[string]rounds // guarded by mu
@@ -20,8 +23,8 @@ type Fitness struct {
 
 // rounds are those of a loop.
 type rounds struct {
-	began  time.Time // of the one under way; zero if there is none
-	failed bool      // the last one that has ended
+	began  time.Time // the start of the present round; zero if there is none
+	failed bool      // the last complete round failed
 }
 
 func (f *Fitness) Begins(loop string) { f.set(loop, func(r *rounds) { r.began = time.Now() }) }
@@ -48,7 +51,7 @@ func (f *Fitness) Level() {
 	f.levels = time.Now()
 }
 
-// Fit tells whether others may count on the scheduler.
+// Fit tells whether others may rely on the scheduler.
 func (f *Fitness) Fit() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

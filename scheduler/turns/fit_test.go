@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// One whose rounds fail, or do not end, is not counted on, until they do.
+// A scheduler whose rounds fail, or do not end, is unfit until they do.
 func TestFitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f Fitness

@@ -11,38 +11,40 @@ import (
 	"millrace/task"
 )
 
-// Several schedulers may do the same thing: the log accepts it once. But each try costs reads and writes. So
-// one of them goes first, for each task, scope, job or node another one, and the rest do it only if the first one
-// has not.
+// Several schedulers may take the same step: the log accepts it once. But each attempt costs reads
+// and writes. So one of them goes first, a different one for each task, scope, job or node. The
+// others act only if the first one has not.
 
 const (
-	// Patience is how long a scheduler leaves to another what that one goes first in.
+	// Patience is how long a scheduler leaves a subject to the one that goes first with it.
 	Patience = time.Second
-	// HereEvery is how often a scheduler says that it is here. One that has said nothing for goneAfter is gone: by the
-	// time that others do what it has left undone, nothing more is left to it.
+	// HereEvery is the interval at which a scheduler announces itself. One that was silent for
+	// goneAfter counts as gone: by the time that others do its unfinished work, nothing more is
+	// left to it.
 	HereEvery, goneAfter = Patience / 4, 3 * HereEvery
-	// GoesLast bounds how many go before a scheduler, so that what several dead ones have left is not late by
-	// more than twice patience.
+	// GoesLast bounds how many go before a scheduler, so that the unfinished work of several dead
+	// ones is delayed by at most twice Patience.
 	GoesLast = 2
 )
 
-// Peers are the schedulers of an installation, among themselves.
+// Peers connects the schedulers of an installation with each other.
 type Peers interface {
 	// Meet calls heard with each word of a scheduler, until leave is called. It may hear its own.
 	Meet(heard func(name string, here bool)) (leave func(), err error)
-	// Say tells all that a scheduler is here, or that it goes. The word may be lost.
+	// Say announces to all that a scheduler is here, or that it leaves. The announcement may be
+	// lost.
 	Say(name string, here bool) error
 }
 
-// Turns says who goes first among the schedulers that are here. Safe for concurrent use.
+// Turns decides which of the present schedulers goes first. Safe for concurrent use.
 type Turns struct {
 	Name  string
-	alone atomic.Bool   // spares one that knows of no other the lock
-	came  chan struct{} // holds one: somebody is new
+	alone atomic.Bool   // spares a scheduler without peers the lock
+	came  chan struct{} // holds one: there is a newcomer
 
 	mu     sync.Mutex
-	here   bool                 // guarded by mu; the others may count on this one
-	others map[string]time.Time // guarded by mu; when each was heard last
+	here   bool                 // guarded by mu; the others may rely on this one
+	others map[string]time.Time // guarded by mu; when each was last heard
 }
 
 func New(name string) *Turns {
@@ -69,7 +71,7 @@ func (t *Turns) Hear(name string, here bool) {
 	t.alone.Store(len(t.others) == 0)
 }
 
-// Join says whether the others may count on this one from now on.
+// Join sets whether the others may rely on this scheduler from now on.
 func (t *Turns) Join(here bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,17 +81,17 @@ func (t *Turns) Join(here bool) {
 // Alone tells whether no other scheduler is known.
 func (t *Turns) Alone() bool { return t.alone.Load() }
 
-// Came has something when another scheduler is new.
+// Came receives when another scheduler is new.
 func (t *Turns) Came() <-chan struct{} { return t.came }
 
-// Joined tells whether the others may count on this one.
+// Joined tells whether the others may rely on this scheduler.
 func (t *Turns) Joined() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.here
 }
 
-// Wait is how long this scheduler leaves what key names to others; zero if it goes first.
+// Wait is how long this scheduler leaves a key to others; zero if it goes first.
 func (t *Turns) Wait(key string) time.Duration {
 	if t.alone.Load() {
 		return 0
@@ -106,12 +108,12 @@ func (t *Turns) Wait(key string) time.Duration {
 	return time.Duration(min(before, GoesLast)) * Patience
 }
 
-// First tells whether this scheduler goes first. Whoever asks again and again needs no more than that: a scheduler
-// that has died goes first no longer than goneAfter.
+// First tells whether this scheduler goes first. It is enough for a caller that asks repeatedly: a
+// dead scheduler goes first for at most goneAfter.
 func (t *Turns) First(key string) bool { return t.Wait(key) == 0 }
 
-// place is how many of the others go before a scheduler with what key names. All come to the same order
-// (rendezvous hashing), and one that comes or goes changes no more than its own share.
+// place is how many of the others go before a scheduler with a key. All compute the same order
+// (rendezvous hashing), and a scheduler that comes or goes changes only its own share.
 func place(name string, others iter.Seq[string], key string) (before int) {
 	own := Weight(name, key)
 	for other := range others {
@@ -135,12 +137,13 @@ func Weight(name, key string) uint64 {
 	return h ^ h>>33
 }
 
-// Left is what this scheduler has left to those that go before it, because of a fact that is told once. Whoever
-// sees in the log that it is done drops it; what is late is this scheduler's. Safe for concurrent use.
+// Left tracks subjects that this scheduler has left to those before it, after facts that it sees
+// only once. Drop a subject when the log shows that it is done; late ones fall to this scheduler.
+// Safe for concurrent use.
 type Left struct {
 	turns *Turns
-	wake  chan struct{} // holds one: there is something
-	some  atomic.Bool   // spares one that has left nothing the lock
+	wake  chan struct{} // holds one: there is an entry
+	some  atomic.Bool   // spares a scheduler without entries the lock
 
 	mu    sync.Mutex
 	until map[string]time.Time // guarded by mu
@@ -153,10 +156,11 @@ func (t *Turns) Left() *Left {
 // Any tells whether anything is left to others.
 func (l *Left) Any() bool { return l.some.Load() }
 
-// Wake has something when the first thing is left to others.
+// Wake receives when the first subject is left to others.
 func (l *Left) Wake() <-chan struct{} { return l.wake }
 
-// Mine tells whether this scheduler has to do now what key names. If not, it is left to others for a while.
+// Mine tells whether this scheduler must handle a key now. If not, the key is left to others for a
+// while.
 func (l *Left) Mine(key string) bool {
 	wait := l.turns.Wait(key)
 	if wait == 0 && !l.some.Load() {
@@ -180,7 +184,7 @@ func (l *Left) Mine(key string) bool {
 	return true
 }
 
-// Leave leaves what key names to those that go before this scheduler with another key.
+// Leave leaves a key to the schedulers that go before this one with the key with.
 func (l *Left) Leave(key, with string) {
 	until := time.Now().Add(l.turns.Wait(with))
 	l.mu.Lock()
@@ -199,7 +203,7 @@ func (l *Left) Clear() {
 	l.some.Store(false)
 }
 
-// Drop forgets what is done. It tells whether it was left to others.
+// Drop removes a finished key. It tells whether the key was left to others.
 func (l *Left) Drop(key string) bool {
 	if !l.some.Load() {
 		return false
@@ -217,7 +221,8 @@ func (l *Left) remove(key string) {
 	l.some.Store(len(l.until) > 0)
 }
 
-// Late lists what nobody has done in time, in order. Each is left to others until mine is asked for it.
+// Late lists, in order, the keys that were not done in time. Each counts as left to others until
+// Mine is called for it.
 func (l *Left) Late() (keys []string) {
 	if !l.some.Load() {
 		return nil
@@ -242,7 +247,8 @@ func (l *Left) LateTasks() (ids []task.ID) {
 	return ids
 }
 
-// Again tells when to look what is late: as it was set before, unless that is nil; nil while nothing is left to others.
+// Again returns the timer of the next check for late keys: set, unless that is nil; nil while
+// nothing is left to others.
 func (l *Left) Again(set <-chan time.Time) <-chan time.Time {
 	if set != nil || !l.some.Load() {
 		return set
@@ -250,7 +256,7 @@ func (l *Left) Again(set <-chan time.Time) <-chan time.Time {
 	return time.After(Patience / 10)
 }
 
-// Poke wakes who listens, if it was not woken already.
+// Poke wakes the listener of a channel, if it was not woken already.
 func Poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

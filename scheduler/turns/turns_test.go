@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// All schedulers come to the same order, each goes first with its share, and what one had that goes is spread over the rest.
+// All schedulers compute the same order, each goes first with its share, and the share of one that
+// leaves is spread over the rest.
 func TestPlaces(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	order := func(names []string, key string) []string {
@@ -45,7 +46,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What goes to another one first is this scheduler's after a while, unless it is done by then.
+// A subject left to another scheduler falls to this one after a while, unless it is done by then.
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := New("one")
@@ -86,7 +87,8 @@ func TestLeft(t *testing.T) {
 	})
 }
 
-// Who has not said that it is here goes last: nobody waits for it. And many dead ones delay nothing for long.
+// A scheduler that has not announced itself goes last: no other waits for it. Many dead ones do not
+// delay work for long.
 func TestWhoGoesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := New("one")
