@@ -14,35 +14,35 @@ import (
 	"millrace/task/value"
 )
 
-// Keeper is a [Runner] that can run attempts so that they outlive this process.
+// Keeper is a [Runner] that can run attempts that outlive this process.
 type Keeper interface {
 	Runner
-	// Keeps tells whether it runs the attempts of a task so.
+	// Keeps tells whether the keeper runs the attempts of this task so that they outlive the
+	// process.
 	Keeps(t *task.Task) bool
-	// Left lists the attempts that earlier processes of the node have left: those that run,
-	// and those that have ended since and were not reported. Run goes on with one that
-	// has its Left set.
+	// Left lists the attempts that earlier processes of the node have left behind: those that still
+	// run, and those that have ended unreported. Run resumes an attempt whose Left is set.
 	Left() ([]*Left, error)
 }
 
-// Note is what the next process of the node has to know of an attempt. A [Keeper] writes it down.
+// Note is what the next process of the node must know about an attempt. A [Keeper] writes it down.
 type Note struct {
 	Task task.Task `json:"task"`
-	// Lease is how the store knows the lease of its offer again.
+	// Lease is the token by which the store recognises the lease of the offer.
 	Lease string `json:"lease,omitempty"`
 }
 
-// Left is an attempt that an earlier process has left.
+// Left is an attempt that an earlier process has left behind.
 type Left struct {
 	Note
 	// Received is when its offer was received, by the monotonic clock.
 	Received time.Time
-	// Until is when it stops unless somebody says that its lease goes on; it may have passed.
+	// Until is when the attempt stops, unless its lease is confirmed before. It may be in the past.
 	Until time.Time
-	// PID is its process, 0 if that is not known; Gap is for how long nobody has attended it.
+	// PID is the attempt's process, 0 if unknown. Gap is how long no worker has attended it.
 	PID int
 	Gap time.Duration
-	// Handle is the keeper's own. Who does not go on with the attempt closes it.
+	// Handle belongs to the keeper. A worker that does not resume the attempt closes it.
 	Handle io.Closer
 }
 
@@ -53,15 +53,15 @@ var (
 	ErrCrowded = errors.New("the worker came back with fewer slots than it had left tasks running")
 )
 
-// outliving are the bounds for an attempt that outlives its worker. Nobody starts its task
-// elsewhere because the node is silent or gone before the node has had an AckWait to
-// come back; see [task.Owes].
+// outliving returns the bounds for an attempt that outlives its worker. While its node is silent or
+// gone, no other worker starts its task before the node has had one more AckWait to come back; see
+// [task.Owes].
 func (s safety) outliving() safety {
 	s.nodeTTL += s.ackWait
 	return s
 }
 
-// until is when an attempt is to stop, unless its lease or the heartbeat is confirmed again.
+// until is when an attempt must stop, unless its lease or the heartbeat is confirmed again.
 func (s safety) until(confirmed, beaten time.Time) time.Time {
 	lease, beat := confirmed.Add(s.ackWait*2/3), beaten.Add(s.nodeTTL*2/3)
 	if beat.Before(lease) {
@@ -70,18 +70,19 @@ func (s safety) until(confirmed, beaten time.Time) time.Time {
 	return lease
 }
 
-// kept is what an attempt has that outlives its worker.
+// kept is the state of an attempt that outlives its worker.
 type kept struct {
 	left     *Left
 	received time.Time
 
 	mu       sync.Mutex
-	told     time.Time       // guarded by mu; the last that hold was called with
+	told     time.Time       // guarded by mu; the latest time that hold was called with
 	hold     func(time.Time) // guarded by mu
 	reported func()          // guarded by mu
 }
 
-// Left is what an earlier process has left of the attempt; nil if it is this one's own.
+// Left returns the record that an earlier process left of the attempt; nil if this process started
+// it.
 func (a *Attempt) Left() *Left {
 	if a.kept == nil {
 		return nil
@@ -89,7 +90,8 @@ func (a *Attempt) Left() *Left {
 	return a.kept.left
 }
 
-// Note is what the next process of the node has to know of the attempt, and when its offer was received.
+// Note returns what the next process of the node must know about the attempt, and when its offer
+// was received.
 func (a *Attempt) Note() (Note, time.Time) {
 	n := Note{Task: a.Task}
 	if offer, _ := a.lease.get(); offer != nil {
@@ -100,9 +102,8 @@ func (a *Attempt) Note() (Note, time.Time) {
 	return n, a.kept.received
 }
 
-// OnHold calls hold with the time at which the attempt has to stop, at once and whenever
-// that moves. Whoever runs the attempt sees to it that it stops then, whatever has
-// become of this process.
+// OnHold calls hold with the time at which the attempt must stop: at once, and whenever that time
+// moves. The keeper makes sure that the attempt stops then, even if this process has died.
 func (a *Attempt) OnHold(hold func(until time.Time)) {
 	a.kept.mu.Lock()
 	a.kept.hold, a.kept.told = hold, time.Time{}
@@ -110,7 +111,7 @@ func (a *Attempt) OnHold(hold func(until time.Time)) {
 	a.tellHold()
 }
 
-// HoldGrace is how long the attempt has then to end by itself.
+// HoldGrace is how long the attempt may take to end by itself after that time.
 func (a *Attempt) HoldGrace() time.Duration {
 	return min(a.Task.Spec.Timeout.Grace(), a.worker.safety.grace())
 }
@@ -122,10 +123,10 @@ func (a *Attempt) OnReported(reported func()) {
 	a.kept.reported = reported
 }
 
-// Stop ends the attempt for a cause that its keeper has found; the first one counts.
+// Stop ends the attempt for a cause that its keeper has found. Only the first cause counts.
 func (a *Attempt) Stop(cause error) { a.stop(cause) }
 
-// tellHold says when the attempt has to stop if that has moved.
+// tellHold tells the keeper when the attempt must stop, if that time has moved.
 func (a *Attempt) tellHold() {
 	k := a.kept
 	if k == nil {
@@ -141,7 +142,7 @@ func (a *Attempt) tellHold() {
 	}
 }
 
-// tellReported says that the end of the attempt is in the log.
+// tellReported tells the keeper that the end of the attempt is in the log.
 func (a *Attempt) tellReported() {
 	if a.kept == nil {
 		return
@@ -153,7 +154,7 @@ func (a *Attempt) tellReported() {
 	}
 }
 
-// safety is the arithmetic by which the attempt has to stop.
+// safety returns the arithmetic by which the attempt must stop.
 func (a *Attempt) safety() safety {
 	if a.kept != nil {
 		return a.worker.safety.outliving()
@@ -170,28 +171,29 @@ func (w *Worker) keeps(t *task.Task) bool {
 	return ok && k.Keeps(t)
 }
 
-// leaveFlush is how long what an attempt has said may take to be stored when its
-// worker ends, beside which the attempt goes on.
+// leaveFlush bounds how long a worker that ends may take to store the output of an attempt that
+// goes on.
 const leaveFlush = 3 * time.Second
 
 // keep makes an attempt one that outlives its worker.
 func (a *Attempt) keep(ctx context.Context, left *Left, received time.Time) {
 	a.kept = &kept{left: left, received: received}
-	// What it has said is stored also when all attempts are to end at once.
+	// Output is stored even if all attempts must end at once.
 	storing, done := context.WithCancel(context.WithoutCancel(ctx))
 	a.Output.ctx, a.Output.place = storing, &place{}
 	context.AfterFunc(ctx, func() { time.AfterFunc(leaveFlush, done) })
 	a.release = done
 }
 
-// leave has the attempt go on without this process, for as long as its lease holds.
+// leave lets the attempt go on without this process, for as long as its lease holds.
 func (a *Attempt) leave(ctx context.Context) {
-	_ = a.lease.extend(ctx) // else the offer comes to others sooner, who find that the lease holds
+	_ = a.lease.extend(ctx) // else other workers get the offer sooner, and find the lease held
 	a.tellHold()
 	a.stop(ErrLeft)
 }
 
-// leaveKept leaves all attempts that outlive this worker. A last heartbeat confirms their leases.
+// leaveKept leaves behind all attempts that outlive this worker. A last heartbeat confirms their
+// leases.
 func (w *Worker) leaveKept() {
 	var all []*Attempt
 	for _, a := range w.leases.all() {
@@ -215,14 +217,14 @@ func (w *Worker) leaveKept() {
 	w.log.Info("leaving tasks running for the next worker of this node; without one they are stopped", "tasks", len(all), "for", (w.ackWait * 2 / 3).String())
 }
 
-// keptLook is how often it is seen whether only attempts are left that outlive the worker.
+// keptLook is how often the worker checks whether only attempts that outlive it still run.
 const keptLook = 25 * time.Millisecond
 
-// onlyKept is closed when nothing runs any more but attempts that outlive the worker.
+// onlyKept returns a channel that closes when only attempts that outlive the worker still run.
 func (w *Worker) onlyKept(ctx context.Context) <-chan struct{} {
 	only := make(chan struct{})
 	go func() {
-		for seen := 0; seen < 2; { // twice, for one may just be claimed
+		for seen := 0; seen < 2; { // twice: an attempt may be claimed right now
 			sleep(ctx, keptLook)
 			if ctx.Err() != nil {
 				return
@@ -243,8 +245,9 @@ func (w *Worker) onlyKept(ctx context.Context) <-chan struct{} {
 	return only
 }
 
-// adoptLeft takes over what earlier processes of the node have left. Of what is no more its
-// own nothing goes on: it is stopped, and what it has to say is kept as evidence.
+// adoptLeft resumes the attempts that earlier processes of the node have left behind. If the task
+// of one no longer belongs to the node, the worker stops the attempt and keeps its output as
+// evidence.
 func (w *Worker) adoptLeft(ctx, attempts context.Context) (all []*Attempt) {
 	k, ok := w.cfg.Commands.(Keeper)
 	if !ok {
@@ -272,7 +275,7 @@ func (w *Worker) adoptLeft(ctx, attempts context.Context) (all []*Attempt) {
 	return all
 }
 
-// adopt takes over one attempt, if there is room for it in the free slots.
+// adopt resumes one attempt if enough slots are free.
 func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.ackWait/2)
 	defer cancel()
@@ -285,7 +288,8 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	confirmed := l.Until.Add(-w.ackWait * 2 / 3)
 	var why error
 	if t.Live() && t.Epoch == l.Task.Epoch {
-		_ = offer.Extend(ctx) // first, so that nobody else is offered it meanwhile; else it comes again
+		// First, so that no other worker is offered it meanwhile; else it comes again.
+		_ = offer.Extend(ctx)
 		asked := time.Now()
 		t, _, err = w.protocol.Recorder.Do(ctx, t, task.Adopt{
 			Epoch: l.Task.Epoch, Node: string(w.cfg.Node), Session: w.protocol.Session, PID: l.PID, Gap: value.Duration(max(l.Gap, 0).Round(time.Millisecond)),
@@ -324,8 +328,8 @@ func (w *Worker) adopt(ctx, attempts context.Context, l *Left, free *int) (*Atte
 	return a, nil
 }
 
-// serveAdopted runs the attempts that were adopted in slots, each in as many as it takes,
-// before those pull. It returns what each of n slots has to do first.
+// serveAdopted runs the adopted attempts in slots, each in as many as it takes, before those slots
+// pull. It returns what each of n slots must do first.
 func (w *Worker) serveAdopted(all []*Attempt, n int) []func() {
 	first := make([]func(), n)
 	at := 0
@@ -333,7 +337,7 @@ func (w *Worker) serveAdopted(all []*Attempt, n int) []func() {
 		ended := make(chan struct{})
 		run := func() { defer close(ended); w.see(a) }
 		cost := a.Task.Spec.Cost()
-		if a.context.Err() != nil || at+cost > n { // it is being stopped, beside the others
+		if a.context.Err() != nil || at+cost > n { // it is being stopped, outside the slots
 			w.background.Go(run)
 			continue
 		}
@@ -346,18 +350,19 @@ func (w *Worker) serveAdopted(all []*Attempt, n int) []func() {
 	return first
 }
 
-// place is where an attempt stands that outlives its worker: in what it has said, which is
-// written down before it is read. By it a later process stores each line and record once.
+// place is how far the output of an attempt that outlives its worker has been read. The output is
+// written to a file before it is read, so a later process can store each line and record exactly
+// once.
 type place struct {
-	at   int64     // up to where it is read, with what is added next
-	said time.Time // when that was said
+	at   int64     // the position reached, including what is added next
+	said time.Time // when that was printed
 	upto int64     // lines up to here are added, or stored already
-	// next is the number of the next record, and records is how many are stored already.
+	// next is the number of the next record; records is how many are stored already.
 	next, records int
 }
 
-// skips tells whether a line is stored already, and gives it its place and time if not.
-// What was not said by the program has the place of what was before it. mu is held.
+// skips tells whether a line is stored already; if not, it gives the line its place and time. A
+// line that the program did not print gets the place of the line before it. The caller holds mu.
 func (p *place) skips(l *output.Line) bool {
 	if p == nil {
 		return false
@@ -372,7 +377,7 @@ func (p *place) skips(l *output.Line) bool {
 	return false
 }
 
-// rest are those of some records that are not stored yet. mu is held.
+// rest returns those of some records that are not stored yet. The caller holds mu.
 func (p *place) rest(items []json.RawMessage) []json.RawMessage {
 	if p == nil {
 		return items
@@ -382,7 +387,7 @@ func (p *place) rest(items []json.RawMessage) []json.RawMessage {
 	return items[stored:]
 }
 
-// OutputMemo is what an [Output] has to remember of what was said up to a place.
+// OutputMemo is what an [Output] must remember about the output up to a place.
 type OutputMemo struct {
 	Lines   int         `json:"lines,omitempty"`
 	Records int         `json:"records,omitempty"`
@@ -394,34 +399,35 @@ type OutputMemo struct {
 	Noted   string      `json:"noted,omitempty"`
 }
 
-// Reading says that what is added next was said so long ago and ends at a place.
+// Reading declares that what is added next was printed that long ago and ends at a place.
 func (o *Output) Reading(at int64, ago time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.place.at, o.place.said = at, o.worker.cfg.Now().Add(-ago)
 }
 
-// ReadingTo is Reading for a place that follows, within what was said at that time.
+// ReadingTo is Reading for a later place within the same piece of output.
 func (o *Output) ReadingTo(at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.place.at = at
 }
 
-// Memo is what is to be remembered of what was said so far.
+// Memo returns what must be remembered about the output so far.
 func (o *Output) Memo() OutputMemo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.standing()
 	return OutputMemo{
 		Lines: o.printed, Records: o.place.next, Taken: o.taken, Bytes: o.records, Live: l.Live, Noted: l.noted,
-		// What is held back for the end is lost with this process; the next one begins to hold back anew.
+		// The tail held back for the end is lost with this process; the next process starts a new
+		// one.
 		Cut: o.cut.lines + int64(len(o.tail.left())), Dropped: o.cut.bytes + o.tail.bytes,
 	}
 }
 
-// Resume goes on from a memo. It finds out what is stored of what was said after that: when
-// it is said again, it is not stored again.
+// Resume continues from a memo. It asks the store which later output it has already: that output is
+// not stored again when it is read again.
 func (a *Attempt) Resume(ctx context.Context, m OutputMemo) error {
 	told, err := a.worker.outputs.Told(ctx, a.Task.ID, a.Task.Epoch)
 	if err != nil {
@@ -439,8 +445,8 @@ func (a *Attempt) Resume(ctx context.Context, m OutputMemo) error {
 	return nil
 }
 
-// Then calls stored when all that was added so far is in the store; with an error if
-// records could not be had there.
+// Then calls stored when everything added so far is in the store, or with an error if the store
+// could not take the records.
 func (o *Output) Then(stored func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -448,7 +454,7 @@ func (o *Output) Then(stored func(error)) {
 	o.wait()
 }
 
-// Leave stores what was added so far, waits for that, and says nothing more.
+// Leave stores everything added so far and waits for that. Nothing may be added after it.
 func (o *Output) Leave() {
 	o.mu.Lock()
 	if o.live != nil && o.live.timer != nil {

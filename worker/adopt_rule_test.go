@@ -35,8 +35,8 @@ func TestUntil(t *testing.T) {
 			t.Errorf("%s: at stake is %v", name, c.safety.atStake(c.lease, c.beat))
 		}
 	}
-	// It is gone before anybody can have started it: before the lease runs out, and before the
-	// node that fell silent has had its AckWait to come back.
+	// The attempt is gone before another worker can have started its task: before the lease
+	// expires, and before the silent node has had its AckWait to come back.
 	o := s.outliving()
 	if last := 30*time.Second*2/3 + o.tick() + o.grace(); last >= 30*time.Second {
 		t.Errorf("gone %v after the lease was confirmed", last)

@@ -11,8 +11,8 @@ import (
 	"millrace/worker"
 )
 
-// What a node gives back because it could not read where it stood, it leaves to others, longer each time. None of that counts
-// against the task, and another node runs it soon.
+// A node that gave a task back because it could not read the checkpoint leaves it to other nodes,
+// longer each time. None of that counts against the task, and another node runs it soon.
 func TestWhatCannotBeResumedDoesNotGoRound(t *testing.T) {
 	failsOnce := map[string]worker.Handler{"h": func(_ context.Context, t task.Task) error {
 		if t.Attempt == 1 {

@@ -15,7 +15,7 @@ import (
 	"millrace/worker"
 )
 
-// What a job's breaker does to its tasks at their claims, with two workers and no scheduler.
+// The effect of a job's breaker on claims of its tasks, with two workers and no scheduler.
 func TestBreakerHoldsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		running := make(chan struct{}, 100)
@@ -72,7 +72,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 	})
 }
 
-// happens records what happens to the breaker of a job.
+// happens records an event of the breaker of a job.
 func (w *world) happens(job string, e breaker.Event) {
 	w.Helper()
 	if _, _, err := w.rec.DoBreaker(w.Context(), job, func(breaker.Circuit, time.Time) events.Verdict { return events.Verdict{Event: e} }); err != nil {
@@ -80,7 +80,7 @@ func (w *world) happens(job string, e breaker.Event) {
 	}
 }
 
-// With on_open: fail what would start ends.
+// With `on_open: fail`, a task that would start ends.
 func TestBreakerFailsTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})

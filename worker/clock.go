@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// runClock ends an attempt when its run timeout passes, which may move.
+// runClock ends an attempt when its run timeout passes. The timeout may be extended.
 type runClock struct {
 	mu    sync.Mutex
 	until time.Time   // guarded by mu; by the clock of the log
-	here  time.Time   // guarded by mu; the same by the monotonic clock, which nothing sets
+	here  time.Time   // guarded by mu; the same by the monotonic clock
 	timer *time.Timer // set before the attempt begins; nil without a run timeout
 }
 
-// watchRun stops the attempt when its run timeout passes, of which so much is left.
+// watchRun stops the attempt when the rest of its run timeout has passed.
 func (a *Attempt) watchRun(left time.Duration) {
 	a.clock.until, a.clock.here = a.Deadline, time.Now().Add(left)
 	a.clock.timer = whenOver(left, a.left, func() { a.stop(ErrTimeout) })
 }
 
-// left is how much of the run timeout is left.
+// left returns the rest of the run timeout.
 func (a *Attempt) left() time.Duration {
 	a.clock.mu.Lock()
 	defer a.clock.mu.Unlock()
 	return time.Until(a.clock.here)
 }
 
-// until is when the run timeout passes; zero if there is none.
+// until returns when the run timeout passes; zero if there is none.
 func (a *Attempt) until() time.Time {
 	a.clock.mu.Lock()
 	defer a.clock.mu.Unlock()
 	return a.clock.until
 }
 
-// runUntil moves the run timeout, never back, and returns when it passes now.
+// runUntil extends the run timeout, never shortens it, and returns when it now passes.
 func (a *Attempt) runUntil(until time.Time) time.Time {
 	a.clock.mu.Lock()
 	defer a.clock.mu.Unlock()
@@ -44,8 +44,8 @@ func (a *Attempt) runUntil(until time.Time) time.Time {
 	return a.clock.until
 }
 
-// watchSilence stops the attempt when it has said nothing for timeout.idle, or
-// sent no message for timeout.heartbeat.
+// watchSilence stops the attempt when its program has been silent for timeout.idle, or has sent no
+// message for timeout.heartbeat.
 func (a *Attempt) watchSilence() {
 	since := func(last func() time.Time, d time.Duration) func() time.Duration {
 		return func() time.Duration { return d - time.Since(last()) }
@@ -58,8 +58,8 @@ func (a *Attempt) watchSilence() {
 	}
 }
 
-// whenOver calls over after d if left says then that nothing is left, else as much
-// later as is left.
+// whenOver calls over after d if left then returns zero or less; else it waits for the time left
+// and looks again.
 func whenOver(d time.Duration, left func() time.Duration, over func()) *time.Timer {
 	var timer *time.Timer
 	armed := make(chan struct{})

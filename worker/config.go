@@ -19,127 +19,129 @@ import (
 	"millrace/task/where"
 )
 
-// Ports are what a worker needs of the place where Millrace keeps its state. The store of package jet is each of them.
+// Ports are what a worker needs from the place where Millrace keeps its state. The store of package
+// jet implements each of them.
 type Ports struct {
-	// Log is where the worker claims and reports.
+	// Log records the worker's claims and reports.
 	Log     events.Log
 	Offers  Offers
 	Nodes   Nodes
 	Outputs Outputs
 }
 
-// Offers are where the worker's tasks come from.
+// Offers bring the worker its tasks.
 type Offers interface {
 	events.Offerer
 	events.Declarer
-	// AckWait is how long a lease lasts after the log last heard of it.
+	// AckWait is how long a lease lasts after the log last heard from its attempt.
 	AckWait() time.Duration
-	// Resume returns the lease that has said this of itself ([events.Lasting]).
+	// Resume returns the lease with this token ([events.Lasting]).
 	Resume(lease string) events.Lease
 }
 
-// Nodes is how nodes hear of each other, and of their tasks.
+// Nodes tell the node about other nodes, and about its own tasks.
 type Nodes interface {
 	events.Heartbeats
 	events.Hinter
-	// Alive lists the heartbeats that have not run out. It may lag a little.
+	// Alive lists the heartbeats that have not expired. It may lag a little.
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-	// OnHint calls look when something may have happened to a task of this node ([events.Hinter]), or to the node itself, with
-	// "" as the task.
+	// OnHint calls look when something may have happened to a task of this node ([events.Hinter]),
+	// or to the node itself, with "" as the task.
 	OnHint(id node.ID, look func(task.ID)) (stop func(), err error)
-	// OnPing answers whoever asks the node's process for itself.
+	// OnPing answers clients that ask the node's process about itself.
 	OnPing(id node.ID, answer func() node.Pong) (stop func(), err error)
 }
 
-// Outputs keep what tasks print and produce, and how they stand: no facts.
+// Outputs store what tasks print and produce, and their progress. None of that is a fact.
 type Outputs interface {
-	// Told says what is stored of what an attempt has printed and produced.
+	// Told returns what is stored of an attempt's output.
 	Told(ctx context.Context, id task.ID, epoch uint64) (output.Told, error)
 	// Print and Keep store what a task prints and produces, and wait until it is stored.
 	Print(ctx context.Context, l output.Lines) error
 	Keep(ctx context.Context, r output.Records) error
-	// SaveLive stores how an attempt stands, in place of what was said before.
+	// SaveLive stores an attempt's progress and replaces what was stored before.
 	SaveLive(ctx context.Context, l output.Live) error
-	// SaveCheckpoint stores a checkpoint in place of the one before and waits until it is
-	// stored. The error wraps [task.ErrFenced] if that is of a later attempt.
+	// SaveCheckpoint replaces the task's checkpoint and waits until the new one is stored. The
+	// error wraps [task.ErrFenced] if the stored one is from a later attempt.
 	SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	// Checkpoint returns the latest checkpoint of a task; its epoch is 0 if there is none.
 	Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error)
-	// Ran returns where a task started last of those that share a name; its node is "" if
-	// nobody knows. SaveRan stores it in place of what was known.
+	// Ran returns where a task of this name last started; its node is "" if that is unknown.
+	// SaveRan replaces it.
 	Ran(ctx context.Context, name string) (task.Ran, error)
 	SaveRan(ctx context.Context, r task.Ran) error
 }
 
-// Config says which work a worker takes. The zero value is a worker that serves
-// the default queue under the host's name.
+// Config says which work a worker takes. The zero value serves the default queue under the host's
+// name.
 type Config struct {
 	// Node is the worker's name: 1 to 64 letters, digits, '_' or '-', the same
 	// at each start. If another process registers under it, this one stops.
 	// Default: the host's name.
 	Node node.ID
-	// Queues are those that it serves. Default: only [where.DefaultQueue].
+	// Queues are the queues that the worker serves. Default: only [where.DefaultQueue].
 	Queues []string
-	// Weights say how often queues have their turn when several have tasks: 1, the default, to
+	// Weights say how often a queue has its turn when several have tasks: 1, the default, to
 	// [where.MaxWeight].
 	Weights map[string]int
 	// Slots is how many tasks it runs at once, at least 1. Default: the number of processors.
 	Slots int
 	// Labels describe the node: tasks choose it by them. An operator can change them later.
 	Labels map[string]string
-	// Beat is how often it says that it lives, and NodeTTL after which silence
-	// it counts as gone; at least 1s, and more than twice Beat. Defaults 5s and 15s.
+	// Beat is the interval of the node's heartbeats. NodeTTL is how long a silent node still counts
+	// as alive: at least 1s, and more than twice Beat. Defaults 5s and 15s.
 	Beat, NodeTTL time.Duration
-	// Grace is how long running tasks may go on after Run was asked to end;
-	// then they are stopped and given back. Default 30s.
+	// Grace is how long running tasks may go on after Run was asked to end; then the worker stops
+	// them and gives them back. Default 30s.
 	Grace time.Duration
-	// Hurry, once closed, ends Run at once: what runs is stopped by force and given
-	// back, if the log answers within a second. It has an effect only after Run was
-	// asked to end. Default: nobody hurries.
+	// Hurry, once closed, ends Run at once: the worker kills what runs, and gives it back if the
+	// log answers within a second. It has an effect only after Run was asked to end. Default:
+	// never.
 	Hurry <-chan struct{}
 	// Flap says when a node comes and goes too often to get work.
 	Flap node.FlapPolicy
-	// Spool is a directory for what attempts that go on while disconnected
-	// ([job.DisconnectContinue]) have to say until the server is back; one per node
-	// is made in it, for its user alone. What lies there when a worker starts is handed over, so it
-	// should outlive the process. No other user may write to it, or the worker does without. Default: millrace/spool in the
-	// user's cache directory; without one, as when $HOME is not set, it is an error.
+	// Spool is a directory. While the server is away, attempts that go on
+	// ([job.DisconnectContinue]) write their output and reports there. The worker makes one folder
+	// per node in it, for its user alone. A worker that starts hands over what lies there, so the
+	// directory should outlive the process. If another user may write to it, the worker does
+	// without a spool. Default: millrace/spool in the user's cache directory; if there is no such
+	// directory, as when $HOME is not set, New returns an error.
 	Spool string
-	// SpoolLimit is how many bytes of output all attempts may spool together. What
-	// goes beyond is dropped: a line in the output counts it, and an attempt whose records were dropped
-	// fails. Reports are always kept. Default 256 MiB, at least 1.
+	// SpoolLimit is how many bytes of output all attempts may spool together. The worker drops the
+	// rest: a line in the output counts the dropped lines, and an attempt whose records were
+	// dropped fails. Reports are always kept. Default 256 MiB, at least 1.
 	SpoolLimit int64
-	// Output is how many bytes of what an attempt prints are kept, at most 256 KiB of that from its
-	// end; a line says how much is missing between. A job can ask for less
-	// ([job.Resources]). Default 64 MiB; [NoBound] for all that it says.
+	// Output is how many bytes of an attempt's printed output are kept, at most 256 KiB of them
+	// from its end; a line says how much is missing in between. A job can ask for less
+	// ([job.Resources]). Default 64 MiB; [NoBound] keeps everything.
 	Output int64
-	// Records is how many bytes of records an attempt may produce; one that produces more fails.
-	// Default 1 GiB; [NoBound] for as many as the log takes.
+	// Records is how many bytes of records an attempt may produce; an attempt that produces more
+	// fails. Default 1 GiB; [NoBound] for as many as the log takes.
 	Records int64
 	// Commands runs tasks that are child processes. Default: none are run; the
 	// worker must then serve queues that have only tasks for its handlers.
 	Commands Runner
-	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]); submitting one again
-	// under the same ID must make no second. Default: they are refused.
+	// Submit makes the tasks that running tasks ask for ([Attempt.Spawn]). Submitting a task again
+	// under the same ID must make no second one. Default: such requests are refused.
 	//
-	// An error that wraps [task.ErrOther] says that the child is there and does something else.
+	// An error that wraps [task.ErrOther] says that the child exists and does something else.
 	Submit func(ctx context.Context, s task.Submission) error
-	// Tracer begins spans of attempts. Default: nobody traces.
+	// Tracer begins spans of attempts. Default: no tracing.
 	Tracer Tracer
 	// Spawning bounds what running tasks may ask for. Zero fields mean the defaults.
 	Spawning task.Spawning
-	// Now is the time, for what the worker writes and for what it decides by times
-	// that others have written. How long something takes it measures by the monotonic
-	// clock, whatever Now says. A machine whose clock is wrong writes times at which
-	// others wait for ever, or not at all: package logclock keeps the log's time.
-	// Default: that of the log, if it has a method Now as package jet's has; else [time.Now].
+	// Now returns the time, both for what the worker writes and for comparing it with times that
+	// others have written. The worker measures durations by the monotonic clock, whatever Now
+	// returns. A machine with a wrong clock writes times that make others wait for ever, or not at
+	// all; package logclock therefore follows the log's time. Default: the log's method Now if it
+	// has one, as package jet's does; else [time.Now].
 	Now func() time.Time
-	// Version is the program's, to be shown.
+	// Version is the program's version, for display.
 	Version string
-	// Ready is called once, when the node has proved that work reaches it, or when
-	// it is known that it gets none for now. Default: nobody is told.
+	// Ready is called once, when the node has proved that work reaches it, or when it is clear that
+	// it gets none for now. Default: no call.
 	Ready func()
-	// Log gets what an operator should know. Default: nothing.
+	// Log receives messages for the operator. Default: none.
 	Log *slog.Logger
 }
 
@@ -179,7 +181,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// nowOf is the time by a log, if it keeps one; else the machine's.
+// nowOf returns the clock of a log if it keeps one; else the machine's.
 func nowOf(log events.Log) func() time.Time {
 	if s, ok := log.(interface{ Now() time.Time }); ok {
 		return s.Now
@@ -225,7 +227,7 @@ func (c Config) validate(ackWait time.Duration) error {
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// HostNode is the host's name as a node's.
+// HostNode returns the host's name in the form of a node's name.
 func HostNode() node.ID {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -13,7 +13,7 @@ import (
 	"millrace/internal/corpus"
 )
 
-// What a worker of any version has spooled is handed over by the next one.
+// A worker hands over the spools of every earlier version.
 func TestSpoolCorpus(t *testing.T) {
 	corpus.Test(t, corpus.Form{
 		Dir: "testdata/corpus/spool", Version: spoolVersion, Today: map[string][]byte{"full": spooled(t, everyEntry(t))}, Unknown: corpus.Dropped,

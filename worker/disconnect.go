@@ -15,30 +15,29 @@ import (
 	"millrace/task/reason"
 )
 
-// handOverAgain is how long after a try in vain to hand over what was spooled the next one begins.
+// handOverAgain is the pause after a failed try to hand over what was spooled.
 const handOverAgain = time.Second
 
-// spill is where the output of an attempt goes that goes on while the server
-// cannot be reached: to the store as long as that takes it in time, else to a spool,
-// from which it is handed over in order. Its fields belong to whoever holds
-// Output.flushing, unless they say otherwise.
+// spill decides where the output of an attempt goes that continues while the server cannot be
+// reached: to the store while that answers in time, else to a spool, from which it is handed over
+// in order. The holder of Output.flushing owns the fields, unless a field's comment says otherwise.
 type spill struct {
 	w    *Worker
 	out  *Output
 	task task.Task // not modified
 
 	file *spool
-	// drained is closed when the spool has been handed over, or cannot be by this process;
-	// nil while output goes to the store.
+	// drained closes when the spool is handed over, or when this process cannot hand it over; nil
+	// while output goes to the store.
 	drained chan struct{}
 }
 
-// patience is how long the store may take for a batch before it counts as out of reach.
+// patience is how long the store may take for a batch before it counts as unreachable.
 func (w *Worker) patience() time.Duration { return w.ackWait / 6 }
 
-// keep stores a batch. It tells whether it is worth to try again later.
+// keep stores a batch. It tells whether a later try is worthwhile.
 func (w *Worker) keep(ctx context.Context, e entry) (again bool, err error) {
-	// What is handed over outlives the stop of its attempt, but not for long.
+	// Storing outlives the stop of its attempt, but not for long.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience())
 	defer cancel()
 	switch {
@@ -50,7 +49,7 @@ func (w *Worker) keep(ctx context.Context, e entry) (again bool, err error) {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrUnknown)), err
 }
 
-// put stores or spools a batch. The error says that it is lost.
+// put stores or spools a batch. An error means that the batch is lost.
 func (s *spill) put(e entry) error {
 	if s.drained == nil {
 		again, err := s.w.keep(s.out.ctx, e)
@@ -83,8 +82,8 @@ func (s *spill) open() (err error) {
 	return err
 }
 
-// drain hands over what was spooled until nothing is left and output can go to
-// the store again, or the worker ends.
+// drain hands over the spool until it is empty and output can go to the store again, or until the
+// worker ends.
 func (s *spill) drain(drained chan struct{}) {
 	defer close(drained)
 	for {
@@ -100,7 +99,7 @@ func (s *spill) drain(drained chan struct{}) {
 			}
 		case again:
 			if s.out.ctx.Err() != nil {
-				return // it lies on the disk for the next process
+				return // it stays on the disk for the next process
 			}
 			sleep(s.out.ctx, handOverAgain)
 		case err != nil:
@@ -120,11 +119,11 @@ func (s *spill) direct() bool {
 	return true
 }
 
-// errReported: what comes next in a spool is the report.
+// errReported: the next entry of the spool is the report.
 var errReported = errors.New("all output is handed over, the report is not")
 
-// step hands over the next entry of a spool. The error is [io.EOF] if there is
-// none and [errReported] if it is the report. It tells whether to try it again later.
+// step hands over the next entry of a spool. The error is [io.EOF] if there is none and
+// [errReported] if the entry is the report. It tells whether a later try is worthwhile.
 func (w *Worker) step(ctx context.Context, p *spool, t *task.Task) (again bool, err error) {
 	e, after, err := p.next()
 	switch {
@@ -145,13 +144,13 @@ func (w *Worker) step(ctx context.Context, p *spool, t *task.Task) (again bool, 
 		w.log.Error("spooled output was lost: it could not be stored", "error", err, "task", string(t.ID))
 	}
 	if e.Lines != nil {
-		err = nil // lines that are lost fail nothing
+		err = nil // lost lines fail nothing
 	}
 	return false, errors.Join(err, p.mark(after))
 }
 
-// report writes down how the attempt ended, before anybody is told. The error
-// says that the word of this process is all there is.
+// report writes down how the attempt ended, before the log is told. After an error, only this
+// process knows the end.
 func (s *spill) report(c task.Command) error {
 	s.out.flushing.Lock()
 	defer s.out.flushing.Unlock()
@@ -164,7 +163,7 @@ func (s *spill) report(c task.Command) error {
 	return s.file.sync()
 }
 
-// wait waits until what was spooled is handed over; false if that is left to the next process.
+// wait waits until the spool is handed over; false if that is left to the next process.
 func (s *spill) wait() bool {
 	s.out.flushing.Lock()
 	drained := s.drained
@@ -178,7 +177,7 @@ func (s *spill) wait() bool {
 	return s.drained == nil
 }
 
-// done gives the spool back; all is told if remove is set.
+// done closes the spool. With remove, everything in it is handed over and the file goes.
 func (s *spill) done(remove bool) {
 	s.out.flushing.Lock()
 	defer s.out.flushing.Unlock()
@@ -191,19 +190,19 @@ func (s *spill) done(remove bool) {
 	s.file = nil
 }
 
-// reportSpooled is [Worker.report] for an attempt that goes on while the server
-// cannot be reached: what it has to say is on the disk first, and is offered to the
-// log until that has it or the worker ends.
+// reportSpooled is [Worker.report] for an attempt that continues while the server cannot be
+// reached: the report is written to the disk first, then offered to the log until the log has it or
+// the worker ends.
 func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 	s := a.Output.spill
-	// Whatever ends this process from now on, the next one knows.
+	// If this process dies from now on, the next one knows the end.
 	if err := s.report(c); err != nil {
 		w.log.Error("the report could not be written to the spool; it is lost if this process ends before the server has it", "error", err, "task", string(a.Task.ID))
 	}
-	// Output first: who reads that a task has finished finds all of it.
+	// Output first: a reader that sees the task finished finds all of it.
 	handed := s.wait()
 	if err := a.Output.failure(); err != nil {
-		if f, ok := c.(task.Finish); ok { // records were lost on the way, so it is no success
+		if f, ok := c.(task.Finish); ok { // records were lost on the way: no success
 			c = task.Fail{Epoch: f.Epoch, Class: reason.System, Exit: f.Exit, Message: err.Error(), Usage: f.Usage}
 		}
 	}
@@ -225,7 +224,7 @@ func (w *Worker) reportSpooled(a *Attempt, c task.Command) {
 	s.done(false)
 }
 
-// tell reports to the log once and returns whether that is done with.
+// tell reports to the log once and returns whether the report is settled.
 func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c task.Command) (bool, error) {
 	err := w.protocol.Report(ctx, &t, offer, c)
 	switch {
@@ -240,8 +239,8 @@ func (w *Worker) tell(ctx context.Context, t task.Task, offer *events.Offer, c t
 	return false, err
 }
 
-// handOverLeft hands over what earlier processes of this node have left, until
-// nothing is left or ctx ends. It tells whether there is more for another time.
+// handOverLeft hands over what earlier processes of this node have left, until nothing is left or
+// ctx ends. It tells whether something remains for a later try.
 func (w *Worker) handOverLeft(ctx context.Context) (more bool) {
 	locks, err := w.spools.left()
 	if err != nil {
@@ -278,8 +277,8 @@ func (w *Worker) handOverFolder(ctx context.Context, lock *flock.Flock) (more bo
 	return more
 }
 
-// handOverFile hands over the output and the report of one attempt and removes
-// its file. It tells whether an error is one that may pass.
+// handOverFile hands over the output and the report of one attempt and removes its file. It tells
+// whether the error may pass.
 func (w *Worker) handOverFile(ctx context.Context, name string) (again bool, err error) {
 	p, t, err := openSpool(name)
 	if err != nil {
@@ -287,7 +286,7 @@ func (w *Worker) handOverFile(ctx context.Context, name string) (again bool, err
 	}
 	done := false
 	defer func() { err = errors.Join(err, p.close(done)) }()
-	// Another log than the one it was meant for has nothing to do with it.
+	// A spool that was meant for another log does not concern this one.
 	if _, err := w.protocol.Recorder.Load(ctx, t.ID); err != nil {
 		return !errors.Is(err, task.ErrUnknown), err
 	}
@@ -313,7 +312,7 @@ func (w *Worker) handOverFile(ctx context.Context, name string) (again bool, err
 	return false, nil
 }
 
-// watchLeft hands over in the background what could not be at the start.
+// watchLeft hands over in the background what could not be handed over at the start.
 func (w *Worker) watchLeft(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		sleep(ctx, 10*handOverAgain)

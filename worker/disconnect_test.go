@@ -23,7 +23,7 @@ import (
 // carriesOn is a task that goes on while its worker is disconnected.
 var carriesOn = job.Spec{OnDisconnect: job.DisconnectContinue}
 
-// talks says something each second until told to end, and what it heard of its end.
+// talks prints a line each second until end closes, and records why it was stopped.
 func talks(end chan struct{}, stopped *error) map[string]worker.Handler {
 	return map[string]worker.Handler{"h": func(ctx context.Context, t task.Task) error {
 		o := worker.FromContext(ctx).Output
@@ -47,7 +47,7 @@ func talks(end chan struct{}, stopped *error) map[string]worker.Handler {
 	}}
 }
 
-// files are those in a spool that hold what somebody has to say.
+// files lists the files of a spool that hold output or reports.
 func (w *world) files(dir string) (names []string) {
 	w.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -93,8 +93,8 @@ func (w *world) wantOutput(s *store, attempt, atLeast int) {
 	}
 }
 
-// Without a server for many leases, the attempt goes on; then it is still its own,
-// and nothing of what it said is missing.
+// While the server is away for many leases, the attempt goes on; afterwards the task is still its
+// own, and none of its output is missing.
 func TestContinueGoesOnAndIsItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -144,8 +144,8 @@ func TestContinueGoesOnAndIsItsOwn(t *testing.T) {
 	}
 }
 
-// Somebody else has the task when the worker is back: what runs is stopped, what has
-// ended is evidence, and what it said is kept under its epoch.
+// Another worker has the task when this worker is back: a running attempt is stopped, the report of
+// an ended one is kept as evidence, and its output is kept under its epoch.
 func TestContinueIsTakenOver(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		t.Run(fmt.Sprintf("ended %v", ended), func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestContinueIsTakenOver(t *testing.T) {
 	}
 }
 
-// What a worker could not tell before its end is told by the next one of its node.
+// What a worker could not hand over before its end, the next worker of its node hands over.
 func TestSuccessorHandsOver(t *testing.T) {
 	for _, takenOver := range []bool{false, true} {
 		t.Run(fmt.Sprintf("taken over %v", takenOver), func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestSuccessorHandsOver(t *testing.T) {
 				pass(5 * time.Second)
 				close(end)
 				pass(time.Second)
-				// Were it killed now, the report would be there.
+				// If the worker were killed now, the report would be on the disk.
 				if held, err := os.ReadFile(w.files(dir)[0]); err != nil || !strings.Contains(string(held), `"report"`) {
 					w.Errorf("the spool holds no report (%v): %s", err, held)
 				}
@@ -257,7 +257,7 @@ func TestSuccessorHandsOver(t *testing.T) {
 	}
 }
 
-// A spool that is full keeps the report, and says how much it has dropped.
+// A full spool keeps the report, and counts what it has dropped.
 func TestFullSpool(t *testing.T) {
 	inBubble(t, func(w *world) {
 		cfg := quick

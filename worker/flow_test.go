@@ -22,17 +22,17 @@ func (w *world) window(calendar string) {
 	}
 }
 
-// Tasks start while the window of their queue is open, with no scheduler there, and nothing is written about those that
-// wait for it. It begins at midnight.
+// Tasks start while the window of their queue is open, without a scheduler, and waiting for it
+// writes no facts. The story begins at midnight.
 func TestWindowOfAQueue(t *testing.T) {
 	const closed = `{"closed":"00:00-06:00"}`
 	for name, c := range map[string]struct {
 		rules  string        // at midnight
 		five   string        // the rules from five o'clock on; "" for no change
 		taken  bool          // the window is taken away at five
-		first  time.Duration // what is submitted at midnight, and takes the only slot
+		first  time.Duration // submitted at midnight, takes the only slot
 		node   bool          // it is aimed at the node
-		spec   job.Spec      // whose window is called "own"
+		spec   job.Spec      // its window is called "own"
 		starts time.Duration // after midnight
 		facts  int           // about it after its birth
 	}{
@@ -85,7 +85,8 @@ func TestWindowOfAQueue(t *testing.T) {
 	}
 }
 
-// A task does not start if the window of its queue closes while other rules are asked, whatever its own window says.
+// A task does not start if the window of its queue closes while other rules are asked, whatever its
+// own window says.
 func TestClaimAfterTheQueueClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		own    string // the task's own window

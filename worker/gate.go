@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// gate is what slots pass before they pull: shut while the node takes no work.
+// gate is what a slot passes before it pulls. It is shut while the node takes no work.
 type gate struct {
 	mu     sync.Mutex
 	opened chan struct{}      // guarded by mu; closed while the gate is open
@@ -29,7 +29,7 @@ func (g *gate) set(open bool) {
 	}
 }
 
-// kick has those who have entered come again, if the gate is open.
+// kick makes slots that have entered the gate enter again, if it is open.
 func (g *gate) kick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

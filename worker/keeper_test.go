@@ -23,12 +23,12 @@ type outliver struct {
 
 	mu      sync.Mutex
 	until   time.Time // guarded by mu
-	alone   time.Time // guarded by mu; since when nobody attends it
+	alone   time.Time // guarded by mu; since when no worker attends it
 	stopped chan struct{}
 	once    sync.Once
 }
 
-// live ends it when nobody has said in time that its lease goes on.
+// live ends it unless a worker confirms in time that its lease holds.
 func (p *outliver) live() {
 	for {
 		p.mu.Lock()
@@ -50,7 +50,7 @@ func (p *outliver) live() {
 
 // keeper runs tasks as outlivers, one at a time.
 type keeper struct {
-	has  atomic.Pointer[outliver] // what it was left with
+	has  atomic.Pointer[outliver] // the process that an earlier worker left
 	runs atomic.Int32
 }
 
@@ -138,7 +138,8 @@ func TestRestartLeavesAndAdopts(t *testing.T) {
 	})
 }
 
-// Nobody comes back: it stops before the lease can have run out, and somebody else starts it then.
+// No worker comes back: the process stops before its lease can have expired, and then another node
+// starts the task.
 func TestNobodyComesBack(t *testing.T) {
 	for phase := time.Duration(0); phase < ackWait/3; phase += 571 * time.Millisecond {
 		inBubble(t, func(w *world) {
@@ -158,7 +159,7 @@ func TestNobodyComesBack(t *testing.T) {
 	}
 }
 
-// What was taken over meanwhile is stopped, and what it has to say is kept as evidence.
+// An attempt that was taken over meanwhile is stopped, and its output is kept as evidence.
 func TestWhatIsFencedIsNotAdopted(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := &keeper{}
@@ -190,7 +191,7 @@ func TestWhatIsFencedIsNotAdopted(t *testing.T) {
 	})
 }
 
-// What does not fit into the slots of the next worker is given back.
+// Attempts that do not fit into the slots of the next worker are given back.
 func TestAdoptionHeedsSlots(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := &keeper{}
@@ -209,7 +210,7 @@ func TestAdoptionHeedsSlots(t *testing.T) {
 	})
 }
 
-// Other tasks are waited for before those that outlive the worker are left.
+// The worker waits for its other tasks before it leaves those that outlive it.
 func TestDrainsOthersFirst(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := &keeper{}

@@ -19,22 +19,24 @@ import (
 type leases struct {
 	mu      sync.Mutex
 	running map[task.ID]*Attempt // guarded by mu
-	// left are the epochs of attempts that this worker has left to the next one of the node. They
-	// run on beside it, so its heartbeats go on naming them. Guarded by mu.
+	// left are the epochs of attempts that this worker has left to the next process of the node.
+	// They run on beside it, so its heartbeats still name them. Guarded by mu.
 	left []uint64
 }
 
-// leaseState is an attempt's offer and until when its lease surely holds.
+// leaseState is an attempt's offer, and when its lease was last confirmed.
 type leaseState struct {
-	// since is when the offer was received; zero if an earlier process did that. Set once.
+	// since is when the offer was received; zero if an earlier process received it. Set once.
 	since time.Time
 
 	mu    sync.Mutex
 	offer *events.Offer // guarded by mu; the latest delivery
-	// confirmed is when the worker sent what the log confirmed last: its claim, its adoption, or a
-	// heartbeat that names the attempt. The lease holds at least until ackWait later. Guarded by mu.
+	// confirmed is when the worker sent the message that the log confirmed last: its claim, its
+	// adoption, or a heartbeat that names the attempt. The lease holds at least until ackWait
+	// later. Guarded by mu.
 	confirmed time.Time
-	// extended is when the server was last told to hand the offer to nobody else. Guarded by mu.
+	// extended is when the worker last told the server to hand the offer to no other worker.
+	// Guarded by mu.
 	extended time.Time
 }
 
@@ -44,7 +46,7 @@ func (l *leaseState) get() (*events.Offer, time.Time) {
 	return l.offer, l.confirmed
 }
 
-// begin sets out with an offer that was received at a time, and claimed or adopted since.
+// begin starts from an offer that was received at that time, and claimed or adopted since.
 func (l *leaseState) begin(o *events.Offer, received time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +61,7 @@ func (l *leaseState) confirm(at time.Time) {
 	}
 }
 
-// extend has the server hand the offer to nobody else for another ackWait.
+// extend asks the server to hand the offer to no other worker for another ackWait.
 func (l *leaseState) extend(ctx context.Context) error {
 	asked := time.Now()
 	offer, _ := l.get()
@@ -72,7 +74,7 @@ func (l *leaseState) extend(ctx context.Context) error {
 	return nil
 }
 
-// unextended is for how long the server was not told so.
+// unextended is how long ago the server was last asked that.
 func (l *leaseState) unextended(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,10 +119,10 @@ func (l *leases) leave(a *Attempt) {
 	l.remove(a)
 }
 
-// adopt takes an offer that has come back to the worker which still runs its task: the
-// server has handed it out again, early or because it was not told in time to keep it. It
-// returns false if the offer is for somebody else. The lease itself is not touched: what the
-// server delivers proves nothing about it.
+// adopt takes an offer that has come back while this worker still runs its task: the server has
+// delivered it again, too early or because it was not told in time to keep it. It returns false if
+// the worker does not run the task. The lease stays as it is: a delivery by the server proves
+// nothing about it.
 func (l *leases) adopt(o *events.Offer, now time.Time) bool {
 	a := l.get(o.Fact.Task)
 	if a == nil {
@@ -135,19 +137,19 @@ func (l *leases) adopt(o *events.Offer, now time.Time) bool {
 	return true
 }
 
-// presentExtend is how long a node that came back waits for the word that an offer is kept
-// for it. Readiness does not hang on it: if the offer's consumer was lost, the offer has to come
-// again first.
+// presentExtend is how long a node that came back waits for the server's confirmation that it keeps
+// an offer. Readiness does not depend on it: if the offer's consumer was lost, the offer must be
+// delivered again first.
 const presentExtend = 200 * time.Millisecond
 
-// renewals is how many offers are extended at the same time.
+// renewals is how many offers are extended concurrently.
 const renewals = 64
 
-// beat stores a heartbeat, which names the attempts that have run for a while, and so confirms
-// their leases. What its own rule has to stop by then is not saved by it.
+// beat stores a heartbeat that names the attempts that have run for a while, and so confirms their
+// leases. An attempt that must stop by then under its own rule still stops.
 func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	select {
-	case w.beatTurn <- struct{}{}: // of two at once, the later list would have to be stored last
+	case w.beatTurn <- struct{}{}: // of two concurrent lists, the later one must be stored last
 		defer func() { <-w.beatTurn }()
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
@@ -159,7 +161,8 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	if err := w.nodes.Beat(ctx, w.cfg.Node, h, w.cfg.NodeTTL); err != nil {
 		return time.Time{}, err
 	}
-	// This process may have stood still since it asked: what was to stop meanwhile may run elsewhere.
+	// This process may have been suspended since it asked: what should have stopped meanwhile may
+	// run elsewhere.
 	answered, beaten := time.Now(), asked
 	if last := w.beaten.Load(); last != nil {
 		beaten = *last
@@ -172,8 +175,8 @@ func (w *Worker) beat(ctx context.Context) (asked time.Time, err error) {
 	return asked, nil
 }
 
-// lives notes that the log has a heartbeat that was sent at a time, and says that the node is online.
-// That saves nothing which was to stop before this process knew.
+// lives notes that the log has a heartbeat that was sent at that time and holds the node for
+// online. An attempt that should have stopped before this process knew that still stops.
 func (w *Worker) lives(sent time.Time) {
 	w.watch(time.Now())
 	w.beaten.Store(&sent)
@@ -183,7 +186,7 @@ func (w *Worker) lives(sent time.Time) {
 	}
 }
 
-// named are the attempts that a heartbeat names which is sent now, and the epochs in it.
+// named returns the attempts that a heartbeat sent now must name, and their epochs.
 func (l *leases) named(now time.Time, s safety) (named []*Attempt, runs []uint64) {
 	l.mu.Lock()
 	runs = slices.Clone(l.left)
@@ -197,22 +200,22 @@ func (l *leases) named(now time.Time, s safety) (named []*Attempt, runs []uint64
 	return named, runs
 }
 
-// mayGoOn tells whether the attempt may go on by what the log has confirmed so far: its lease, and
-// a heartbeat that was sent at beaten.
+// mayGoOn tells whether the attempt may go on, given its lease and a heartbeat sent at beaten, both
+// as the log has confirmed them.
 func (a *Attempt) mayGoOn(now, beaten time.Time) bool {
 	_, confirmed := a.lease.get()
 	return a.safety().mayGoOn(a.Task.Spec.Continues(), now.Sub(confirmed), now.Sub(beaten))
 }
 
-// mayBegin tells whether the worker may begin anything by the heartbeats that are stored so far.
+// mayBegin tells whether the worker may begin anything, given the heartbeats stored so far.
 func (w *Worker) mayBegin(now time.Time) bool {
 	beaten := w.beaten.Load()
 	return beaten != nil && w.safety.mayBegin(now.Sub(*beaten))
 }
 
-// watch stops the attempts that cannot be confirmed in time; all of them if the node itself
-// cannot say in time that it lives. Those that go on while disconnected are stopped only when the
-// log says that they have been taken over.
+// watch stops the attempts that cannot be confirmed in time, and all of them if the node's own
+// heartbeat cannot be stored in time. Attempts that continue while disconnected stop only when the
+// log says that they were taken over.
 func (w *Worker) watch(now time.Time) {
 	beaten := w.beaten.Load()
 	if beaten == nil {
@@ -226,8 +229,9 @@ func (w *Worker) watch(now time.Time) {
 	}
 }
 
-// renew watches the attempts until ctx ends, and has the server keep their offers from others.
-// That follows heartbeats where it can, so that both wear off together.
+// renew watches the attempts until ctx ends, and asks the server to keep their offers from other
+// workers. Where it can, it does so right after a heartbeat, so that lease and offer expire
+// together.
 func (w *Worker) renew(ctx context.Context) error {
 	tick := time.NewTicker(w.safety.tick())
 	defer tick.Stop()
@@ -249,7 +253,7 @@ func (w *Worker) renew(ctx context.Context) error {
 			}
 		}
 		if len(due) > 0 && !w.renewing.Swap(true) {
-			// Beside this loop, which must go on watching the clock.
+			// In the background: this loop must go on watching the clock.
 			w.background.Go(func() {
 				defer w.renewing.Store(false)
 				w.extend(ctx, due)
@@ -258,8 +262,9 @@ func (w *Worker) renew(ctx context.Context) error {
 	}
 }
 
-// extend looks at attempts, and has the server keep their offers from others. If it does not, such
-// an offer comes to somebody who finds in the log that the lease holds, and puts it away.
+// extend looks at attempts, and asks the server to keep their offers from other workers. If that
+// fails, another worker gets the offer, finds in the log that the lease holds, and puts the offer
+// away.
 func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 	ctx, cancel := context.WithTimeout(ctx, w.ackWait/3)
 	defer cancel()
@@ -281,8 +286,8 @@ func (w *Worker) extend(ctx context.Context, due []*Attempt) {
 	_ = g.Wait() // its functions return nil
 }
 
-// look reads the task of an attempt and stops the attempt if the log says so. It
-// tells whether the task is still the attempt's own.
+// look reads the task of an attempt and stops the attempt if the log says so. It tells whether the
+// task still belongs to the attempt.
 func (w *Worker) look(ctx context.Context, a *Attempt) (own bool, err error) {
 	t, err := w.protocol.Recorder.Load(ctx, a.Task.ID)
 	switch {
@@ -300,8 +305,8 @@ func (w *Worker) look(ctx context.Context, a *Attempt) (own bool, err error) {
 	return true, nil
 }
 
-// present asks the log for each attempt that runs whether it is still this node's, has the server
-// keep the offers of those that are, and stops the others. It counts both.
+// present asks the log for each running attempt whether it still belongs to this node, asks the
+// server to keep the offers of those that do, and stops the others. It returns the counts of both.
 func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
 	all := w.leases.all()
 	own := make([]bool, len(all))
@@ -329,7 +334,7 @@ func (w *Worker) present(ctx context.Context) (kept, stopped int, err error) {
 	return kept, stopped, err
 }
 
-// hint looks at one task, or at the node itself, because somebody said that something has happened to it.
+// hint looks at one task, or at the node itself, after a message that something has happened to it.
 func (w *Worker) hint(id task.ID) {
 	if id == "" {
 		select {

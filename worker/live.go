@@ -12,22 +12,22 @@ import (
 	"millrace/task/output"
 )
 
-// livePause is how long what an attempt says of its standing is gathered: only
-// the latest word of each pause is stored, so that no program floods the log by it.
+// livePause is how often an attempt's progress is stored at most: only the latest report of each
+// pause is stored, so that no program floods the log.
 const livePause = time.Second
 
-// standing is what an attempt last said of itself. The output's mu guards it.
+// standing is the progress that an attempt last reported. The output's mu guards it.
 type standing struct {
 	output.Live
-	noted   string    // the message and share that a line of the output has said
-	status  string    // what such a line is to say next
-	changed bool      // it differs from what was stored
+	noted   string    // the message and share that a line of the output has shown
+	status  string    // what such a line will show next
+	changed bool      // it differs from the stored one
 	saved   time.Time // when it was last stored
 	begun   time.Time // when the program was ready, a reading of [time.Now]
 	timer   *time.Timer
 }
 
-// standing is what the attempt says of itself; most never do. mu is held.
+// standing returns the attempt's progress; most attempts never report any. The caller holds mu.
 func (o *Output) standing() *standing {
 	if o.live == nil {
 		o.live = new(standing)
@@ -35,9 +35,9 @@ func (o *Output) standing() *standing {
 	return o.live
 }
 
-// Status says what the task is at, in words and as a share of the whole from 0
-// to 1; a share below 0 says nothing. It becomes a line of the output, too, but
-// for words that are followed by others within a second.
+// Status reports what the task is doing, in words and as a share of the whole from 0 to 1; a share
+// below 0 means unknown. It also becomes a line of the output, unless other words follow within a
+// second.
 func (o *Output) Status(message string, progress float64) {
 	o.stand(func(l *standing) {
 		l.Message = capped(message, output.MaxLiveMessage)
@@ -49,8 +49,7 @@ func (o *Output) Status(message string, progress float64) {
 	})
 }
 
-// Progress says how far the task is, from 0 to 1. An empty message leaves the one
-// before.
+// Progress reports how far the task is, from 0 to 1. An empty message keeps the previous one.
 func (o *Output) Progress(share float64, message string) {
 	o.stand(func(l *standing) {
 		l.Progress = &share
@@ -60,12 +59,12 @@ func (o *Output) Progress(share float64, message string) {
 	})
 }
 
-// Metrics gives figures their latest values. It returns an error for names beyond
-// [output.MaxLiveMetrics], which are left out.
+// Metrics sets figures to their latest values. Names beyond [output.MaxLiveMetrics] are left out,
+// and it returns an error.
 func (o *Output) Metrics(values map[string]float64) error {
 	left := 0
 	o.stand(func(l *standing) {
-		fresh := maps.Clone(l.Metrics) // the old one may be on its way
+		fresh := maps.Clone(l.Metrics) // the old one may be being stored
 		if fresh == nil {
 			fresh = make(map[string]float64, len(values))
 		}
@@ -84,7 +83,7 @@ func (o *Output) Metrics(values map[string]float64) error {
 	return nil
 }
 
-// Ready says that the program has set itself up and begins its work.
+// Ready reports that the program has set itself up and begins its work.
 func (o *Output) Ready() {
 	o.stand(func(l *standing) {
 		if l.Ready.IsZero() {
@@ -93,7 +92,7 @@ func (o *Output) Ready() {
 	})
 }
 
-// Heartbeat says that the program makes headway.
+// Heartbeat reports that the program makes progress.
 func (o *Output) Heartbeat() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +114,8 @@ func (o *Output) lastBeat() time.Time {
 	return o.beat
 }
 
-// ReadyAt is when the program began its work, if it said so: a reading of [time.Now].
+// ReadyAt is when the program reported that it began its work: a reading of [time.Now], zero if it
+// never did.
 func (o *Output) ReadyAt() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +125,7 @@ func (o *Output) ReadyAt() time.Time {
 	return o.live.begun
 }
 
-// stand changes the standing and sees to it that it is stored soon.
+// stand changes the progress and makes sure that it is stored soon.
 func (o *Output) stand(change func(*standing)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +138,7 @@ func (o *Output) stand(change func(*standing)) {
 	}
 }
 
-// saveLive stores the standing as it is now.
+// saveLive stores the progress as it is now.
 func (o *Output) saveLive() {
 	o.saving.Lock() // so that an older one is never stored after a newer one
 	defer o.saving.Unlock()
@@ -171,13 +171,12 @@ func (o *Output) saveLive() {
 	}
 }
 
-// liveSaving bounds the wait for a standing to be stored.
+// liveSaving bounds the wait for one progress report to be stored.
 const liveSaving = 5 * time.Second
 
-// Checkpoint stores the value from which another attempt is to go on, at most
-// [MaxCheckpoint] bytes of JSON, in place of the one before. When it returns
-// without an error the value is durable. The error wraps [task.ErrFenced] if the
-// task is no longer this attempt's own.
+// Checkpoint stores the value from which a later attempt continues, at most [MaxCheckpoint] bytes
+// of JSON, in place of the previous one. When it returns without an error the value is durable. The
+// error wraps [task.ErrFenced] if the task no longer belongs to this attempt.
 func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 	if len(value) > MaxCheckpoint {
 		return fmt.Errorf("checkpoint: it has %d bytes, want at most %d", len(value), MaxCheckpoint)
@@ -193,17 +192,16 @@ func (a *Attempt) Checkpoint(ctx context.Context, value []byte) error {
 // MaxCheckpoint is the largest checkpoint, in bytes.
 const MaxCheckpoint = 64 << 10
 
-// asking bounds the wait for the server's word on what a program asks for.
+// asking bounds the wait for the server's answer to a program's request.
 const asking = 30 * time.Second
 
-// Last returns the checkpoint from which the attempt is to go on; nil if there is none.
+// Last returns the checkpoint from which the attempt continues; nil if there is none.
 func (a *Attempt) Last() []byte { return a.last }
 
-// ErrUnread: what an earlier attempt has left could not be read.
+// ErrUnread: the checkpoint of an earlier attempt could not be read.
 var ErrUnread = errors.New("the checkpoint of an earlier attempt could not be read")
 
-// resume reads what an earlier attempt has left. A first attempt has no earlier
-// one, so it costs no read.
+// resume reads the checkpoint of an earlier attempt. A first attempt has none, so it costs no read.
 func (a *Attempt) resume(ctx context.Context) error {
 	if a.Task.Attempt <= 1 {
 		return nil
@@ -218,9 +216,9 @@ func (a *Attempt) resume(ctx context.Context) error {
 	return nil
 }
 
-// Extend asks that the run timeout pass no earlier than by from now, and returns
-// when it passes now: no later than timeout.extend allows. It is zero if there is
-// none. A handler's deadline is fixed: for it Extend returns an error.
+// Extend asks that the run timeout pass no earlier than by from now, and returns when it now
+// passes: no later than timeout.extend allows, zero if there is no timeout. The deadline of a
+// handler is fixed: there Extend returns an error.
 func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
 	if a.Task.Spec.Run == nil {
 		return a.Deadline, errors.New("extend: the deadline of a handler is fixed")
@@ -230,7 +228,7 @@ func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, erro
 	if until.IsZero() || !a.worker.cfg.Now().Add(by).After(until) {
 		return until, nil
 	}
-	// More than was asked for, so that who asks often leaves few facts.
+	// Ask for half as much again, so that a program that asks often leaves few facts.
 	asked := a.worker.cfg.Now().Add(by + by/2)
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
@@ -241,7 +239,7 @@ func (a *Attempt) Extend(ctx context.Context, by time.Duration) (time.Time, erro
 	return a.runUntil(t.RunUntil()), nil
 }
 
-// capped is text of at most so many bytes.
+// capped cuts text to at most that many bytes.
 func capped(text string, most int) string {
 	if len(text) <= most {
 		return text

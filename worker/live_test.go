@@ -21,8 +21,8 @@ func doing(do func(ctx context.Context, a *worker.Attempt) error) map[string]wor
 	return map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error { return do(ctx, worker.FromContext(ctx)) }}
 }
 
-// TestStandingIsCoalesced: however often a program says how it stands, it is
-// stored once a second, and the last word always is.
+// TestStandingIsCoalesced: however often a program reports progress, it is stored once a second,
+// and the last report always is.
 func TestStandingIsCoalesced(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := w.start(worker.Config{}, doing(func(_ context.Context, a *worker.Attempt) error {
@@ -71,7 +71,7 @@ func TestMetricsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCheckpointIsHandedOn: the next attempt has it, the first one reads nothing.
+// TestCheckpointIsHandedOn: the next attempt gets the checkpoint; the first one reads nothing.
 func TestCheckpointIsHandedOn(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := w.start(worker.Config{}, doing(func(ctx context.Context, a *worker.Attempt) error {

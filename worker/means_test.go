@@ -21,8 +21,8 @@ func able(names ...string) map[string]worker.Handler {
 	return all
 }
 
-// A task goes only where its handler is, whoever is offered it first: old and new programs serve one
-// queue side by side, with different handlers, and no attempt is used up.
+// A task runs only on a node that has its handler, whichever node is offered it first: old and new
+// programs serve one queue side by side, with different handlers, and no attempt is used up.
 func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{Node: "old", Slots: 4}, able("h", "gone"))
@@ -39,7 +39,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	})
 }
 
-// Where nobody has the handler a task waits for a node that has, after one message, and no offer goes
+// If no node has the handler, the task waits for one that has, after one message, and no offer goes
 // round. It waits in the same queue as before, of whatever name, and by the same rules.
 func TestTasksWaitForTheirHandler(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ type runner func(context.Context, *worker.Attempt) worker.Outcome
 
 func (r runner) Run(ctx context.Context, a *worker.Attempt) worker.Outcome { return r(ctx, a) }
 
-// What runs under a lease that has run out is not taken over by a node that cannot run it.
+// A node without the handler does not take over an attempt whose lease has expired.
 func TestNobodyTakesOverWithoutTheHandler(t *testing.T) {
 	inBubble(t, func(w *world) {
 		block := map[string]worker.Handler{"h": func(ctx context.Context, _ task.Task) error { <-ctx.Done(); return ctx.Err() }}
@@ -104,7 +104,8 @@ func TestNobodyTakesOverWithoutTheHandler(t *testing.T) {
 	})
 }
 
-// A task for one of several nodes runs on the first that is free, and on the preferred one if several are.
+// A task for one of several nodes runs on the first that is free, and on the preferred one if
+// several are.
 func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 	inBubble(t, func(w *world) {
 		go1, release := make(chan struct{}), job.Spec{Handler: "blocks", Place: job.Place{Nodes: []string{"b"}}}
@@ -120,7 +121,7 @@ func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 			w.start(worker.Config{Node: n, Queues: []string{"of-" + string(n)}}, handlers)
 		}
 		ran := func(nodes ...string) string {
-			pass(time.Second) // what ran before has given its slot back
+			pass(time.Second) // the task before has given its slot back
 			began := time.Now()
 			got := w.ended(w.submit(job.Spec{Place: job.Place{Nodes: nodes}}))
 			if took := time.Since(began); took > time.Second || got.State != task.Finished {

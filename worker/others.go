@@ -10,11 +10,11 @@ import (
 	"millrace/task"
 )
 
-// othersFresh is how long what is known of other nodes is good for.
+// othersFresh is how long an answer about other nodes stays valid.
 const othersFresh = 2 * time.Second
 
-// others knows the other nodes. It asks only when somebody wants to know, and remembers
-// the answers for a moment.
+// others knows the other nodes. It asks the log only on demand, and remembers the answers for a
+// moment.
 type others struct {
 	log   *events.Recorder
 	alive func(context.Context) (map[node.ID]node.Heartbeat, error)
@@ -22,7 +22,7 @@ type others struct {
 
 	mu    sync.Mutex
 	beats map[node.ID]node.Heartbeat // guarded by mu
-	asked time.Time                  // guarded by mu; when they were
+	asked time.Time                  // guarded by mu; when the beats were read
 	known map[node.ID]knownNode      // guarded by mu
 }
 
@@ -47,14 +47,15 @@ func (o *others) peers(ctx context.Context, t *task.Task, only string) []task.Pe
 	return list
 }
 
-// alone tells whether this node is the only one to serve one of its queues; no if that
-// cannot be found out.
+// alone tells whether this node is the only one that serves one of its queues; false if that cannot
+// be found out.
 func (o *others) alone(ctx context.Context, n *node.Node) bool {
 	nodes, err := o.all(ctx, "")
 	return err == nil && n.Alone(nodes)
 }
 
-// all are the other nodes that beat; if only is not "", at most the one of that name.
+// all returns the other nodes that send heartbeats; if only is not "", at most the node of that
+// name.
 func (o *others) all(ctx context.Context, only string) ([]node.Node, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,32 +14,32 @@ import (
 	"millrace/task/output"
 )
 
-// Bounds of what an attempt prints and produces before it is stored.
+// Bounds of an attempt's output before it is stored.
 const (
 	flushBytes = 512 << 10
 	flushItems = 500
 	flushAfter = 100 * time.Millisecond
-	// lineCost is about what a line takes beside its text.
+	// lineCost is roughly what a line takes in bytes beside its text.
 	lineCost = 100
 	// blockBytes and blockTime bound the lines that are stored as one; see [output.Line].
 	blockBytes = 64 << 10
 	blockTime  = 10 * time.Millisecond
 )
 
-// Output collects what one attempt prints and produces and stores it in
-// batches: while one is stored the next is encoded and the one after that filled. Who
-// prints faster than that waits. Its methods are safe for concurrent use.
+// Output collects what one attempt prints and produces and stores it in batches: while one batch is
+// stored, the next is encoded and the one after that filled. A program that prints faster than that
+// waits. Its methods are safe for concurrent use.
 type Output struct {
 	worker  *Worker
 	ctx     context.Context // ends when the worker can wait no longer
 	task    task.ID
 	attempt int
 	epoch   uint64
-	place   *place // guarded by mu; nil for one that ends with its worker
-	spill   *spill // where batches go that cannot be stored; nil if the attempt does not go on without a server
+	place   *place // guarded by mu; nil if the attempt ends with its worker
+	spill   *spill // takes batches that cannot be stored; nil if the attempt stops without a server
 
-	// encoding is held from the end of a batch until it has flushing, which is held while
-	// it is stored: so batches stay in order, and the next one need not wait to be encoded.
+	// encoding is held from the end of a batch until the batch gets flushing, and flushing while it
+	// is stored. So batches stay in order, and the next one can be encoded meanwhile.
 	encoding, flushing turn
 
 	mu      sync.Mutex
@@ -53,31 +53,31 @@ type Output struct {
 	final   json.RawMessage   // guarded by mu; the result
 	timer   *time.Timer       // guarded by mu; nil if nothing waits
 	err     error             // guarded by mu; items that could not be stored
-	heard   time.Time         // guarded by mu; when the attempt last said anything
+	heard   time.Time         // guarded by mu; when the attempt last printed or sent anything
 	beat    time.Time         // guarded by mu; when a message of the protocol last came
-	live    *standing         // guarded by mu; nil before the attempt has one
+	live    *standing         // guarded by mu; nil before the attempt reports progress
 	allowed allowed           // how much of the lines is kept
 	taken   int64             // guarded by mu; bytes of lines so far that were kept as they came
-	tail    tail              // guarded by mu; the last of those beyond
+	tail    tail              // guarded by mu; the last of the lines beyond that
 	cut     cut               // guarded by mu; what was dropped
 	said    said              // guarded by mu; the program's last line, dropped or not
 	records int64             // guarded by mu; bytes of items so far
-	stored  []func(error)     // guarded by mu; who waits for the items to be stored
+	stored  []func(error)     // guarded by mu; called when the items are stored
 
-	saving sync.Mutex // held while the standing is stored
+	saving sync.Mutex // held while the progress is stored
 }
 
 // Line adds a line of a stream, such as [output.Stdout].
 func (o *Output) Line(stream, text string) { o.add(output.Line{Stream: stream, Text: text}, nil) }
 
-// Text adds a line, or with more a part of one that goes on in the next text of the
-// stream. It copies text, which holds no line feed.
+// Text adds a line, or with more a part of a line that goes on in the next text of the stream. It
+// copies text, which must hold no line feed.
 func (o *Output) Text(stream string, text []byte, more bool) {
 	o.add(output.Line{Stream: stream, More: more}, text)
 }
 
-// Texts adds several lines of a stream at once. It copies text, in which a line feed
-// parts each from the next.
+// Texts adds several lines of a stream at once. It copies text, in which a line feed separates each
+// line from the next.
 func (o *Output) Texts(stream string, text []byte, lines int) {
 	if !o.addAll(stream, text, lines) {
 		for line := range bytes.SplitSeq(text, []byte{'\n'}) {
@@ -86,7 +86,7 @@ func (o *Output) Texts(stream string, text []byte, lines int) {
 	}
 }
 
-// addAll is Texts, unless it has to be looked at each line.
+// addAll is Texts, if no line must be looked at on its own; else it returns false.
 func (o *Output) addAll(stream string, text []byte, lines int) bool {
 	size := int64(len(text)) + 1
 	o.mu.Lock()
@@ -100,7 +100,7 @@ func (o *Output) addAll(stream string, text []byte, lines int) bool {
 	return true
 }
 
-// add adds a line whose text is l's or, if that is empty, text.
+// add adds a line whose text is l.Text or, if that is empty, text.
 func (o *Output) add(l output.Line, text []byte) {
 	size := len(l.Text) + len(text)
 	o.mu.Lock()
@@ -123,7 +123,7 @@ func (o *Output) add(l output.Line, text []byte) {
 	o.put(l, text)
 }
 
-// put adds what stands for one line or several. mu is held, and given back.
+// put adds an entry for one line or several. The caller holds mu; put unlocks it.
 func (o *Output) put(l output.Line, text []byte) {
 	o.printed += l.Count()
 	l.N, o.heard = o.printed, o.worker.cfg.Now()
@@ -149,8 +149,8 @@ func (o *Output) put(l output.Line, text []byte) {
 	}
 }
 
-// join has the last of lines stand for more, if it came just before from the
-// same stream. mu is held.
+// join extends the last of lines by another line, if both came from the same stream in quick
+// succession. The caller holds mu.
 func (o *Output) join(l *output.Line, text []byte) bool {
 	if !o.open || l.More || o.block.Len()+len(text) >= blockBytes {
 		return false
@@ -165,7 +165,7 @@ func (o *Output) join(l *output.Line, text []byte) bool {
 	return true
 }
 
-// endBlock gives the last of lines its text. mu is held.
+// endBlock gives the last of lines its text. The caller holds mu.
 func (o *Output) endBlock() {
 	if o.open {
 		o.lines[len(o.lines)-1].Text = o.block.String()
@@ -177,8 +177,8 @@ func (o *Output) endBlock() {
 // Insert adds records to the task's data; each is a JSON value.
 func (o *Output) Insert(items ...json.RawMessage) error { return o.InsertThen(nil, items...) }
 
-// InsertThen is [Output.Insert], and calls stored, if it is not nil, when they
-// are in the store or cannot be had there. If InsertThen returns an error, it is not called.
+// InsertThen is [Output.Insert], and calls stored, if it is not nil, when the records are in the
+// store or the store could not take them. If InsertThen returns an error, it does not call stored.
 func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error {
 	for _, item := range items {
 		if !json.Valid(item) {
@@ -207,7 +207,7 @@ func (o *Output) InsertThen(stored func(error), items ...json.RawMessage) error 
 		o.flush()
 	}
 	if stored != nil {
-		return nil // it hears of a failure
+		return nil // stored gets the failure
 	}
 	return o.failure()
 }
@@ -219,7 +219,7 @@ func (o *Output) SetResult(result json.RawMessage) {
 	o.final = result
 }
 
-// Alive says that the attempt gets on, though it has nothing to say.
+// Alive reports that the attempt makes progress although it prints nothing.
 func (o *Output) Alive() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -238,15 +238,15 @@ func (o *Output) result() json.RawMessage {
 	return o.final
 }
 
-// wait makes sure that what was added is stored soon. mu is held.
+// wait makes sure that what was added is stored soon. The caller holds mu.
 func (o *Output) wait() {
 	if o.timer == nil {
 		o.timer = time.AfterFunc(flushAfter, o.flush)
 	}
 }
 
-// turn is a lock whose holder may give it to another goroutine, and for which to
-// wait is to be idle. Most attempts say nothing, so it is made when it is first taken.
+// turn is a lock whose holder may pass it to another goroutine; a goroutine that waits for it
+// counts as idle. Most attempts print nothing, so it is made when it is first taken.
 type turn struct {
 	once  sync.Once
 	taken chan struct{}
@@ -259,7 +259,7 @@ func (t *turn) Lock() {
 
 func (t *turn) Unlock() { <-t.taken }
 
-// batch is what is stored at once.
+// batch is what is stored in one step.
 type batch struct {
 	lines  output.Lines
 	items  []json.RawMessage
@@ -267,10 +267,12 @@ type batch struct {
 	stored []func(error)
 }
 
-// encodedRoom is room for encoded lines, so that a task which prints much needs no new one each time.
+// encodedRoom holds buffers for encoded lines, so that a task that prints much needs no new one
+// each time.
 var encodedRoom = sync.Pool{New: func() any { return new([]byte) }}
 
-// encode has the lines of a batch encoded. What cannot be is left to the store, whose error is heard.
+// encode encodes the lines of a batch. If that fails it leaves them to the store, which returns the
+// error.
 func (b *batch) encode() {
 	if len(b.lines.Lines) == 0 {
 		return
@@ -281,14 +283,14 @@ func (b *batch) encode() {
 	}
 }
 
-// done gives back what the batch takes.
+// done gives back the batch's buffer.
 func (b *batch) done() {
 	if b.lines.Encoded != nil {
 		encodedRoom.Put(&b.lines.Encoded)
 	}
 }
 
-// flush begins to store what there is, when what was there before is encoded and on its way.
+// flush begins to store what was added, as soon as the batch before is encoded and on its way.
 func (o *Output) flush() {
 	o.encoding.Lock()
 	b := o.take()
@@ -301,7 +303,7 @@ func (o *Output) flush() {
 	}()
 }
 
-// flushAll stores what there is, waits for it, first what was flushed before.
+// flushAll stores what was added, after all earlier batches, and waits for it.
 func (o *Output) flushAll() {
 	o.encoding.Lock()
 	defer o.encoding.Unlock()
@@ -312,7 +314,7 @@ func (o *Output) flushAll() {
 	o.save(&b)
 }
 
-// take returns what there is to be stored, and begins anew.
+// take returns what must be stored, and begins a new batch.
 func (o *Output) take() batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -328,7 +330,7 @@ func (o *Output) take() batch {
 	return b
 }
 
-// save stores a batch. flushing is held.
+// save stores a batch. The caller holds flushing.
 func (o *Output) save(b *batch) {
 	defer b.done()
 	if n := len(b.lines.Lines); n > 0 {
@@ -351,7 +353,7 @@ func (o *Output) save(b *batch) {
 	}
 }
 
-// print stores lines, or spools them. flushing is held.
+// print stores lines, or spools them. The caller holds flushing.
 func (o *Output) print(l output.Lines) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Lines: &l})
@@ -359,7 +361,7 @@ func (o *Output) print(l output.Lines) error {
 	return o.worker.outputs.Print(o.ctx, l)
 }
 
-// keep stores records, or spools them. flushing is held.
+// keep stores records, or spools them. The caller holds flushing.
 func (o *Output) keep(r output.Records) error {
 	if o.spill != nil {
 		return o.spill.put(entry{Records: &r})
@@ -392,8 +394,8 @@ func (o *Output) failure() error {
 	return o.err
 }
 
-// close stores what is left. The error says that records were lost; then the
-// attempt cannot count as a success.
+// close stores what is left. An error means that records were lost; then the attempt cannot count
+// as a success.
 func (o *Output) close() error {
 	o.mu.Lock()
 	said := o.live != nil && (o.live.changed || o.live.timer != nil)

@@ -9,11 +9,11 @@ import (
 	"millrace/task/value"
 )
 
-// NoBound is a bound of [Config] without one.
+// NoBound in a field of [Config] means: no bound.
 const NoBound = -1
 
-// boundOf is how many bytes of output an attempt may have whose job says job (0 for nothing) on a node
-// that says node: neither goes beyond the other. It is 0 if there is no bound.
+// boundOf returns how many bytes of output an attempt may have, given the bounds of its job (0 for
+// none) and of its node: the smaller one counts. It is 0 if there is no bound.
 func boundOf(job, node int64) int64 {
 	switch {
 	case node <= 0:
@@ -24,16 +24,16 @@ func boundOf(job, node int64) int64 {
 	return min(job, node)
 }
 
-// allowed is how much of what an attempt prints is kept: the first of it, as it comes, and the last,
-// which is known at the end. For how it began and how it ended is what people look for.
+// allowed is how much of an attempt's output is kept: the beginning as it comes, and the last
+// lines, which are known only at the end. People look for how an attempt began and how it ended.
 type allowed struct {
-	// most is how many bytes all that is kept may have; 0 for no bound.
+	// most is how many bytes are kept in all; 0 for no bound.
 	most int64
-	// why says whose bound that is.
+	// why names the setting that set the bound.
 	why string
 }
 
-// allows is how much of what an attempt of a task prints is kept.
+// allows returns how much of the output of an attempt of a task is kept.
 func (w *Worker) allows(t *task.Task) allowed {
 	job := int64(t.Spec.Resources.Output)
 	a := allowed{most: boundOf(job, w.cfg.Output), why: "resources.output"}
@@ -43,7 +43,7 @@ func (w *Worker) allows(t *task.Task) allowed {
 	return a
 }
 
-// Bounds of the end that is kept, which lies in the memory of the worker until then.
+// Bounds of the kept tail, which stays in the worker's memory until the attempt ends.
 const (
 	maxTailBytes = 256 << 10
 	maxTailLines = 2000
@@ -55,17 +55,17 @@ func (a allowed) head() int64 { return a.most - a.tail() }
 // tail is how many bytes are kept of the end.
 func (a allowed) tail() int64 { return min(a.most/4, maxTailBytes) }
 
-// cut counts what is dropped because an attempt has said more than it may.
+// cut counts what is dropped because an attempt printed more than it may.
 type cut struct{ lines, bytes int64 }
 
-// tail holds the last lines of those that came when the head was full.
+// tail holds the last lines that came after the head was full.
 type tail struct {
-	lines []output.Line // from first on, and then from the beginning
+	lines []output.Line // from first on; what lies before is gone
 	first int
 	bytes int64
 }
 
-// add adds a line, and counts what has to go for it in a total of most bytes.
+// add adds a line, and counts the lines that must go to stay within most bytes in total.
 func (t *tail) add(l output.Line, most int64) (gone cut) {
 	size := lineBytes(&l)
 	for len(t.lines) > t.first && (t.bytes+size > most || len(t.lines)-t.first >= maxTailLines) {
@@ -76,7 +76,7 @@ func (t *tail) add(l output.Line, most int64) (gone cut) {
 		gone.lines++
 		gone.bytes += old
 	}
-	if t.first > maxTailLines { // so that what is gone takes no room
+	if t.first > maxTailLines { // so that dropped lines take no room
 		t.lines, t.first = append(t.lines[:0], t.lines[t.first:]...), 0
 	}
 	if size > most {
@@ -89,15 +89,15 @@ func (t *tail) add(l output.Line, most int64) (gone cut) {
 	return gone
 }
 
-// left is what is there, in order.
+// left returns the kept lines, in order.
 func (t *tail) left() []output.Line { return t.lines[t.first:] }
 
-// lineBytes is what a line counts: its text, its fields and its end.
+// lineBytes is the size of a line: its text, its fields and its end.
 func lineBytes(l *output.Line) int64 { return int64(len(l.Text)+len(l.Fields)) + 1 }
 
-// full tells whether a line comes when the head is full, and keeps or counts it then; said is whether
-// it is the first for which something has to go. mu is held.
-// What Millrace says, and what says how the attempt stands, is always kept.
+// full tells whether the head is full when a line comes, and then keeps the line in the tail or
+// counts it. said tells whether it is the first line for which something must go. Lines by
+// Millrace, and lines about progress, are always kept. The caller holds mu.
 func (o *Output) full(l *output.Line, text []byte) (held, said bool) {
 	if o.allowed.most == 0 || l.Stream == output.System || l.Stream == output.Status {
 		return false, false
@@ -121,12 +121,12 @@ func (o *Output) full(l *output.Line, text []byte) (held, said bool) {
 	return true, first && gone != (cut{})
 }
 
-// beyond says at once that something is dropped, for those who watch.
+// beyond tells readers that follow the output at once that lines are dropped.
 func (o *Output) beyond(upto int64) output.Line {
 	return output.Line{Stream: output.System, Upto: upto, Text: fmt.Sprintf("%s of %v is reached: what follows is dropped, but for the last lines", o.allowed.why, value.Size(o.allowed.most))}
 }
 
-// sayTail leaves the last lines, and before them one that says how much is missing.
+// sayTail stores the kept last lines, and before them a line that says how much is missing.
 func (o *Output) sayTail() {
 	o.mu.Lock()
 	c, last := o.cut, o.tail.left()
@@ -141,8 +141,8 @@ func (o *Output) sayTail() {
 	}
 }
 
-// recordsFit counts items, or says that an attempt has produced more than it may: it fails then, for
-// half of a result is none. mu is held.
+// recordsFit counts items, or returns an error if the attempt has produced more than it may: the
+// attempt then fails, for half a result is no result. The caller holds mu.
 func (o *Output) recordsFit(items []json.RawMessage) error {
 	size := int64(0)
 	for _, item := range items {

@@ -17,8 +17,8 @@ import (
 	"millrace/worker"
 )
 
-// TestLinesThatComeAtOnceAreStoredTogether: what a reader gets is what was
-// written, line by line, and a batch is bounded.
+// TestLinesThatComeAtOnceAreStoredTogether: readers get what was written, line by line, and batches
+// are bounded.
 func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 	inBubble(t, func(w *world) {
 		const n = 20_000
@@ -78,7 +78,8 @@ func TestLinesThatComeAtOnceAreStoredTogether(t *testing.T) {
 	})
 }
 
-// TestWhoPrintsFasterWaits: while one batch is stored, no more than one waits encoded and one is filled.
+// TestWhoPrintsFasterWaits: while one batch is stored, at most one more waits encoded and one is
+// filled; a program that prints faster waits.
 func TestWhoPrintsFasterWaits(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var printed, ahead atomic.Int64
@@ -103,8 +104,8 @@ func TestWhoPrintsFasterWaits(t *testing.T) {
 	})
 }
 
-// TestLinesAddedTogether: what is added at once is stored as if it had come line by line, also where
-// the limit cuts it.
+// TestLinesAddedTogether: lines added in one call are stored as if they had come one by one, also
+// where the limit cuts them.
 func TestLinesAddedTogether(t *testing.T) {
 	for _, limit := range []value.Size{0, 100, 1 << 20} {
 		inBubble(t, func(w *world) {
@@ -147,8 +148,8 @@ func TestLinesAddedTogether(t *testing.T) {
 	}
 }
 
-// TestFirstAndLastLinesAreKept: of what an attempt prints beyond its bound the end is kept as well as the
-// beginning, with a line between that says how much is missing.
+// TestFirstAndLastLinesAreKept: if an attempt prints beyond its bound, the beginning and the end
+// are kept, with a line between that says how much is missing.
 func TestFirstAndLastLinesAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -213,12 +214,14 @@ func TestFirstAndLastLinesAreKept(t *testing.T) {
 	}
 }
 
-// TestTooManyRecords: half of what an attempt has produced is no result.
+// TestTooManyRecords: an attempt that produces too many records fails, for half a result is no
+// result.
 func TestTooManyRecords(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := w.start(worker.Config{Slots: 1, Records: 100}, doing(func(_ context.Context, a *worker.Attempt) error {
 			for i := range 1000 {
-				_ = a.Output.Insert(fmt.Appendf(nil, "%d", i)) // the attempt fails, whatever the program makes of it
+				// The attempt fails even if the program ignores the error.
+				_ = a.Output.Insert(fmt.Appendf(nil, "%d", i))
 			}
 			return nil
 		}))

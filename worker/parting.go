@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// parting is the time in which what attempts say can be stored. It outlasts their stop when the worker
-// ends, for what they say then is how they ended; but a store that does not answer holds nobody up.
+// parting bounds how long output can be stored when the worker ends. It outlasts the stop of the
+// attempts, for their last lines say how they ended; but a store that does not answer delays no
+// worker.
 type parting struct {
 	context.Context
 	over context.CancelFunc
 	// begun ends when attempts are stopped because the worker ends.
 	begun context.Context
 	start context.CancelFunc
-	// reports ends partingReport later, for the ends of attempts that had come before.
+	// reports ends partingReport later, for attempts that had ended before.
 	reports context.Context
 	late    context.CancelFunc
 }
 
-// How long what is said at the end may take to be stored.
+// Bounds for storing what is said at the end.
 const (
-	// partingReport is how long the end of an attempt is offered to a log that does not take it, when
-	// the worker ends.
+	// partingReport is how long an ending worker offers the end of an attempt to a log that does
+	// not take it.
 	partingReport = 5 * time.Second
-	// partingWords is how long the node itself tries to say that it is going, and then that it is gone.
+	// partingWords is how long the node tries to record that it is going, and then that it is gone.
 	partingWords = 3 * time.Second
 )
 
@@ -36,7 +37,8 @@ func newParting(ctx context.Context) parting {
 	return p
 }
 
-// begin ends it after the longest grace that attempts have, and what it takes to store the last batch.
+// begin ends the parting after the longest grace of any attempt plus the time to store the last
+// batch.
 func (p parting) begin(stopped []*Attempt, why error) {
 	var longest time.Duration
 	for _, a := range stopped {
@@ -46,9 +48,9 @@ func (p parting) begin(stopped []*Attempt, why error) {
 	p.start()
 }
 
-// reporting is how long the end of an attempt is offered to a log that does not take it: for as long as
-// the worker lasts, and a while longer. Enough must be called. The ends before the parting share one context: one for
-// each took a twentieth of the worker's time.
+// reporting bounds how long the end of an attempt is offered to a log that does not take it: as
+// long as the worker lasts, and a while longer. The caller must call enough. All reports before the
+// parting share one context: one context each took a twentieth of the worker's time.
 func (w *Worker) reporting() (ctx context.Context, enough context.CancelFunc) {
 	switch {
 	case w.parting.begun == nil:
@@ -59,8 +61,8 @@ func (w *Worker) reporting() (ctx context.Context, enough context.CancelFunc) {
 	return context.WithTimeout(w.lasting, partingReport)
 }
 
-// storing is how long the output of an attempt waits to be stored. What has a spool goes there when the
-// attempts are to end, for the next process.
+// storing returns the context in which the output of an attempt is stored. An attempt with a spool
+// writes there when the attempts must end, for the next process.
 func (w *Worker) storing(attempts context.Context, spools bool) context.Context {
 	if spools || w.parting.Context == nil {
 		return attempts

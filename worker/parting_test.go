@@ -14,7 +14,7 @@ import (
 	"millrace/worker"
 )
 
-// TestLastWordsAtShutdown: what an attempt says and produces when its worker has it end is stored.
+// TestLastWordsAtShutdown: what an attempt prints and produces while its worker stops it is stored.
 func TestLastWordsAtShutdown(t *testing.T) {
 	for _, spec := range []job.Spec{{}, carriesOn} {
 		inBubble(t, func(w *world) {
@@ -45,7 +45,8 @@ func TestLastWordsAtShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForNoStore: a store that does not answer holds up the end of a worker only for so long.
+// TestShutdownWaitsForNoStore: a store that does not answer holds up the end of a worker only for
+// so long.
 func TestShutdownWaitsForNoStore(t *testing.T) {
 	inBubble(t, func(w *world) {
 		spec := job.Spec{Timeout: job.Timeout{Stop: value.Duration(5 * time.Second)}}
@@ -69,14 +70,13 @@ func TestShutdownWaitsForNoStore(t *testing.T) {
 	})
 }
 
-// TestGoodbyeIsBounded: a log that answers to nothing that is written, as one does whose disk was full,
-// holds up the end of a worker for some seconds at most, whether it runs something, has
-// something to report, or neither.
+// TestGoodbyeIsBounded: a log that answers no write, as after a full disk, delays the end of a
+// worker by some seconds at most, whether it runs a task, has something to report, or neither.
 func TestGoodbyeIsBounded(t *testing.T) {
 	const grace, stop, more = 2 * time.Second, 4 * time.Second, 10 * time.Second
 	for name, c := range map[string]struct {
 		busy bool
-		runs time.Duration // 0 for until it is told to end
+		runs time.Duration // 0: until it is told to end
 		most time.Duration
 	}{
 		"idle":            {false, 0, more},

@@ -16,7 +16,7 @@ import (
 	"millrace/worker/claim"
 )
 
-// gauge counts what runs at once, by node.
+// gauge counts the tasks running at one time, by node.
 type gauge struct {
 	mu        sync.Mutex
 	now, most map[string]int // guarded by mu
@@ -33,8 +33,8 @@ func (g *gauge) run(of string, d time.Duration) {
 	g.mu.Unlock()
 }
 
-// A node runs no more tasks than per_node lets it, whatever slots are free; the others start on other nodes, or later, and what
-// stands under no such bound is not held up by them.
+// A node runs no more tasks than per_node allows, however many slots are free. The others start on
+// other nodes, or later, and they do not hold up tasks without such a bound.
 func TestPerNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []string
@@ -83,7 +83,8 @@ func TestPerNode(t *testing.T) {
 	}
 }
 
-// A node that has no place for a task does not take it over either, though the offer looks as if it waited.
+// A node that has no place for a task does not take it over either, though the offer looks as if it
+// waited.
 func TestCrowdedNodesTakeNothingOver(t *testing.T) {
 	inBubble(t, func(w *world) {
 		spec := job.Spec{Place: job.Place{Nodes: []string{"a"}}, PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}

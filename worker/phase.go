@@ -2,8 +2,8 @@ package worker
 
 import "time"
 
-// Phase says in which phase the attempt is now, such as [task.PhaseSetup]. It is stored with
-// the standing; it counts neither as output nor as a sign of life.
+// Phase reports the attempt's current phase, such as [task.PhaseSetup]. It is stored with the
+// progress; it counts neither as output nor as a sign of life.
 func (o *Output) Phase(phase string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

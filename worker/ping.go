@@ -2,7 +2,7 @@ package worker
 
 import "millrace/node"
 
-// pong is what the worker answers to who asks it for itself.
+// pong is the worker's answer to a client that asks it about itself.
 func (w *Worker) pong() node.Pong {
 	s := w.Stats()
 	return node.Pong{

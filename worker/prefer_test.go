@@ -41,7 +41,8 @@ func TestStickyTasks(t *testing.T) {
 			t.Error("none of them was offered to another node first, so nothing was tried")
 		}
 
-		// It is gone: they run where they are offered, at once, and then there.
+		// The preferred node is gone: the tasks start at once where they are offered, and then
+		// prefer that node.
 		b.stop()
 		pass(5 * time.Second)
 		before := time.Now()
@@ -52,7 +53,7 @@ func TestStickyTasks(t *testing.T) {
 	})
 }
 
-// Whoever is worse leaves a task to nodes that are better, if there are any.
+// A node leaves a task to better nodes, if there are any.
 func TestPreferredNodes(t *testing.T) {
 	inBubble(t, func(w *world) {
 		handlers := map[string]worker.Handler{

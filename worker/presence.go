@@ -13,30 +13,30 @@ import (
 	"millrace/task/where"
 )
 
-// presence is what the worker's own node is and has to say. It belongs to the
-// goroutine that looks after it.
+// presence is the state of the worker's own node. It belongs to the goroutine that looks after the
+// node.
 type presence struct {
 	w      *Worker
 	offers events.Offers
-	// node is as the log last said.
+	// node is the node as last read from the log.
 	node node.Node
-	// connection counts the connections of this session, reason is why there is
-	// a new one, and since is from when on it stood.
+	// connection counts the connections of this session, reason says why there is a new one, and
+	// since is when it was made.
 	connection uint64
 	reason     string
 	since      time.Time
-	// kept and stopped is what became of the attempts that were presented over it.
+	// kept and stopped count the attempts that went on and those that ended when they were
+	// presented over it.
 	kept, stopped int
 	presented     bool
 	beaten        time.Time // when the last heartbeat was stored
-	silent        bool      // it does not beat, because nothing can be fetched
+	silent        bool      // it sends no heartbeats, because nothing can be fetched
 	told          bool      // Ready was called
-	vain          int       // how often in a row the node could not be looked after
+	vain          int       // consecutive failures to look after the node
 	routes        routes
 }
 
-// register begins the node's session and brings it online and, if that can be
-// had soon, to readiness.
+// register begins the node's session and brings it online and, if that works soon, to readiness.
 func (p *presence) register(ctx context.Context) error {
 	w := p.w
 	profile := profileOf(w.cfg, w.handlers)
@@ -53,7 +53,8 @@ func (p *presence) register(ctx context.Context) error {
 	return err
 }
 
-// tried notes whether the node could be looked after, and says so once: a leader may take many tries to be found.
+// tried notes whether the node could be looked after, and logs a failure once: finding a leader may
+// take many tries.
 func (p *presence) tried(err error) {
 	switch {
 	case err != nil:
@@ -66,12 +67,13 @@ func (p *presence) tried(err error) {
 	}
 }
 
-// later tells whether what failed may go well a moment later: a leader is elected, or an answer was lost.
+// later tells whether an error may pass soon, as when a leader is being elected or an answer was
+// lost.
 func later(err error) bool {
 	return errors.Is(err, events.ErrNoStream) || errors.Is(err, events.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLate)
 }
 
-// judge is what decides whether the node is quarantined, or released.
+// judge returns what decides whether the node is quarantined, or released.
 func (p *presence) judge(ctx context.Context) node.Judge {
 	w, now := p.w, p.w.cfg.Now()
 	judge := node.Judge{At: now, Policy: w.cfg.Flap}
@@ -81,10 +83,11 @@ func (p *presence) judge(ctx context.Context) node.Judge {
 	return judge
 }
 
-// predecessorUntil is when the heartbeat of the process before, of this node's name,
-// runs out: what that has run may start elsewhere then. Zero if it cannot be had.
+// predecessorUntil is when the heartbeat of this node's previous process expires: from then on its
+// tasks may start elsewhere. Zero if unknown.
 func (p *presence) predecessorUntil(ctx context.Context) time.Time {
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // who may not ask gets no answer
+	// Without the right to ask there is no answer.
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	pulse, err := p.w.nodes.Pulse(ctx, p.w.cfg.Node)
 	switch {
@@ -96,9 +99,9 @@ func (p *presence) predecessorUntil(ctx context.Context) time.Time {
 	return pulse.Stored.Add(cmp.Or(pulse.Beat.TTL.Std(), p.w.cfg.NodeTTL)) // that process may have had other settings
 }
 
-// live looks after the node until ctx ends: it beats, proves the way of the offers
-// after each interruption, and does what the log asks of the node. It returns
-// an error if another process has taken the node's place, or it was retired.
+// live looks after the node until ctx ends: it sends heartbeats, proves the route of the offers
+// after each interruption, and does what the log asks of the node. It returns an error if another
+// process has taken the node's name, or the node was retired.
 func (p *presence) live(ctx context.Context) error {
 	w := p.w
 	declared := make(chan where.Declaration, heardAtOnce)
@@ -152,8 +155,8 @@ func (p *presence) live(ctx context.Context) error {
 	}
 }
 
-// broke notes that the way of the offers was interrupted: until it is proved
-// again no work is taken.
+// broke notes that the route of the offers was interrupted: the node takes no work until the route
+// is proved again.
 func (p *presence) broke(b events.Break) {
 	p.w.gate.set(false)
 	p.connection++
@@ -164,20 +167,21 @@ func (p *presence) broke(b events.Break) {
 }
 
 const (
-	// proveAgain is how long after a proof in vain the next one begins.
+	// proveAgain is the pause after a failed proof.
 	proveAgain = time.Second
-	// attendAgain is the first pause after a heartbeat in vain; each is twice as long as the one before, up to proveAgain.
+	// attendAgain is the first pause after a failed heartbeat; each further pause is twice as long,
+	// up to proveAgain.
 	attendAgain = 20 * time.Millisecond
 )
 
-// errLate: the log has a heartbeat of a time so long ago that nothing may begin by it.
+// errLate: the stored heartbeat was sent so long ago that nothing may begin on its strength.
 var errLate = errors.New("the heartbeat is too old already")
 
-// next is how long the node may be left alone, beside its heartbeats.
+// next is how long the node may be left alone, apart from its heartbeats.
 func (p *presence) next() time.Duration {
 	now := p.w.cfg.Now()
 	wait := p.w.safety.beat
-	if p.vain > 0 { // nothing else is done before that has gone well
+	if p.vain > 0 { // nothing else is done before that has succeeded
 		return min(attendAgain<<min(p.vain-1, 10), proveAgain, wait)
 	}
 	until := func(at time.Time) { wait = min(wait, max(at.Sub(now), time.Millisecond)) }
@@ -202,7 +206,7 @@ func (p *presence) attend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.NodeTTL)
 	defer cancel()
 	rec, session := w.protocol.Recorder, w.protocol.Session
-	// A node that cannot fetch must not seem alive: its silence is what gives its work to others.
+	// A node that cannot fetch must not seem alive: its silence gives its work to other nodes.
 	trouble := p.offers.Trouble()
 	if trouble != nil && !p.silent {
 		w.log.Error("nothing can be fetched, so this node does not beat until that is over", "error", trouble)
@@ -213,7 +217,7 @@ func (p *presence) attend(ctx context.Context) error {
 	case trouble != nil:
 		p.node, err = rec.UpdateNode(ctx, p.node)
 		if err == nil {
-			_, err = node.Decide(p.node, node.Beat{Session: session}) // whether the session still is the node's
+			_, err = node.Decide(p.node, node.Beat{Session: session}) // whether the session is still the node's
 		}
 	case time.Since(p.beaten) < w.safety.beat/2:
 		p.node, _, err = rec.DoNodeFrom(ctx, p.node, node.Beat{Session: session, Connection: p.connection, Reason: p.reason})
@@ -235,7 +239,7 @@ func (p *presence) attend(ctx context.Context) error {
 		}
 	}
 	p.choose(ctx)
-	// What was shut because no heartbeat is fresh enough stays so until one is.
+	// A gate that shut for want of a fresh heartbeat stays shut until there is one.
 	w.gate.set(p.node.Takes() && (w.mayBegin(time.Now()) || w.gate.isOpen()))
 	p.giveBack()
 	if !p.told && (p.node.Link == node.Ready || p.node.Quarantine != nil) {
@@ -250,12 +254,13 @@ func (p *presence) attend(ctx context.Context) error {
 	return nil
 }
 
-// beat stores a heartbeat and makes sure that the log says online: somebody
-// may have found the node silent in between.
+// beat stores a heartbeat and makes sure that the log says online: a scheduler may have declared
+// the node silent in between.
 func (p *presence) beat(ctx context.Context) error {
 	w := p.w
 	var asked time.Time
-	// A process is refused whose last heartbeat has run out, or that was succeeded: whose node it is, the log says.
+	// A process is refused if its last heartbeat has expired or another process has succeeded it:
+	// the log says whose node it is.
 	chain := events.Chain[node.Node, node.Beat]{
 		Read: func(ctx context.Context, _ node.Beat) (node.Node, uint64, bool, error) {
 			n, err := w.protocol.Recorder.UpdateNode(ctx, p.node)
@@ -277,7 +282,7 @@ func (p *presence) beat(ctx context.Context) error {
 	}
 	p.beaten = asked
 	p.node, _, err = w.protocol.Recorder.DoNodeFrom(ctx, p.node, beat)
-	if err != nil { // as long as the log says otherwise, nothing that begins here would be safe
+	if err != nil { // while the log says otherwise, nothing could begin here safely
 		return err
 	}
 	w.lives(asked)
@@ -287,8 +292,8 @@ func (p *presence) beat(ctx context.Context) error {
 	return nil
 }
 
-// prove has something come through on the node's own route, presents the attempts
-// that still run, and says so.
+// prove sends a probe through the node's own route, presents the attempts that still run, and
+// records that the node is ready.
 func (p *presence) prove(ctx context.Context) error {
 	w := p.w
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.NodeTTL/3) // the next heartbeat must not wait for it
@@ -312,12 +317,12 @@ func (p *presence) prove(ctx context.Context) error {
 		w.log.Info("ready: work reaches this node", "took", time.Since(p.since).Round(time.Millisecond).String(), "kept", p.kept, "stopped", p.stopped)
 	}
 	if errors.Is(err, node.ErrNotOnline) {
-		return nil // somebody found it silent meanwhile; the next heartbeat mends that
+		return nil // the node was declared silent meanwhile; the next heartbeat repairs that
 	}
 	return err
 }
 
-// giveBackAt is when what runs is given back because an operator has drained the node.
+// giveBackAt is when the worker gives back running tasks because an operator has drained the node.
 func (p *presence) giveBackAt() (time.Time, bool) {
 	o := p.node.Standing
 	if o.Order != node.OrderDrain {
@@ -342,7 +347,8 @@ func (p *presence) giveBack() {
 }
 
 func (w *Worker) sayDraining(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, partingWords) // a log that takes no messages must not keep it
+	// A log that takes no messages must not delay the worker.
+	ctx, cancel := context.WithTimeout(ctx, partingWords)
 	defer cancel()
 	_, _, err := w.protocol.Recorder.DoNode(ctx, w.cfg.Node, node.Drain{Session: w.protocol.Session, Reason: "asked to end"})
 	if err != nil && !errors.Is(err, node.ErrSuperseded) {
@@ -350,7 +356,7 @@ func (w *Worker) sayDraining(ctx context.Context) {
 	}
 }
 
-// leave says goodbye, so that nobody has to find out.
+// leave records that the node goes, so that no scheduler has to find out by its silence.
 func (p *presence) leave() {
 	w := p.w
 	patience := partingWords

@@ -99,7 +99,8 @@ func TestReadyIsProved(t *testing.T) {
 	})
 }
 
-// After each interruption it is online first, presents what it runs, and proves itself anew.
+// After each interruption the node first comes online, presents what it runs, and proves its route
+// again.
 func TestReconnect(t *testing.T) {
 	inBubble(t, func(w *world) {
 		end := make(chan struct{})
@@ -108,7 +109,7 @@ func TestReconnect(t *testing.T) {
 		a := w.start(cfg, blocks(end))
 		kept, stopped := w.submit(job.Spec{}), w.submit(job.Spec{})
 		before := w.task(stopped)
-		// While it was away, somebody took one of its tasks over.
+		// While the node was away, another one took over one of its tasks.
 		if _, _, err := w.rec.Do(w.Context(), before, task.Lose{Epoch: before.Epoch, Reason: "test"}); err != nil {
 			w.Fatal(err)
 		}
@@ -130,7 +131,8 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// A worker whose first heartbeat comes while a leader is elected begins a little later, and does not end.
+// A worker whose first heartbeat comes while a leader is elected begins a little later; it does not
+// end.
 func TestFirstHeartbeatInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -168,7 +170,8 @@ func TestFirstHeartbeatInVain(t *testing.T) {
 	}
 }
 
-// While a leader is elected the worker does not ask as fast as it can, whatever else it has to do, and says once what it waits for.
+// While a leader is elected the worker does not ask as fast as it can, even if it has other work,
+// and logs once what it waits for.
 func TestHeartbeatsInVain(t *testing.T) {
 	inBubble(t, func(w *world) {
 		cfg := quick
@@ -194,7 +197,7 @@ func TestHeartbeatsInVain(t *testing.T) {
 	})
 }
 
-// What cannot fetch does not beat.
+// A node that cannot fetch sends no heartbeats.
 func TestNoBeatWithoutFetching(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, nil)
@@ -268,11 +271,11 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// Who comes back too often is set apart, and by itself let in again.
+// A node that comes back too often is quarantined, and later released automatically.
 func TestFlappingWorker(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, map[string]worker.Handler{"h": done})
-		// Another node serves the queue, though it takes nothing in this story.
+		// Another node serves the queue, though it takes no work in this story.
 		w.tell(a, "b", node.Register{Session: "b", Profile: node.Profile{Queues: []string{where.DefaultQueue}}})
 		w.tell(a, "b", node.Beat{Session: "b"})
 		for range 13 {
@@ -298,7 +301,7 @@ func TestFlappingWorker(t *testing.T) {
 	})
 }
 
-// One without which nobody would do the work gets it back as soon as it has stayed for a while.
+// A node that is the only one to do the work is released as soon as it has stayed for a while.
 func TestFlappingWorkerAlone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(quick, map[string]worker.Handler{"h": done})
@@ -320,7 +323,7 @@ func TestFlappingWorkerAlone(t *testing.T) {
 	})
 }
 
-// An offer that comes at the moment at which the node stops taking work goes to somebody else at once.
+// An offer that comes just as the node stops taking work goes to another node at once.
 func TestOfferAtTheLastMoment(t *testing.T) {
 	inBubble(t, func(w *world) {
 		end := make(chan struct{})
@@ -335,7 +338,7 @@ func TestOfferAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// Who is told to hurry gives back what runs without its grace.
+// A worker that is told to hurry gives back what runs without any grace.
 func TestHurry(t *testing.T) {
 	inBubble(t, func(w *world) {
 		now := make(chan struct{})
@@ -372,8 +375,8 @@ func TestRetiredWorkerEnds(t *testing.T) {
 	})
 }
 
-// A worker whose name another process has taken ends what it runs before that can
-// start elsewhere, however much grace there would be.
+// A worker whose name another process has taken ends its tasks before they can start elsewhere,
+// however long their grace is.
 func TestSucceededWorkerEndsWhatRuns(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Beat: time.Second, NodeTTL: 3 * time.Second, Grace: time.Hour}, blocks(nil))

@@ -15,8 +15,8 @@ import (
 	"millrace/worker/claim"
 )
 
-// unheard is a log whose first answer to a write is lost, and before which something
-// happens that whoever waits for it does not know of.
+// unheard is a log that loses the answer to its first write, and in which something happens before
+// the caller learns that.
 type unheard struct {
 	*events.Memory
 	meanwhile func(seq uint64)
@@ -32,7 +32,7 @@ func (l *unheard) Append(ctx context.Context, f *events.Fact, last uint64) (uint
 	return seq, err
 }
 
-// Who learns late that its claim was stored runs the task only if it is still its own.
+// A worker that learns late that its claim was stored runs the task only if it still owns it.
 func TestClaimHeardLate(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -87,8 +87,8 @@ func TestClaimHeardLate(t *testing.T) {
 	}
 }
 
-// A task whose queue has a rate is put back, whatever else would be asked about it, and its offer let go of; what
-// the rate has admitted is claimed, also when it comes again.
+// A task whose queue has a rate is put back, whatever other rules would say, and its offer is
+// released; once the rate has admitted it, it is claimed, also when it comes again.
 func TestClaimUnderARate(t *testing.T) {
 	inBubble(t, func(w *world) {
 		id := w.submit(job.Spec{Retry: job.Retry{Max: 1, AvoidNode: true}})
@@ -135,7 +135,7 @@ func TestClaimUnderARate(t *testing.T) {
 	})
 }
 
-// What a later version has offered is left to a worker that can read it; rubbish is done with.
+// An offer by a later version is left to a worker that can read it; rubbish is acknowledged.
 func TestClaimLeavesWhatIsLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -158,7 +158,7 @@ func TestClaimLeavesWhatIsLater(t *testing.T) {
 	}
 }
 
-// offered is a lease that notes what becomes of it.
+// offered is a lease that records what becomes of it.
 type offered struct {
 	events.Lease
 	rested, acked bool

@@ -15,8 +15,8 @@ import (
 	"millrace/worker"
 )
 
-// The nodes on which a task has failed leave the next attempt to others, one after the other, but not for
-// ever; whatever kind of route it waits on, and without driving its offers round.
+// The nodes on which a task has failed leave the next attempt to other nodes, one after the other,
+// but not for ever. That holds for every kind of route, and no offer goes round.
 func TestAvoidNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		place job.Place
@@ -60,7 +60,7 @@ func TestAvoidNode(t *testing.T) {
 				id := w.submit(job.Spec{Retry: retry, Place: c.place})
 				if c.busy {
 					pass(6 * time.Minute)
-					// A scheduler does what is owed then.
+					// A scheduler then does what is due.
 					duty := task.Owes(w.task(id), task.Surroundings{Serving: 1, Seen: time.Now()}, task.Settings{})
 					if !duty.Overdue(time.Now().Add(time.Second)) || duty.Overdue(time.Now().Add(-2*time.Minute)) {
 						t.Errorf("it is left to the others until %v", duty.By)
@@ -94,7 +94,7 @@ func TestAvoidNode(t *testing.T) {
 	}
 }
 
-// A handler says when it should be tried again.
+// A handler asks when the task should be tried again.
 func TestRetryAfter(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(_ context.Context, t task.Task) error {

@@ -10,23 +10,23 @@ import (
 	"millrace/task/where"
 )
 
-// room makes room for tasks that take more than one slot. A slot that serves one waits
-// until as many others as it takes besides stand still, and they do until it has
-// ended. While room is made, every slot that becomes free stands still, whatever else
-// waits: so small tasks that keep coming cannot starve a large one.
+// room makes room for tasks that take more than one slot. The slot that serves such a task waits
+// until enough other slots are idle, and they stay idle until the task has ended. While room is
+// being made, every slot that becomes free stays idle, whatever else is waiting: so a stream of
+// small tasks cannot starve a large one.
 type room struct {
 	mu     sync.Mutex
-	making *making // guarded by mu; nil while nobody waits for room
+	making *making // guarded by mu; nil while no slot waits for room
 }
 
-// making is room that is made for one task.
+// making is the room that is being made for one task.
 type making struct {
-	lack  int           // guarded by room.mu; how many more slots must stand still
+	lack  int           // guarded by room.mu; how many more slots must become idle
 	full  chan struct{} // closed when there are enough
-	ended chan struct{} // closed when they may go on
+	ended chan struct{} // closed when the idle slots may go on
 }
 
-// make begins to make room, in n more slots; nil if somebody else does at present.
+// make begins to make room of n more slots; nil if another slot is making room already.
 func (r *room) make(n int) *making {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *room) end(m *making) {
 	close(m.ended)
 }
 
-// stand has a free slot stand still if room is being made, until that has ended.
+// stand keeps a free slot idle while room is being made, and until the large task has ended.
 func (r *room) stand(ctx context.Context) {
 	r.mu.Lock()
 	m := r.making
@@ -69,13 +69,14 @@ func (r *room) stand(ctx context.Context) {
 
 // Times of making room.
 const (
-	roomMoment = 100 * time.Millisecond // slots that wait for offers stand still within that
-	roomLook   = 2 * time.Second        // how often it is seen whether the task still waits
-	roomFetch  = 5 * time.Second        // how long its offer, which went back, may take to come again
+	roomMoment = 100 * time.Millisecond // slots that wait for offers become idle within that
+	roomLook   = 2 * time.Second        // how often the slot checks whether the task still waits
+	roomFetch  = 5 * time.Second        // how long its offer, once given back, may take to return
 )
 
-// costOf is how many slots the task of an offer takes. That of a timer does not say; if the task cannot be read
-// it counts as small, and its claim fails at the same.
+// costOf returns how many slots the task of an offer takes. The offer of a timer does not say, so
+// the task is read; if that fails it counts as one slot, and its claim will fail for the same
+// reason.
 func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
 	switch e := o.Fact.Event.(type) {
 	case task.Submitted:
@@ -96,10 +97,10 @@ func (w *Worker) costOf(ctx context.Context, o *events.Offer) int {
 	return 1
 }
 
-// serveLarge serves an offer of a task that takes several slots. If there is no room at
-// once, the offer goes back, for somebody who has some, while room is made here; and
-// then it is fetched again. On the node's own route nobody else could take it, so
-// there it is kept.
+// serveLarge serves an offer of a task that takes several slots. If there is no room at once, the
+// worker gives the offer back, for another worker that has room, makes room here meanwhile, and
+// then fetches it again. On the node's own route no other worker could take the offer, so there it
+// keeps it.
 func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Offer, cost int) {
 	if w.leases.adopt(offer, time.Now()) {
 		return
@@ -146,18 +147,18 @@ func (w *Worker) serveLarge(pulling, attempts context.Context, offer *events.Off
 	}
 }
 
-// passOn gives back an offer for which there is no room, for somebody who has some. It returns false
-// if the task runs already: then its offer came too early, and rests instead of going round.
+// passOn gives back an offer for which there is no room here, for another worker. It returns false
+// if the task runs already: then the offer came too early, and rests instead of going round.
 func (w *Worker) passOn(pulling context.Context, offer *events.Offer) bool {
 	if rests, err := w.protocol.Rests(pulling, offer); rests || err != nil {
 		return false
 	}
-	_ = offer.Return() // else it comes again when its lease has run out
+	_ = offer.Return() // else it is delivered again when its lease has expired
 	return true
 }
 
-// holdFor keeps the lease of an offer for a while. It returns false if that cannot
-// be, or the worker ends; the offer is given back then.
+// holdFor keeps the lease of an offer for a while. It returns false, and gives the offer back, if
+// the lease cannot be kept or the worker ends.
 func (w *Worker) holdFor(pulling context.Context, offer *events.Offer, d time.Duration) bool {
 	sleep(pulling, d)
 	if pulling.Err() != nil {
@@ -171,7 +172,7 @@ func (w *Worker) holdFor(pulling context.Context, offer *events.Offer, d time.Du
 	return true
 }
 
-// awaitRoom waits until there is room; false if the task does not wait any more.
+// awaitRoom waits until there is room; false if the task no longer waits.
 func (w *Worker) awaitRoom(pulling context.Context, m *making, offer *events.Offer) bool {
 	look := time.NewTicker(roomLook)
 	defer look.Stop()
@@ -206,7 +207,7 @@ func (w *Worker) fetchAgain(pulling context.Context, offer *events.Offer) *event
 	defer offers.Close()
 	again, err := offers.Next(ctx)
 	if err != nil {
-		return nil // somebody else has it
+		return nil // another worker has it
 	}
 	return again
 }

@@ -77,7 +77,7 @@ func TestLargeTaskWithRoom(t *testing.T) {
 	})
 }
 
-// Two nodes, each of which makes room for the same task: one runs it, and the other goes on.
+// Two nodes make room for the same task: one runs it, and the other goes on with other tasks.
 func TestRoomThatIsNotNeeded(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var c cost

@@ -9,27 +9,27 @@ import (
 	"millrace/task/where"
 )
 
-// routesAgain is how often the node looks at all routes of selectors, in case it was not
-// told of one.
+// routesAgain is how often the node looks at all routes of selectors, in case it missed a
+// declaration.
 const routesAgain = 15 * time.Second
 
 // heardAtOnce is how many declarations may wait to be looked at.
 const heardAtOnce = 256
 
-// routes are those of selectors that the node pulls from. They belong to the goroutine
-// that looks after the node.
+// routes are the routes of selectors that the node pulls from. They belong to the goroutine that
+// looks after the node.
 type routes struct {
 	names  []string
-	head   uint64    // of the node, when they were chosen
-	looked time.Time // when that was
+	head   uint64    // of the node's chain, when the routes were chosen
+	looked time.Time // when they were chosen
 	stale  bool      // one may have been declared since
-	vain   int       // how often in a row they could not be served
-	// heard are those that a reader may not find yet.
+	vain   int       // consecutive failures to serve them
+	// heard are declarations that a read may not show yet.
 	heard []where.Declaration
 }
 
-// soon is when the node looks again at routes that it could not serve: at first at once, for
-// what was just heard is stored within moments.
+// soon is when the node looks again at routes that it could not serve: at first almost at once, for
+// a route just declared is stored within moments.
 func (r *routes) soon() time.Duration {
 	return min(servedAgain<<min(r.vain, 10), proveAgain)
 }
@@ -37,7 +37,7 @@ func (r *routes) soon() time.Duration {
 // servedAgain is the first of these pauses; each is twice as long as the one before.
 const servedAgain = 5 * time.Millisecond
 
-// hear takes the word that a route was declared.
+// hear takes the message that a route was declared.
 func (p *presence) hear(ctx context.Context, d where.Declaration) {
 	r := &p.routes
 	if slices.ContainsFunc(r.heard, func(known where.Declaration) bool { return known.Route() == d.Route() }) {
@@ -69,14 +69,14 @@ func (p *presence) serve(ctx context.Context, names []string) {
 	p.routes.names, p.routes.vain = names, 0
 }
 
-// chosenBy are the labels of a node since a fact of it.
+// chosenBy are the labels of a node as of one of its facts.
 type chosenBy struct {
 	labels map[string]string
 	at     uint64
 }
 
-// choose has the node pull from exactly those routes of selectors that it matches. The
-// labels for claims are the new ones before it pulls by them.
+// choose makes the node pull from exactly those routes of selectors that match it. It sets the new
+// labels for claims before the node pulls by them.
 func (p *presence) choose(ctx context.Context) {
 	w, r := p.w, &p.routes
 	if !r.stale && r.head == p.node.Head && time.Since(r.looked) < routesAgain {
@@ -99,7 +99,7 @@ func (p *presence) choose(ctx context.Context) {
 	r.head, r.looked = p.node.Head, time.Now()
 }
 
-// matching are the routes that the node may pull from, whether or not it takes work now.
+// matching returns the routes that the node may pull from, whether or not it takes work now.
 func matching(n *node.Node, declared []where.Declaration) []string {
 	var names []string
 	for _, d := range declared {

@@ -29,7 +29,8 @@ func selector(w *world, text string) where.Selector {
 	return s
 }
 
-// A node runs what chooses it, and nothing else; and it heeds a change of its labels.
+// A node runs the tasks whose selector matches it, and no others; and it follows a change of its
+// labels.
 func TestNodesPullByTheirLabels(t *testing.T) {
 	inBubble(t, func(w *world) {
 		quick := map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }}
@@ -54,7 +55,7 @@ func TestNodesPullByTheirLabels(t *testing.T) {
 		}
 		more := "32"
 		w.label("a", map[string]*string{"mem": &more})
-		pass(20 * time.Second) // nobody tells the node
+		pass(20 * time.Second) // the node is not told
 		if now := w.task(waits); now.State != task.Finished || now.Node != "a" {
 			t.Errorf("after the change it is %s on %q", now.State, now.Node)
 		}
@@ -70,7 +71,8 @@ func TestNodesPullByTheirLabels(t *testing.T) {
 	})
 }
 
-// A declaration is heard before a reader finds it: the node looks again at once, then less and less often.
+// A declaration is heard before a reader finds it: the node looks again at once, then less and less
+// often.
 func TestRouteHeardBeforeItIsFound(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Node: "a", Labels: map[string]string{"gpu": ""}}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})

@@ -10,13 +10,13 @@ import (
 	"millrace/task"
 )
 
-// Who may go on, by how long nothing was heard from the log.
+// Which attempts may go on, by how long the log has been silent.
 func TestMayGoOn(t *testing.T) {
 	s := safety{ackWait: 30 * time.Second, nodeTTL: 15 * time.Second}
 	for _, c := range []struct {
 		name        string
 		lease, beat time.Duration
-		stop        bool // what `stop` does
+		stop        bool // whether `stop` stops it
 	}{
 		{"all is confirmed", 0, 0, false},
 		{"a renewal is due", 10 * time.Second, 5 * time.Second, false},
@@ -34,8 +34,8 @@ func TestMayGoOn(t *testing.T) {
 	}
 }
 
-// What a node gives back it leaves to others for longer each time, up to the lease. When it has left it alone for long enough it
-// begins anew.
+// A task that a node gives back is left to other nodes, longer each time, up to the lease. After
+// enough time in between, the count begins anew.
 func TestAside(t *testing.T) {
 	s := safety{ackWait: 6 * time.Second, beat: 2 * time.Second}
 	var a aside
@@ -64,8 +64,9 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// A process that stands still while its heartbeat is stored hears of that when its node may be gone for all others.
-// What was to stop before then is stopped, however fresh the heartbeat is.
+// A process that is suspended while its heartbeat is stored learns of that when its node may
+// already count as gone. What should have stopped before then is stopped, however fresh the
+// heartbeat is.
 func TestAnswerAfterTheBound(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -17,7 +17,7 @@ import (
 // Runner runs attempts of one kind, for example child processes.
 type Runner interface {
 	// Run runs an attempt to its end. When ctx is done it stops the attempt, within
-	// [Attempt.Grace], and returns only when nothing of it is left. It never panics.
+	// [Attempt.Grace], and returns only when no process of it is left. It never panics.
 	Run(ctx context.Context, a *Attempt) Outcome
 }
 
@@ -25,30 +25,29 @@ type Runner interface {
 type Outcome struct {
 	// Class is "" for success, else one of [job.Classes].
 	Class string
-	// Exit is a process's code.
+	// Exit is the exit code of a process.
 	Exit *int
-	// Message says for people what went wrong.
+	// Message tells people what went wrong.
 	Message string
 	// Result is a small JSON value, or nil.
 	Result json.RawMessage
 	Usage  *task.Usage
 	// Final forbids another attempt.
 	Final bool
-	// RetryAfter is the pause before the next attempt that it asks for; 0 if it leaves
-	// that to the task's policy.
+	// RetryAfter is the pause that the attempt asks for before the next one; 0 leaves it to the
+	// task's policy.
 	RetryAfter time.Duration
-	// Stopped says that it ended because ctx was done.
+	// Stopped is set if the attempt ended because ctx was done.
 	Stopped bool
-	// Left says that it goes on without this process; nothing else is known then.
+	// Left is set if the attempt goes on without this process; then no other field is.
 	Left bool
-	// Survivors is how many processes could not be ended; the end of the
-	// attempt is then not seen.
+	// Survivors is how many processes could not be ended; the end of the attempt is then unknown.
 	Survivors int
 }
 
 // Why an attempt is stopped; the cause of its context.
 var (
-	// ErrCancelled: somebody asked for the task's end.
+	// ErrCancelled: a client has cancelled the task.
 	ErrCancelled = errors.New("the task is cancelled")
 	// ErrTimeout: the attempt ran longer than timeout.run.
 	ErrTimeout = errors.New("the attempt ran longer than timeout.run allows")
@@ -66,51 +65,52 @@ var (
 	ErrHurry = errors.New("the worker ends at once")
 	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
 	ErrLeaseLost = errors.New("the lease could not be confirmed in time")
-	// ErrFenced: the task is no longer this attempt's own.
+	// ErrFenced: the task no longer belongs to this attempt.
 	ErrFenced = errors.New("the task has moved on to somebody else")
 )
 
 // Attempt is one try of a task on this worker.
 type Attempt struct {
-	// Task is as it was when the attempt started.
+	// Task is the task as it was when the attempt started.
 	Task task.Task
 	// Deadline is when timeout.run ends it; zero if there is none.
 	Deadline time.Time
-	// Output takes what it prints and produces.
+	// Output takes what the attempt prints and produces.
 	Output *Output
 
 	worker  *Worker
-	output  Output // is Output
+	output  Output // Output points here
 	lease   leaseState
 	context context.Context
 	stop    context.CancelCauseFunc
 	release context.CancelFunc // of the deadline's timer; nil without one
 	silence *time.Timer        // of timeout.idle; nil without one
 	quiet   *time.Timer        // of timeout.heartbeat; nil without one
-	last    []byte             // the checkpoint to go on from
+	last    []byte             // the checkpoint to continue from
 	clock   runClock
-	kept    *kept // nil if it ends with its worker
+	kept    *kept // nil if the attempt ends with its worker
 	spawned spawned
-	span    Span // nil if nobody traces
+	span    Span // nil without a tracer
 }
 
 // Tracer begins spans of attempts.
 type Tracer interface {
-	// Attempt begins the span of the present attempt of a task, of which root is the outermost parent, itself if it has none. What runs in
-	// the context that it returns hangs below it.
+	// Attempt begins the span of the current attempt of a task. root is the task's outermost
+	// ancestor, or the task itself. Work that runs in the returned context becomes a child of the
+	// span.
 	Attempt(ctx context.Context, t *task.Task, root task.ID) (context.Context, Span)
 }
 
-// Span is that of an attempt.
+// Span is the span of one attempt.
 type Span interface {
-	// Traceparent is the place of the span, as W3C's traceparent.
+	// Traceparent returns the span's place in W3C's traceparent form.
 	Traceparent() string
-	// End ends it: with no class it has reached what it was for, else why says what happened.
+	// End ends the span: an empty class means success, else why says what happened.
 	End(at time.Time, class, why string)
 }
 
-// Traceparent is the trace context for what the attempt runs: its own span if the worker traces, else that with which the task was
-// submitted; "" if there is none.
+// Traceparent returns the trace context for the attempt's program: the attempt's own span if the
+// worker traces, else the context with which the task was submitted; "" if there is none.
 func (a *Attempt) Traceparent() string {
 	if a.span != nil {
 		return a.span.Traceparent()
@@ -127,7 +127,8 @@ func (a *Attempt) trace() {
 	a.context, a.span = w.cfg.Tracer.Attempt(a.context, &a.Task, w.root(a.context, &a.Task))
 }
 
-// root is the outermost parent of a task, as far as the log can be read. It does not matter to a task with a context of its own.
+// root returns the outermost ancestor of a task, as far as the log can be read. A task with its own
+// trace context does not need it.
 func (w *Worker) root(ctx context.Context, t *task.Task) task.ID {
 	root := t.ID
 	ctx, cancel := context.WithTimeout(ctx, asking)
@@ -157,7 +158,7 @@ func (a *Attempt) traced(o *Outcome) {
 	a.span.End(a.worker.cfg.Now(), class, why)
 }
 
-// end gives back what the attempt holds.
+// end releases what the attempt holds.
 func (a *Attempt) end() {
 	a.stop(nil)
 	if a.release != nil {
@@ -170,9 +171,9 @@ func (a *Attempt) end() {
 	}
 }
 
-// Grace is how long an attempt that is stopped for this cause may take to end by
-// itself. It is shorter than the task's own when the lease is at stake: the
-// attempt must be gone before somebody else can have started it.
+// Grace is how long an attempt that is stopped for this cause may take to end by itself. It is
+// shorter than the task's own grace when the lease is at stake: the attempt must be gone before
+// another worker can have started the task.
 func (a *Attempt) Grace(cause error) time.Duration {
 	grace := a.Task.Spec.Timeout.Grace()
 	switch {
@@ -186,15 +187,15 @@ func (a *Attempt) Grace(cause error) time.Duration {
 	return grace
 }
 
-// Handler is a Go function that runs tasks. It gets task id, attempt, epoch and
-// parameters in t, and must return soon after ctx is done. ctx has the
-// deadline of timeout.run, and [FromContext] finds the attempt in it.
+// Handler is a Go function that runs tasks. Its argument t holds task id, attempt, epoch and
+// parameters. It must return soon after ctx is done. ctx has the deadline of timeout.run, and
+// [FromContext] finds the attempt in it.
 //
-// A nil error is success. Any other is a failure of class "task", retried as
-// the task's policy says, unless it wraps what [Final] or [RetryAfter] returns. A panic is a failure.
+// A nil error is success. Any other error is a failure of class "task", retried as the task's
+// policy says, unless it wraps what [Final] or [RetryAfter] returns. A panic is a failure.
 type Handler func(ctx context.Context, t task.Task) error
 
-// Final marks an error as one that no other attempt can mend.
+// Final marks an error as permanent: the task gets no further attempt.
 func Final(err error) error {
 	if err == nil {
 		return nil
@@ -204,7 +205,7 @@ func Final(err error) error {
 
 type finalError struct{ error }
 
-// IsFinal tells whether an error is, or wraps, one that [Final] made.
+// IsFinal tells whether an error is, or wraps, an error that [Final] made.
 func IsFinal(err error) bool {
 	var final finalError
 	return errors.As(err, &final)
@@ -212,10 +213,9 @@ func IsFinal(err error) bool {
 
 func (e finalError) Unwrap() error { return e.error }
 
-// RetryAfter marks an error as one after which the next attempt, if the task's
-// policy allows one, is to start after d in place of the policy's back-off: what a
-// server said, for example, that limits its clients. The policy's max_delay caps it.
-// Without an error, or with a d that is not above zero, it changes nothing.
+// RetryAfter asks that the next attempt, if the task's policy allows one, start after d instead of
+// the policy's back-off: for example, after the pause that a rate-limiting server asked for. The
+// policy's max_delay caps it. With a nil error, or a d of zero or less, it changes nothing.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil || d <= 0 {
 		return err
@@ -232,7 +232,7 @@ func (e retryAfterError) Unwrap() error { return e.error }
 
 type attemptKey struct{}
 
-// FromContext returns the attempt that a handler runs; nil outside of one.
+// FromContext returns the attempt that a handler runs; nil outside a handler.
 func FromContext(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(attemptKey{}).(*Attempt)
 	return a

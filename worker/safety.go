@@ -8,18 +8,18 @@ import (
 	"millrace/task"
 )
 
-// safety is the arithmetic by which what a worker runs is gone before another worker
-// can have started it.
+// safety is the arithmetic that makes sure that a worker's attempt is gone before another worker
+// can have started its task.
 //
-// Another worker starts a task when its lease has ended by the log's account ([task.Account]):
-// AckWait after the server stored what it last heard of the attempt, the claim or a heartbeat that
-// names the attempt; or when the node counts as gone, which is NodeTTL after its last heartbeat was
-// stored. Both are counted here from when the worker sent it, which is earlier. So with w the
-// shorter of the two, and the watch that looks every w/12:
+// Another worker starts a task in two cases. Either its lease has ended by the log's account
+// ([task.Account]): AckWait after the server stored the last message that counts, which is the
+// claim or a heartbeat that names the attempt. Or the node counts as gone: NodeTTL after its last
+// heartbeat was stored. Here both are counted from when the worker sent the message, which is
+// earlier. Let w be the shorter of the two; the watch looks every w/12:
 //
-//	2/3 w  unconfirmed for so long, attempts are to stop
+//	2/3 w  without confirmation, attempts must stop
 //	1/12 w later at most, the watch finds that out
-//	1/6 w  is the grace they have from then on; SIGKILL follows
+//	1/6 w  is their grace from then on; SIGKILL follows
 //	1/12 w is left for the kernel to end them
 //
 // beat is how often the worker sends a heartbeat, at least three times in AckWait.
@@ -28,14 +28,14 @@ type safety struct{ ackWait, nodeTTL, beat time.Duration }
 // tick is how often the watch looks.
 func (s safety) tick() time.Duration { return min(s.ackWait, s.nodeTTL) / 12 }
 
-// names tells whether a heartbeat names an attempt whose offer was received so long ago. Short
-// tasks are not worth it. The claim of one that is not named yet confirms its lease for long
-// enough: it is named half an AckWait after the claim at the latest.
+// names tells whether a heartbeat names an attempt whose offer is that old. Short tasks are not
+// worth naming. Until then the claim confirms the lease: a heartbeat names the attempt half an
+// AckWait after the claim at the latest.
 func (s safety) names(age time.Duration) bool { return age >= s.ackWait/6 }
 
-// renewal tells whether the server is to be told again to keep an offer from others, which it
-// was told so long ago: after about a third of AckWait, together with a heartbeat that was
-// just stored if there is one at that time.
+// renewal tells whether the worker must ask the server again to keep an offer from other workers,
+// given how long ago it last asked: after about a third of AckWait, together with a heartbeat that
+// was just stored if there is one.
 func (s safety) renewal(age time.Duration, beaten bool) bool {
 	if beaten {
 		return age >= s.ackWait/3-s.beat/2
@@ -43,38 +43,39 @@ func (s safety) renewal(age time.Duration, beaten bool) bool {
 	return age >= s.ackWait/3+s.beat/2
 }
 
-// atStake tells whether an attempt has to stop whose lease was confirmed, and
-// whose node's heartbeat was stored, so long ago.
+// atStake tells whether an attempt must stop, given how long ago its lease was confirmed and its
+// node's heartbeat was stored.
 func (s safety) atStake(lease, beat time.Duration) bool {
 	return lease >= s.ackWait*2/3 || beat >= s.nodeTTL*2/3
 }
 
-// mayGoOn tells whether an attempt may go on whose lease was confirmed, and whose node's
-// heartbeat was stored, so long ago, if the log has said nothing against it. One
-// that continues while disconnected may, however long that takes: somebody else may
-// run the task meanwhile, and whoever asked for that has said that it does no harm.
-// What the log does say, that the task was cancelled or taken over, ends both.
+// mayGoOn tells whether an attempt may go on, given how long ago its lease was confirmed and its
+// node's heartbeat was stored, if the log says nothing against it. A task that continues while
+// disconnected may, however long that takes: another worker may run it meanwhile, and its submitter
+// has declared that harmless. A cancel or a takeover in the log ends both kinds.
 func (s safety) mayGoOn(continues bool, lease, beat time.Duration) bool {
 	return continues || !s.atStake(lease, beat)
 }
 
-// mayBegin tells whether a node may begin anything whose heartbeat was stored so long ago: what it could not go on
-// with it would have to give back at once, and claim again, as fast as the log takes that.
+// mayBegin tells whether a node may begin anything, given the age of its stored heartbeat. If it
+// began an attempt that it may not go on with, it would have to give the task back at once and
+// claim it again, as fast as the log answers.
 func (s safety) mayBegin(beat time.Duration) bool { return !s.atStake(0, beat) }
 
-// rest is for how long a node leaves a task to others that it had to give back so many times in a row, through no
-// fault of the task.
+// rest is how long a node leaves a task to other nodes after it had to give it back that many times
+// in a row, through no fault of the task.
 func (s safety) rest(times int) time.Duration { return min(s.beat<<min(times-1, 16), s.ackWait) }
 
-// grace is how long such an attempt has at most to end by itself.
+// grace is the longest time that such an attempt has to end by itself.
 func (s safety) grace() time.Duration { return min(s.ackWait, s.nodeTTL) / 6 }
 
-// ownFault tells whether an attempt that was stopped for this cause was given back because of what the worker could not do. It
-// may be no better the next time.
+// ownFault tells whether an attempt that was stopped for this cause was given back because of a
+// failure of the worker, which may recur.
 func ownFault(cause error) bool { return errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrUnread) }
 
-// aside are the tasks that the worker has given back through its own fault. It leaves them to others for a while, each time
-// for longer, so that no task goes round between the log and a worker that cannot run it.
+// aside are the tasks that the worker has given back through its own fault. It leaves them to other
+// workers for a while, each time longer, so that no task goes round between the log and a worker
+// that cannot run it.
 type aside struct {
 	mu    sync.Mutex
 	tasks map[task.ID]putAside // guarded by mu
@@ -83,11 +84,11 @@ type aside struct {
 type putAside struct {
 	times int
 	until time.Time
-	// forget is when it counts as having gone well in between.
+	// forget is when the worker forgets the earlier failures.
 	forget time.Time
 }
 
-// put notes that a task is given back at a time.
+// put notes that a task is given back at that time.
 func (a *aside) put(id task.ID, now time.Time, s safety) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +107,7 @@ func (a *aside) put(id task.ID, now time.Time, s safety) {
 	a.tasks[id] = p
 }
 
-// rest is for how long an offer of a task is to rest that has come at a time.
+// rest is how long an offer of a task that came at that time must rest.
 func (a *aside) rest(id task.ID, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"millrace/worker"
 )
 
-// stubborn runs what ends only by force: it uses all the grace that it is given,
-// and then takes the kernel a moment to end.
+// stubborn ends only by force: it uses all of its grace, and then takes the kernel a moment to end.
 type stubborn struct{ gone chan time.Time }
 
 func (s stubborn) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
@@ -26,9 +25,10 @@ func (s stubborn) Run(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	return worker.Outcome{Stopped: true}
 }
 
-// Whenever in the rhythm of the worker its heartbeats fail, its processes are gone before anybody
-// else can have started the task: before its lease has ended by the log's account, and before the
-// node can count as gone. It goes on as long as only the server's word about the offer is missing.
+// Whenever in a worker's rhythm its heartbeats fail, its processes are gone before another worker
+// can have started the task: before its lease has ended by the log's account, and before the node
+// can count as gone. If only the server's confirmation of the offer is missing, the attempt goes
+// on.
 func TestProcessesEndBeforeSomebodyElseBegins(t *testing.T) {
 	const ttl = 9 * time.Second // shorter than a lease, as with the profile prod
 	for name, fails := range map[string]struct{ extend, beat bool }{
@@ -95,8 +95,8 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// A node that is silent because it cannot fetch from everywhere takes nothing of what comes all the same, and does not hand that
-// round: each delivery counts.
+// A node that is silent because it cannot fetch from everywhere takes none of the offers that still
+// arrive, and does not pass them round: each delivery counts.
 func TestSilentNodeTakesNothing(t *testing.T) {
 	inBubble(t, func(w *world) {
 		k := w.start(quick, map[string]worker.Handler{"h": done})
@@ -114,8 +114,8 @@ func TestSilentNodeTakesNothing(t *testing.T) {
 	})
 }
 
-// A node that cannot say that it lives takes nothing: else it would claim what it has to give back at once, again and
-// again. It goes on with its next heartbeat.
+// A node that cannot store a heartbeat takes nothing: else it would claim what it has to give back
+// at once, again and again. It goes on with its next stored heartbeat.
 func TestNodeWithoutHeartbeatTakesNothing(t *testing.T) {
 	for _, mute := range []time.Duration{0, 3 * time.Second} {
 		inBubble(t, func(w *world) {

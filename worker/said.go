@@ -11,14 +11,14 @@ import (
 	"millrace/task/output"
 )
 
-// maxSaid bounds what is remembered of a line, in bytes. An escape sequence takes room, too.
+// maxSaid bounds how much of a line is remembered, in bytes, escape sequences included.
 const maxSaid = 512
 
 // maxLastLine bounds what [Output.LastLine] returns, in bytes.
 const maxLastLine = 200
 
-// said are the last lines of a program's streams that are not blank. Most attempts print many lines and fail
-// seldom, so a line costs no more than a copy of its beginning.
+// said are the last non-blank lines of a program's streams. Most attempts print many lines and few
+// fail, so a line costs no more than a copy of its beginning.
 type said []saidLine
 
 type saidLine struct {
@@ -28,7 +28,7 @@ type saidLine struct {
 	at     time.Time
 }
 
-// hear takes a line, a piece of one, or several with a line feed after each but the last.
+// hear takes a line, a piece of one, or several lines separated by line feeds.
 func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
 	var l *saidLine
 	for i := range *s {
@@ -55,11 +55,12 @@ func (s *said) hear(stream string, text []byte, more bool, at time.Time) {
 	l.text, l.at = append(l.text[:0], text[:min(len(text), maxSaid)]...), at
 }
 
-// together is how far apart lines of two streams may be heard although the program printed them in the other order.
+// together is how far apart two streams' lines may be read although the program printed them in the
+// other order.
 const together = 200 * time.Millisecond
 
-// last is the last line of these streams. What came to stderr goes before what came to another stream at
-// about the same time: they are read apart, and errors say more.
+// last returns the last line of these streams. A line of stderr goes before a line of another
+// stream from about the same time: they are read separately, and errors tell more.
 func (s said) last(streams []string) []byte {
 	var last, err saidLine
 	for _, l := range s {
@@ -79,8 +80,8 @@ func (s said) last(streams []string) []byte {
 	return last.text
 }
 
-// LastLine is the last line of these streams that is not blank and that the program printed, as a message can
-// repeat it: without control characters, and at most 200 bytes of it. "" if there is none.
+// LastLine returns the last non-blank line that the program printed to these streams, fit for a
+// message: without control characters, and at most 200 bytes of it. "" if there is none.
 func (o *Output) LastLine(streams ...string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +91,7 @@ func (o *Output) LastLine(streams ...string) string {
 // escapes are the sequences by which programs colour what they print.
 var escapes = regexp.MustCompile("\x1b(\\[[0-9;:?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
 
-// quotable is a line as a message can repeat it.
+// quotable makes a line fit for a message.
 func quotable(line string) string {
 	line = strings.ToValidUTF8(escapes.ReplaceAllString(line, ""), "")
 	line = strings.Map(func(r rune) rune {

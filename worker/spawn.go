@@ -10,19 +10,20 @@ import (
 	"millrace/task/output"
 )
 
-// spawned is what an attempt has asked for.
+// spawned counts the children that an attempt has asked for.
 type spawned struct {
 	mu        sync.Mutex
 	keys      map[string]bool // guarded by mu
-	ancestors int             // guarded by mu; of the task, if counted
+	ancestors int             // guarded by mu; ancestors of the task, if counted
 	counted   bool            // guarded by mu
 }
 
-// Spawn submits a child of the task and returns its id. The same key again makes no second one, also
-// from a later attempt. A child that names no job and no queue waits in its parent's.
+// Spawn submits a child of the task and returns its id. The same key never makes a second child,
+// not even from a later attempt. A child that names no job and no queue waits in its parent's
+// queue.
 //
-// The error wraps [task.ErrSpawn] if the worker's [Config.Spawning] does not allow the child. An attempt
-// that is being stopped gets no more children.
+// The error wraps [task.ErrSpawn] if the worker's [Config.Spawning] does not allow the child. An
+// attempt that is being stopped gets no more children.
 func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (task.ID, error) {
 	if a.worker.cfg.Submit == nil {
 		return "", errors.New("spawn: this worker cannot submit tasks: set Submit of its configuration")
@@ -73,7 +74,7 @@ func (a *Attempt) mayHave(ctx context.Context, key string, s *task.Submission) e
 	return nil
 }
 
-// ancestors counts the tasks above this one, as far as that matters.
+// ancestors counts the tasks above this one, up to most.
 func (a *Attempt) ancestors(ctx context.Context, most int) (int, error) {
 	n := 0
 	for id := a.Task.Parent; id != "" && n < most; n++ {

@@ -23,10 +23,9 @@ import (
 	"millrace/task/output"
 )
 
-// spools is where attempts that go on without a connection keep what cannot be
-// stored: one file each, in a folder of the session, in one of the node. A session
-// locks its folder as long as its process lives, so what lies in one without a lock
-// was left behind.
+// spools is where attempts that go on without a connection keep what cannot be stored: one file per
+// attempt, in a folder per session, in a folder per node. A session locks its folder as long as its
+// process lives; a folder without a lock was left behind.
 type spools struct {
 	base    string // of all nodes
 	node    string // whose folder lies there
@@ -34,15 +33,15 @@ type spools struct {
 	limit   int64
 
 	mu   sync.Mutex
-	lock *flock.Flock // guarded by mu; nil until something has to be kept
-	size int64        // guarded by mu; what all files of the session hold that counts
+	lock *flock.Flock // guarded by mu; nil until something must be kept
+	size int64        // guarded by mu; bytes of all the session's files that count
 }
 
-// lockName is the file in a session's folder that its process has locked.
+// lockName is the file in a session's folder that its process locks.
 const lockName = "lock"
 
-// defaultSpool is where a worker spools that was told no place, or "" if its user has no folder for
-// such things. A folder that is shared with others is none: what lies there counts as reports.
+// defaultSpool is the spool directory of a worker that was given none, or "" if its user has no
+// cache directory. A shared directory will not do: what lies there counts as reports.
 func defaultSpool() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -55,7 +54,8 @@ func newSpools(dir string, id node.ID, session string, limit int64) *spools {
 	return &spools{base: dir, node: string(id), session: session, limit: limit}
 }
 
-// own makes folders below the base, and returns the last one. None of them, and not the base, may be another user's.
+// own makes folders below the base, and returns the last one. Neither they nor the base may belong
+// to another user.
 func (s *spools) own(folders ...string) (string, error) {
 	return private.Dir(filepath.Dir(s.base), append([]string{filepath.Base(s.base), s.node}, folders...)...)
 }
@@ -83,7 +83,7 @@ func (s *spools) folder() (string, error) {
 	return dir, nil
 }
 
-// close lets the next process have what is left, and removes the folder if nothing is.
+// close leaves the rest to the next process, and removes the folder if it is empty.
 func (s *spools) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,18 +93,18 @@ func (s *spools) close() {
 	}
 }
 
-// dropFolder removes a session's folder if it holds nothing but its lock, which
-// it gives up in any case.
+// dropFolder removes a session's folder if it holds only its lock. It releases the lock in any
+// case.
 func dropFolder(dir string, lock *flock.Flock) {
 	if files, err := os.ReadDir(dir); err == nil && len(files) <= 1 {
 		_ = os.Remove(lock.Path())
 		_ = os.Remove(dir)
-		_ = os.Remove(filepath.Dir(dir)) // fails, as it should, if another session has something there
+		_ = os.Remove(filepath.Dir(dir)) // fails, as it should, if another session has files there
 	}
-	_ = lock.Unlock() // the end of the process would do it, too
+	_ = lock.Unlock() // the end of the process would release it, too
 }
 
-// take reserves space; false if there is not so much left.
+// take reserves space; false if there is not enough left.
 func (s *spools) take(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *spools) give(n int64) {
 	s.size -= n
 }
 
-// left are the folders of sessions whose process has ended. Each is locked; who
-// gets it gives the lock to [dropFolder].
+// left returns the folders of sessions whose process has ended, each locked. The caller passes each
+// lock to [dropFolder].
 func (s *spools) left() (locks []*flock.Flock, err error) {
 	if _, err := os.Lstat(filepath.Join(s.base, s.node)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -146,8 +146,8 @@ func (s *spools) left() (locks []*flock.Flock, err error) {
 	return locks, err
 }
 
-// spool is the file of one attempt: a line with how much of it is handed over
-// already, in 20 digits, then a line of JSON for each [entry], the task first.
+// spool is the file of one attempt. Its first line says how much of it is handed over, in 20
+// digits; then follows a line of JSON for each [entry], the task first.
 type spool struct {
 	owner *spools // nil for one that was left behind
 	file  *os.File
@@ -156,15 +156,16 @@ type spool struct {
 	first   int64   // guarded by mu; where the first entry after the task begins
 	handed  int64   // guarded by mu; everything before is handed over
 	end     int64   // guarded by mu; where the next entry goes
-	taken   int64   // guarded by mu; what of it counts against the limit
+	taken   int64   // guarded by mu; how much of it counts against the limit
 	dropped dropped // guarded by mu; what found no space lately
-	tail    int64   // guarded by mu; length of the entry that says so, from end on
+	tail    int64   // guarded by mu; length of the entry that counts them, from end on
 }
 
-// spoolVersion is the version of the file of an attempt. A file that names none is of version 1.
+// spoolVersion is the version of the file format. A file without a version has version 1.
 const spoolVersion = 1
 
-// entry is a line of a spool; one of its fields is set, and V in the first one of a file of a version after 1.
+// entry is a line of a spool. One of its fields is set; the first entry of a file of a version
+// after 1 also has V.
 type entry struct {
 	V       int             `json:"v,omitempty"`
 	Task    *task.Task      `json:"task,omitempty"`
@@ -178,12 +179,12 @@ type entry struct {
 type dropped struct {
 	Lines   int `json:"lines"`
 	Records int `json:"records"`
-	// Last is the number of the last line that was dropped; the remark takes its place.
+	// Last is the number of the last dropped line; the remark about the loss takes its place.
 	Last int       `json:"last"`
 	At   time.Time `json:"at"`
 }
 
-// report is a command in a form that can be written.
+// report is a command in a form that can be written to the file.
 type report struct {
 	Finish  *task.Finish  `json:"finish,omitempty"`
 	Fail    *task.Fail    `json:"fail,omitempty"`
@@ -249,8 +250,8 @@ func (s *spools) create(t *task.Task) (*spool, error) {
 	return p, nil
 }
 
-// openSpool opens what was left behind. The end of a line that was never written
-// in full is ignored.
+// openSpool opens a file that was left behind. It ignores the end of a line that was not written in
+// full.
 func openSpool(name string) (*spool, task.Task, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0) // #nosec G304 -- found in a folder of our own
 	if err != nil {
@@ -299,8 +300,8 @@ func readSpool(f *os.File) (task.Task, *spool, error) {
 	return *e.Task, p, nil
 }
 
-// add writes an entry at the end. It returns false if there is no space for one
-// that is bounded; what was dropped before is then the last thing in the file.
+// add writes an entry at the end. It returns false if a bounded entry finds no space; the count of
+// dropped entries is then the last thing in the file.
 func (p *spool) add(e entry, bounded bool) (bool, error) {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -323,8 +324,8 @@ func (p *spool) add(e entry, bounded bool) (bool, error) {
 	return true, nil
 }
 
-// drop counts what finds no space, in one entry that is written over each time, so
-// that the count is there whatever ends the process.
+// drop counts what finds no space. It overwrites one entry each time, so that the count survives
+// the end of the process.
 func (p *spool) drop(lines []output.Line, records int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -339,7 +340,7 @@ func (p *spool) drop(lines []output.Line, records int) error {
 		return err
 	}
 	line = append(line, '\n')
-	if pad := p.tail - int64(len(line)); pad > 0 { // a time may have got shorter
+	if pad := p.tail - int64(len(line)); pad > 0 { // a time may have become shorter
 		line = append(bytes.Repeat([]byte{' '}, int(pad)), line...)
 	}
 	p.tail = int64(len(line))
@@ -347,18 +348,19 @@ func (p *spool) drop(lines []output.Line, records int) error {
 	return err
 }
 
-// next returns the entry that is to be handed over, and where the one after it
-// begins; [io.EOF] if there is none.
+// next returns the next entry to hand over, and where the one after it begins; [io.EOF] if there is
+// none.
 func (p *spool) next() (entry, int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.handed == p.end && p.tail > 0 {
-		p.end, p.tail, p.dropped = p.end+p.tail, 0, dropped{} // what is dropped from now on counts anew
+		// What is dropped from now on is counted anew.
+		p.end, p.tail, p.dropped = p.end+p.tail, 0, dropped{}
 	}
 	var e entry
 	line, err := bufio.NewReader(io.NewSectionReader(p.file, p.handed, p.end-p.handed)).ReadBytes('\n')
 	if err != nil {
-		return e, 0, err // a torn line is the end as well
+		return e, 0, err // a torn line also ends the file
 	}
 	after := p.handed + int64(len(line))
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -367,7 +369,7 @@ func (p *spool) next() (entry, int64, error) {
 	return e, after, nil
 }
 
-// mark notes that everything before a place is handed over.
+// mark records that everything before a place is handed over.
 func (p *spool) mark(to int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -376,7 +378,7 @@ func (p *spool) mark(to int64) error {
 	return err
 }
 
-// empty begins the file anew if all of it is handed over.
+// empty starts the file anew if all of it is handed over.
 func (p *spool) empty() bool {
 	p.mu.Lock()
 	if p.handed != p.end || p.tail > 0 {
@@ -386,16 +388,16 @@ func (p *spool) empty() bool {
 	p.owner.give(p.taken)
 	p.taken, p.end = 0, p.first
 	p.mu.Unlock()
-	if p.mark(p.first) == nil { // first, for nothing may be handed over twice
+	if p.mark(p.first) == nil { // mark first: nothing may be handed over twice
 		_ = p.file.Truncate(p.first)
 	}
 	return true
 }
 
-// sync has the disk take what was written.
+// sync writes the file through to the disk.
 func (p *spool) sync() error { return p.file.Sync() }
 
-// close closes the file, and removes it if nothing is left to be done with it.
+// close closes the file, and removes it if there is nothing left to do with it.
 func (p *spool) close(remove bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -410,14 +412,14 @@ func (p *spool) close(remove bool) error {
 	return err
 }
 
-// lines is the remark that takes the place of lines that were dropped.
+// lines returns the remark that takes the place of dropped lines.
 func (d *dropped) lines(t *task.Task) output.Lines {
 	text := fmt.Sprintf("%d lines and %d batches of records were dropped: the spool was full while the server could not be reached", d.Lines, d.Records)
 	return output.Lines{Task: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Lines: []output.Line{{N: d.Last, At: d.At, Stream: output.System, Text: text}}}
 }
 
-// nobody is the lease of who reports without an offer: whoever gets the offer
-// finds in the log that it is done with.
+// nobody is the lease of a report without an offer. The worker that gets the offer finds in the log
+// that the task is done.
 type nobody struct{ events.Lease }
 
 func (nobody) Ack() error { return nil }

@@ -8,22 +8,22 @@ import (
 	"millrace/node"
 )
 
-// Stats is what a worker does at the moment, and what it has counted since it began.
+// Stats is what a worker does at the moment, and its counters since it began.
 type Stats struct {
-	// Slots is how many tasks it can run at once, Busy how many it runs.
+	// Slots is how many tasks it can run at once; Busy is how many run.
 	Slots, Busy int
-	// Fetching is whether it asks for work and the last answer was no error.
+	// Fetching tells whether it asks for work and the last answer was no error.
 	Fetching bool
 	// LastBeat is when its last heartbeat was stored; zero for never.
 	LastBeat time.Time
-	// Leases that were extended, and attempts to extend one that failed.
+	// Counts of leases that were extended, and of failed extensions.
 	LeasesExtended, LeasesNot uint64
-	// Heartbeats that were stored, and those that were not.
+	// Counts of heartbeats that were stored, and of those that failed.
 	HeartbeatsStored, HeartbeatsLost uint64
 }
 
-// Stats may be called at any time, also while Run is not running. Safe for
-// concurrent use.
+// Stats returns the worker's current figures. Safe for concurrent use, also while Run is not
+// running.
 func (w *Worker) Stats() Stats {
 	c := &w.counts
 	s := Stats{
@@ -37,18 +37,18 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// counts are what [Worker.Stats] tells of.
+// counts are the counters behind [Worker.Stats].
 type counts struct {
-	pulling                    atomic.Bool // slots ask for work as soon as they have none
-	refused                    atomic.Bool // the last one that asked got an error
+	pulling                    atomic.Bool // slots ask for work as soon as they are free
+	refused                    atomic.Bool // the last request got an error
 	extensions, extensionsLost atomic.Uint64
 	beats, beatsLost           atomic.Uint64
 	lastBeat                   atomic.Pointer[time.Time]
 }
 
-// asked notes how a request for work came out. That the node has stopped asking meanwhile, as it does
-// at each interruption, is no answer: an idle worker would otherwise count as refused until
-// there is a task again.
+// asked notes the outcome of a request for work. A request that the node itself broke off, as it
+// does at each interruption, does not count: else an idle worker would count as refused until the
+// next task.
 func (c *counts) asked(err error, asking context.Context) {
 	if refused := err != nil && asking.Err() == nil; c.refused.Load() != refused {
 		c.refused.Store(refused)

@@ -50,7 +50,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// An interruption is no answer to who asked for work: an idle worker fetches again as soon as it is
+// An interruption is no answer to a request for work: an idle worker fetches again as soon as it is
 // over, and not only when there is a task.
 func TestIdleWorkerFetchesAfterAnInterruption(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -18,8 +18,8 @@ const ackWait = 12 * time.Second
 
 var errBroken = errors.New("broken on purpose")
 
-// store is one node's way to a log that all nodes of a test share. It keeps
-// what the worker stored and breaks on request.
+// store is one node's access to a log that all nodes of a test share. It keeps what the worker
+// stored and fails on request.
 type store struct {
 	*events.Memory
 
@@ -43,8 +43,8 @@ type store struct {
 	lives      []output.Live                   // guarded by mu
 	checkpoint output.Checkpoint               // guarded by mu
 	unread     error                           // guarded by mu; nil if a checkpoint can be read
-	cut        bool                            // guarded by mu; nothing gets through
-	mute       bool                            // guarded by mu; nothing that is written is answered
+	cut        bool                            // guarded by mu; the node is cut off
+	mute       bool                            // guarded by mu; writes get no answer
 	broken     chan events.Break
 }
 
@@ -87,7 +87,7 @@ func newStore(m *events.Memory) *store {
 
 func (s *store) AckWait() time.Duration { return ackWait }
 
-// reach fails while the node is cut off: at once, as one that knows it.
+// reach fails while the node is cut off: at once, as if it knew.
 func (s *store) reach() error {
 	if get(s, &s.cut) {
 		return errBroken
@@ -95,7 +95,7 @@ func (s *store) reach() error {
 	return nil
 }
 
-// answer fails when ctx ends while nothing that is written is answered.
+// answer fails when ctx ends, while writes get no answer.
 func (s *store) answer(ctx context.Context) error {
 	if !get(s, &s.mute) {
 		return nil
@@ -148,7 +148,7 @@ func (s *store) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 	return s.Memory.Beat(ctx, id, h, ttl)
 }
 
-// Alive says that every node beats that has registered.
+// Alive lists a heartbeat of every registered node.
 func (s *store) Alive(context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
 	for _, r := range s.All() {
@@ -186,7 +186,7 @@ func (s *store) OnHint(id node.ID, look func(task.ID)) (func(), error) {
 
 func (s *store) OnPing(node.ID, func() node.Pong) (func(), error) { return func() {}, nil }
 
-// Hint reaches the node of this store alone, and nobody else.
+// Hint reaches only the node of this store.
 func (s *store) Hint(id node.ID, about task.ID) error {
 	s.mu.Lock()
 	look := s.hints[id]
@@ -216,7 +216,7 @@ func (s *store) Print(ctx context.Context, l output.Lines) error {
 	return nil
 }
 
-// rans is what all nodes of a log remember, by that and the name.
+// rans holds where tasks last ran, by log and name.
 var rans sync.Map
 
 type ranKey struct {
@@ -308,7 +308,7 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.s.reach() != nil { // what is on its way to a node that is cut off goes to another
+	if o.s.reach() != nil { // an offer on its way to a node that is cut off goes to another
 		_ = offer.Return()
 		return nil, errBroken
 	}

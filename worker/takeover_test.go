@@ -18,7 +18,7 @@ import (
 	"millrace/worker"
 )
 
-// two are two workers of a world, of which one runs a task and the other one waits.
+// two are two workers of a world: one runs a task, the other one waits.
 type two struct {
 	*world
 	a, b *running
@@ -26,7 +26,7 @@ type two struct {
 	end  chan struct{}
 }
 
-// withTwo has worker a run a task until the test ends it; whoever else runs it ends it at once.
+// withTwo makes worker a run a task until the test ends it; any later run of it ends at once.
 func (w *world) withTwo(spec job.Spec) *two {
 	w.Helper()
 	t := &two{world: w, end: make(chan struct{})}
@@ -40,8 +40,8 @@ func (w *world) withTwo(spec job.Spec) *two {
 	return t
 }
 
-// A server that was restarted hands out early what is leased, and one that has lost its consumers
-// everything, as if for the first time. None of it touches an attempt that a healthy worker runs.
+// A restarted server redelivers leased offers early; one that has lost its consumers redelivers
+// everything, as if for the first time. Neither touches an attempt that a healthy worker runs.
 func TestEarlyRedelivery(t *testing.T) {
 	for name, early := range map[string]func(w *two){
 		"a second delivery": func(w *two) { w.log.Redeliver(w.task(w.id).Offer, false) },
@@ -111,8 +111,9 @@ func TestEarlyRedeliveryWhileCancelling(t *testing.T) {
 	})
 }
 
-// Whoever falls silent keeps its lease until AckWait after its last heartbeat at most, or until
-// that has run out; so its task starts elsewhere when the server hands it out, with no scheduler to help.
+// A silent worker keeps its lease until AckWait after its last heartbeat at most, or until that
+// heartbeat has expired; so its task starts elsewhere when the server delivers the offer, with no
+// scheduler to help.
 func TestTakeoverInTime(t *testing.T) {
 	const ttl = 6 * time.Second
 	for phase := time.Duration(0); phase < 3*time.Second; phase += 211 * time.Millisecond {
@@ -133,7 +134,7 @@ func TestTakeoverInTime(t *testing.T) {
 				if late := got.StartedAt.Sub(want); got.Node != "b" || late < 0 || late > 50*time.Millisecond || got.StartedAt.Sub(last) < ttl || got.StartedAt.Sub(last) > ackWait {
 					t.Errorf("phase %v, early %v: it started on %s %v later than it should, %v after the last heartbeat", phase, early, got.Node, late, got.StartedAt.Sub(last))
 				}
-				// The heartbeat ends before the lease here, and is what the takeover is founded on.
+				// The heartbeat expires before the lease here, so the takeover is based on that.
 				f := k.facts(k.id)[1].Fact
 				o, from := f.Event.(task.AttemptStarted).TookOver, f.By.Lease
 				if o == nil || o.Ground != task.GroundSilence || !o.Heard.Equal(last) || from.At.Sub(last) < ttl || from.Lasts.Std() != ackWait {
@@ -144,8 +145,8 @@ func TestTakeoverInTime(t *testing.T) {
 	}
 }
 
-// A worker whose claim was stored does not know of that if the answer was lost. It beats, and does
-// not name the attempt: so that starts elsewhere an AckWait after the claim.
+// A worker does not know that its claim was stored if the answer was lost. Its heartbeats do not
+// name the attempt, so the task starts elsewhere an AckWait after the claim.
 func TestClaimThatNobodyKnowsOf(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
@@ -194,7 +195,7 @@ func (r *running) stopPulling(t *testing.T) {
 	synctest.Wait()
 }
 
-// What was suspended for longer than its lease does not come back to life by the heartbeat that it
+// An attempt that was suspended for longer than its lease is not saved by the heartbeat that it
 // sends first: it may have been taken over.
 func TestLateHeartbeatSavesNothing(t *testing.T) {
 	for _, late := range []time.Duration{4100 * time.Millisecond, 9 * time.Second} {
@@ -203,7 +204,7 @@ func TestLateHeartbeatSavesNothing(t *testing.T) {
 			k := w.withTwo(job.Spec{})
 			pass(10 * time.Second)
 			w.log.Redeliver(w.task(k.id).Offer, false)
-			set(k.a.store, &k.a.beating, func() error { // the server has it, and the answer takes its time
+			set(k.a.store, &k.a.beating, func() error { // the server has it, and the answer is slow
 				wait(late)
 				beats = append(beats, 1)
 				return nil

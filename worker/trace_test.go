@@ -39,8 +39,8 @@ func (s *span) End(_ time.Time, class, why string) {
 	s.of.ends = append(s.of.ends, class+":"+why)
 }
 
-// A worker that traces has a span for each attempt: what the handler does is in it, it ends as the attempt does, and knows the outermost
-// parent of the task.
+// A worker with a tracer has a span for each attempt: it covers what the handler does, ends as the
+// attempt does, and knows the task's outermost ancestor.
 func TestAttemptsAreTraced(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := &tracer{roots: map[task.ID]task.ID{}}

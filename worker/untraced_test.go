@@ -6,14 +6,14 @@ import (
 	"millrace/task"
 )
 
-// untraced does all that an attempt does for a trace, with nobody who traces.
+// untraced does everything that an attempt does for a trace, without a tracer.
 func untraced(a *Attempt, o *Outcome) {
 	a.trace()
 	_ = a.Traceparent()
 	a.traced(o)
 }
 
-// Where nobody traces, nothing is made for it.
+// Without a tracer, tracing allocates nothing.
 func TestUntraced(t *testing.T) {
 	a, o := &Attempt{worker: &Worker{}, Task: task.Task{ID: "t"}}, &Outcome{}
 	if n := testing.AllocsPerRun(100, func() { untraced(a, o) }); n > 0 {

@@ -40,13 +40,14 @@ func (w *world) apply(name, rules string) {
 	}
 }
 
-// Tasks with a window start while it is open, whatever has let them wait until it was closed. It begins at midnight.
+// Tasks with a window start while it is open, whatever made them wait until it was closed. The
+// story begins at midnight.
 func TestWindow(t *testing.T) {
 	hour := value.Duration(time.Hour)
 	for name, c := range map[string]struct {
 		rules  string        // at midnight
 		five   string        // the rules from five o'clock on; "" for no change
-		first  time.Duration // what is submitted at midnight, and takes the only slot
+		first  time.Duration // submitted at midnight, takes the only slot
 		spec   job.Spec
 		fails  int
 		gone   bool          // the calendar is removed at five
@@ -107,7 +108,7 @@ func TestWindow(t *testing.T) {
 				if c.starts >= 0 {
 					w.wantState(w.ended(id), task.Finished, "")
 				} else {
-					// A scheduler does what is owed then.
+					// A scheduler then does what is due.
 					w.wantState(w.ended(id), task.Abnormal, reason.Expired)
 				}
 				if started.Truncate(time.Minute) != c.starts && started != c.starts {

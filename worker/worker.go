@@ -36,23 +36,23 @@ type Worker struct {
 	aside    aside
 	others   *others
 	spools   *spools
-	beaten   atomic.Pointer[time.Time] // when the last heartbeat was sent with which the log takes the node for online
+	beaten   atomic.Pointer[time.Time] // when the last heartbeat by which the log holds the node for online was sent
 	poke     chan struct{}             // holds one while something may have happened to the node
 	beatTurn chan struct{}             // holds one while a heartbeat is being stored
 	stored   chan struct{}             // holds one when there is a new one
 	gate     *gate
 	room     room
-	labels   atomic.Pointer[chosenBy] // by which tasks choose the node, as the log last said
+	labels   atomic.Pointer[chosenBy] // the node's labels as last read from the log
 	log      *slog.Logger
 
 	parting    parting         // set by Run
-	lasting    context.Context // set by Run; that of attempts and their reports, which end by themselves
+	lasting    context.Context // set by Run; context of attempts and reports, which end by themselves
 	renewing   atomic.Bool
 	counts     counts
 	background sync.WaitGroup
 }
 
-// New returns a worker. The error names the field of cfg that is wrong.
+// New returns a worker. An error names the wrong field of cfg.
 func New(on Ports, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Now == nil {
@@ -84,14 +84,13 @@ func New(on Ports, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Handle has tasks with this handler's name run by h. It must be called before Run.
+// Handle makes h run the tasks with this handler name. Call it before Run.
 func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 
-// Run pulls and runs tasks until ctx ends. Then it takes no more, lets those
-// that run go on for the grace time, gives back what is left, and returns when
-// nothing that it started is left. It returns nil after that, and an error that
-// says why if it had to end by itself: another process has registered as the
-// same node, or the log cannot be used.
+// Run pulls and runs tasks until ctx ends. Then it takes no more, lets running tasks go on for the
+// grace time, gives back the rest, and returns when nothing that it started is left. It then
+// returns nil. It returns an error if it had to end by itself: another process has registered as
+// the same node, or the log cannot be used.
 func (w *Worker) Run(ctx context.Context) error {
 	offers, err := w.offers.Offers(ctx, append(slices.Clone(w.cfg.Queues), where.NodeQueue(string(w.cfg.Node))))
 	if err != nil {
@@ -111,7 +110,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopPongs()
 	p := &presence{w: w, offers: offers}
 	defer w.spools.close()
-	// Before the session begins, for with that the attempts of the last one are lost.
+	// Read before the session begins: its begin loses the attempts of the last session.
 	first, enough := context.WithTimeout(ctx, w.ackWait)
 	left := w.handOverLeft(first)
 	enough()
@@ -120,7 +119,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info("worker started", "node", string(w.cfg.Node), "queues", w.cfg.Queues, "slots", w.cfg.Slots)
 
-	// Three lives: pulling ends first, then the attempts with what they say, then what serves them.
+	// Three lifetimes: pulling ends first, then the attempts with their output, then what serves
+	// them.
 	pulling, stopPulling := context.WithCancel(ctx)
 	defer stopPulling()
 	w.lasting = context.WithoutCancel(ctx)
@@ -131,14 +131,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.parting.start()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	// Before anything is pulled: the offer of one that goes on may be among that.
+	// Adopt before anything is pulled: the offer of a left attempt may be among the first.
 	adopted := w.adoptLeft(ctx, attempts)
 
 	var g errgroup.Group
 	g.Go(func() error {
-		defer stopPulling() // a node that is not ours any more takes no work
+		defer stopPulling() // a node that no longer belongs to this process takes no work
 		err := p.live(serving)
-		if err != nil { // nor does it go on with any: that starts elsewhere soon
+		if err != nil { // nor does it go on with any: those tasks start elsewhere soon
 			w.gate.set(false)
 			w.stopAll(ErrSucceeded, stopAttempts)
 		}
@@ -184,10 +184,10 @@ func (w *Worker) slot(pulling, attempts context.Context, offers events.Offers) {
 		w.counts.asked(err, open)
 		switch {
 		case err == nil && (open.Err() != nil || pulling.Err() != nil):
-			// It came at the moment at which the node stopped taking work: somebody
-			// else starts it at once, unless it is one that still runs here.
+			// The offer came just as the node stopped taking work: another worker starts it at
+			// once, unless its task still runs here.
 			if !w.leases.adopt(offer, time.Now()) {
-				_ = offer.Return() // else it comes again when its lease has run out
+				_ = offer.Return() // else it is delivered again when its lease has expired
 			}
 		case err == nil:
 			if cost := w.costOf(attempts, offer); cost > 1 && cost <= w.cfg.Slots {
@@ -210,7 +210,7 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	}
 	if !w.mayBegin(received) {
 		w.gate.set(false)
-		w.hint("") // whoever beats opens it again
+		w.hint("") // the presence loop opens the gate again
 		_ = offer.Return()
 		return
 	}
@@ -231,12 +231,12 @@ func (w *Worker) serve(ctx context.Context, offer *events.Offer) {
 	w.see(a)
 }
 
-// see sees an attempt through to its end.
+// see follows an attempt to its end.
 func (w *Worker) see(a *Attempt) {
 	defer w.protocol.Vacate(&a.Task)
 	var outcome Outcome
 	if err := a.resume(a.context); err != nil && a.Left() == nil {
-		// No fault of the task, so it costs none of its attempts.
+		// The task is not at fault, so this costs none of its attempts.
 		a.stop(fmt.Errorf("%w: %w", ErrUnread, err))
 		outcome = Outcome{Stopped: true}
 	} else {
@@ -252,7 +252,7 @@ func (w *Worker) see(a *Attempt) {
 	}
 	a.traced(&outcome)
 	if outcome.Stopped && ownFault(context.Cause(a.context)) {
-		w.aside.put(a.Task.ID, time.Now(), w.safety) // before the offer can be here that follows
+		w.aside.put(a.Task.ID, time.Now(), w.safety) // before its next offer can arrive
 	}
 	w.report(a, outcome)
 	w.leases.remove(a)
@@ -284,7 +284,7 @@ func (noCommands) Run(context.Context, *Attempt) Outcome {
 	return Outcome{Class: reason.System, Message: "this worker runs only handlers: let queues with commands be served by `millrace worker`"}
 }
 
-// begin makes a claimed task, or one that an earlier process has left, an attempt that runs.
+// begin turns a claimed task, or one that an earlier process has left, into a running attempt.
 func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, received time.Time, left *Left) {
 	t := &a.Task
 	a.output = Output{worker: w, ctx: w.storing(ctx, t.Spec.Continues()), task: t.ID, attempt: t.Attempt, epoch: t.Epoch, heard: received, beat: received, allowed: w.allows(t)}
@@ -299,7 +299,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	if left != nil || w.keeps(t) {
 		a.keep(ctx, left, received)
 	}
-	// Not a child of ctx, in whose list it would stand only to be found by stopAll, which finds it here.
+	// This context does not derive from ctx: stopAll cancels it directly.
 	a.context, a.stop = context.WithCancelCause(w.lasting)
 	a.trace()
 	if left != nil {
@@ -321,7 +321,7 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 		w.protocol.Occupy(t)
 	}
 	w.leases.add(a)
-	if ctx.Err() != nil { // all were stopped before this one could be found
+	if ctx.Err() != nil { // stopAll ran before this attempt was listed
 		a.stop(context.Cause(ctx))
 	}
 	if left == nil && !a.mayGoOn(time.Now(), *w.beaten.Load()) { // the answer to the claim came too late
@@ -329,13 +329,13 @@ func (w *Worker) begin(ctx context.Context, a *Attempt, offer *events.Offer, rec
 	}
 }
 
-// ran is how long ago an attempt started whose offer was received at a reading of
-// the monotonic clock: whatever clocks say, not before that.
+// ran is how long an attempt has run whose offer was received at that reading of the monotonic
+// clock; never longer than since then, whatever the clocks say.
 func (w *Worker) ran(t *task.Task, received time.Time) time.Duration {
 	return min(max(w.cfg.Now().Sub(t.StartedAt), 0), time.Since(received))
 }
 
-// report tells the log how an attempt ended, as often as it takes.
+// report tells the log how an attempt ended, and repeats it as often as necessary.
 func (w *Worker) report(a *Attempt, o Outcome) {
 	c := w.command(a, o)
 	if a.Output.spill != nil {
@@ -368,11 +368,11 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 	}
 }
 
-// abandonAfter is how long a result is offered to a log that does not answer,
-// counted from when it last did.
+// abandonAfter is how long a result is offered to a log that does not answer, counted from its last
+// answer.
 func (w *Worker) abandonAfter() time.Duration { return 10*w.ackWait + time.Minute }
 
-// command says what an outcome means for the task, given why it was stopped.
+// command turns an outcome into a command for the task, given why the attempt was stopped.
 func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	epoch := a.Task.Epoch
 	if o.Class == "" && !o.Stopped {
@@ -402,10 +402,10 @@ func (w *Worker) command(a *Attempt, o Outcome) task.Command {
 	return fail
 }
 
-// hurry is how long a worker that is to end at once waits for anything.
+// hurry bounds each wait of a worker that must end at once.
 const hurry = time.Second
 
-// hurried tells whether the worker is to end at once.
+// hurried tells whether the worker must end at once.
 func (w *Worker) hurried() bool {
 	select {
 	case <-w.cfg.Hurry:
@@ -415,8 +415,8 @@ func (w *Worker) hurried() bool {
 	}
 }
 
-// drain waits for the attempts that run, and stops them at the end of the grace
-// time. If it is told to hurry it leaves behind what does not end within a second.
+// drain waits for the running attempts, and stops them when the grace time is over. When told to
+// hurry, it leaves behind what does not end within a second.
 func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.CancelCauseFunc) {
 	said := make(chan struct{})
 	go func() { defer close(said); w.sayDraining(ctx) }()
@@ -454,7 +454,7 @@ func (w *Worker) drain(ctx context.Context, slots *sync.WaitGroup, stop context.
 
 func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
 	w.leaveKept()
-	stop(why) // first: whoever begins by now stops itself
+	stop(why) // first, so that an attempt that begins now stops itself
 	all := w.leases.all()
 	for _, a := range all {
 		a.stop(why)
@@ -462,7 +462,7 @@ func (w *Worker) stopAll(why error, stop context.CancelCauseFunc) {
 	w.parting.begin(all, why)
 }
 
-// sleep waits, or until ctx ends.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,8 +16,8 @@ import (
 	"millrace/worker"
 )
 
-// world is a log and the workers on it. It lives in a bubble, where time passes
-// only when everybody waits.
+// world is a log and the workers on it. It lives in a bubble, where time passes only when every
+// goroutine waits.
 type world struct {
 	*testing.T
 	log *events.Memory
@@ -40,16 +40,16 @@ func inBubble(t *testing.T, play func(w *world)) {
 	})
 }
 
-// pass lets time pass and everybody do what is due then.
+// pass lets time pass and lets all goroutines do what is due then.
 func pass(d time.Duration) {
 	wait(d)
 	synctest.Wait()
 }
 
-// wait is what a handler does that takes its time and heeds nobody.
+// wait acts as a handler that takes its time and ignores its context.
 func wait(d time.Duration) { <-time.After(d) }
 
-// running is a worker whose Run goes on.
+// running is a worker whose Run has not returned.
 type running struct {
 	*store
 	stop func()
@@ -91,7 +91,7 @@ func (w *world) startOn(s *store, cfg worker.Config, handlers map[string]worker.
 	return r
 }
 
-// submit records a task of the handler "h" unless spec says otherwise.
+// submit records a task of the handler "h", unless spec says otherwise.
 func (w *world) submit(spec job.Spec) task.ID {
 	w.Helper()
 	if spec.Handler == "" && spec.Run == nil {
@@ -180,7 +180,8 @@ func event[E any](w *world, records []events.Record) E {
 	return found[0]
 }
 
-// silent is the command that a session has vanished, as if somebody had looked for its heartbeat.
+// silent is the command that a session has vanished, as if a scheduler had looked for its
+// heartbeat.
 func silent(session string) node.Command {
 	return node.Judged{Command: node.Vanish{Session: session, Reason: node.RanOut}, By: task.By{Lease: &task.LeaseBy{Beat: time.Now(), RanOut: true}}}
 }

@@ -11,8 +11,8 @@ import (
 	"millrace/task/breaker"
 )
 
-// circuits remembers for a moment how breakers stand, so that a job whose tasks
-// start all the time costs no reading.
+// circuits remembers the state of breakers for a moment, so that a job whose tasks start all the
+// time costs no reads.
 type circuits struct {
 	mu    sync.Mutex
 	known map[string]circuitAt // guarded by mu; by job
@@ -23,8 +23,8 @@ type circuitAt struct {
 	at time.Time
 }
 
-// circuitFresh is for how long a breaker that is closed, or that is open, counts as such
-// without a look. So long a task may start after its job's breaker has opened.
+// circuitFresh is how long a remembered state counts without another read. A task may start that
+// long after its job's breaker has opened.
 const circuitFresh = 250 * time.Millisecond
 
 // breaker holds a task back while the breaker of its job is open.
@@ -35,8 +35,8 @@ func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err erro
 	return a, err
 }
 
-// admit asks the breaker of a task's job whether it may start here, as a trial
-// maybe. The command says what becomes of it if not; nil if it may.
+// admit asks the breaker of a task's job whether the task may start here, perhaps as a trial. If it
+// may not, the returned command says what becomes of it; nil if it may.
 func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error) {
 	b, chance := t.Spec.Breaker, 0.0
 	if p.Chance != nil {
@@ -53,7 +53,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 		ask(is, p.Recorder.Moment())
 	}
 	for err == nil && a.Event != nil {
-		// Nothing is written on a guess: what was remembered may be old, so the log is asked.
+		// The remembered state may be old: ask the log before anything is written.
 		if is, _, err = p.Recorder.DoBreaker(ctx, t.Job, ask); err == nil && a.Trial {
 			return nil, nil
 		}
@@ -68,7 +68,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	return task.Judged{Command: t.HeldBack(a.Hold), By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
-// circuit is how a job's breaker stands, read from the log if it has been a while.
+// circuit returns the state of a job's breaker, read from the log if the remembered one is too old.
 func (p *Protocol) circuit(ctx context.Context, job string) (breaker.Circuit, error) {
 	now := p.Recorder.Now()
 	s := &p.circuits
@@ -85,7 +85,7 @@ func (p *Protocol) circuit(ctx context.Context, job string) (breaker.Circuit, er
 	return is, err
 }
 
-// learn remembers how a breaker stood at a moment.
+// learn remembers the state of a breaker at a moment.
 func (s *circuits) learn(job string, is breaker.Circuit, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"millrace/task/schedule"
 )
 
-// shutRest bounds for how long an offer rests while the window of its queue is closed. By then its worker has stopped
-// to ask for offers of the queue, so it is not handed out again before that opens.
+// shutRest bounds how long an offer rests while the window of its queue is closed. By then its
+// worker no longer asks for offers of the queue, so the offer is not delivered again before the
+// window opens.
 const shutRest = 10 * time.Second
 
-// flow lets an offer rest while the window of its queue is closed: it was on its way when that closed. A task that may start
-// must do so before the window closes.
+// flow lets an offer rest that was on its way when the window of its queue closed. A task that may
+// start must do so before the window closes.
 func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) {
 	if q.claim.Closes = (time.Time{}); q.window == "" {
 		return a, nil

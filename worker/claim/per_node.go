@@ -11,30 +11,31 @@ import (
 	"millrace/task/limit"
 )
 
-// places are those that tasks have on this node whose job bounds how many run on one. An offer takes its places before
-// the claim is written, and keeps them until its attempt has ended here. So of any two claims one sees the other, and
-// what the node says is true of its processes, whatever the log believes.
+// places counts the tasks on this node whose job bounds how many may run on one node. An offer
+// takes its places before its claim is written, and keeps them until its attempt has ended here. So
+// of any two claims one sees the other, and the count is true of the node's processes, whatever the
+// log believes.
 type places struct {
 	mu sync.Mutex
 	of map[string]*placesOf // guarded by mu; by counter
-	// changed is closed when a claim has come to its end; nil while nobody waits for that. Guarded by mu.
+	// changed closes when a claim has ended; nil while no claim waits for that. Guarded by mu.
 	changed chan struct{}
 }
 
-// placesOf are those under one counter.
+// placesOf are the places under one counter.
 type placesOf struct {
 	holders map[holder]struct{}
-	last    time.Time // when the last one comes again that was postponed
+	last    time.Time // when the last postponed task comes again
 }
 
-// holder is an attempt of a task, or with epoch 0 a claim. Of a task that was taken from this node and comes back
-// an earlier attempt may not be gone yet.
+// holder is an attempt of a task or, with epoch 0, a claim. When a task was taken from this node
+// and comes back, its earlier attempt may still be running.
 type holder struct {
 	id    task.ID
 	epoch uint64
 }
 
-// perNode passes a task on for which this node has no place, and else takes places for it.
+// perNode takes places for the task on this node; if there are none, it passes the task on.
 func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err error) {
 	t := q.task
 	if t.Spec == nil || len(t.Spec.PerNode) == 0 || t.State.Terminal() || q.taken != nil {
@@ -48,9 +49,9 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 	crowd, err := p.places.take(ctx, t.ID, counters, q)
 	switch {
 	case crowd == nil || err != nil:
-	case t.Live(): // whose lease ran out; another node may take it over
+	case t.Live(): // its lease expired; another node may take it over
 		a.rest = restFor(q.deliveries)
-	case !q.waits(): // the claim says so
+	case !q.waits(): // the claim will say so
 	case t.PassesBack(q.deliveries):
 		a.back = true
 	default:
@@ -62,8 +63,8 @@ func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err erro
 	return a, err
 }
 
-// take takes a place under each counter, or none and says which has none. It waits for claims that hold a place and may not
-// come to it.
+// take takes a place under each counter; or none, and names the counter that is full. It waits for
+// claims that hold a place but may yet fail.
 func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter, q *question) (*task.Crowd, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +97,8 @@ func (l *places) take(ctx context.Context, id task.ID, counters []limit.Counter,
 	}
 }
 
-// full is the first counter that has no place for a task, nil if all have; claiming is whether that depends on a claim that
-// is under way. The caller holds l.mu.
+// full returns the first counter that has no place for a task, nil if all have; claiming tells
+// whether that depends on a claim in progress. The caller holds l.mu.
 func (l *places) full(id task.ID, counters []limit.Counter) (crowd *task.Crowd, claiming bool) {
 	for _, c := range counters {
 		o := l.of[c.Name]
@@ -106,7 +107,7 @@ func (l *places) full(id task.ID, counters []limit.Counter) (crowd *task.Crowd, 
 		}
 		var epochs []uint64
 		for h := range o.holders {
-			if h == (holder{id: id}) { // by another offer
+			if h == (holder{id: id}) { // the same task, by another offer
 				return nil, true
 			}
 			epochs = append(epochs, h.epoch)
@@ -137,14 +138,14 @@ func (l *places) postponed(counter string, due time.Time) {
 
 // occupy notes that an attempt of a task runs here.
 func (l *places) occupy(t *task.Task) {
-	counters, _ := t.OnNode() // what cannot be named was not claimed here
+	counters, _ := t.OnNode() // a counter that cannot be named was not claimed here
 	l.each(counters, func(o *placesOf) {
 		delete(o.holders, holder{id: t.ID})
 		o.holders[holder{t.ID, t.Epoch}] = struct{}{}
 	})
 }
 
-// vacate gives back the places of a task's attempt, or with epoch 0 of its claim.
+// vacate gives back the places of a task's attempt or, with epoch 0, of its claim.
 func (l *places) vacate(id task.ID, counters []limit.Counter, epoch uint64) {
 	l.each(counters, func(o *placesOf) { delete(o.holders, holder{id, epoch}) })
 }
@@ -156,7 +157,8 @@ func (l *places) each(counters []limit.Counter, do func(*placesOf)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range counters {
-		if do(l.under(c.Name)); len(l.of[c.Name].holders) == 0 { // nobody is postponed under it then
+		// No task is postponed under it then.
+		if do(l.under(c.Name)); len(l.of[c.Name].holders) == 0 {
 			delete(l.of, c.Name)
 		}
 	}
@@ -166,10 +168,11 @@ func (l *places) each(counters []limit.Counter, do func(*placesOf)) {
 	}
 }
 
-// Occupy says that an attempt of t runs on this node that was claimed by an earlier process.
+// Occupy counts an attempt of t that an earlier process claimed and that runs on this node.
 func (p *Protocol) Occupy(t *task.Task) { p.places.occupy(t) }
 
-// Vacate says that nothing runs any more of the attempt of t that was claimed here, whoever knows how it ended.
+// Vacate declares that nothing of the attempt of t runs on this node any more, whether or not its
+// end is known.
 func (p *Protocol) Vacate(t *task.Task) {
 	counters, _ := t.OnNode()
 	p.places.vacate(t.ID, counters, t.Epoch)

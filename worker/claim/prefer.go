@@ -9,28 +9,28 @@ import (
 	"millrace/task/job"
 )
 
-// Preferring finds out what [task.Task.HandsOver] asks for. It is asked only about tasks that
-// prefer nodes, or avoid this one; what it does not know makes the task start where it is.
+// Preferring supplies the facts that [task.Task.HandsOver] needs. It is asked only about tasks that
+// prefer nodes, or that avoid this one; if it cannot answer, the task starts here.
 type Preferring struct {
-	// Peers are the other nodes that beat and take new work of the task's kind; if only is not "",
-	// at most the one of that name.
+	// Peers returns the other nodes that send heartbeats and take new work of the task's kind; if
+	// only is not "", at most the node of that name.
 	Peers func(ctx context.Context, t *task.Task, only string) []task.Peer
 	// Ran and Remember are those of [worker.Outputs].
 	Ran      func(ctx context.Context, name string) (task.Ran, error)
 	Remember func(ctx context.Context, r task.Ran) error
 }
 
-// rememberAgain is after which time the memory of a node is written anew that did not change: it
-// must not run out while it is used.
+// rememberAgain is after how long an unchanged memory is written again, so that it does not expire
+// while it is used.
 const rememberAgain = 24 * time.Hour
 
-// prefers tells whether the offer is of a task that prefers nodes.
+// prefers tells whether the task of the offer prefers nodes.
 func prefers(o *events.Offer) bool {
 	e, ok := o.Fact.Event.(task.Queued)
 	return ok && e.Spec != nil && e.Spec.Place.Prefers()
 }
 
-// handOver leaves a task to a node that is better.
+// handOver leaves a task to a better node.
 func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err error) {
 	hand, memory, better := p.handsOver(ctx, q.task)
 	if q.memory = memory; better && q.task.Turn == q.claim.After {
@@ -39,8 +39,8 @@ func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err err
 	return a, nil
 }
 
-// handsOver tells to whom the task is left, if it is. The memory is what is to be remembered when
-// it starts here instead; its name is "" for nothing.
+// handsOver tells whether the task is left to another node, and to which. memory is what must be
+// remembered if it starts here instead; its name is "" for nothing.
 func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory task.Ran, ok bool) {
 	shuns := t.Shuns(string(p.Node))
 	if t.Spec == nil || !t.Spec.Place.Prefers() && !shuns || p.Preferring.Peers == nil {
@@ -58,7 +58,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 		return hand, memory, false
 	}
 	only := ""
-	if len(t.Spec.Place.Prefer) == 0 && !shuns { // then nobody else counts
+	if len(t.Spec.Place.Prefer) == 0 && !shuns { // then no other node counts
 		if only = ran; t.Spec.Place.Sticky == job.StickyAttempt {
 			only = t.Node
 		}
@@ -74,8 +74,8 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 	return hand, memory, ok
 }
 
-// remember stores where the task has started. If that fails the next one of its name goes where it
-// will, and remembers it.
+// remember stores where the task has started. If that fails, the next task of its name starts
+// anywhere, and is remembered.
 func (p *Protocol) remember(ctx context.Context, r task.Ran) {
 	if r.Name != "" {
 		_ = p.Preferring.Remember(ctx, r)

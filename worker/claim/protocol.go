@@ -14,27 +14,28 @@ import (
 	"millrace/task/job"
 )
 
-// Protocol is what a worker says to the log about one offer, step by step and
-// without any goroutine: claim it, report how the attempt ended, and
-// acknowledge the offer when all that must follow is durable. If the process
-// dies between two steps, the offer comes to somebody else, who finds in the log
-// what is left to do.
+// Protocol is the sequence of steps by which a worker handles one offer, without any goroutine:
+// claim it, report how the attempt ended, and acknowledge the offer when everything that must
+// follow is durable. If the process dies between two steps, the server delivers the offer to
+// another worker, which finds in the log what is left to do.
 type Protocol struct {
 	Recorder *events.Recorder
 	Node     node.ID
 	Session  string
-	// Labels are those by which tasks choose nodes, as the node has them at this
-	// moment, and the fact of the node since which it has them. Nil for none.
+	// Labels returns the node's labels at this moment, by which tasks choose nodes, and the fact of
+	// the node that set them. Nil for none.
 	Labels func() (labels map[string]string, at uint64)
-	// Runs tells whether this node can run tasks of a spec: it has the handler, or runs commands. Those
-	// that it cannot run it passes on. Default: it can run all.
+	// Runs tells whether this node can run tasks of a spec: it has the handler, or runs commands.
+	// The node passes on the others. Default: it can run all.
 	Runs func(*job.Spec) bool
-	// Accounts tell whether an attempt still runs of which the offer comes again. Without them
-	// nothing is taken over.
+	// Accounts tell whether an attempt still runs when its offer comes again. Without them the
+	// worker takes nothing over.
 	Accounts *events.Accounts
-	// Preferring finds out to whom a task is left that prefers nodes. Default: every task is taken.
+	// Preferring finds the node to which a task that prefers nodes is left. Default: every task is
+	// taken.
 	Preferring Preferring
-	// Chance is in [0,1) and spreads the return of what a breaker holds back. Default: 0 each time.
+	// Chance returns a number in [0,1) that spreads the return of tasks that a breaker holds back.
+	// Default: always 0.
 	Chance func() float64
 
 	circuits    circuits
@@ -42,16 +43,17 @@ type Protocol struct {
 	definitions events.Definitions
 }
 
-// Each task takes one of each, and they are large: so they are used again.
+// Each offer needs one of each, and they are large: so they are reused.
 var (
 	questions = sync.Pool{New: func() any { return new(question) }}
 	reported  = sync.Pool{New: func() any { return new(task.Task) }}
 )
 
-// Claim asks to run the task of an offer, and makes t that task. If it returns true the task is this
-// node's under the epoch in it. Otherwise there was nothing to run: the offer is settled and
-// acknowledged, or rests for as long as another attempt holds its lease. After an error the offer
-// comes again when its lease has run out. When the attempt has ended on this node, [Protocol.Vacate] must be called.
+// Claim asks to run the task of an offer, and sets *t to that task. If it returns true, the task
+// belongs to this node under the epoch in it. If false, there was nothing to run: the offer is
+// settled and acknowledged, or it rests as long as another attempt holds its lease. After an error
+// the offer is delivered again when its lease has expired. When the attempt has ended on this node,
+// the caller must call [Protocol.Vacate].
 func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
 	q := questions.Get().(*question)
 	defer questions.Put(q)
@@ -75,15 +77,16 @@ func (p *Protocol) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bo
 type fate int
 
 const (
-	notMine fate = iota // it is acknowledged, once what follows from its task is durable
+	notMine fate = iota // acknowledge it, once what follows from its task is durable
 	notNow              // it comes again, here or elsewhere
 	mine                // its task runs here
 )
 
-// leased is the rest of an offer that may be the lease of an attempt: its holder says how long that is.
+// leased is the rest of an offer that may be the lease of an attempt: the lease's holder determines
+// how long it is.
 const leased time.Duration = -1
 
-// putBack has an offer come again: at once, here or elsewhere, or when it has rested for so long.
+// putBack returns an offer: for delivery at once, here or elsewhere, or after a rest.
 func putBack(o *events.Offer, rest time.Duration) error {
 	switch {
 	case rest == leased:
@@ -94,7 +97,8 @@ func putBack(o *events.Offer, rest time.Duration) error {
 	return o.Return()
 }
 
-// claim finds out what becomes of an offer, and how long it rests if it is to come again: 0 if at once.
+// claim decides what becomes of an offer, and how long it rests if it must come again: 0 for not at
+// all.
 func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *question) (_ fate, rest time.Duration, err error) {
 	*t = task.Task{ID: o.Fact.Task}
 	var after uint64
@@ -110,18 +114,17 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		if errors.Is(o.Err, events.ErrLater) {
 			return notNow, restFor(o.Deliveries), nil // a newer worker can read it
 		}
-		return notMine, 0, nil // nobody can run it; the projector has listed it
+		return notMine, 0, nil // no node can run it; the projector has listed it
 	}
 	birth := after == 0 && o.Deliveries == 1
 	if first && o.Deliveries == 1 && (birth || !prefers(o)) {
-		// Whoever waits for its first attempt has failed at nothing yet, and its chain
-		// ends where its turn began: the claim checks just that, and what the offer
-		// carries is enough.
+		// Before the first attempt a task has no history beyond its birth. The claim only has to
+		// check that, so the worker need not read the log: the offer carries everything.
 		t.Apply(o.Task())
 	} else {
 		err := p.load(ctx, o, t)
 		if reference != nil && (errors.Is(err, task.ErrUnknown) || err == nil && t.Waiting() && !t.Awaits(*reference)) {
-			return notMine, 0, nil // nobody of ours has set that timer, or the task has moved on
+			return notMine, 0, nil // a forged timer, or the task has moved on
 		}
 		if err != nil {
 			return notNow, leased, err
@@ -150,17 +153,17 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 	e, started := event.(task.AttemptStarted)
 	switch {
 	case !started || !t.Live():
-		// A rule has made something else of it. Or the answer to the claim was lost with the connection, and by
-		// the time that was back the attempt had been given up.
+		// A rule has changed the task. Or the answer to the claim was lost with the connection, and
+		// by the time that was back the attempt had been given up.
 		return notMine, 0, nil
 	case t.Session != p.Session || t.Attempt != e.Attempt:
-		return notNow, leased, nil // to whoever runs it now
+		return notNow, leased, nil // whoever runs it now holds the lease
 	}
 	p.remember(ctx, q.memory)
 	return mine, 0, nil
 }
 
-// move claims the task, or has become of it what a rule says; or the rule said when it comes again.
+// move claims the task, or records the command of a rule; or it returns the rest that a rule wants.
 func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (said answer, event task.Event, err error) {
 	for {
 		said, err := p.ask(ctx, q)
@@ -179,35 +182,35 @@ func (p *Protocol) move(ctx context.Context, o *events.Offer, q *question) (said
 			event, err = p.takeOver(ctx, q.task, q.claim)
 			return said, event, err
 		}
-		// What the rule spoke of waited, as far as the offer said, and an attempt runs under it. So the rules are asked
+		// The offer said that the task waits, but an attempt runs under it. So ask the rules
 		// whether this node may take that over.
 	}
 }
 
-// load reads the task of an offer, unless that has been done.
+// load reads the task of an offer, unless it was read already.
 func (p *Protocol) load(ctx context.Context, o *events.Offer, t *task.Task) error {
 	if o.Read != nil {
-		*t = *o.Read // if it has changed since, the claim fails and reads it anew
+		*t = *o.Read // if it has changed since, the claim fails and reads it again
 		return nil
 	}
 	return p.Recorder.LoadInto(ctx, o.Fact.Task, t)
 }
 
-// Report records how the attempt of t ended, makes durable what follows from
-// that, and acknowledges the offer. If the task is no longer the attempt's own,
-// what it had to say is kept as evidence, and the error wraps
-// [task.ErrFenced]; the offer is then somebody else's to acknowledge. After any other error the
-// outcome is open, and Report may be called again.
+// Report records how the attempt of t ended, makes durable what follows from that, and acknowledges
+// the offer. If the task no longer belongs to the attempt, Report keeps the outcome as evidence,
+// and the error wraps [task.ErrFenced]; then the next holder acknowledges the offer. After any
+// other error the outcome is unknown, and Report may be called again.
 func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error {
 	now := reported.Get().(*task.Task)
 	defer reported.Put(now)
-	*now = *t // if the outcome is open, it is asked again as it was
+	*now = *t // an unknown outcome is asked again with the same task
 	_, err := p.Recorder.Move(ctx, now, c)
 	switch {
 	case errors.Is(err, task.ErrFenced):
 		told, readErr := p.told(ctx, t)
 		if readErr != nil {
-			return fmt.Errorf("read task %s: %w", t.ID, readErr) // without ErrFenced, so that it is asked again
+			// Without ErrFenced, so that the caller asks again.
+			return fmt.Errorf("read task %s: %w", t.ID, readErr)
 		}
 		if !told {
 			return errors.Join(err, p.late(ctx, t, now, c))
@@ -218,8 +221,8 @@ func (p *Protocol) Report(ctx context.Context, t *task.Task, o *events.Offer, c 
 	return p.done(ctx, now, o)
 }
 
-// told tells whether the end of t's attempt is in the log by its own word: an
-// earlier Report recorded it and did not come to know, or failed at what follows.
+// told tells whether the log already has the end of t's attempt as the attempt itself reported it:
+// an earlier Report recorded it but lost the answer, or failed at what follows.
 func (p *Protocol) told(ctx context.Context, t *task.Task) (bool, error) {
 	records, err := p.Recorder.Log.Task(ctx, t.ID)
 	return slices.ContainsFunc(records, func(r events.Record) bool {
@@ -248,7 +251,8 @@ func (p *Protocol) done(ctx context.Context, t *task.Task, o *events.Offer) erro
 	return o.Ack()
 }
 
-// late keeps the event that would have followed from c if mine had still been true.
+// late keeps as evidence the event that would have followed from c if mine were still the task's
+// state.
 func (p *Protocol) late(ctx context.Context, mine, now *task.Task, c task.Command) error {
 	event, err := mine.Decide(c, p.Recorder.Now())
 	if err != nil || event == nil {

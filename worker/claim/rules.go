@@ -11,29 +11,32 @@ import (
 // question is what the rules are asked about: may this node start the task of an offer?
 type question struct {
 	task  *task.Task
-	claim task.Claim // as far as it goes; a rule may add to it what the claim has to hold
-	// deliveries is how often the offer was handed out.
+	claim task.Claim // as far as it goes; a rule may add to it what the claim must hold
+	// deliveries is how often the server has delivered the offer.
 	deliveries int
-	// window is that of the queue from which the offer came; "" for none.
+	// window is the window of the queue from which the offer came; "" for none.
 	window string
-	// memory is what is to be remembered of where the task starts, if it does.
+	// memory is what must be remembered about where the task starts, if it does.
 	memory task.Ran
 	// taken are the places that the claim has taken on this node.
 	taken []limit.Counter
 }
 
-// waits tells whether the task waits under the offer; else the offer is stale, or the lease of an attempt.
+// waits tells whether the task waits under the offer. If not, the offer is stale, or the lease of
+// an attempt.
 func (q *question) waits() bool { return q.task.Turn == q.claim.After && q.task.Waiting() }
 
-// answer is what becomes of an offer. The zero value leaves that to the next rule.
+// answer is what a rule decides about an offer. The zero value leaves the decision to the next
+// rule.
 type answer struct {
-	command task.Command  // is asked for
-	back    bool          // the offer goes back at once, for somebody else
-	rest    time.Duration // it goes back, and rests for so long
+	command task.Command  // is to be recorded
+	back    bool          // the offer goes back at once, for another worker
+	rest    time.Duration // the offer goes back, and rests for this long
 }
 
-// rules are asked in this order when an offer is accepted; the first that has an answer decides, and if none has, the
-// task is claimed. Each stands in a file of its own; what it says is a pure function of package task or below it.
+// rules are asked in this order when an offer is accepted. The first answer decides; if no rule has
+// one, the task is claimed. Each rule has a file of its own; its logic is a pure function of
+// package task or below it.
 var rules = []func(*Protocol, context.Context, *question) (answer, error){
 	(*Protocol).flow,
 	(*Protocol).window,
@@ -45,7 +48,8 @@ var rules = []func(*Protocol, context.Context, *question) (answer, error){
 	(*Protocol).breaker,
 }
 
-// ask asks the rules. Of a task that runs, whose lease may have ended, they say only whether this node may have it.
+// ask asks the rules. About a task that runs, whose lease may have ended, they decide only whether
+// this node may have it.
 func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
 	for _, rule := range rules {
 		a, err := rule(p, ctx, q)
@@ -59,7 +63,8 @@ func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
 	return answer{}, nil
 }
 
-// throttle leaves a task to the rate of its queue: its claim puts it back, so no other rule has to be asked.
+// throttle leaves a task to the rate of its queue: its claim puts it back, so no other rule must be
+// asked.
 func (p *Protocol) throttle(_ context.Context, q *question) (a answer, err error) {
 	if q.task.Throttles(q.claim) {
 		a.command = q.claim
@@ -67,13 +72,13 @@ func (p *Protocol) throttle(_ context.Context, q *question) (a answer, err error
 	return a, nil
 }
 
-// means passes a task on that this node is unable to run.
+// means passes on a task that this node cannot run.
 func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 	t := q.task
 	if p.Runs == nil || p.Runs(t.Spec) {
 		return a, nil
 	}
-	if t.Live() { // once an attempt whose lease ran out counts as lost, the task can be passed on
+	if t.Live() { // once an attempt whose lease expired counts as lost, the task can be passed on
 		a.rest = restFor(q.deliveries)
 	}
 	if t.Live() || t.Turn != q.claim.After {
@@ -88,13 +93,14 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 	return a, nil
 }
 
-// yield gives an offer back for the sake of the nodes that the task names before this one.
+// yield gives an offer back a few times, in favour of the nodes that the task names before this
+// one.
 func (p *Protocol) yield(_ context.Context, q *question) (answer, error) {
 	return answer{back: q.task.Yields(string(p.Node), q.deliveries)}, nil
 }
 
-// restFor is how long an offer rests that this node cannot do anything about at present, so that it does
-// not go round as fast as messages travel and of its fifty deliveries enough are left.
+// restFor is how long an offer rests if this node can do nothing about it at present. Without the
+// rest it would be redelivered at once, and its fifty deliveries would soon be used up.
 func restFor(deliveries int) time.Duration {
 	return min(20*time.Millisecond<<min(max(deliveries-1, 0), 7), 2*time.Second)
 }

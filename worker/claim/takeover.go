@@ -9,8 +9,8 @@ import (
 	"millrace/task"
 )
 
-// takeOver claims a task of which an attempt runs under the offer that was claimed. It draws up the
-// log's account of the lease and decides by that. The error is a [*task.Leased] if the lease has not
+// takeOver claims a task while an earlier attempt still runs under the offer. It reads the log's
+// account of the lease and decides by that. The error is a [*task.Leased] if the lease has not
 // ended.
 func (p *Protocol) takeOver(ctx context.Context, t *task.Task, claim task.Claim) (task.Event, error) {
 	for {
@@ -23,11 +23,11 @@ func (p *Protocol) takeOver(ctx context.Context, t *task.Task, claim task.Claim)
 		if _, leased := errors.AsType[*task.Leased](err); leased || !errors.Is(err, task.ErrLeased) {
 			return event, err
 		}
-		// Another attempt has begun meanwhile, and the account is not about that.
+		// Another attempt has begun meanwhile: the account is not about that one.
 	}
 }
 
-// errNoAccount: nothing reads heartbeats for this protocol, so it takes nothing over.
+// errNoAccount: this protocol has no reader of heartbeats, so it takes nothing over.
 var errNoAccount = errors.New("the lease of an attempt is not known: no heartbeats can be read")
 
 func (p *Protocol) account(ctx context.Context, t *task.Task) (task.Account, error) {
@@ -37,8 +37,8 @@ func (p *Protocol) account(ctx context.Context, t *task.Task) (task.Account, err
 	return p.Accounts.Of(ctx, t)
 }
 
-// Rests tells whether an offer that has come here is the lease of an attempt that goes on elsewhere.
-// Then it has put the offer away for as long as the lease holds at least.
+// Rests tells whether an offer that arrived is the lease of an attempt that goes on elsewhere. If
+// so, it has put the offer away for at least as long as the lease holds.
 func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 	var t task.Task
 	if err := p.Recorder.LoadInto(ctx, o.Fact.Task, &t); err != nil || !p.running(&t, o) {
@@ -57,9 +57,10 @@ func (p *Protocol) Rests(ctx context.Context, o *events.Offer) (bool, error) {
 // running tells whether an attempt of t runs under the offer.
 func (p *Protocol) running(t *task.Task, o *events.Offer) bool { return t.Live() && t.Offer == o.Seq }
 
-// restOf is for how long an offer rests of an attempt that holds its lease for so long. The renewals of whoever runs it begin the
-// wait anew, so a task that runs for long rests once for each time that its offer comes too early.
+// restOf is how long an offer rests if an attempt holds its lease for that much longer. Each
+// renewal by that attempt's worker starts the wait anew, so a long task rests once each time its
+// offer comes too early.
 func restOf(left time.Duration) time.Duration { return max(left, leastRest) }
 
-// leastRest is for how long an offer is put away at least, so that it does not go round.
+// leastRest is the shortest time an offer is put away, so that it does not go round.
 const leastRest = 10 * time.Millisecond

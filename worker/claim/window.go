@@ -9,7 +9,8 @@ import (
 	"millrace/task/schedule"
 )
 
-// window postpones a task whose window is closed. One that may start must do so before the window closes.
+// window postpones a task whose window is closed. A task that may start must do so before the
+// window closes.
 func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error) {
 	t := q.task
 	if !q.waits() || t.Spec == nil || t.Spec.Window == "" {
@@ -21,7 +22,8 @@ func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error
 	}
 	at := p.Recorder.Moment()
 	wait, closes := schedule.Window(t.Spec.Window, &is, at)
-	if q.claim.Closes.IsZero() || !closes.IsZero() && closes.Before(q.claim.Closes) { // that of the queue may close first
+	// The queue's window may close first.
+	if q.claim.Closes.IsZero() || !closes.IsZero() && closes.Before(q.claim.Closes) {
 		q.claim.Closes = closes
 	}
 	if wait != nil {

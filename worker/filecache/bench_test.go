@@ -10,9 +10,9 @@ import (
 	"millrace/worker/filecache"
 )
 
-// BenchmarkCheckout is what an attempt pays for files that are on the node already: many small ones, and
-// few large ones; used where they are, linked and copied; and the first use by a worker that has
-// just started, which reads them all.
+// BenchmarkCheckout measures what an attempt pays for files that are on the node already: many
+// small ones, and few large ones; used in place, linked and copied; and the first use by a worker
+// that has just started, which reads them all.
 func BenchmarkCheckout(b *testing.B) {
 	for name, c := range map[string]struct {
 		files int
@@ -49,7 +49,7 @@ func BenchmarkCheckout(b *testing.B) {
 			return cache
 		}
 		cache := open()
-		b.Cleanup(func() { // else what is sealed could not be removed
+		b.Cleanup(func() { // else the sealed files could not be removed
 			_ = os.Chmod(dir, 0o755)
 		})
 		use := filecache.Use{Version: scanned.Digest}

@@ -23,38 +23,38 @@ import (
 	"millrace/private"
 )
 
-// Config says where a cache lies and what it may hold.
+// Config says where a cache lies and how much it may hold.
 type Config struct {
-	// Dir is the cache's directory; it is made. Several workers may share one.
+	// Dir is the cache's directory. New makes it. Several workers may share one.
 	Dir string
-	// Limit is how many bytes it may take on disk, but for what is in use. Default 10 GiB.
+	// Limit is how many bytes on disk the cache may take, beside what is in use. Default 10 GiB.
 	Limit int64
-	// Log gets what an operator should know. Default: nothing.
+	// Log receives messages for the operator. Default: none.
 	Log *slog.Logger
 }
 
-// DefaultLimit is the limit of a cache that has none set.
+// DefaultLimit is the default of Config.Limit, in bytes.
 const DefaultLimit = 10 << 30
 
-// Cache keeps versions on disk. It is safe for concurrent use, by several processes as well.
+// Cache keeps versions on disk. It is safe for concurrent use, also by several processes.
 type Cache struct {
 	cfg     Config
 	store   tree.Store
 	studies singleflight.Group
-	free    func(dir string) (int64, bool) // what may still be written there
+	free    func(dir string) (int64, bool) // how much may still be written there
 
 	mu    sync.Mutex
 	knows map[string]known // guarded by mu; by key
 }
 
-// New returns the cache in a directory. The error says why that cannot be used.
+// New returns the cache in a directory. An error says why the directory cannot be used.
 func New(store tree.Store, cfg Config) (*Cache, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Limit == 0 {
 		cfg.Limit = DefaultLimit
 	}
 	above, name := filepath.Split(filepath.Clean(cfg.Dir))
-	dir, err := private.Passage(above, name) // to where another user makes a setup
+	dir, err := private.Passage(above, name) // another user's setup must get there
 	for _, sub := range []string{"trees", "locks"} {
 		if err == nil {
 			_, err = private.Passage(above, name, sub)
@@ -67,26 +67,26 @@ func New(store tree.Store, cfg Config) (*Cache, error) {
 	return &Cache{cfg: cfg, store: store, free: freeBytes, knows: map[string]known{}}, nil
 }
 
-// Setup is what is to be made of a version.
+// Setup describes what is made of a version.
 type Setup struct {
-	// Lines tell one setup from another.
+	// Lines identify the setup: equal lines, equal result.
 	Lines []string
-	// User is the user that makes it, "" for this program's own. What one has made no other gets.
+	// User is the user that runs it, "" for this program's own. No other user gets the result.
 	User string
 	// Run makes it in a directory that holds the version.
 	Run func(ctx context.Context, dir string) error
 }
 
-// Use says how a version is wanted.
+// Use says which version is wanted, and how.
 type Use struct {
-	// Version is "" for no files at all, which a setup may add to.
+	// Version is "" for no files at all; a setup may add some.
 	Version files.Digest
 	Setup   *Setup
-	// Shared says that the directory is used where it is, so that there must be nothing in it that is not of
-	// the version. Those that have a copy or links get nothing else anyway.
+	// Shared says that the directory is used in place, so it must hold nothing beside the version.
+	// An attempt with a copy or links gets nothing else anyway.
 	Shared bool
-	// Fetched hears what was done to get the version, if it was not there; Progress hears now and
-	// then how far that is. Both may be nil.
+	// Fetched is called with what was done to get the version, if it was not there; Progress is
+	// called now and then while it is fetched. Both may be nil.
 	Fetched  func(tree.Fetched, time.Duration)
 	Progress func(done, of int64)
 }
@@ -114,17 +114,19 @@ func (s slot) tree() string     { return filepath.Join(s.dir, "tree") }
 func (s slot) manifest() string { return filepath.Join(s.dir, "manifest") }
 func (s slot) markFile() string { return filepath.Join(s.dir, "ready") }
 
-// mark says that a directory is whole. Its time is when it was last used.
+// mark says that a directory is complete. The file's time is when the directory was last used.
 type mark struct {
 	Version files.Digest `json:"version,omitempty"`
 	Setup   []string     `json:"setup,omitempty"`
-	// Contents are what setup commands have made. What a version holds its own digest says.
+	// Contents are the digest of what setup commands have made. Files of a version have the
+	// version's digest.
 	Contents files.Digest `json:"contents,omitempty"`
 	Made     time.Time    `json:"made"`
 }
 
-// Checkout returns a directory with a version. The first that wants it makes it, others wait
-// for that. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk], [ErrTooLarge] or what Setup.Run returned.
+// Checkout returns a directory with a version. The first caller that wants it makes it, others
+// wait. The error wraps [tree.ErrNoVersion], [tree.ErrNoChunk], [ErrTooLarge] or what Setup.Run
+// returned.
 func (c *Cache) Checkout(ctx context.Context, u Use) (*Held, error) {
 	key, how := string(u.Version), c.fetch
 	switch {
@@ -163,17 +165,17 @@ func (c *Cache) unsteady() error {
 	return fmt.Errorf("the cache %s does not stay as it was written: something else writes there, or its file system keeps no modes or times; choose another directory with --files-cache", c.cfg.Dir)
 }
 
-// maxMakes is how often a directory is made that does not stay as it was made.
+// maxMakes is how often a directory is made again that does not stay as it was made.
 const maxMakes = 3
 
-// lockPoll is how often a lock is tried that somebody has.
+// lockPoll is how often a held lock is tried.
 const lockPoll = 20 * time.Millisecond
 
 func (c *Cache) lock(key string) *flock.Flock {
 	return flock.New(filepath.Join(c.cfg.Dir, "locks", key))
 }
 
-// hold returns the directory if it is whole and sound, else nil.
+// hold returns the directory if it is complete and unchanged, else nil.
 func (c *Cache) hold(ctx context.Context, s slot, u Use) (*Held, error) {
 	l := c.lock(s.key)
 	if _, err := l.TryRLockContext(ctx, lockPoll); err != nil {
@@ -188,7 +190,7 @@ func (c *Cache) hold(ctx context.Context, s slot, u Use) (*Held, error) {
 	return &Held{Dir: s.tree(), slot: s, lock: l}, nil
 }
 
-// make makes the directory, unless somebody else was faster.
+// make makes the directory, unless another caller was faster.
 func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Context, slot, Use) error) error {
 	l := c.lock(s.key)
 	if _, err := l.TryLockContext(ctx, lockPoll); err != nil {
@@ -199,7 +201,7 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 		return nil
 	}
 	c.forget(s)
-	// From here on it does not count until it has a mark again.
+	// From here on the directory does not count until it has a mark again.
 	if err := os.Remove(s.markFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -230,7 +232,7 @@ func (c *Cache) make(ctx context.Context, s slot, u Use, how func(context.Contex
 	return writeWhole(s.markFile(), text)
 }
 
-// writeWhole writes a file that is there whole or not at all.
+// writeWhole writes a file completely or not at all.
 func writeWhole(name string, text []byte) error {
 	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
 		return err
@@ -238,12 +240,12 @@ func writeWhole(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// openPlain opens a file that is one, and no link to one.
+// openPlain opens a regular file, and refuses a symbolic link.
 func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
-// setUp tells whether setup commands have been there.
+// setUp tells whether setup commands have run in the directory.
 func (s slot) setUp() bool { return strings.HasSuffix(s.key, "-setup") }
 
 func (s slot) readManifest() (*files.Manifest, error) {

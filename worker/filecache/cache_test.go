@@ -30,7 +30,7 @@ func newWorld(t *testing.T, limit int64) *world {
 	t.Helper()
 	w := &world{t: t, store: tree.NewMemory(), dir: filepath.Join(t.TempDir(), "cache")}
 	w.cache = w.another(limit)
-	t.Cleanup(func() { // else what is sealed could not be removed
+	t.Cleanup(func() { // else the sealed files could not be removed
 		_ = filepath.WalkDir(w.dir, func(p string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				err = os.Chmod(p, 0o755)
@@ -41,7 +41,7 @@ func newWorld(t *testing.T, limit int64) *world {
 	return w
 }
 
-// another is the cache as another process has it.
+// another opens the same cache as another process would.
 func (w *world) another(limit int64) *filecache.Cache {
 	w.t.Helper()
 	c, err := filecache.New(w.store, filecache.Config{Dir: w.dir, Limit: limit})
@@ -180,7 +180,7 @@ func TestSpoiledFilesAreMended(t *testing.T) {
 	spoil(func(dir string) error { return overwrite(dir+"/a", "Z") })
 	spoil(func(dir string) error { return errors.Join(overwrite(dir+"/a", "Z"), os.Chmod(dir, 0o555)) })
 	h.Release()
-	// Another process knows nothing of what this one has read, and reads it itself.
+	// Another process does not know what this one has read, so it reads the directory itself.
 	if err := overwrite(h.Dir+"/a", "Z"); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func overwrite(name, text string) error {
 	return errors.Join(os.Chmod(name, 0o644), os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, was.Mode()), os.Chtimes(name, was.ModTime(), was.ModTime()))
 }
 
-// TestSpoiledSetupIsMadeAgain: what setup commands have left is held against what it was, too.
+// TestSpoiledSetupIsMadeAgain: the result of setup commands is checked for changes, too.
 func TestSpoiledSetupIsMadeAgain(t *testing.T) {
 	w := newWorld(t, 0)
 	runs := 0
@@ -218,7 +218,8 @@ func TestSpoiledSetupIsMadeAgain(t *testing.T) {
 		func(dir string) error {
 			return errors.Join(os.Chmod(dir, 0o755), os.Remove(dir+"/link"), os.Symlink("/tmp", dir+"/link"), os.Chmod(dir, 0o555))
 		},
-		func(string) error { w.cache = w.another(0); runs--; return nil }, // who has not made it takes it as it is
+		// A process that did not make it accepts it as it is.
+		func(string) error { w.cache = w.another(0); runs--; return nil },
 		func(dir string) error { w.cache = w.another(0); return overwrite(dir+"/bin/tool", "EVIL") },
 		nil,
 	} {
@@ -245,7 +246,7 @@ func TestSpoiledSetupIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestStrangersInSharedFiles: who uses the directory itself finds nothing that somebody has added.
+// TestStrangersInSharedFiles: an attempt that uses the directory in place finds no added files.
 func TestStrangersInSharedFiles(t *testing.T) {
 	w := newWorld(t, 0)
 	v := w.push(map[string]string{"a": "A", "d/b": "B"})
@@ -265,8 +266,8 @@ func TestStrangersInSharedFiles(t *testing.T) {
 	h.Release()
 }
 
-// TestYoungFilesAreReadAgain: of two changes at nearly the same time the kernel may note one. A file that is
-// spoiled right after it was made, or read, is found all the same.
+// TestYoungFilesAreReadAgain: of two changes at nearly the same time the kernel may note one. A
+// file that is spoiled right after it was made, or read, is found all the same.
 func TestYoungFilesAreReadAgain(t *testing.T) {
 	w := newWorld(t, 0)
 	for i := range 10 {
@@ -338,7 +339,8 @@ func TestRoomIsMade(t *testing.T) {
 	}
 }
 
-// TestChunkBomb: a short list may name one chunk a thousand times. It is refused before a byte is written.
+// TestChunkBomb: a short list may name one chunk a thousand times. It is refused before a byte is
+// written.
 func TestChunkBomb(t *testing.T) {
 	w := newWorld(t, 50<<20)
 	chunk := []byte(strings.Repeat("x", files.ChunkSize))
@@ -364,7 +366,7 @@ func TestChunkBomb(t *testing.T) {
 		}
 		return digest
 	}
-	var many []files.Entry // nothing but names
+	var many []files.Entry // only names
 	for i := range 20_000 {
 		many = append(many, files.Entry{Path: fmt.Sprintf("f%05d", i)})
 	}
@@ -451,7 +453,7 @@ func TestSetupThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCancelledWaiterLeaves waits for a directory that somebody else makes.
+// TestCancelledWaiterLeaves waits for a directory that another checkout makes.
 func TestCancelledWaiterLeaves(t *testing.T) {
 	w := newWorld(t, 0)
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -495,8 +497,8 @@ func TestWhatCannotBeHadIsNamed(t *testing.T) {
 	w.checkout(filecache.Use{Version: v}).Release()
 }
 
-// TestSpoiledWhileCopied: what is put around an attempt is what its version holds, whatever somebody does to the
-// cache meanwhile; and what somebody has added to it is not of it.
+// TestSpoiledWhileCopied: an attempt gets the contents of its version, whatever a task does to the
+// cache meanwhile, and no files that were added.
 func TestSpoiledWhileCopied(t *testing.T) {
 	w := newWorld(t, 0)
 	contents := map[string]string{}
@@ -527,7 +529,7 @@ func TestSpoiledWhileCopied(t *testing.T) {
 		into := t.TempDir()
 		h, err := w.cache.Put(t.Context(), filecache.Use{Version: v}, into, filecache.Copy)
 		if err != nil {
-			continue // it does not stay as it was for long enough, and the attempt is told so
+			continue // it changes all the time, and the attempt is told so
 		}
 		h.Release()
 		had++

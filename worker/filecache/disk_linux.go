@@ -12,7 +12,7 @@ import (
 // cloneFile lets a file share the blocks of another one, where the file system can.
 func cloneFile(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }
 
-// freeBytes is how much this user may still write to the disk that a directory lies on.
+// freeBytes returns how much this user may still write to the disk of a directory.
 func freeBytes(dir string) (int64, bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 {
@@ -21,7 +21,7 @@ func freeBytes(dir string) (int64, bool) {
 	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // 32 bits on some processors
 }
 
-// stateOf is which file it is, and when its state last changed.
+// stateOf returns a file's identity, and when its state last changed.
 func stateOf(info fs.FileInfo) (inode uint64, changed time.Time, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -14,11 +14,11 @@ import (
 	"millrace/files/tree"
 )
 
-// errNoSpace is what the kernel says of a disk that is full, or of a quota.
+// errNoSpace is the kernel's error for a full disk or an exhausted quota.
 var errNoSpace = syscall.ENOSPC
 
-// fetch makes the directory of a version. What is there of it from before is compared
-// and kept, what other versions here have is taken from them, the rest comes from the store.
+// fetch makes the directory of a version. It checks and keeps what is already there, copies what
+// other versions have, and fetches the rest from the store.
 func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	began := time.Now()
 	manifest, err := s.readManifest()
@@ -66,8 +66,8 @@ func (c *Cache) fetch(ctx context.Context, s slot, u Use) error {
 	return seal(s.tree())
 }
 
-// room refuses a version that is larger than the cache may be, or than what is free on its disk, before
-// anything of it is written. What is there of it already counts as free.
+// room refuses a version that is larger than the cache may be, or than the free space on its disk,
+// before any of it is written. Parts that are already there count as free space.
 func (c *Cache) room(s slot, m *files.Manifest) error {
 	need := m.Footprint()
 	if need > c.cfg.Limit {
@@ -75,7 +75,7 @@ func (c *Cache) room(s slot, m *files.Manifest) error {
 	}
 	free, ok := c.free(s.dir)
 	if !ok {
-		return nil // whoever writes finds out
+		return nil // the writer will find out
 	}
 	err := filepath.WalkDir(s.tree(), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -95,7 +95,7 @@ func (c *Cache) room(s slot, m *files.Manifest) error {
 // ErrTooLarge refuses a version that the cache could never hold.
 var ErrTooLarge = errors.New("the version is too large for this node")
 
-// tidy removes what a version does not have: somebody has put it there.
+// tidy removes files that do not belong to the version: something has put them there.
 func tidy(dir string, m *files.Manifest) error {
 	wanted := paths(m)
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -116,7 +116,7 @@ func tidy(dir string, m *files.Manifest) error {
 	})
 }
 
-// paths are all that a version has, directories included.
+// paths returns all paths of a version, directories included.
 func paths(m *files.Manifest) map[string]bool {
 	all := make(map[string]bool, len(m.Entries))
 	for i := range m.Entries {
@@ -127,8 +127,8 @@ func paths(m *files.Manifest) map[string]bool {
 	return all
 }
 
-// prepare makes the directory that setup commands leave. They run where it will stay, for what
-// is installed often knows its own place.
+// prepare makes the directory that setup commands produce. They run in its final place, because
+// installed programs often record their own path.
 func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
 	if err := unseal(s.tree()); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
 		}
 		plain.Release()
 	}
-	if u.Setup.User != "" { // who has to get there
+	if u.Setup.User != "" { // that user must get there
 		if err := os.Chmod(s.dir, 0o711); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (c *Cache) prepare(ctx context.Context, s slot, u Use) error {
 	return syncDisk(s.tree())
 }
 
-// seal takes the right to write from all that is in a directory, and from itself.
+// seal removes the right to write from everything in a directory, and from itself.
 func seal(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -189,7 +189,7 @@ func seal(dir string) error {
 	return err
 }
 
-// unseal gives back the right to make and remove what is in directories.
+// unseal restores the right to make and remove entries in directories.
 func unseal(dir string) error {
 	if err := os.Chmod(dir, 0o700); errors.Is(err, fs.ErrNotExist) {
 		return nil

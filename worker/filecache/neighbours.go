@@ -17,13 +17,13 @@ import (
 	"millrace/files/tree"
 )
 
-// maxNeighbours is how many other versions are searched for what a new one needs, those that
-// were used last.
+// maxNeighbours is how many other versions are searched for chunks of a new one, the most recently
+// used ones.
 const maxNeighbours = 8
 
-// neighbours are the other versions here, as far as they have something in common with a new one. That is
-// copied and held against its digest. A link would cost nothing, but then one that a task has
-// spoiled would spoil the others.
+// neighbours are other versions here that share chunks with a new one. Chunks are copied and
+// checked against their digest. A link would cost nothing, but then a task that spoils one version
+// would spoil the others.
 type neighbours struct {
 	locks  []*flock.Flock
 	chunks map[files.Digest]piece
@@ -35,7 +35,7 @@ type piece struct {
 	size   int64
 }
 
-// neighbours looks for what m needs in other versions, and holds these.
+// neighbours finds other versions with chunks of m, and holds them.
 func (c *Cache) neighbours(key string, m *files.Manifest) *neighbours {
 	n, wanted := &neighbours{chunks: map[files.Digest]piece{}}, m.Chunks()
 	looked := 0
@@ -45,7 +45,7 @@ func (c *Cache) neighbours(key string, m *files.Manifest) *neighbours {
 		}
 		l := c.lock(r.key)
 		if ok, err := l.TryRLock(); !ok || err != nil {
-			continue // it is just being made or removed
+			continue // it is being made or removed right now
 		}
 		other, err := r.readManifest()
 		if err != nil {
@@ -73,7 +73,7 @@ func (n *neighbours) close() {
 	}
 }
 
-// chunks are had from other versions here, and else from the store.
+// chunks come from other versions here, or else from the store.
 type chunks struct {
 	near  *neighbours
 	store tree.Source
@@ -109,14 +109,14 @@ func (p piece) read() ([]byte, error) {
 // resident is a directory of the cache.
 type resident struct {
 	slot
-	used time.Time // zero if it is not whole
+	used time.Time // zero if it is incomplete
 }
 
-// residents lists the directories, those first that were used last.
+// residents lists the directories, the most recently used first.
 func (c *Cache) residents() []resident {
 	entries, err := os.ReadDir(filepath.Join(c.cfg.Dir, "trees"))
 	if err != nil {
-		return nil // it was there when the cache was made; whoever needs it will say so
+		return nil // it was there when the cache was made; the next user of it will report that
 	}
 	var all []resident
 	for _, e := range entries {

@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Mode is how files get into another directory.
+// Mode says how files get into another directory.
 type Mode uint8
 
 // Modes of [Held.Populate].
 const (
-	// Copy makes files of their own, which share their blocks where the file system can.
+	// Copy makes separate files, which share their blocks where the file system can.
 	Copy Mode = iota
 	// Link makes hard links, or copies where that is not possible.
 	Link
 )
 
-// Put puts a version into an empty directory, and returns what it was taken from, as Checkout does. What
-// somebody has changed in the cache meanwhile is put there anew, but for links, of which that changes both ends.
+// Put puts a version into an empty directory, and returns the cached directory that it came from,
+// as Checkout does. If a task has changed that meanwhile, Put starts again; not with links, where
+// such a change changes both ends.
 func (c *Cache) Put(ctx context.Context, u Use, into string, mode Mode) (*Held, error) {
 	for range maxMakes {
 		held, err := c.Checkout(ctx, u)
@@ -33,7 +34,8 @@ func (c *Cache) Put(ctx context.Context, u Use, into string, mode Mode) (*Held, 
 			return nil, err
 		}
 		err = held.Populate(ctx, into, mode)
-		sound := mode == Link || c.sound(held.slot, u) // a link moves the time by which a change is seen
+		// A link moves the time by which a change is detected.
+		sound := mode == Link || c.sound(held.slot, u)
 		if err == nil && sound {
 			return held, nil
 		}
@@ -48,7 +50,7 @@ func (c *Cache) Put(ctx context.Context, u Use, into string, mode Mode) (*Held, 
 	return nil, c.unsteady()
 }
 
-// empty removes what is in a directory.
+// empty removes everything in a directory.
 func empty(dir string) error {
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
@@ -57,10 +59,10 @@ func empty(dir string) error {
 	return err
 }
 
-// Populate puts all files into a directory, which nobody else may be writing to. What somebody
-// has added to a version is not of it.
+// Populate puts all files into a directory; no other process may write there meanwhile. It leaves
+// out files that were added to a version.
 func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
-	ours := map[string]bool(nil) // nil for whatever is there
+	ours := map[string]bool(nil) // nil for everything there
 	if !h.slot.setUp() {
 		manifest, err := h.slot.readManifest()
 		if err != nil {
@@ -109,7 +111,7 @@ func (h *Held) Populate(ctx context.Context, into string, mode Mode) error {
 		return nil
 	})
 	if failed := g.Wait(); failed != nil {
-		return failed // it is what ended the walk, too
+		return failed // it also ended the walk
 	}
 	return err
 }
@@ -152,5 +154,5 @@ func copyFile(ctx context.Context, from, to string) (err error) {
 	return nil
 }
 
-// copyStep is how much is copied before anybody looks whether it is still wanted.
+// copyStep is how many bytes are copied before the copy checks whether it is still wanted.
 const copyStep = 64 << 20

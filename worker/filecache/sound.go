@@ -21,28 +21,29 @@ import (
 	"millrace/files/tree"
 )
 
-// A task of the worker's own user can write to the cache, and put back sizes, modes and times. What it
-// cannot put back is the time at which the kernel noted a change of a file's state. So a directory that this process
-// has read whole is trusted as long as all those times are the same; otherwise it is read again. What a process knows
-// of a directory is in its memory and nowhere else: on the disk such a task could change it, too.
+// A task of the worker's own user can write to the cache, and can restore sizes, modes and times.
+// It cannot restore the time at which the kernel recorded a change of a file's state. So a process
+// trusts a directory that it has read completely as long as all those times stay the same;
+// otherwise it reads it again. What a process knows of a directory stays in its memory: on the disk
+// such a task could change that, too.
 
 // known is what this process knows of a directory that it has read.
 type known struct {
 	look look
-	// contents are of a directory that setup commands have made.
+	// contents is the digest of a directory that setup commands have made.
 	contents files.Digest
-	// strangers tells whether there is more in it than its version says.
+	// strangers tells whether the directory holds more than its version.
 	strangers bool
 }
 
-// look is what all entries of a directory look like from outside: names, modes, sizes and times.
+// look summarises all entries of a directory as seen from outside: names, modes, sizes and times.
 type look [sha256.Size]byte
 
-// coarse is longer than the kernel's clock for files stands still. Of two changes within that time the
-// second may be invisible.
+// coarse is longer than one step of the kernel's clock for files. Of two changes within that time
+// the second may be invisible.
 const coarse = 20 * time.Millisecond
 
-// lookAt looks at a directory. It also returns when the last change was.
+// lookAt looks at a directory. It also returns the time of the latest change.
 func lookAt(dir string) (l look, last time.Time, err error) {
 	h := sha256.New()
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -74,7 +75,7 @@ func lookAt(dir string) (l look, last time.Time, err error) {
 	return l, last, err
 }
 
-// sound tells whether the directory is whole, and what lies in it is what was made. Its lock is held.
+// sound tells whether the directory is complete and unchanged. The caller holds its lock.
 func (c *Cache) sound(s slot, u Use) bool {
 	text, err := os.ReadFile(s.markFile())
 	var m mark
@@ -118,8 +119,8 @@ func (c *Cache) forget(s slot) {
 // errUnsteady says that a directory changes while it is read.
 var errUnsteady = errors.New("it changes while it is read")
 
-// study reads a directory whole, and says what it is like. The error says that it is not what its version says,
-// or cannot be read. Those that want the same at once wait for one.
+// study reads a directory completely and returns what it found. An error means that the directory
+// does not match its version, or cannot be read. Concurrent callers share one study.
 func (c *Cache) study(s slot) (known, error) {
 	got, err, _ := c.studies.Do(s.key, func() (any, error) {
 		for range maxMakes {
@@ -128,7 +129,7 @@ func (c *Cache) study(s slot) (known, error) {
 			if err != nil && !unsure {
 				return known{}, err
 			}
-			if age := time.Since(last); age < coarse { // a change from now on is to be seen
+			if age := time.Since(last); age < coarse { // so that a change from now on is visible
 				time.Sleep(min(coarse, coarse-age))
 			}
 			k, err := s.read()
@@ -145,7 +146,7 @@ func (c *Cache) study(s slot) (known, error) {
 	return got.(known), err
 }
 
-// read reads all that is in a directory.
+// read reads everything in a directory.
 func (s slot) read() (k known, err error) {
 	if s.setUp() {
 		k.contents, err = contentsOf(s.tree())
@@ -174,7 +175,7 @@ func (s slot) read() (k known, err error) {
 	return k, err
 }
 
-// contentsOf is a digest of all that is in a directory: names, modes, contents and links.
+// contentsOf returns a digest of everything in a directory: names, modes, contents and links.
 func contentsOf(dir string) (files.Digest, error) {
 	type entry struct {
 		path string

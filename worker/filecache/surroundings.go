@@ -22,23 +22,23 @@ import (
 // Store is where versions come from and artifacts go.
 type Store interface {
 	tree.Store
-	// KeepArtifacts records what an attempt has left.
+	// KeepArtifacts records the artifacts that an attempt has left.
 	KeepArtifacts(ctx context.Context, l task.Left) error
 }
 
 // DefaultArtifacts is how many bytes of artifacts an attempt may leave.
 const DefaultArtifacts = 1 << 30
 
-// Surroundings surround the attempts of one worker.
+// Surroundings prepare the files of one worker's attempts, and keep their artifacts.
 type Surroundings struct {
 	Cache *Cache
 	Store Store
-	// Node is told of each set of artifacts.
+	// Node is recorded with each set of artifacts.
 	Node string
-	// Limit is how many bytes of artifacts an attempt may leave; else they are refused and
-	// the attempt fails. Default [DefaultArtifacts].
+	// Limit is how many bytes of artifacts an attempt may leave; if it leaves more, they are
+	// refused and the attempt fails. Default [DefaultArtifacts].
 	Limit int64
-	// Now is the time, as [worker.Config.Now] has it. Default [time.Now].
+	// Now returns the time, as [worker.Config.Now] does. Default [time.Now].
 	Now func() time.Time
 }
 
@@ -49,7 +49,7 @@ func (s *Surroundings) now() time.Time {
 	return s.Now()
 }
 
-// Prepare readies the files of an attempt, as process.Surroundings wants it.
+// Prepare implements process.Surroundings: it prepares the files of an attempt.
 func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir string, setup func(context.Context, string) error) (string, func(), error) {
 	spec := a.Task.Spec
 	u := Use{
@@ -80,7 +80,7 @@ func (s *Surroundings) Prepare(ctx context.Context, a *worker.Attempt, dir strin
 	into := filepath.Join(dir, filepath.FromSlash(bundle.To))
 	held, err := s.put(ctx, u, into, mode)
 	if failed != nil {
-		return "", nil, failed // it speaks for itself
+		return "", nil, failed // the error speaks for itself
 	}
 	if err != nil {
 		return "", nil, s.explain(bundle.Bundle, err)
@@ -106,8 +106,8 @@ func (s *Surroundings) put(ctx context.Context, u Use, into, mode string) (*Held
 	return s.Cache.Put(ctx, u, into, how)
 }
 
-// telling refuses artifacts of which a name, or what a link leads to, holds what must not be shown: names stand in
-// lists that nobody cleans.
+// telling refuses artifacts if a name, or the target of a link, holds a secret: names appear in
+// lists, where they are not redacted.
 func telling(m *files.Manifest, clean func(string) string) error {
 	for i := range m.Entries {
 		if e := &m.Entries[i]; clean(e.Path) != e.Path || clean(e.Link) != e.Link {
@@ -117,7 +117,7 @@ func telling(m *files.Manifest, clean func(string) string) error {
 	return nil
 }
 
-// say tells the task's log what was fetched.
+// say writes a line about what was fetched to the task's output.
 func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration) {
 	name := "files"
 	if a.Task.Spec.Files != nil {
@@ -126,10 +126,10 @@ func (s *Surroundings) say(a *worker.Attempt, f tree.Fetched, took time.Duration
 	a.Output.Line(output.System, fmt.Sprintf("%s: fetched %s in %v", name, bytesText(f.Bytes), took.Round(time.Millisecond)))
 }
 
-// bytesText is how many bytes were fetched, with their unit.
+// bytesText formats a number of bytes with its unit.
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) } // #nosec G115 -- never below zero
 
-// shortBundle is a bundle with so much of its version as people are shown.
+// shortBundle is a bundle with its version shortened for display.
 func shortBundle(bundle string) string {
 	name, digest, _ := strings.Cut(bundle, "@")
 	if digest == "" {
@@ -141,7 +141,7 @@ func shortBundle(bundle string) string {
 // explain says which files an attempt could not get, and what to do.
 func (s *Surroundings) explain(bundle string, err error) error {
 	if bundle == "" {
-		return err // a setup without files says what is wrong itself
+		return err // a setup without files explains itself
 	}
 	switch {
 	case errors.Is(err, tree.ErrNoVersion):
@@ -152,7 +152,7 @@ func (s *Surroundings) explain(bundle string, err error) error {
 	return fmt.Errorf("files %s: %w", bundle, err)
 }
 
-// Keep stores the artifacts of an attempt, as process.Surroundings wants it.
+// Keep implements process.Surroundings: it stores the artifacts of an attempt.
 func (s *Surroundings) Keep(ctx context.Context, a *worker.Attempt, dir string, as func(do func() error) error, clean func(string) string) error {
 	limit := s.Limit
 	if limit == 0 {

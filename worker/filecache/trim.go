@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// inode is a file on disk, whatever names it has. A cache lies on one file system.
+// inode identifies a file on disk, whatever its names. A cache lies on one file system.
 type inode uint64
 
-// trim removes directories until the rest takes no more than a limit, those first that were
-// not used for longest. What somebody holds stays.
+// trim removes directories, the least recently used first, until the rest fits the limit.
+// Directories in use stay.
 func (c *Cache) trim(limit int64) {
 	all := c.residents()
 	users := map[inode]int{}
@@ -22,7 +22,7 @@ func (c *Cache) trim(limit int64) {
 		of[i] = map[inode]bool{}
 		_ = filepath.WalkDir(r.dir, func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // somebody is just removing it
+				return nil // another process is removing it right now
 			}
 			info, err := d.Info()
 			if err != nil {

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// act does something with files as the user would, and not as this program may: what a task names is opened
-// with the task's rights. Do must not leave its goroutine to others. For the worker's own user, and the nil account, it just does it.
+// act performs do on files with the user's rights instead of this program's: a path that a task
+// names is opened with the task's rights. do must stay on its goroutine. For the worker's own user,
+// and the nil account, act just calls do.
 //
-// Only the thread changes, and only what the kernel asks of it for files. Its capabilities for files are gone meanwhile.
+// Only the thread changes, and only its identity for files; its capabilities for files are dropped
+// meanwhile.
 func (a *account) act(do func() error) error {
 	if a == nil || a.credential == nil {
 		return do()
@@ -33,23 +35,24 @@ func (a *account) act(do func() error) error {
 		err = do()
 	}
 	if back := setFileUser(uint32(os.Geteuid()), uint32(os.Getegid()), groups); back != nil {
-		return errors.Join(err, back) // the thread stays this goroutine's, and ends with it
+		return errors.Join(err, back) // the thread stays bound to this goroutine, and ends with it
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// setFileUser has the kernel take this thread for another user's when it asks for files.
+// setFileUser gives this thread another user's identity for file access.
 func setFileUser(uid, gid uint32, groups []uint32) error {
 	var first unsafe.Pointer
 	if len(groups) > 0 {
 		first = unsafe.Pointer(&groups[0])
 	}
-	// Not syscall.Setgroups, which is for all threads.
+	// Not syscall.Setgroups, which changes all threads.
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0); errno != 0 {
 		return fmt.Errorf("take the groups of a user: %w", errno)
 	}
-	// These two return what was before, and no error; asked with a number that is none, what is.
+	// These two return the previous id, and no error; called with an invalid id they return the
+	// current one.
 	const none = -1
 	_, _ = unix.SetfsgidRetGid(int(gid))
 	_, _ = unix.SetfsuidRetUid(int(uid))

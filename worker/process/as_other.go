@@ -4,7 +4,7 @@ package process
 
 import "errors"
 
-// act does something with files as the user would. Here no thread can be another user's, so it is refused.
+// act is refused: on this system no thread can take another user's identity.
 func (a *account) act(do func() error) error {
 	if a == nil || a.credential == nil {
 		return do()

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestActAsUser: files are opened with the rights of another user, and afterwards with our own again.
+// TestActAsUser: files are opened with the rights of another user, and afterwards with our own
+// again.
 func TestActAsUser(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -46,7 +47,7 @@ func TestActAsUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 100 { // on whatever thread
+	for range 100 { // on any thread
 		if err := nobody.act(read); !errors.Is(err, os.ErrPermission) {
 			t.Fatalf("as nobody: %v, want a refusal", err)
 		}

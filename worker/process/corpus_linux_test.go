@@ -13,7 +13,7 @@ import (
 	"millrace/ipc"
 )
 
-// What lies in the folder of an attempt that outlives its worker, and what a worker and a shim say to each other: the
+// The files of an attempt that outlives its worker, and the messages between worker and shim: the
 // next worker may be of another version than the shim.
 func TestKeepCorpus(t *testing.T) {
 	var note keepNote
@@ -44,7 +44,7 @@ func TestKeepCorpus(t *testing.T) {
 	logtest.JSONCorpus[fromShim](t, "testdata/corpus/from_shim")
 }
 
-// What a shim has put into its ring is read by whoever comes later.
+// Later versions can read what a shim has put into its ring.
 func TestRingCorpus(t *testing.T) {
 	write := func(frames []frame) []byte {
 		var b []byte
@@ -71,7 +71,7 @@ func TestRingCorpus(t *testing.T) {
 		for reader := (&ringReader{ring: r}); ; {
 			f, err := reader.next()
 			if err != nil {
-				return write(frames), nil // what is left shows in what is missing
+				return write(frames), nil // what is left shows by its absence
 			}
 			f.body = bytes.Clone(f.body)
 			frames = append(frames, f)

@@ -1,7 +1,7 @@
-// Package process runs the attempts of tasks as programs: it readies the place of each, starts it
-// there by way of package child, hears what it says, and makes an outcome of how it ended.
+// Package process runs the attempts of tasks as programs: it prepares the place of each, starts the
+// program there through package child, handles its output, and turns its end into an outcome.
 //
-// A task may ask for its attempt to outlive the worker. A second process of this program, the shim,
-// then stands beside it ([ShimMain]): it writes down what the attempt says until a worker attends it
+// A task may ask that its attempt outlive the worker. A second process of this program, the shim,
+// then stays beside the attempt ([ShimMain]) and writes down its output until a worker attends it
 // again.
 package process

@@ -20,12 +20,12 @@ import (
 	"millrace/worker/process/child"
 )
 
-// kept are the variables of the worker that a clean environment has.
+// kept are the worker's variables that a clean environment keeps.
 var kept = []string{"PATH", "HOME", "USER", "LANG", "TZ"}
 
-// environment is the worker's own, then what the task is, then files, then what
-// its spec sets, then secrets. It returns the values of the secrets, too. The
-// error says which file cannot be read. Params are those of the task as its program is told them.
+// environment builds the variables of an attempt, in this order: the worker's own, those that
+// describe the task, files, the spec's, secrets. It also returns the values of the secrets. An
+// error says which file cannot be read. params are the task's parameters as its program gets them.
 func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir string, as *account) (env, secrets []string, err error) {
 	run := a.Task.Spec.Run
 	own := child.WorkersOwn()
@@ -94,8 +94,8 @@ func (t *Tasks) environment(a *worker.Attempt, params json.RawMessage, dir strin
 	return env, secrets, nil
 }
 
-// logicalTime is the time that a task is for: the tick of its schedule, its due time, or
-// when it was submitted.
+// logicalTime is the time that a task is for: the tick of its schedule, its due time, or when it
+// was submitted.
 func logicalTime(t *task.Task) time.Time {
 	if !t.Tick.IsZero() {
 		return t.Tick.UTC()
@@ -113,11 +113,12 @@ func inDir(dir, file string) string {
 	return filepath.Join(dir, file)
 }
 
-// maxEnvFile bounds a file of variables, in bytes; the kernel takes no more of them anyway.
+// maxEnvFile bounds a file of variables, in bytes; the kernel takes no larger environment anyway.
 const maxEnvFile = 1 << 20
 
-// readEnvFile adds the variables of a file to env, which the task's user must be allowed to read. The error names the file and the line, and never
-// holds any of the text: that may be a password, and the error goes into the log.
+// readEnvFile adds the variables of a file to env. The task's user must be allowed to read it. An
+// error names the file and the line, and never holds any of the text: that may be a password, and
+// the error goes into the log.
 func readEnvFile(env []string, name string, as *account) ([]string, error) {
 	f, err := as.open(name)
 	if err != nil {
@@ -141,7 +142,7 @@ func readEnvFile(env []string, name string, as *account) ([]string, error) {
 	return env, nil
 }
 
-// variables reads lines NAME=value, and tells whether all of them can be variables.
+// variables parses lines NAME=value, and tells whether all of them can be variables.
 func variables(text string) (map[string]string, bool) {
 	vars, err := godotenv.Unmarshal(text)
 	if err != nil || strings.ContainsRune(text, 0) {
@@ -154,9 +155,9 @@ func variables(text string) (map[string]string, bool) {
 // maxQuotedLines bounds the search for the end of a value in quotes.
 const maxQuotedLines = 256
 
-// badLine is the number of the first line that cannot be read, of a text of which one cannot. The
-// parser quotes what it cannot read instead of counting lines, so each line is read by itself, and
-// with those after it if a value in quotes may begin there.
+// badLine returns the number of the first line that cannot be parsed, for a text that has one. The
+// parser quotes the bad text instead of counting lines, so each line is parsed by itself, together
+// with the lines after it if a quoted value may begin there.
 func badLine(text string) int {
 	lines := strings.SplitAfter(text, "\n")
 	for at := 0; at < len(lines); {
@@ -174,7 +175,8 @@ func badLine(text string) int {
 	return len(lines)
 }
 
-// knownSecrets are the values of a task's secrets, as far as they can be read. A relative file is meant from a directory.
+// knownSecrets returns the values of a task's secrets that can be read. A relative file is resolved
+// from dir.
 func knownSecrets(t *task.Task, dir string, as *account) (values []string) {
 	add := func(file string) {
 		if value, err := readSecret(inDir(dir, file), as); err == nil {
@@ -190,8 +192,8 @@ func knownSecrets(t *task.Task, dir string, as *account) (values []string) {
 	return values
 }
 
-// openParams are the parameters of a task with the texts of the files that its secret ones name, and those texts. The
-// error says which file cannot be read.
+// openParams returns the parameters of a task with each secret file replaced by its text, and those
+// texts. An error says which file cannot be read.
 func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, secrets []string, err error) {
 	files := t.SecretParams()
 	if len(files) == 0 {
@@ -215,8 +217,8 @@ func openParams(t *task.Task, dir string, as *account) (params json.RawMessage, 
 	return params, secrets, err
 }
 
-// readSecret returns the text of a file, which the task's user must be allowed to read, without the line end at its end. Its
-// errors never hold any of it.
+// readSecret returns the text of a file without its final line end. The task's user must be allowed
+// to read it. Errors never hold any of the text.
 func readSecret(name string, as *account) (string, error) {
 	f, err := as.open(name)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestEnvFileErrorsHoldNoText: what cannot be read may be a password. File and line are named.
+// TestEnvFileErrorsHoldNoText: text that cannot be parsed may be a password. The error names only
+// file and line.
 func TestEnvFileErrorsHoldNoText(t *testing.T) {
 	for _, c := range []struct {
 		text, line string
@@ -50,5 +51,5 @@ func TestEnvFileErrorsHoldNoText(t *testing.T) {
 	}
 }
 
-// TestVariablesOnce: a program that takes the first of several values sees what one sees that takes
-// the last.
+// TestVariablesOnce: programs that take the first of several values, and those that take the last,
+// see the same.

@@ -17,10 +17,10 @@ import (
 	"millrace/worker/process/child"
 )
 
-// keptFor is how long what a process has said waits for a worker that goes on with it, or reports it.
+// keptFor is how long the output of a process waits for a worker that resumes or reports it.
 const keptFor = 7 * 24 * time.Hour
 
-// leftPatience is how long shims may take to answer the worker that comes back, all together.
+// leftPatience bounds how long all shims together may take to answer a worker that comes back.
 const leftPatience = 500 * time.Millisecond
 
 // Left implements [worker.Keeper].
@@ -49,8 +49,8 @@ func (t *Tasks) Left() ([]*worker.Left, error) {
 	return all, err
 }
 
-// find reads what an earlier process has written down, and waits for its shim until a time at
-// most. It returns nil if it has not come to that.
+// find reads the note of an earlier process, and waits for its shim until a time at most. It
+// returns nil if that process had started nothing.
 func (k *keeping) find(until time.Time) (*worker.Left, error) {
 	text, err := os.ReadFile(k.path(noteFile))
 	if isMissing(err) {
@@ -61,7 +61,7 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 		return nil, nil
 	}
 	if info, statErr := os.Stat(k.path(noteFile)); statErr == nil && time.Since(info.ModTime()) > keptFor {
-		if lock, err := lockFolder(k.folder); err == nil { // nobody has wanted to know
+		if lock, err := lockFolder(k.folder); err == nil { // its note was never asked for
 			lock.Close()
 			_ = json.Unmarshal(text, &k.note)
 			k.remove()
@@ -76,7 +76,7 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 	}
 	for ; ; time.Sleep(attendAgain) {
 		if err = k.tryAttend(); err == nil || errors.Is(err, errBusy) || time.Now().After(until) {
-			break // who still attends it leaves it soon
+			break // the worker that still attends it leaves it soon
 		}
 	}
 	l := &worker.Left{Note: k.note.Note, Received: time.Now(), PID: k.pid, Handle: k}
@@ -91,7 +91,7 @@ func (k *keeping) find(until time.Time) (*worker.Left, error) {
 	return l, nil
 }
 
-// readNote reads what a worker of any version has written down.
+// readNote reads a note by a worker of any version.
 func readNote(text []byte) (n keepNote, err error) {
 	err = json.Unmarshal(text, &n)
 	if n.V > keepVersion {
@@ -108,11 +108,11 @@ func (k *keeping) process() (id keptProcess, err error) {
 	return id, err
 }
 
-// goOn goes on with an attempt that an earlier process has left.
+// goOn resumes an attempt that an earlier process has left.
 func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	k := a.Left().Handle.(*keeping)
 	defer k.Close()
-	// What is to be stopped as well: its shim does that, and has something to say.
+	// Also one that must stop: its shim stops it, and reports.
 	err := k.attend(ctx)
 	if errors.Is(err, worker.ErrLeft) {
 		return worker.Outcome{Left: true}
@@ -121,7 +121,7 @@ func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 		return worker.Outcome{Class: reason.System, Message: "what it has said cannot be read: " + err.Error(), Stopped: ctx.Err() != nil}
 	}
 	if text, err := os.ReadFile(k.path(toldFile)); err == nil {
-		_ = json.Unmarshal(text, &k.memo) // else all that is there is read again
+		_ = json.Unmarshal(text, &k.memo) // else everything there is read again
 	}
 	s := &session{tasks: t, attempt: a, out: a.Output, began: timeOf(k.note.Began), started: timeOf(k.memo.Started)}
 	if k.note.Boot != bootID() || k.memo.Started == 0 {
@@ -132,7 +132,7 @@ func (t *Tasks) goOn(ctx context.Context, a *worker.Attempt) worker.Outcome {
 	return t.converse(ctx, s, k, true, p)
 }
 
-// kill kills the shim and the group of its process, by force.
+// kill kills the shim and the group of its process.
 func (k *keeping) kill() {
 	id, err := k.process()
 	if err != nil || k.note.Boot != bootID() {
@@ -146,14 +146,15 @@ func (k *keeping) kill() {
 	}
 }
 
-// same tells whether the process is still the one that was meant.
+// same tells whether the number still belongs to the same process.
 func (p processID) same() bool {
 	start, err := child.StartOf(p.PID)
 	return err == nil && start == p.Start
 }
 
-// bootID names the time since the machine was started.
+// bootID identifies the current boot of the machine.
 var bootID = sync.OnceValue(func() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it all is of one boot
+	// Without it everything counts as the same boot.
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
 })

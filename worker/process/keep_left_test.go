@@ -13,7 +13,7 @@ import (
 	"millrace/private"
 )
 
-// TestPlantedNote: what a note says is to be removed is removed only if this package has made it.
+// TestPlantedNote: a directory named in a note is removed only if this package made it.
 func TestPlantedNote(t *testing.T) {
 	work, victim := t.TempDir(), t.TempDir()
 	made, err := keptDir(work)
@@ -54,7 +54,7 @@ func TestPlantedNote(t *testing.T) {
 	}
 }
 
-// TestForeignFolder: nothing is read from a folder in which others may have written.
+// TestForeignFolder: nothing is read from a folder in which other users may have written.
 func TestForeignFolder(t *testing.T) {
 	tasks := &Tasks{Node: "w2", Folder: filepath.Join(t.TempDir(), "spool"), Work: t.TempDir()}
 	dir, err := tasks.ownFolder("X")

@@ -32,29 +32,29 @@ func (t *Tasks) Keeps(k *task.Task) bool {
 	return len(t.Shim) > 0 && t.Folder != "" && k.Spec.Adopts()
 }
 
-// keepVersion is the version of all that lies in the folder of an attempt that outlives its worker, and of what a worker and
-// a shim say to each other. A note that names none is of version 1.
+// keepVersion is the version of the files of an attempt that outlives its worker, and of the
+// messages between worker and shim. A note without a version has version 1.
 const keepVersion = 1
 
-// keepNote is what a worker writes down of an attempt that outlives it.
+// keepNote is what a worker writes down about an attempt that outlives it.
 type keepNote struct {
 	V int `json:"v,omitempty"` // absent for 1
 	worker.Note
-	// Received and Began are by the monotonic clock of the boot.
+	// Received and Began are readings of the boot's monotonic clock.
 	Received int64  `json:"received"`
 	Began    int64  `json:"began"`
 	Boot     string `json:"boot"`
 	Dir      string `json:"dir"`
-	// Fresh is to be removed at the end.
+	// Fresh is the directory to remove at the end.
 	Fresh string `json:"fresh,omitempty"`
-	// Ring is the size of the ring.
+	// Ring is the size of the ring, in bytes.
 	Ring int64 `json:"ring"`
 }
 
 // keeping is the worker's side of a process that outlives it.
 type keeping struct {
 	folder string
-	work   string // where working directories are made
+	work   string // parent of working directories
 	note   keepNote
 	memo   keepMemo
 	lock   *os.File // nil while the shim has it
@@ -78,10 +78,10 @@ func (k *keeping) Send(m ipc.Message) {
 // Limits implements [child.Process].
 func (k *keeping) Limits() string { return k.limits }
 
-// tellPatience is how long a shim may take to listen.
+// tellPatience is how long a shim may take to read a message.
 const tellPatience = 5 * time.Second
 
-// tell says something to the shim. If that is gone, whoever reads from it finds out.
+// tell sends a message to the shim. If the shim is gone, its reader finds out.
 func (k *keeping) tell(m toShim) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,7 +94,7 @@ func (k *keeping) tell(m toShim) {
 	}
 }
 
-// Close gives back what this process holds of it.
+// Close releases what this process holds of the attempt.
 func (k *keeping) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +111,7 @@ func (k *keeping) Close() error {
 	return nil
 }
 
-// remove removes all that is left of the attempt on this machine.
+// remove removes everything of the attempt from this machine.
 func (k *keeping) remove() {
 	if isKeptDir(k.note.Fresh, k.work) {
 		_ = os.RemoveAll(k.note.Fresh)
@@ -121,10 +121,11 @@ func (k *keeping) remove() {
 
 func (k *keeping) path(name string) string { return filepath.Join(k.folder, name) }
 
-// folderOf is where the attempts of a node lie.
+// folderOf returns the folder of a node's attempts.
 func (t *Tasks) folderOf() string { return filepath.Join(t.Folder, t.Node+".kept") }
 
-// ownFolder makes that, and folders in it. None of them may be another user's, for what lies there is believed.
+// ownFolder makes that folder, and folders in it. None of them may belong to another user, for the
+// worker trusts what lies there.
 func (t *Tasks) ownFolder(folders ...string) (string, error) {
 	return private.Dir(filepath.Dir(t.Folder), append([]string{filepath.Base(t.Folder), t.Node + ".kept"}, folders...)...)
 }
@@ -132,7 +133,7 @@ func (t *Tasks) ownFolder(folders ...string) (string, error) {
 // shimStart bounds the start of a shim.
 const shimStart = 10 * time.Second
 
-// runKept runs a command such that it outlives this process.
+// runKept runs a command so that it outlives this process.
 func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secrets []string, p place) worker.Outcome {
 	failed := func(format string, args ...any) worker.Outcome {
 		return worker.Outcome{Class: reason.System, Message: fmt.Sprintf(format, args...), Stopped: ctx.Err() != nil}
@@ -170,17 +171,17 @@ func (t *Tasks) runKept(ctx context.Context, s *session, c child.Command, secret
 		return s.outcome(born.Failed)
 	}
 	k.memo.Started = monotonic()
-	s.redact = nil // the shim has done that
+	s.redact = nil // the shim has redacted already
 	return t.converse(ctx, s, k, false, p)
 }
 
-// startShim starts the shim of an attempt, which starts the process.
+// startShim starts the shim of an attempt; the shim starts the process.
 func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o shimOrder) (born shimBorn, err error) {
 	lock, err := lockFolder(k.folder)
 	if err != nil {
 		return born, err
 	}
-	defer lock.Close() // the shim's copy of it counts
+	defer lock.Close() // the shim's copy keeps the lock
 	text, err := json.Marshal(k.note)
 	if err != nil {
 		return born, err
@@ -200,7 +201,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	}
 	defer complaints.Close()
 	cmd := exec.Command(t.Shim[0], t.Shim[1:]...)
-	cmd.Env = child.HelpersEnv() // no mark of this worker, so that its guard spares the shim
+	cmd.Env = child.HelpersEnv() // without this worker's mark, so that its guard spares the shim
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = bytes.NewReader(order), complaints, []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	out, err := cmd.StdoutPipe()
@@ -210,7 +211,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	if err := t.Runner.StartBeside(cmd); err != nil {
 		return born, err
 	}
-	defer func() { // by now it has said all that it says on that pipe
+	defer func() { // by now the shim has written everything to that pipe
 		go func() {
 			_ = cmd.Wait()
 			t.Runner.Gone(cmd.Process.Pid)
@@ -227,7 +228,7 @@ func (t *Tasks) startShim(ctx context.Context, a *worker.Attempt, k *keeping, o 
 	return born, nil
 }
 
-// lockFolder opens the lock of an attempt's folder and takes it.
+// lockFolder opens the lock file of an attempt's folder and takes the lock.
 func lockFolder(folder string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600) // #nosec G304 -- in a folder of our own
 	if err != nil {
@@ -240,11 +241,11 @@ func lockFolder(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// errBusy says that another worker attends the process.
+// errBusy: another worker attends the process.
 var errBusy = errors.New("another worker attends it")
 
-// attend begins to listen to the shim, or takes its place if that is gone. It waits while
-// another worker, whose node this has become, still attends the process.
+// attend begins to listen to the shim, or takes its place if the shim is gone. It waits while a
+// worker that lost the node to this one still attends the process.
 func (k *keeping) attend(ctx context.Context) error {
 	for {
 		err := k.tryAttend()
@@ -265,7 +266,7 @@ func (k *keeping) attend(ctx context.Context) error {
 
 const attendAgain = 20 * time.Millisecond
 
-// tryAttend is attend once; a shim that is gone is no error.
+// tryAttend tries attend once; a dead shim is no error.
 func (k *keeping) tryAttend() error {
 	if k.conn != nil || k.lock != nil {
 		return nil
@@ -273,7 +274,7 @@ func (k *keeping) tryAttend() error {
 	conn, err := dialIn(k.folder)
 	if err != nil {
 		lock, lockErr := lockFolder(k.folder)
-		if lockErr == nil { // it is gone
+		if lockErr == nil { // the shim is gone
 			k.lock = lock
 			return nil
 		}
@@ -295,7 +296,7 @@ func (k *keeping) tryAttend() error {
 	return nil
 }
 
-// causes are why an attempt is stopped, in codes that outlive the worker.
+// causes are the reasons to stop an attempt, by codes that outlive the worker.
 var causes = map[string]error{
 	"cancelled": worker.ErrCancelled, "timeout": worker.ErrTimeout, "idle": worker.ErrIdle, "heartbeat": worker.ErrHeartbeat,
 	"shutdown": worker.ErrShutdown, "drained": worker.ErrDrained, "succeeded": worker.ErrSucceeded, "hurry": worker.ErrHurry,

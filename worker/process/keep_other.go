@@ -12,10 +12,10 @@ import (
 	"millrace/worker/process/child"
 )
 
-// Keeps tells whether attempts of a task outlive the worker: not on this system.
+// Keeps tells whether attempts of a task outlive the worker: never on this system.
 func (t *Tasks) Keeps(*task.Task) bool { return false }
 
-// ShimMain is for Linux.
+// ShimMain works on Linux only.
 func ShimMain(io.Reader, io.Writer) error {
 	return errors.New("shim: this system cannot keep processes beside a worker")
 }

@@ -16,7 +16,7 @@ import (
 	"millrace/worker/process/child"
 )
 
-// keepMemo is what is to be remembered of what was said up to a place.
+// keepMemo is what must be remembered about the output up to a place.
 type keepMemo struct {
 	At      int64             `json:"at"`
 	Started int64             `json:"started"`
@@ -24,7 +24,7 @@ type keepMemo struct {
 	Session sessionMemo       `json:"session"`
 }
 
-// sessionMemo is what a [session] has to remember.
+// sessionMemo is what a [session] must remember.
 type sessionMemo struct {
 	Failure  *ipc.Failure    `json:"failure,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`
@@ -55,13 +55,13 @@ func (s *session) remember(m sessionMemo) {
 	}
 }
 
-// resumeAgain is how long after a look in vain at what is stored the next one comes.
+// resumeAgain is the pause after a failed read of what is stored.
 const resumeAgain = 500 * time.Millisecond
 
-// converse sees a process that outlives this one to its end, or leaves it.
+// converse follows a process that outlives this one to its end, or leaves it.
 func (t *Tasks) converse(ctx context.Context, s *session, k *keeping, again bool, p place) worker.Outcome {
 	a := s.attempt
-	// What the process asks for is done to the end, also if the worker leaves meanwhile.
+	// Requests of the process are completed even if the worker leaves meanwhile.
 	doing, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	s.ctx = doing
@@ -102,7 +102,7 @@ func (t *Tasks) converse(ctx context.Context, s *session, k *keeping, again bool
 	}
 	r := k.result()
 	if cause := causeOf(r.Code); cause != nil {
-		a.Stop(cause) // whoever asked for it
+		a.Stop(cause) // whichever party asked for it
 	}
 	if k.note.Boot == bootID() && r.Ended > 0 {
 		s.ended = timeOf(r.Ended)
@@ -114,8 +114,8 @@ func (t *Tasks) converse(ctx context.Context, s *session, k *keeping, again bool
 	return t.keep(ctx, a, p, s.outcome(&r.Result))
 }
 
-// listen hands on what the process says until it has ended, and tells whether it has;
-// else the worker leaves it.
+// listen handles the output of the process until it ends. It returns false if the worker leaves it
+// instead.
 func (k *keeping) listen(s *session, leaving <-chan struct{}) bool {
 	more, over := k.hear()
 	read := &ringReader{ring: k.ring, at: k.memo.At}
@@ -150,7 +150,7 @@ func (k *keeping) listen(s *session, leaving <-chan struct{}) bool {
 		case <-leaving:
 		case <-more:
 		case <-over:
-			ended = true // all of it is there to be read now
+			ended = true // all of its output can be read now
 		case <-soon:
 			k.markLater(s, k.now(s, read.at))
 			last, marked = time.Now(), read.at
@@ -158,10 +158,10 @@ func (k *keeping) listen(s *session, leaving <-chan struct{}) bool {
 	}
 }
 
-// markEvery is how often it is written down what of the output is stored, while there is any.
+// markEvery is how often it is recorded how much of the output is stored, while there is any.
 const markEvery = time.Second
 
-// hear tells when there is more to be read, and when there will be no more.
+// hear returns channels that tell when there is more to read, and when there will be no more.
 func (k *keeping) hear() (more <-chan struct{}, over <-chan struct{}) {
 	some, none := make(chan struct{}, 1), make(chan struct{})
 	if k.conn == nil {
@@ -184,7 +184,7 @@ func (k *keeping) hear() (more <-chan struct{}, over <-chan struct{}) {
 	return some, none
 }
 
-// take hands on what lies in one frame, which ends at a place.
+// take handles the content of one frame, which ends at a place.
 func (s *session) take(f frame, end int64) {
 	switch f.kind {
 	case frameStdout:
@@ -204,7 +204,7 @@ func (s *session) take(f frame, end int64) {
 	}
 }
 
-// lines hands on the lines of a frame. Each has a place of its own, where it ends.
+// lines handles the lines of a frame. The place of each is where it ends.
 func (s *session) lines(stream child.Stream, f frame, end int64) {
 	for rest, more := f.body, true; more; {
 		var text []byte
@@ -218,12 +218,12 @@ func (s *session) lines(stream child.Stream, f frame, end int64) {
 	}
 }
 
-// now is what is to be remembered of all that was read.
+// now returns what must be remembered about everything read so far.
 func (k *keeping) now(s *session, at int64) keepMemo {
 	return keepMemo{At: at, Started: k.memo.Started, Output: s.out.Memo(), Session: s.memo()}
 }
 
-// markLater marks a memo when all before it is stored.
+// markLater records a memo once everything before it is stored.
 func (k *keeping) markLater(s *session, m keepMemo) {
 	k.mu.Lock()
 	busy := k.marking
@@ -242,7 +242,7 @@ func (k *keeping) markLater(s *session, m keepMemo) {
 	})
 }
 
-// mark notes that all before a memo's place is stored, and that there is room again.
+// mark records that everything before a memo's place is stored, and frees that room in the ring.
 func (k *keeping) mark(m keepMemo) {
 	text, err := json.Marshal(m)
 	if err == nil {
@@ -253,7 +253,7 @@ func (k *keeping) mark(m keepMemo) {
 	}
 }
 
-// writeQuickly writes a file that is there whole or not at all, as long as the machine lives.
+// writeQuickly writes a file completely or not at all; it may be lost in a power cut.
 func writeQuickly(name string, text []byte) error {
 	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
 		return err
@@ -261,8 +261,8 @@ func writeQuickly(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// result is how the process ended. If its shim could not write that down, it was killed,
-// and what is left of the process is as well.
+// result returns how the process ended. If its shim could not write that down, the shim was killed,
+// and the rest of the process with it.
 func (k *keeping) result() (r shimResult) {
 	text, err := os.ReadFile(k.path(resultFile))
 	if err == nil && json.Unmarshal(text, &r) == nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// other tells whether processes of the account are those of another user than this program.
+// other tells whether the account belongs to another user than this program's.
 func (a *account) other() bool { return a != nil && a.credential != nil }
 
 // open opens a file for reading with the user's rights.
@@ -20,8 +20,9 @@ func (a *account) open(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// ownAll makes a user the owner of all that is in a directory, but for files with further names: those
-// are part of something else, too. Nobody but this program may be able to enter it meanwhile.
+// ownAll makes a user the owner of everything in a directory, except files with further names,
+// which are also part of something else. No other user may be able to enter the directory
+// meanwhile.
 func ownAll(dir string, uid, gid int) error {
 	return each(dir, func(root *os.Root, p string, info fs.FileInfo) error {
 		if info.Mode().IsRegular() && names(info) > 1 {
@@ -31,12 +32,12 @@ func ownAll(dir string, uid, gid int) error {
 	})
 }
 
-// reclaim makes this program's user the owner of a directory and all in it, after another one has written
-// there. It refuses a file that has a name outside of it as well: through that the other could go
-// on writing, and it may be anything.
+// reclaim makes this program's user the owner of a directory and everything in it, after another
+// user has written there. It refuses a file that also has a name outside: through that name the
+// other user could go on writing, and the file may be anything.
 func reclaim(dir string) error {
 	own, group := os.Geteuid(), os.Getegid()
-	// First the directory: so the other cannot enter it any more.
+	// The directory first: then the other user cannot enter it any more.
 	if err := errors.Join(os.Lchown(dir, own, group), os.Chmod(dir, 0o700)); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func reclaim(dir string) error {
 	return each(dir, func(root *os.Root, p string, _ fs.FileInfo) error { return root.Lchown(p, own, group) })
 }
 
-// each calls do for all that is in a directory, whatever is put in its way meanwhile.
+// each calls do for everything in a directory, even if another process changes it meanwhile.
 func each(dir string, do func(root *os.Root, p string, info fs.FileInfo) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

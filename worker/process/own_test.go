@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestReclaim: what another user has left is taken back, unless it is part of something else as well.
+// TestReclaim: files that another user has left are taken back, unless they are part of something
+// else as well.
 func TestReclaim(t *testing.T) {
 	base := t.TempDir()
 	dir, outside := filepath.Join(base, "tree"), filepath.Join(base, "outside")

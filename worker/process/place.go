@@ -18,29 +18,31 @@ import (
 	"millrace/worker/process/child"
 )
 
-// Surroundings ready what an attempt finds around its process, and keep what it leaves.
-// Package filecache has those that take files from a cache.
+// Surroundings prepare the files around an attempt's process, and keep its artifacts. Package
+// filecache implements them with a cache.
 type Surroundings interface {
-	// Prepare puts the files of a task into an empty directory, as its spec says. The files are
-	// then where the answer says, until leave is called. Setup runs the task's setup
-	// commands in a directory; Prepare decides whether that is necessary. The error is meant for
-	// people; the attempt then fails, and nothing of it is run.
+	// Prepare puts the files of a task into an empty directory, as its spec says. The files are at
+	// the returned path until leave is called. setup runs the task's setup commands in a directory;
+	// Prepare decides whether that is necessary. An error is meant for people; the attempt then
+	// fails, and none of its commands run.
 	Prepare(ctx context.Context, a *worker.Attempt, dir string, setup func(ctx context.Context, dir string) error) (files string, leave func(), err error)
-	// Keep stores the artifacts of an attempt that ran in a directory. It opens what is there within as, which gives
-	// the calling goroutine the rights of the task's user, and shows and stores no name or text that clean
-	// would change. An error that [worker.Final] made says that another attempt would fare no better.
+	// Keep stores the artifacts of an attempt that ran in a directory. It opens files within as,
+	// which gives the calling goroutine the rights of the task's user, and neither shows nor stores
+	// a name or text that clean would change. An error made by [worker.Final] means that another
+	// attempt would fail as well.
 	Keep(ctx context.Context, a *worker.Attempt, dir string, as func(do func() error) error, clean func(string) string) error
 }
 
 // place is where an attempt runs.
 type place struct {
 	dir   string
-	fresh string // the directory made for it; "" if there is none
+	fresh string // the directory made for it; "" if none was
 	env   []string
 	leave func()
 }
 
-// place readies the directory of an attempt, for the user as whom it runs, nil for the worker's own.
+// place prepares the directory of an attempt. as is the user that it runs as, nil for the worker's
+// own.
 func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (place, error) {
 	spec := a.Task.Spec
 	p := place{dir: spec.Run.Dir, leave: func() {}}
@@ -65,7 +67,7 @@ func (t *Tasks) place(ctx context.Context, a *worker.Attempt, as *account) (plac
 			return p, err
 		}
 	}
-	if as.other() { // last: until then the user cannot put anything in the way of what is written there
+	if as.other() { // last: until then the user cannot interfere with what is written there
 		if err := errors.Join(ownAll(fresh.path, as.uid, as.gid), give(fresh, as.uid, as.gid)); err != nil {
 			p.leave()
 			return p, fmt.Errorf("the working directory cannot be given to user %s: %w", as.name, err)
@@ -92,11 +94,11 @@ func (t *Tasks) surround(ctx context.Context, a *worker.Attempt, as *account, fr
 	return nil
 }
 
-// stopPatience is how long artifacts of an attempt that ran too long may take: the scheduler
-// gives it up soon after its deadline and grace.
+// stopPatience bounds how long the artifacts of an attempt that ran too long may take: the
+// scheduler declares it lost soon after its deadline and grace.
 const stopPatience = 3 * time.Second
 
-// keep stores the artifacts of an attempt, if its end is one after which they are wanted.
+// keep stores the artifacts of an attempt, if they are wanted after such an end.
 func (t *Tasks) keep(ctx context.Context, a *worker.Attempt, p place, o worker.Outcome) worker.Outcome {
 	wanted := a.Task.Spec.Artifacts
 	success := o.Class == "" && !o.Stopped
@@ -144,7 +146,7 @@ func (t *Tasks) keepArtifacts(ctx context.Context, a *worker.Attempt, dir string
 	return clean
 }
 
-// setupAs runs the lines of a task's setup as the user of the task, to whom the directory belongs
+// setupAs runs the lines of a task's setup as the user of the task, who owns the directory
 // meanwhile.
 func (t *Tasks) setupAs(ctx context.Context, a *worker.Attempt, as *account, dir string) error {
 	if !as.other() {
@@ -199,7 +201,8 @@ func (t *Tasks) setup(ctx context.Context, a *worker.Attempt, as *account, dir s
 
 var errSetupTimeout = errors.New("setup ran longer than timeout.setup allows")
 
-// setupSink puts what setup commands print into the task's log. What looks like a message is a line.
+// setupSink puts the output of setup commands into the task's log. Messages among it count as
+// lines.
 type setupSink struct {
 	out    *worker.Output
 	redact *redactor

@@ -9,21 +9,22 @@ import (
 	"millrace/ipc"
 )
 
-// Redacted stands where a secret stood.
+// Redacted is written in place of a secret.
 const Redacted = "[secret]"
 
 const (
-	// minRedacted is the shortest value of a secret: a shorter one would be found everywhere.
+	// minRedacted is the length of the shortest secret that is redacted, in bytes: a shorter one
+	// would match everywhere.
 	minRedacted = 4
-	// minRedactedLine is the same for a line of a value with several.
+	// minRedactedLine is the same for one line of a secret of several lines.
 	minRedactedLine = 8
 )
 
-// redactor replaces secrets in what a process says. The nil one replaces nothing.
+// redactor replaces secrets in the output of a process. A nil redactor replaces nothing.
 type redactor struct {
 	plain *strings.Replacer
 	json  *strings.Replacer // for text within JSON, where a secret may be escaped
-	find  [][]byte          // all spellings, to tell quickly that there is none
+	find  [][]byte          // all spellings, for a quick check whether there is any
 }
 
 // newRedactor returns nil if there is nothing to look for.
@@ -33,7 +34,7 @@ func newRedactor(secrets []string) *redactor {
 		if len(s) >= minRedacted {
 			values = append(values, s)
 		}
-		if strings.Contains(s, "\n") { // its lines come one by one
+		if strings.Contains(s, "\n") { // its lines arrive one by one
 			for line := range strings.Lines(s) {
 				if line = strings.TrimRight(line, "\r\n"); len(line) >= minRedactedLine {
 					values = append(values, line)
@@ -59,7 +60,7 @@ func newRedactor(secrets []string) *redactor {
 	return r
 }
 
-// spellings are the forms that a value takes within a JSON text.
+// spellings returns the forms that a value takes within a JSON text.
 func spellings(v string) []string {
 	all := []string{v}
 	quoted, err := json.Marshal(v) // escapes <, > and &
@@ -84,8 +85,8 @@ func (r *redactor) line(text string) string {
 	return r.plain.Replace(text)
 }
 
-// lines is l without secrets. Several lines are looked at one by one, as they would have been
-// had they come so: a secret of more than one must not make them fewer.
+// lines returns l without secrets. Several lines are redacted one by one, as if they had arrived
+// so: a secret of several lines must not reduce their number.
 func (r *redactor) lines(l ipc.Line) ipc.Line {
 	if r == nil {
 		return l
@@ -98,8 +99,8 @@ func (r *redactor) lines(l ipc.Line) ipc.Line {
 	return l
 }
 
-// payload is JSON without secrets. It reports false if it would be no JSON any
-// more: a secret was more than part of a text.
+// payload returns JSON without secrets. It reports false if the result would not be JSON: a secret
+// was more than part of a string.
 func (r *redactor) payload(payload json.RawMessage) (json.RawMessage, bool) {
 	if r == nil || !slices.ContainsFunc(r.find, func(f []byte) bool { return bytes.Contains(payload, f) }) {
 		return payload, true

@@ -8,15 +8,15 @@ import (
 	"millrace/task/output"
 )
 
-// unfit is why an attempt cannot count as a success though its process ended with 0: what it was
-// for would be missing, and nobody would see that.
+// unfit is why an attempt cannot count as a success although its process ended with 0: part of its
+// result would be missing without anyone noticing.
 type unfit struct {
 	Records string `json:"records,omitempty"`
 	Result  string `json:"result,omitempty"` // of the last one
 }
 
-// tooMuch refuses a message that carries more than it may. Its content is gone: what stands in the
-// log in its place says so.
+// tooMuch refuses a message that carries more than it may. Its content is dropped; a line in the
+// log takes its place.
 func (s *session) tooMuch(m ipc.Message) ipc.Receipt {
 	why := fmt.Sprintf("%s refused: %s", m.Type, m.Excess)
 	s.mu.Lock()
@@ -30,7 +30,7 @@ func (s *session) tooMuch(m ipc.Message) ipc.Receipt {
 	return s.refused(m.Type, m.Excess)
 }
 
-// refused notes that a message was refused, and answers.
+// refused records that a message was refused, and returns the answer.
 func (s *session) refused(what, why string) ipc.Receipt {
 	s.out.Line(output.System, what+" refused: "+why)
 	s.count()
@@ -43,10 +43,11 @@ func (s *session) count() {
 	s.refusals++
 }
 
-// maxFailure bounds what the end of an attempt repeats of an ERROR, in bytes; the log has all of it.
+// maxFailure bounds how much of an ERROR the end of an attempt repeats, in bytes; the log has all
+// of it.
 const maxFailure = 4 << 10
 
-// cut is text of at most so many bytes, and a sign that there was more.
+// cut cuts text to at most that many bytes, and marks the cut.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

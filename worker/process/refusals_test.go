@@ -9,8 +9,8 @@ import (
 	"millrace/worker/process/child"
 )
 
-// TestLongFailure: the end of an attempt repeats the beginning of what the program said, and its class counts
-// however long that is.
+// TestLongFailure: the end of an attempt repeats the beginning of the program's message, and its
+// class counts however long the message is.
 func TestLongFailure(t *testing.T) {
 	s := &session{failure: &ipc.Failure{Message: strings.Repeat("é", 450_000), Class: reason.User}, out: nil}
 	o := s.outcome(&child.Result{Class: reason.Exit})

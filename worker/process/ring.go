@@ -8,17 +8,16 @@ import (
 	"os"
 )
 
-// ring is a file in which frames lie one after the other, and over those that are done
-// with, once it is full. A place in it is counted from the first byte ever written, so
-// it stays what it is. Each frame bears its place and a checksum: what is torn, or
-// left of an earlier round, is no frame.
+// ring is a file of consecutive frames. When it is full, new frames overwrite those that are stored
+// elsewhere. A place in it counts bytes from the first byte ever written, so it never changes. Each
+// frame bears its place and a checksum: a torn frame, or one of an earlier round, does not count.
 type ring struct {
 	file *os.File
 	size int64
 }
 
-// ringSize is how much of what an attempt has said may wait to be stored. The file takes
-// as much room on disk as was ever needed.
+// ringSize is how many bytes of an attempt's output may wait to be stored. The file takes only as
+// much disk space as was ever needed.
 const ringSize = 64 << 20
 
 func openRing(name string, size int64, flag int) (*ring, error) {
@@ -31,7 +30,7 @@ func openRing(name string, size int64, flag int) (*ring, error) {
 
 func (r *ring) close() error { return r.file.Close() }
 
-// frame is one thing that a process has said.
+// frame is one piece of a process's output.
 type frame struct {
 	kind    byte
 	partial bool
@@ -41,23 +40,24 @@ type frame struct {
 
 // Kinds of frames.
 const (
-	frameStdout byte = iota + 1 // one line or several, parted by line feeds; or, partial, a piece of one
+	// One line or several, separated by line feeds; or, partial, a piece of one.
+	frameStdout byte = iota + 1
 	frameStderr
 	frameMessage
-	frameRefused // a message that held a secret where no text can stand; without its payload
-	frameDropped // a line in words of what was dropped
+	frameRefused // a message with a secret outside any string; without its payload
+	frameDropped // a line in words about what was dropped
 )
 
-// headSize is what a frame takes beside its body: place, time, length, kind, flags, checksum.
+// headSize is the size of a frame beside its body: place, time, length, kind, flags, checksum.
 const headSize = 8 + 8 + 4 + 1 + 1 + 4
 
-// maxFrame is more than the longest line or message takes.
+// maxFrame is more than the longest line or message needs.
 const maxFrame = 8 << 20
 
-// errNoFrame says that there is no frame at a place, or not yet.
+// errNoFrame: there is no frame at a place, or not yet.
 var errNoFrame = errors.New("no frame is there")
 
-// appendFrame appends a frame that is to lie at a place.
+// appendFrame appends a frame for a place.
 func appendFrame(b []byte, at int64, f frame) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint64(b, uint64(at)) // #nosec G115 -- never below zero
@@ -73,8 +73,8 @@ func appendFrame(b []byte, at int64, f frame) []byte {
 	return append(b, f.body...)
 }
 
-// parseFrame reads the frame at the beginning of b, which lies at a place, and returns its
-// length; more is how many bytes b would have to have, if it has too few.
+// parseFrame reads the frame at the beginning of b, which lies at a place, and returns its length
+// n. If b is too short, more is how many bytes it needs.
 func parseFrame(b []byte, at int64) (f frame, n, more int, err error) {
 	if len(b) < headSize {
 		return f, 0, headSize, errNoFrame
@@ -106,7 +106,7 @@ func (r *ring) writeAt(b []byte, at int64) error {
 	return nil
 }
 
-// readAt reads bytes from a place, as many as there are.
+// readAt reads from a place as many bytes as there are.
 func (r *ring) readAt(b []byte, at int64) (read int) {
 	for len(b) > 0 {
 		off := at % r.size
@@ -131,8 +131,8 @@ type ringReader struct {
 
 const ringChunk = 256 << 10
 
-// next returns the next frame, whose body is valid until the next call, and [errNoFrame] if
-// it has not been written.
+// next returns the next frame, whose body is valid until the next call, or [errNoFrame] if it has
+// not been written yet.
 func (r *ringReader) next() (frame, error) {
 	f, n, more, err := parseFrame(r.have, r.at)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestRingGoesRound(t *testing.T) {
 	}
 }
 
-// What was torn, or is of an earlier round, is no frame.
+// A torn frame, or one of an earlier round, does not count.
 func TestRingTellsWhatIsNoFrame(t *testing.T) {
 	whole := appendFrame(nil, 100, frame{kind: frameStderr, said: 7, body: []byte("hello")})
 	for name, c := range map[string]struct {

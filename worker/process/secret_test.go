@@ -35,8 +35,8 @@ func secretFile(t *testing.T, text string) string {
 	return name
 }
 
-// TestRedactLinesTogether: lines that come together are redacted as they would have been one by one,
-// and stay as many.
+// TestRedactLinesTogether: lines that come together are redacted as they would have been one by
+// one, and stay as many.
 func TestRedactLinesTogether(t *testing.T) {
 	r := newRedactor([]string{"se\ncret", "-----BEGIN KEY-----\nabcdefgh\n", "four"})
 	for _, text := range []string{"", "\n", "a\n\nb", "xse\ncretx", "-----BEGIN KEY-----\nabcdefgh\n", "fourfour\n\nfour", "\nfour\n"} {
@@ -81,7 +81,8 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
-// A program is told the text of the file that a secret parameter names, and nobody else is: what was asked for stays as it was.
+// The program alone gets the text of the file that a secret parameter names: the task itself stays
+// as it was.
 func TestOpenParams(t *testing.T) {
 	file := secretFile(t, "pa\"ssword\n")
 	named, _ := json.Marshal(map[string]any{"token": job.Secret{File: file}, "plain": job.Secret{File: file}, "n": 1})

@@ -21,8 +21,8 @@ import (
 	"millrace/worker/process/child"
 )
 
-// session is the conversation with the process of one attempt: it passes on what
-// the process says, does what it asks for, and answers.
+// session is the conversation with the process of one attempt: it passes on the output, does what
+// messages ask for, and answers.
 type session struct {
 	tasks   *Tasks
 	attempt *worker.Attempt
@@ -30,21 +30,21 @@ type session struct {
 	ctx     context.Context
 	began   time.Time
 	redact  *redactor
-	params  json.RawMessage // of the task, as the process is told them
+	params  json.RawMessage // of the task, as the process gets them
 	process child.Process   // set before anything is read
 
 	mu       sync.Mutex
 	failure  *ipc.Failure    // guarded by mu; the last ERROR
 	result   json.RawMessage // guarded by mu; the last RESULT
-	dropped  error           // guarded by mu; records that were not taken
+	dropped  error           // guarded by mu; records that were not stored
 	unfit    unfit           // guarded by mu
 	refusals int             // guarded by mu; messages that were refused
-	children int             // guarded by mu; those without a key of their own
-	warned   bool            // guarded by mu; that figures are left out
+	children int             // guarded by mu; children without a key of their own
+	warned   bool            // guarded by mu; the process was warned about dropped figures
 	ping     *time.Timer     // guarded by mu
 	over     bool            // guarded by mu
-	started  time.Time       // when the process was there
-	ended    time.Time       // when nothing of it was left; zero for now
+	started  time.Time       // when the process had started
+	ended    time.Time       // when nothing of it was left; zero before
 }
 
 var _ child.Sink = (*session)(nil)
@@ -56,7 +56,7 @@ func (s *session) meet(p child.Process) {
 	s.watch()
 }
 
-// greet tells the process what it is to do, if it listens.
+// greet tells the process its task, if it listens.
 func (s *session) greet() {
 	p, t := s.process, &s.attempt.Task
 	if t.Spec.Run.Stdin != job.StdinOpen {
@@ -69,7 +69,7 @@ func (s *session) greet() {
 	}))
 }
 
-// watch asks the process for signs of life if it owes them, and listens.
+// watch asks the process for signs of life if it must give them, and listens.
 func (s *session) watch() {
 	t := &s.attempt.Task
 	if t.Spec.Run.Stdin != job.StdinOpen {
@@ -111,7 +111,7 @@ func (s *session) Line(stream child.Stream, line ipc.Line) {
 	hand(s.out, name, s.redact.lines(line))
 }
 
-// hand gives out what a process has said.
+// hand adds the output of a process.
 func hand(out *worker.Output, stream string, l ipc.Line) {
 	if l.Several > 1 {
 		out.Texts(stream, l.Text, l.Several)
@@ -139,14 +139,14 @@ func (s *session) Message(m ipc.Message) {
 	s.answer(m, s.obey(m))
 }
 
-// refuse drops a message that holds a secret where no text can stand.
+// refuse drops a message that holds a secret outside any string.
 func (s *session) refuse(m ipc.Message) {
 	s.out.Line(output.System, fmt.Sprintf("a message %s was dropped: a secret stood in it where no text can", m.Type))
 	s.count()
 	s.answer(m, ipc.Receipt{Error: "it holds a secret where no text can stand"})
 }
 
-// answer tells the process what became of a message, if it has given it an id.
+// answer tells the process the result of a message, if the message has an id.
 func (s *session) answer(m ipc.Message, r ipc.Receipt) {
 	if m.ID != "" {
 		r.ID, r.OK = m.ID, r.Error == ""
@@ -154,9 +154,8 @@ func (s *session) answer(m ipc.Message, r ipc.Receipt) {
 	}
 }
 
-// obey does what a message asks for, and returns what to say of it. Those that
-// have to become durable keep the process waiting if it writes more than its pipe
-// takes: that is the back-pressure.
+// obey does what a message asks for, and returns the answer. A message that must become durable
+// keeps the process waiting once it has filled its pipe: that is the back-pressure.
 func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 	refused := func(what string, err error) ipc.Receipt {
 		return s.refused(what, s.redact.line(err.Error()))
@@ -221,7 +220,7 @@ func (s *session) obey(m ipc.Message) (r ipc.Receipt) {
 	return r
 }
 
-// first tells whether it is the first time.
+// first tells whether it is the first call for this flag.
 func (s *session) first(flag *bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +229,7 @@ func (s *session) first(flag *bool) bool {
 	return !was
 }
 
-// insert takes records; their ACK comes when they are stored.
+// insert takes records; their ACK is sent when they are stored.
 func (s *session) insert(m ipc.Message) {
 	items, err := m.Records()
 	if err == nil {
@@ -253,8 +252,7 @@ func (s *session) insert(m ipc.Message) {
 	}
 }
 
-// offspring is the payload of a SPAWN: a submission, in which a command may
-// stand by itself.
+// offspring is the payload of a SPAWN: a submission, or just a command.
 type offspring struct {
 	task.Submission
 	Key   string   `json:"key"`
@@ -283,13 +281,13 @@ func (s *session) spawn(m ipc.Message) (task.ID, error) {
 	if key == "" {
 		s.mu.Lock()
 		s.children++
-		key = "#" + strconv.Itoa(s.children) // the n-th without one, in each attempt
+		key = "#" + strconv.Itoa(s.children) // the n-th child without a key, in each attempt
 		s.mu.Unlock()
 	}
 	return s.attempt.Spawn(s.ctx, key, o.Submission)
 }
 
-// outcome joins how the process ended with what it said of itself.
+// outcome combines how the process ended with what it reported about itself.
 func (s *session) outcome(r *child.Result) worker.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +299,7 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 	}
 	if s.failure == nil && !o.Stopped && (o.Class == reason.Exit || o.Class == reason.Killed) {
 		last := s.out.LastLine(output.Stdout, output.Stderr, output.Log)
-		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have heard one
+		if last != "" || s.attempt.Left() == nil { // else an earlier worker may have had one
 			o.Message = child.WithLastLine(o.Message, last)
 		}
 	}
@@ -326,7 +324,7 @@ func (s *session) outcome(r *child.Result) worker.Outcome {
 	return o
 }
 
-// phases notes how long each part of the attempt took, unless only the work did.
+// phases records how long each phase of the attempt took, unless only the work took any.
 func (s *session) phases(r *child.Result) {
 	if s.started.IsZero() {
 		return

@@ -24,18 +24,17 @@ import (
 
 // Files in the folder of an attempt that outlives its worker.
 const (
-	noteFile   = "note"   // what the next worker has to know
+	noteFile   = "note"   // for the next worker
 	lockFile   = "lock"   // locked as long as the shim lives
-	ringFile   = "ring"   // what the process has said
-	pidFile    = "pid"    // which process it is
+	ringFile   = "ring"   // the output of the process
+	pidFile    = "pid"    // the process's identity
 	resultFile = "result" // how it ended
-	toldFile   = "told"   // what of it is stored, and what is to be remembered
-	errorFile  = "errors" // what the shim had to complain of
+	toldFile   = "told"   // how much of the output is stored, and what must be remembered
+	errorFile  = "errors" // the shim's own errors
 	socketFile = "socket"
 )
 
-// shimOrder is what a shim is to do. It comes on its standard input, for there are
-// secrets in it.
+// shimOrder tells a shim what to run. It comes on its standard input, for it holds secrets.
 type shimOrder struct {
 	Folder     string
 	Command    child.Command
@@ -47,31 +46,31 @@ type shimOrder struct {
 	Hold       holdOrder
 }
 
-// holdOrder says when the process is to be stopped, unless another one comes before, in
-// nanoseconds of the monotonic clock, and how long it then has at most.
+// holdOrder says when the process must be stopped, unless another order comes before, in
+// nanoseconds of the monotonic clock, and the longest grace that it then has.
 type holdOrder struct {
 	Until int64         `json:"until"`
 	Grace time.Duration `json:"grace"`
 }
 
-// shimBorn is what the shim answers on its standard output, once.
+// shimBorn is the shim's answer on its standard output, sent once.
 type shimBorn struct {
 	PID    int           `json:"pid,omitempty"`
 	Limits string        `json:"limits,omitempty"`
 	Failed *child.Result `json:"failed,omitempty"`
 }
 
-// toShim is what a worker says to a shim.
+// toShim is a message from a worker to a shim.
 type toShim struct {
 	Hold *holdOrder   `json:"hold,omitempty"`
 	Stop *stopOrder   `json:"stop,omitempty"`
 	Send *messageForm `json:"send,omitempty"`
-	// Told is the place up to which the ring may be written over.
+	// Told is the place up to which the ring may be overwritten.
 	Told int64 `json:"told,omitempty"`
 }
 
-// stopOrder says that the process is to end, and why: in a code for the next worker
-// and in words for the process.
+// stopOrder says that the process must end, and why: in a code for the next worker and in words for
+// the process.
 type stopOrder struct {
 	Code  string        `json:"code"`
 	Words string        `json:"words"`
@@ -80,17 +79,17 @@ type stopOrder struct {
 
 func (s stopOrder) Error() string { return s.Words }
 
-// codeLease is the code of a stop by the shim itself.
+// codeLease is the code when the shim itself stops the process.
 const codeLease = "lease"
 
-// fromShim is what a shim says to the worker that attends it.
+// fromShim is a message from a shim to the worker that attends it.
 type fromShim struct {
-	// Hello comes first, unless another worker attends it already.
+	// Hello comes first, unless another worker attends the process already.
 	Hello *shimHello `json:"hello,omitempty"`
 	Busy  bool       `json:"busy,omitempty"`
-	// More says that there is more in the ring.
+	// More means that there is more in the ring.
 	More bool `json:"more,omitempty"`
-	// Ended says that all is in the ring and the result in its file.
+	// Ended means that everything is in the ring and the result in its file.
 	Ended bool `json:"ended,omitempty"`
 }
 
@@ -109,7 +108,7 @@ type shimResult struct {
 	Ended int64  `json:"ended"`
 }
 
-// processID names a process for good: a number alone may pass to another.
+// processID identifies a process for good: the kernel may reuse a number alone.
 type processID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
@@ -121,10 +120,10 @@ type keptProcess struct {
 	Shim processID `json:"shim"`
 }
 
-// monotonic is the clock that all processes of this machine share and nobody sets.
+// monotonic reads the clock that all processes of this machine share and that is never set.
 func monotonic() int64 { return monotonicBase.at + int64(time.Since(monotonicBase.here)) }
 
-// monotonicBase is that clock at a time of this process: Go has the same one, but keeps it to itself.
+// monotonicBase relates that clock to this process's: Go uses the same one, but does not show it.
 var monotonicBase = func() (b struct {
 	at   int64
 	here time.Time
@@ -135,11 +134,11 @@ var monotonicBase = func() (b struct {
 	return b
 }()
 
-// monotonicOf is a time of this process by that clock, and timeOf the reverse.
+// monotonicOf converts a time of this process to that clock, and timeOf back.
 func monotonicOf(t time.Time) int64 { return monotonic() + int64(time.Until(t)) }
 func timeOf(m int64) time.Time      { return time.Now().Add(time.Duration(m - monotonic())) }
 
-// shim keeps one process while workers come and go.
+// shim runs one process while workers come and go.
 type shim struct {
 	order  shimOrder
 	out    *shimWriter
@@ -147,8 +146,8 @@ type shim struct {
 	born   chan child.Process // gets the process when it has started
 
 	mu      sync.Mutex
-	conn    net.Conn      // guarded by mu; of the worker that attends it
-	alone   int64         // guarded by mu; since when nobody does
+	conn    net.Conn      // guarded by mu; of the worker that attends the process
+	alone   int64         // guarded by mu; since when no worker attends it
 	hold    holdOrder     // guarded by mu
 	timer   *time.Timer   // guarded by mu
 	expired bool          // guarded by mu; the hold has passed
@@ -157,14 +156,13 @@ type shim struct {
 	ended   bool          // guarded by mu; the result is in its file
 
 	once sync.Once
-	quit chan struct{} // closed when a worker that attended it has read the result
+	quit chan struct{} // closed when a worker that attended the process has read the result
 }
 
 // ShimMain is the whole life of a shim; the program's hidden shim command calls it with its
-// standard input and output. It reads from in what to run, starts it, reports on out, and
-// stays until the process has ended and its result is on the disk, whatever becomes of
-// the worker that has started it. The process is stopped when no worker has said in
-// time that the lease goes on.
+// standard input and output. It reads from in what to run, starts it, reports on out, and stays
+// until the process has ended and its result is on the disk, even if the worker that started it is
+// gone. It stops the process if no worker confirms in time that the lease still holds.
 func ShimMain(in io.Reader, out io.Writer) error {
 	syscall.CloseOnExec(3) // the lock, which is ours alone
 	ignored := make(chan os.Signal, 1)
@@ -213,7 +211,7 @@ func (s *shim) main(out io.Writer) error {
 	ran := make(chan child.Result, 1)
 	go func() { ran <- r.Run(ctx, c, &shimSink{s.out, newRedactor(s.order.Secrets)}) }()
 	select {
-	case res := <-ran: // it was not even started, or has ended already
+	case res := <-ran: // it was never started, or has ended already
 		select {
 		case p := <-s.born:
 			s.report(out, p)
@@ -232,7 +230,7 @@ func (s *shim) main(out io.Writer) error {
 
 func (s *shim) path(name string) string { return filepath.Join(s.order.Folder, name) }
 
-// started notes which process it is, before anything that it says is read.
+// started records the process's identity before any of its output is read.
 func (s *shim) started(p child.Process) {
 	if c, ok := p.(*child.Running); ok {
 		s.pid = c.PID
@@ -248,7 +246,7 @@ func (s *shim) started(p child.Process) {
 }
 
 func (s *shim) report(out io.Writer, p child.Process) {
-	_ = s.tell(out, shimBorn{PID: s.pid, Limits: p.Limits()}) // whoever asked may be gone
+	_ = s.tell(out, shimBorn{PID: s.pid, Limits: p.Limits()}) // the reader may be gone
 }
 
 func (s *shim) tell(out io.Writer, b shimBorn) error {
@@ -259,8 +257,8 @@ func (s *shim) tell(out io.Writer, b shimBorn) error {
 	return err
 }
 
-// finish writes down how the process ended, and waits until the worker that attends
-// it, if there is one, has read that.
+// finish writes down how the process ended, and waits until the worker that attends it, if there is
+// one, has read that.
 func (s *shim) finish(ctx context.Context, res child.Result) error {
 	r := shimResult{Result: res, Ended: monotonic()}
 	if order, ok := errors.AsType[stopOrder](context.Cause(ctx)); ok && res.Stopped {
@@ -274,7 +272,7 @@ func (s *shim) finish(ctx context.Context, res child.Result) error {
 		if err = errors.Join(s.out.ring.file.Sync(), writeWhole(s.path(resultFile), text)); err == nil || try == 20 {
 			break
 		}
-		time.Sleep(time.Second) // a disk that is full may have room again
+		time.Sleep(time.Second) // a full disk may have room again
 	}
 	s.mu.Lock()
 	s.ended = true
@@ -303,7 +301,7 @@ func (s *shim) holdUntil(h holdOrder) {
 	s.timer.Reset(left)
 }
 
-// expire stops the process if nobody has said meanwhile that its lease goes on.
+// expire stops the process if no worker has confirmed meanwhile that its lease still holds.
 func (s *shim) expire() {
 	s.mu.Lock()
 	over, grace, alone := monotonic() >= s.hold.Until && !s.ended, s.hold.Grace, s.conn == nil
@@ -313,7 +311,7 @@ func (s *shim) expire() {
 		return
 	}
 	if alone {
-		s.out.giveUp() // nobody makes room
+		s.out.giveUp() // no worker makes room
 	}
 	s.cancel(stopOrder{Code: codeLease, Words: "the lease could not be confirmed in time", Grace: grace})
 }
@@ -356,14 +354,14 @@ func (s *shim) attend(conn net.Conn) {
 	ended, expired := s.ended, s.expired
 	s.mu.Unlock()
 	if expired {
-		s.out.giveUp() // nobody makes room
+		s.out.giveUp() // no worker makes room
 	}
 	if ended {
 		s.once.Do(func() { close(s.quit) })
 	}
 }
 
-// say tells a worker whenever there is more for it, until it is gone.
+// say tells a worker whenever there is more for it, until the worker is gone.
 func (s *shim) say(e *json.Encoder, gone <-chan struct{}) {
 	for seen := int64(-1); ; {
 		written := s.out.waitMore(seen, func() bool {
@@ -396,7 +394,7 @@ func (s *shim) hasEnded() bool {
 	return s.ended
 }
 
-// listen does what a worker says until it is gone.
+// listen obeys a worker until it is gone.
 func (s *shim) listen(conn net.Conn) {
 	d := json.NewDecoder(conn)
 	for {
@@ -417,7 +415,7 @@ func (s *shim) listen(conn net.Conn) {
 	}
 }
 
-// listenIn listens in a folder whose path may be longer than an address can be.
+// listenIn listens in a folder whose path may be longer than a socket address can be.
 func listenIn(folder string) (net.Listener, error) {
 	dir, err := os.Open(folder)
 	if err != nil {
@@ -429,7 +427,8 @@ func listenIn(folder string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // by then the descriptor in the path is another file's
+	// By then the descriptor in the path belongs to another file.
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	return l, os.Chmod(filepath.Join(folder, socketFile), 0o600)
 }
 
@@ -447,7 +446,7 @@ func shortPath(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
 }
 
-// writeWhole writes a file that is there whole or not at all, also after a power cut.
+// writeWhole writes a file completely or not at all, even in a power cut.
 func writeWhole(name string, text []byte) error {
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- in a folder of our own
 	if err != nil {
@@ -460,7 +459,7 @@ func writeWhole(name string, text []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// shimSink writes down what the process says, without its secrets.
+// shimSink writes down the output of the process, without its secrets.
 type shimSink struct {
 	out    *shimWriter
 	redact *redactor
@@ -485,7 +484,7 @@ func (s *shimSink) Message(m ipc.Message) {
 }
 
 func messageBody(m ipc.Message) []byte {
-	body, _ := json.Marshal(messageForm(m)) // of valid JSON and text
+	body, _ := json.Marshal(messageForm(m)) // always valid JSON and text
 	return body
 }
 
@@ -502,7 +501,7 @@ type messageForm struct {
 	Excess  string          `json:"excess,omitempty"`
 }
 
-// droppedWords says what is missing here.
+// droppedWords says how much is missing here.
 func droppedWords(n int, bytes int64, why string) string {
 	return fmt.Sprintf("%d lines and messages (%d bytes) were dropped here: %s", n, bytes, why)
 }

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// shimBuffer is how much waits to be written until the process has to wait.
+	// shimBuffer is how many bytes may wait to be written before the process must wait.
 	shimBuffer = 256 << 10
-	// shimReserve is room in the ring for the word of what was dropped.
+	// shimReserve is room in the ring for a note about what was dropped.
 	shimReserve = 4 << 10
 	// joinTime, in nanoseconds, and joinBytes bound the lines of a frame.
 	joinTime  = int64(10 * time.Millisecond)
 	joinBytes = 64 << 10
 )
 
-// shimWriter writes frames into a ring: while some are written the next are gathered. While
-// the ring is full it waits, and so does the process. What nobody will make room for, or
-// the disk does not take, is dropped; a frame in its place counts it.
+// shimWriter writes frames into a ring: while some are written, the next are gathered. While the
+// ring is full it waits, and so does the process. It drops what no worker will make room for, or
+// what the disk does not take; a frame in its place counts it.
 type shimWriter struct {
 	ring *ring
 	done chan struct{}
@@ -26,14 +26,14 @@ type shimWriter struct {
 	mu      sync.Mutex
 	cond    *sync.Cond
 	waiting []frame // guarded by mu
-	bodies  []byte  // guarded by mu; of those
-	written int64   // guarded by mu; all before lies in the ring
-	told    int64   // guarded by mu; all before may be written over
+	bodies  []byte  // guarded by mu; of the waiting frames
+	written int64   // guarded by mu; everything before lies in the ring
+	told    int64   // guarded by mu; everything before may be overwritten
 	closed  bool    // guarded by mu
-	hasty   bool    // guarded by mu; nobody makes room any more
+	hasty   bool    // guarded by mu; no worker makes room any more
 	drops   int     // guarded by mu; how often something was dropped
 
-	dropped, lost int64 // lines and messages, and bytes; of the writing goroutine alone
+	dropped, lost int64 // lines and messages, and bytes; only the writing goroutine uses them
 	why           string
 }
 
@@ -44,7 +44,7 @@ func newShimWriter(r *ring) *shimWriter {
 	return w
 }
 
-// put adds a frame, whose body it copies. It waits while too many wait.
+// put adds a frame and copies its body. It blocks while too much waits.
 func (w *shimWriter) put(f frame) {
 	f.said = monotonic()
 	w.mu.Lock()
@@ -63,8 +63,8 @@ func (w *shimWriter) put(f frame) {
 	}
 }
 
-// join has the last frame that waits stand for one more line of its stream, if that came
-// just after it. mu is held.
+// join extends the last waiting frame by one more line of its stream, if that came just after it.
+// The caller holds mu.
 func (w *shimWriter) join(f frame) bool {
 	if len(w.waiting) == 0 || f.partial || f.kind != frameStdout && f.kind != frameStderr {
 		return false
@@ -79,7 +79,7 @@ func (w *shimWriter) join(f frame) bool {
 	return true
 }
 
-// write writes what waits until the writer is closed.
+// write writes waiting frames until the writer is closed.
 func (w *shimWriter) write() {
 	defer close(w.done)
 	for {
@@ -119,7 +119,7 @@ func (w *shimWriter) write() {
 	}
 }
 
-// account appends a frame that says what was dropped, if anything was.
+// account appends a frame that counts what was dropped, if anything was.
 func (w *shimWriter) account(batch []byte, at int64) []byte {
 	if w.dropped == 0 {
 		return batch
@@ -127,7 +127,7 @@ func (w *shimWriter) account(batch []byte, at int64) []byte {
 	return appendFrame(batch, at, frame{kind: frameDropped, said: monotonic(), body: []byte(droppedWords(int(w.dropped), w.lost, w.why))})
 }
 
-// store writes a batch, when there is room for it. It returns why it did not.
+// store writes a batch when there is room for it. It returns why it did not, or "".
 func (w *shimWriter) store(batch []byte, at, reserve int64) (why string) {
 	if len(batch) == 0 {
 		return ""
@@ -151,7 +151,7 @@ func (w *shimWriter) store(batch []byte, at, reserve int64) (why string) {
 	return ""
 }
 
-// free says that everything before a place is stored.
+// free declares that everything before a place is stored.
 func (w *shimWriter) free(told int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +159,7 @@ func (w *shimWriter) free(told int64) {
 	w.cond.Broadcast()
 }
 
-// giveUp says that nobody will make room.
+// giveUp declares that no worker will make room.
 func (w *shimWriter) giveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (w *shimWriter) wake() {
 	w.cond.Broadcast()
 }
 
-// waitMore waits until there is more in the ring than was seen, or over says so.
+// waitMore waits until the ring holds more than seen, or over returns true.
 func (w *shimWriter) waitMore(seen int64, over func() bool) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func (w *shimWriter) waitMore(seen int64, over func() bool) int64 {
 	return w.written
 }
 
-// close returns when all that waits is written or dropped.
+// close returns when everything waiting is written or dropped.
 func (w *shimWriter) close() {
 	w.mu.Lock()
 	w.closed = true

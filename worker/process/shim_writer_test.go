@@ -21,7 +21,7 @@ func readFrames(r *ring, at int64) (all []string, end int64) {
 	}
 }
 
-// A ring that is full holds up who writes; room lets it go on, and nothing is missing.
+// A full ring blocks the writer; room lets it go on, and nothing is missing.
 func TestFullRingWaits(t *testing.T) {
 	r := newRing(t, 600<<10)
 	w := newShimWriter(r)
@@ -55,9 +55,9 @@ func TestFullRingWaits(t *testing.T) {
 	}
 }
 
-// What nobody makes room for is dropped, and counted where it is missing.
+// If no worker makes room, frames are dropped, and counted where they are missing.
 func TestWhatIsDroppedIsCounted(t *testing.T) {
-	r := newRing(t, 8<<10) // half of it is kept for the word of what is dropped
+	r := newRing(t, 8<<10) // half of it is reserved for the note about what is dropped
 	w := newShimWriter(r)
 	put := func(n, size int) {
 		for range n {
@@ -75,7 +75,7 @@ func TestWhatIsDroppedIsCounted(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing costs lines, and says so when it takes something again.
+// A disk that takes nothing costs lines, and the loss is counted when it takes something again.
 func TestDiskThatTakesNothing(t *testing.T) {
 	r := newRing(t, ringSize)
 	good := r.file

@@ -20,18 +20,18 @@ import (
 // Tasks runs the attempts of a worker as child processes.
 type Tasks struct {
 	Runner *child.Runner
-	// Node is told to the processes.
+	// Node is the node's name, given to the processes.
 	Node string
-	// Surroundings ready files and keep artifacts. Without them a task that has such fails.
+	// Surroundings prepare files and keep artifacts. Without them, a task that needs either fails.
 	Surroundings Surroundings
-	// Shim is the command that ends up in [ShimMain], for tasks whose attempts outlive the
-	// worker, and ShimGuard the one for [child.GuardMain]. Default: such attempts end with the worker.
+	// Shim is the command that runs [ShimMain], for tasks whose attempts outlive the worker, and
+	// ShimGuard the one that runs [child.GuardMain]. Default: such attempts end with the worker.
 	Shim, ShimGuard []string
-	// Folder is where what those have to say waits for the next worker of the node. It is made, and
-	// no other user may write to it.
+	// Folder is where the output of those attempts waits for the next worker of the node. It is
+	// made if necessary; no other user may write to it.
 	Folder string
-	// Work is where working directories are made. Each has a name of its own that nobody can know
-	// before, so others may write to it as well. Default: that for temporary files.
+	// Work is where working directories are made. Their names are unpredictable, so others may
+	// write to it as well. Default: the directory for temporary files.
 	Work string
 
 	dirs workdirs
@@ -39,7 +39,7 @@ type Tasks struct {
 
 var _ worker.Runner = (*Tasks)(nil)
 
-// Close removes what the attempts have left behind. No attempt may be running.
+// Close removes the working directories of ended attempts. No attempt may be running.
 func (t *Tasks) Close() { t.dirs.close() }
 
 func (t *Tasks) work() string { return cmp.Or(t.Work, os.TempDir()) }

@@ -11,14 +11,14 @@ import (
 	"millrace/task/job"
 )
 
-// account is a user of this machine that processes can be run as.
+// account is a user of this machine that processes can run as.
 type account struct {
 	credential *syscall.Credential
 	name, home string
 	uid, gid   int
 }
 
-// accountOf is the account that a task is to run as; nil for the worker's own.
+// accountOf returns the account that a task runs as; nil for the worker's own.
 func accountOf(run *job.Run) (*account, error) {
 	if run.User == "" {
 		return nil, nil
@@ -26,7 +26,7 @@ func accountOf(run *job.Run) (*account, error) {
 	return lookUser(run.User)
 }
 
-// variables are those that tell a process as whom it runs, if that is not the worker's user.
+// variables are those that tell a process which user it runs as, if that is not the worker's.
 func (a *account) variables() []string {
 	if !a.other() {
 		return nil
@@ -34,8 +34,8 @@ func (a *account) variables() []string {
 	return []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name}
 }
 
-// lookUser finds a user by name or number. It returns an error that says what to
-// do if there is none, or if this program may not start processes as that user.
+// lookUser finds a user by name or number. If there is none, or if this program may not start
+// processes as that user, the error says what to do.
 func lookUser(name string) (*account, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func lookUser(name string) (*account, error) {
 	a := &account{name: u.Username, home: u.HomeDir, uid: int(uid), gid: int(gid)}
 	if own := os.Geteuid(); own != 0 {
 		if own == a.uid {
-			return a, nil // what it is anyway
+			return a, nil // it is that user anyway
 		}
 		return nil, fmt.Errorf("run.user: this worker does not run as root, so it cannot run anything as %s: start it as root, or as that user", u.Username)
 	}

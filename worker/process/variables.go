@@ -10,12 +10,14 @@ import (
 	"millrace/worker"
 )
 
-// fileSuffix ends the name of a variable that holds the path of a file with the value of another.
+// fileSuffix ends the name of a variable whose value is the path of a file that holds another
+// variable's value.
 const fileSuffix = "_FILE"
 
-// handOver puts variables that are too long for an environment into files: the program finds the path
-// in a variable whose name ends in [fileSuffix]. Only what Millrace itself tells a program is handed
-// over so. The files are the program's alone, and go when the attempt has ended.
+// handOver puts variables that are too long for an environment into files: the program finds the
+// path in a variable whose name ends in [fileSuffix]. Only variables that Millrace itself sets are
+// handed over so. The files belong to the program alone, and are removed when the attempt has
+// ended.
 func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account) ([]string, error) {
 	folder := ""
 	for i, e := range env {
@@ -41,9 +43,9 @@ func (t *Tasks) handOver(env []string, p *place, a *worker.Attempt, as *account)
 	return env, nil
 }
 
-// extraFolder makes a directory for files of an attempt that are none of its command's.
+// extraFolder makes a directory for files of an attempt that are not part of its working directory.
 func (t *Tasks) extraFolder(p *place, a *worker.Attempt, as *account) (string, error) {
-	if t.Keeps(&a.Task) { // the next worker removes the fresh directory, and knows of no other
+	if t.Keeps(&a.Task) { // the next worker knows, and removes, only the fresh directory
 		if p.fresh != "" {
 			folder := filepath.Join(p.fresh, ".millrace")
 			return folder, madeFor(as, folder)
@@ -84,7 +86,7 @@ func writeFor(as *account, path, text string) error {
 	return givenTo(as, path)
 }
 
-// givenTo makes the user as whom an attempt runs the owner of a file.
+// givenTo makes the user that an attempt runs as the owner of a file.
 func givenTo(as *account, path string) error {
 	if as == nil || as.credential == nil {
 		return nil

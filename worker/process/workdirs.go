@@ -14,33 +14,32 @@ import (
 	"millrace/private"
 )
 
-// workdirs hands out empty directories. Making and removing one costs as much as
-// a tenth of starting a process, and most tasks leave theirs empty, so an empty
-// one is used again.
+// workdirs hands out empty directories. Making and removing one costs up to a tenth of starting a
+// process, and most tasks leave theirs empty, so an empty one is used again.
 //
-// All lie in one directory that bears the worker's process id. A worker that
-// was killed leaves its own behind; the next one removes it.
+// All lie in one directory that bears the worker's process id. A killed worker leaves its own
+// behind; the next one removes it.
 type workdirs struct {
 	mu     sync.Mutex
 	parent string    // guarded by mu; "" before the first
 	free   []workdir // guarded by mu
 }
 
-// workdir is a directory and when its state last changed. No entry can be made
-// or removed, nor the mode changed, without the kernel moving that time, and
-// nobody can move it back; so one look tells whether it is as it was, unless
-// the change is too young for the kernel's clock to tell it from the next one.
+// workdir is a directory and the time when its state last changed. Whenever an entry is made or
+// removed, or the mode changes, the kernel moves that time, and no program can move it back. So one
+// look tells whether the directory is as it was, unless the last change is too recent for the
+// kernel's clock to tell it from the next one.
 type workdir struct {
 	path    string
-	whole   string // what is to be removed with it; "" for the path
+	whole   string // what to remove with it; "" for the path
 	changed syscall.Timespec
 	young   bool // when it was handed out
 }
 
-// tick is more than the time that the kernel's clock for files stands still.
+// tick is longer than one step of the kernel's clock for files.
 const tick = 20 * time.Millisecond
 
-// handedOut notes whether d is young as it goes to an attempt.
+// handedOut records whether d is young as it goes to an attempt.
 func (d workdir) handedOut() workdir {
 	d.young = time.Since(time.Unix(d.changed.Unix())) < tick
 	return d
@@ -52,7 +51,7 @@ func (d workdir) untouched() bool {
 	return err == nil && changed == d.changed && (!d.young || empty(d.path))
 }
 
-// empty tells whether a directory is private, as it was made, and has nothing in it.
+// empty tells whether a directory is private, as it was made, and empty.
 func empty(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,7 +67,7 @@ func empty(path string) bool {
 
 const parentPattern = "millrace-work-%d-"
 
-// get returns an empty directory below where working directories are made.
+// get returns an empty directory below where.
 func (w *workdirs) get(where string) (workdir, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +88,7 @@ func (w *workdirs) get(where string) (workdir, error) {
 	if err != nil {
 		return workdir{}, err
 	}
-	changed, _ := changeTime(path) // if it cannot be known, put finds out and does not use it again
+	changed, _ := changeTime(path) // if it is unknown, put finds out and does not use it again
 	return workdir{path: path, changed: changed}.handedOut(), nil
 }
 
@@ -123,8 +122,8 @@ func (w *workdirs) close() {
 
 const keptPattern = "millrace-kept-"
 
-// keptDir makes the directory of an attempt that outlives its worker. What lies around it stays
-// the worker's own, whoever the directory is given to: by that it is known when it is to be removed.
+// keptDir makes the directory of an attempt that outlives its worker. Its parent stays the worker's
+// own, whichever user gets the directory: that identifies it when it must be removed.
 func keptDir(where string) (workdir, error) {
 	whole, err := os.MkdirTemp(where, keptPattern)
 	if err != nil {
@@ -144,14 +143,14 @@ func giveDir(dir workdir, uid, gid int) error {
 	return errors.Join(os.Chmod(dir.whole, 0o711), os.Chown(dir.path, uid, gid))
 }
 
-// isKeptDir tells whether a path is what keptDir has made there, and not what somebody else has
-// written down, or put in its place.
+// isKeptDir tells whether keptDir has made the directory at that path, and not another program that
+// wrote the path down or put something in its place.
 func isKeptDir(path, where string) bool {
 	name, ours := strings.CutPrefix(filepath.Clean(path), filepath.Join(where, keptPattern))
 	return ours && name != "" && !strings.ContainsRune(name, filepath.Separator) && private.Owned(path)
 }
 
-// removeAbandoned removes what workers of this user have left whose process is gone.
+// removeAbandoned removes the directories of this user's workers whose process is gone.
 func removeAbandoned(where string) {
 	parents, err := filepath.Glob(filepath.Join(where, "millrace-work-*"))
 	if err != nil {

@@ -58,7 +58,8 @@ func TestAbandonedWorkdirsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := filepath.Join(where, "millrace-work-"+strconv.Itoa(dead.Process.Pid)+"-0")
-	if err := os.Symlink(alive, foreign); err != nil { // a directory of another user is left alone likewise
+	// A directory of another user is left alone, too.
+	if err := os.Symlink(alive, foreign); err != nil {
 		t.Fatal(err)
 	}
 	var w workdirs

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Both benchmarks start /bin/true, eight at once. What Run may cost is measured
-// by the ratio of the two: the bare minimum, and all that is done for a task.
+// Both benchmarks start /bin/true, eight at a time. Their ratio is the cost of Run: the bare
+// minimum, and everything that is done for a task.
 
 func atOnce(b *testing.B, one func()) {
 	b.SetParallelism(4) // times GOMAXPROCS, 2 where the figures in the documentation come from

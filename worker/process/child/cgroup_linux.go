@@ -14,15 +14,15 @@ import (
 	"millrace/task/job"
 )
 
-// cgroups makes a control group (version 2) for each run that needs one, below
-// the group in which this program was started.
+// cgroups makes a control group (version 2) for each run that needs one, below the group in which
+// this program was started.
 type cgroups struct{ root string }
 
-// neededControllers are those that bound what a job can bound.
+// neededControllers enforce the bounds that a job can set.
 var neededControllers = []string{"memory", "cpu", "pids"}
 
-// findCgroups prepares the group in which this program runs for groups below it.
-// The error says why there can be none; nothing is changed then.
+// findCgroups prepares the control group of this program for groups below it. An error says why
+// that is impossible; nothing is changed then.
 func findCgroups() (*cgroups, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -59,8 +59,8 @@ func ownCgroup(mounts, own string) (string, error) {
 	return "", errors.New("the worker is in no cgroup v2")
 }
 
-// delegate hands controllers down from base. A group with members can have none
-// below it that are controlled, so this process moves to one of its own first.
+// delegate enables controllers for groups below base. A group with members cannot have controlled
+// groups below it, so this process first moves to one of its own.
 func delegate(base string, pid int) (*cgroups, error) {
 	has, err := os.ReadFile(filepath.Join(base, "cgroup.controllers"))
 	if err != nil {
@@ -73,7 +73,7 @@ func delegate(base string, pid int) (*cgroups, error) {
 	}
 	left, _ := filepath.Glob(filepath.Join(base, "millrace-*")) // the pattern is valid
 	for _, dir := range left {
-		_ = os.Remove(dir) // of a worker that was killed; one with members stays
+		_ = os.Remove(dir) // of a killed worker; a group with members stays
 	}
 	own := filepath.Join(base, "millrace-worker-"+strconv.Itoa(pid))
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -92,7 +92,7 @@ func delegate(base string, pid int) (*cgroups, error) {
 	return &cgroups{root: base}, nil
 }
 
-// put writes to a file of a group, which is there already.
+// put writes to an existing file of a group.
 func put(dir, name string, text []byte) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ type cgroup struct {
 	fd  int
 }
 
-// cpuPeriod is over what time processor time is bounded, in microseconds.
+// cpuPeriod is the period over which processor time is bounded, in microseconds.
 const cpuPeriod = 100_000
 
 // create makes a group with bounds. Close it when its processes have ended.
@@ -146,7 +146,7 @@ func (g *cgroup) bound(r job.Resources) error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory tells whether the kernel has killed members for the group's bound.
+// outOfMemory tells whether the kernel has killed members because of the group's memory bound.
 func (g *cgroup) outOfMemory() bool {
 	text, err := os.ReadFile(filepath.Join(g.dir, "memory.events"))
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// leftoverGrace bounds how long those that a process leaves behind have to
-	// end when asked to.
+	// leftoverGrace bounds how long processes that a command leaves behind may take to end when
+	// asked.
 	leftoverGrace = time.Second
-	// killBound is how long Run waits for a killed group to be gone. The kernel
-	// needs milliseconds, unless one hangs in it.
+	// killBound is how long Run waits for a killed group to be gone. The kernel needs milliseconds,
+	// unless a process hangs in it.
 	killBound = 5 * time.Second
 	// maxReason keeps a CANCEL short.
 	maxReason = 1 << 10
@@ -29,19 +29,18 @@ var aLongTimeAgo = time.Unix(1, 0)
 
 // Running is one process and its group.
 //
-// A number of a process or group can be given to another as soon as it is free,
-// and a signal then hits a stranger. The number of the group cannot become free
-// before its leader, our child, has been reaped and the last member has ended.
-// So signals by number are sent only under mu and before the leader is reaped;
-// after that, only through the descriptor of the leader, which stands for this
-// group and no other (see signalGroup).
+// The kernel may reuse the number of a process or group as soon as it is free, and a signal would
+// then hit a stranger. The number of the group cannot become free before its leader, our child, has
+// been reaped and the last member has ended. So signals by number are sent only under mu and before
+// the leader is reaped; after that, only through the descriptor of the leader, which stands for
+// this group and no other (see signalGroup).
 type Running struct {
 	PID, pidfd     int      // pidfd is -1 where there is none
 	pidfile        *os.File // owns pidfd once the process is waited for
 	in             stdin
 	lim            *limits
-	orphans        *orphans // nil if nobody looks after them
-	mark           string   // by which they are known
+	orphans        *orphans // nil if orphans are not looked after
+	mark           string   // by which its orphans are known
 	stdout, stderr *output
 	grace          time.Duration
 	limit          func(cause error) time.Duration // nil for none
@@ -50,12 +49,12 @@ type Running struct {
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	reaped  bool
 	stopped bool
-	ending  time.Time // when it was asked to end, or had
+	ending  time.Time // when it was asked to end, or ended by itself
 	killAt  time.Time // set with stopped
 	killer  *time.Timer
 }
 
-// run sees the process through to its end.
+// run follows the process to its end.
 func (p *Running) run(ctx context.Context, program string, s Sink) Result {
 	var readers sync.WaitGroup
 	readers.Go(func() { p.read(p.stdout, Stdout, s) })
@@ -88,7 +87,7 @@ func (p *Running) run(ctx context.Context, program string, s Sink) Result {
 	return r
 }
 
-// leftBy is when those that it has left behind are killed.
+// leftBy is when processes that it has left behind are killed.
 func (p *Running) leftBy() time.Time {
 	if p.stopped {
 		return p.killAt // they could have ended with it
@@ -108,7 +107,7 @@ func (p *Running) read(o *output, stream Stream, s Sink) {
 	}
 }
 
-// stop asks the group to end, and arranges its end by force. It does not block.
+// stop asks the group to end, and arranges for it to be killed later. It does not block.
 func (p *Running) stop(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +136,7 @@ func (p *Running) kill() {
 	}
 }
 
-// terminate asks the group to end. Members that are suspended are woken, or they could not.
+// terminate asks the group to end. It wakes suspended members, which could not end otherwise.
 func (p *Running) terminate() {
 	p.signalGroup(syscall.SIGTERM)
 	p.signalGroup(syscall.SIGCONT)
@@ -152,8 +151,8 @@ func (p *Running) tellCancel(cause error) {
 	p.in.send(ipc.Cancel(reason, p.killAt), true)
 }
 
-// clear returns when no member of the group lives, and how many do if that
-// cannot be achieved. The leader has been reaped.
+// clear returns when no member of the group is alive, or the number of members that it could not
+// end. The leader has been reaped.
 func (p *Running) clear() (survivors int) {
 	if errors.Is(p.signalGroup(0), syscall.ESRCH) {
 		return 0 // nearly always
@@ -169,8 +168,7 @@ func (p *Running) clear() (survivors int) {
 		if errors.Is(p.signalGroup(0), syscall.ESRCH) {
 			return 0
 		}
-		// Those that have ended and not been reaped by their parent count as
-		// members for the kernel, but do nothing any more.
+		// Zombies count as members for the kernel, but they run no more.
 		if survivors = living(p.PID); survivors == 0 {
 			return 0
 		}
@@ -187,8 +185,8 @@ func (p *Running) clear() (survivors int) {
 	}
 }
 
-// reapAdopted reaps members of the group whose parent has died, where this
-// program takes the place of init, as the first process of a container does.
+// reapAdopted reaps members of the group whose parent has died, if this program acts as init, as
+// the first process of a container does.
 func (p *Running) reapAdopted() {
 	for {
 		if pid, err := syscall.Wait4(-p.PID, nil, syscall.WNOHANG, nil); pid <= 0 && !errors.Is(err, syscall.EINTR) {

@@ -18,14 +18,14 @@ const (
 
 func pipe(fds []int) error { return syscall.Pipe2(fds, syscall.O_CLOEXEC) }
 
-// attributes make a child the leader of a group of its own, and have it killed
-// when the thread that starts it ends.
+// attributes make a child the leader of a group of its own, and make the kernel kill it when the
+// thread that starts it ends.
 func attributes(pidfd *int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: pidfd}
 }
 
-// wait waits for the end of the process and reaps it. With a descriptor for the
-// process, Go's poller does the waiting; without, an operating system thread does.
+// wait waits for the end of the process and reaps it. With a descriptor of the process, Go's poller
+// waits; without one, an operating system thread does.
 func (p *Running) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
 	reap := func(uintptr) bool {
 		p.mu.Lock()
@@ -55,7 +55,7 @@ func (p *Running) wait() (status syscall.WaitStatus, usage syscall.Rusage, err e
 	return status, usage, err
 }
 
-// hasEnded tells whether the process has ended, though it has not been reaped.
+// hasEnded tells whether the process has ended without having been reaped.
 func (p *Running) hasEnded() bool {
 	var info unix.Siginfo
 	err := IgnoringEINTR(func() error {
@@ -75,10 +75,9 @@ var groupByFd = sync.OnceValue(func() bool {
 	return err == nil || errors.Is(err, unix.ESRCH) // no such group: we do not lead one
 })
 
-// signalGroup sends a signal to the whole group; 0 only asks whether it has
-// members, and the answer is ESRCH if not. An older kernel knows groups by
-// number only; the number is certain until the leader has been reaped, and
-// after that as long as a member is left, which the caller has just asked.
+// signalGroup sends a signal to the whole group; signal 0 only asks whether it has members, and the
+// answer is ESRCH if not. An older kernel knows groups by number only; the number is safe until the
+// leader has been reaped, and after that while a member is left, which the caller has just checked.
 func (p *Running) signalGroup(signal syscall.Signal) error {
 	if p.pidfd >= 0 && groupByFd() {
 		return unix.PidfdSendSignal(p.pidfd, signal, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
@@ -86,11 +85,10 @@ func (p *Running) signalGroup(signal syscall.Signal) error {
 	return syscall.Kill(-p.PID, signal)
 }
 
-// living counts the members of a group that have not ended, and asks those
-// again that have missed SIGTERM: it is lost when it meets a child of a shell
-// between fork and exec, while the shell's handler is still in place. Who lives
-// on without handling, ignoring or blocking the signal has never got it; those
-// that handle it are not disturbed a second time.
+// living counts the live members of a group, and signals again those that missed SIGTERM: the
+// signal is lost when it meets a child of a shell between fork and exec, while the shell's handler
+// is still in place. A process that lives on without handling, ignoring or blocking the signal
+// never got it; one that handles it is not signalled a second time.
 func living(group int) (n int) {
 	member := func(pid int) bool {
 		s, err := readStat(pid)
@@ -108,9 +106,8 @@ func living(group int) (n int) {
 	return n
 }
 
-// signalIf signals a process if it is the one meant, and tells whether it did.
-// It asks with a descriptor of the process in hand, for until then the number
-// can have passed to a stranger.
+// signalIf signals a process if it is the one meant, and tells whether it did. It checks while it
+// holds a descriptor of the process, for before that the number may have passed to a stranger.
 func signalIf(pid int, signal syscall.Signal, meant func(pid int) bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, syscall.ENOSYS) {
@@ -123,21 +120,22 @@ func signalIf(pid int, signal syscall.Signal, meant func(pid int) bool) bool {
 	return meant(pid) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// unblock makes our end of a pipe, or a process's descriptor, one that Go's poller
-// can wait for. Its other flags are known, so they need not be asked for first.
+// unblock lets Go's poller wait for our end of a pipe, or for a process's descriptor. The other
+// flags are known, so they need not be read first.
 func unblock(fd int) {
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK) // cannot fail for one of ours
 }
 
 func onMainThread() bool { return unix.Gettid() == os.Getpid() }
 
-// forgoPrivileges has no process that this thread starts, nor any below it, gain rights by what it
-// executes. It is a property of the thread, so to start a process costs no more. A kernel that does not know
-// it leaves things as they are.
+// forgoPrivileges keeps the processes that this thread starts, and all below them, from gaining
+// rights by what they execute. It is a property of the thread, so it makes no start slower. On a
+// kernel without the feature it does nothing.
 func forgoPrivileges() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// closeOnExec keeps every descriptor of this program from what it executes, also those that it was
-// started with, or that a library has opened. Those that a process is to have are copied for it.
+// closeOnExec hides every descriptor of this program from the programs it executes, also
+// descriptors that it inherited or that a library has opened. Descriptors meant for a child are
+// copied for it.
 func closeOnExec() {
 	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
 		closeOnExecOnce() // a kernel before 5.11
@@ -145,7 +143,7 @@ func closeOnExec() {
 }
 
 var closeOnExecOnce = sync.OnceFunc(func() {
-	files, _ := os.ReadDir("/proc/self/fd") // without it, what was inherited stays open
+	files, _ := os.ReadDir("/proc/self/fd") // without it, inherited descriptors stay open
 	for _, f := range files {
 		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
 			syscall.CloseOnExec(fd)

@@ -27,12 +27,12 @@ func pipe(fds []int) error {
 	return nil
 }
 
-// attributes make a child the leader of a group of its own. Nothing ends it
-// when the worker is killed: there is no death signal here.
+// attributes make a child the leader of a group of its own. It survives if the worker is killed:
+// this system has no death signal.
 func attributes(*int) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// wait waits for the end of the process and reaps it. There is a moment between
-// the two events in which stop could signal a number that is free again.
+// wait waits for the end of the process and reaps it. Between the two events there is a moment in
+// which stop could signal a reused number.
 func (p *Running) wait() (status syscall.WaitStatus, usage syscall.Rusage, err error) {
 	err = IgnoringEINTR(func() error {
 		_, err := syscall.Wait4(p.PID, &status, 0, &usage)
@@ -48,7 +48,7 @@ func (p *Running) hasEnded() bool { return false }
 
 func (p *Running) signalGroup(signal syscall.Signal) error { return unix.Kill(-p.PID, signal) }
 
-// living cannot tell members that have ended from others here.
+// living cannot tell zombies from live members here.
 func living(group int) int {
 	if unix.Kill(-group, 0) != nil {
 		return 0
@@ -56,8 +56,8 @@ func living(group int) int {
 	return 1
 }
 
-// sweep does nothing: there is no way here to see the environment of others.
-// Without it, what children have started outlives a killed worker.
+// sweep does nothing: this system does not show the environment of other processes. So what
+// children have started outlives a killed worker.
 func sweep(string, int) error { return nil }
 
 func endOrphans(string)            {}
@@ -67,9 +67,9 @@ func unblock(fd int) { _ = syscall.SetNonblock(fd, true) } // cannot fail for a 
 
 func onMainThread() bool { return false }
 
-func forgoPrivileges() {} // only Linux has such a thing
+func forgoPrivileges() {} // only Linux has this
 
-// closeOnExec keeps the descriptors that this program was started with from what it executes.
+// closeOnExec hides the descriptors that this program inherited from the programs it executes.
 var closeOnExec = sync.OnceFunc(func() {
 	files, _ := os.ReadDir("/dev/fd")
 	for _, f := range files {

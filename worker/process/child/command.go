@@ -17,8 +17,8 @@ import (
 
 // Command says what to start. Exactly one of Argv and Shell is set.
 type Command struct {
-	// Argv is the program and its arguments. A program without a slash is
-	// looked for in the PATH of Env; relative entries of PATH are passed over.
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of
+	// Env; relative entries of PATH are skipped.
 	Argv []string
 	// Shell is a line for /bin/sh -c.
 	Shell string
@@ -30,28 +30,28 @@ type Command struct {
 	// OpenStdin keeps the standard input open for messages such as CANCEL.
 	// Default: it ends at once.
 	OpenStdin bool
-	// Grace is how long the process group has from the polite request to stop
-	// until it is killed. 0 or less: it is killed at once.
+	// Grace is how long the process group has from the request to stop (SIGTERM) until it is
+	// killed. 0 or less kills it at once.
 	Grace time.Duration
-	// Started, if set, is called with the process before anything that it says is read.
+	// Started, if set, is called with the process before any of its output is read.
 	Started func(Process) `json:"-"`
-	// Resources bound what the process, and all that it starts, may use. Output is not
-	// looked at: that is the receiver's.
+	// Resources bound what the process, and everything that it starts, may use. Resources.Output is
+	// left to the receiver of the output.
 	Resources job.Resources
-	// Limit, if set, is asked when the process is to stop, and why, and can
-	// shorten the grace.
+	// Limit, if set, is called with the cause when the process must stop, and can shorten the
+	// grace.
 	Limit func(cause error) time.Duration `json:"-"`
 
-	// Credential is that of another user. Default: the worker's own.
+	// Credential is the identity of another user. Default: the worker's own.
 	Credential *syscall.Credential `json:"-"`
 }
 
-// Process is a process that runs.
+// Process is a running process.
 type Process interface {
-	// Send writes a message to its standard input, if that is open. It does not
-	// block; what the process does not read waits, and what would wait beyond 1 MiB is dropped.
+	// Send writes a message to its standard input, if that is open. It does not block: messages
+	// that the process does not read are queued up to 1 MiB, and dropped beyond that.
 	Send(ipc.Message)
-	// Limits says in words which bounds are in force, and how.
+	// Limits describes in words which bounds are in force, and by what means.
 	Limits() string
 }
 
@@ -67,8 +67,8 @@ func (c *Command) argv() ([]string, error) {
 	return c.Argv, nil
 }
 
-// lookPath finds the file of a program. It looks at the disk only for a name
-// without a slash; whether any other can be run, the kernel says.
+// lookPath finds the file of a program. It searches the disk only for a name without a slash;
+// whether any other can be run, the kernel says at the start.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -76,7 +76,7 @@ func lookPath(name string, env []string) (string, error) {
 	var path string
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, "PATH="); ok {
-			path = v // as for the process, the last one counts
+			path = v // as for the process, the last value counts
 		}
 	}
 	found := error(syscall.ENOENT)
@@ -97,8 +97,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", found
 }
 
-// explain returns why a program could not be started, and what to do, in words.
-// The kernel's answer alone does not say which file it is about.
+// explain says in words why a program could not be started, and what to do. The kernel's error
+// alone does not say which file it concerns.
 func (c *Command) explain(program, file string, err error) string {
 	say := func(advice string) string {
 		return fmt.Sprintf("cannot start %s: %v: %s", program, err, advice)

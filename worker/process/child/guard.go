@@ -24,19 +24,18 @@ const (
 	guardStart = 10 * time.Second
 )
 
-// GuardMain is the whole life of a guard process; the program's hidden guard
-// command calls it with its standard input and output. It reads from in what to
-// look after, reports on out, and waits for the end of in: the worker that
-// holds the other end has closed it, or is gone. Then it kills the orphans that
-// the worker has told of, and every process that carries the worker's mark, with
-// its process group, until none is left.
-// It ignores the signals with which people and systems end programs.
+// GuardMain is the whole life of a guard process; the program's hidden guard command calls it with
+// its standard input and output. It reads from in what to look after, reports on out, and waits for
+// the end of in, which means that the worker at the other end has closed it or died. Then it kills
+// the orphans that the worker has listed, and every process that carries the worker's mark, with
+// its process group, until none is left. It ignores the signals that operators and init systems use
+// to end programs.
 //
-// The guard costs a task nothing: it learns of none, but for daemons. It never touches process
-// 1, its own group and that of the worker (but for marked members of it).
+// The guard costs a task nothing: it hears only of daemons. It never touches process 1, its own
+// group or the worker's group (except for marked members).
 //
-// It returns an error if it was not started by a [Runner], or if processes are
-// left that it cannot kill; both are worth a line on standard error.
+// It returns an error if it was not started by a [Runner], or if it cannot kill some processes; the
+// caller should print either error to standard error.
 func GuardMain(in io.Reader, out io.Writer) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	r := bufio.NewReader(in)
@@ -53,7 +52,7 @@ func GuardMain(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("guard: report to the worker: %w", err)
 	}
 	told := ""
-	for { // an error is an end as good as any
+	for { // any error also means the end
 		line, err := r.ReadString('\n')
 		if err != nil {
 			break
@@ -69,14 +68,14 @@ type guard struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser // its end tells the guard that the worker is gone
 	gone chan struct{}  // closed when the process has ended
-	told string         // what it was last told of orphans; of the goroutine that tells
+	told string         // the orphans it was last told; only the telling goroutine uses it
 }
 
 // startGuard returns when the guard is on duty.
 func startGuard(argv []string, marker string) (*guard, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	// The guard is none of the processes that it looks for, nor of those that
-	// an outer worker's guard looks for, or nobody would look after ours.
+	// The guard must not carry our mark, nor that of an outer worker: else that worker's guard
+	// would kill it, and our processes would have no guard.
 	cmd.Env = HelpersEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of terminals
 	cmd.Stderr = os.Stderr
@@ -99,7 +98,7 @@ func startGuard(argv []string, marker string) (*guard, error) {
 	}
 	go func() {
 		defer close(g.gone)
-		_ = cmd.Wait() // what it has to say, it says on standard error
+		_ = cmd.Wait() // its own complaints go to standard error
 	}()
 	return g, nil
 }
@@ -141,14 +140,14 @@ type watch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	orphans *orphans // nil, or who must not take the guard for one
+	orphans *orphans // nil, or the orphans that must not count the guard as one
 
 	mu    sync.Mutex // guards guard
 	guard *guard
 }
 
-// A new guard follows at once, but a guard that keeps dying does not make the
-// worker a fork bomb: the pause doubles, and shrinks again when one has lasted.
+// A new guard follows at once, but a guard that keeps dying must not make the worker a fork bomb:
+// the pause doubles, and shrinks again when a guard has lasted.
 const (
 	minGuardPause = time.Second
 	maxGuardPause = time.Minute
@@ -200,7 +199,7 @@ func (w *watch) keep(ctx context.Context) {
 	}
 }
 
-// start starts a guard. It is noted before anybody can take it for an orphan.
+// start starts a guard. The guard is registered before the reaper can mistake it for an orphan.
 func (w *watch) start() (*guard, error) {
 	if w.orphans == nil {
 		return startGuard(w.argv, w.marker)

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// A daemon that has cleared its environment bears no mark by which the guard could know it. While the
-// worker lives it is the worker's child, as all orphans are; so the worker tells the guard now and then
-// which those are, and since when they are there, for a number alone may pass to another.
+// A daemon that has cleared its environment bears no mark by which the guard could know it. While
+// the worker lives, the daemon is the worker's child, as all orphans are. So the worker regularly
+// tells the guard which orphans there are and when each started, for the kernel may reuse a number.
 
-// tellOrphans has the guard know the orphans there are at the moment.
+// tellOrphans tells the guard the current orphans.
 func (w *watch) tellOrphans(pids []int) {
 	slices.Sort(pids)
 	var words []string
@@ -24,11 +24,11 @@ func (w *watch) tellOrphans(pids []int) {
 	text := strings.Join(words, " ") + "\n"
 	if g := w.current(); g.told != text {
 		g.told = text
-		_, _ = g.in.Write([]byte(text)) // if it is gone the next one is told
+		_, _ = g.in.Write([]byte(text)) // if this guard is gone, the next one is told
 	}
 }
 
-// endOrphans kills the orphans that a worker has told of last, and all below them.
+// endOrphans kills the orphans that the worker listed last, and all their descendants.
 func endOrphans(told string) {
 	found := map[int]uint64{}
 	for word := range strings.FieldsSeq(told) {
@@ -51,7 +51,8 @@ func endOrphans(told string) {
 			delete(found, pid)
 		}
 	}
-	// Suspended, they start no others while it is looked who is below them.
+	// While they are suspended they start no further processes, so their descendants can be
+	// collected.
 	stopped := map[int]bool{}
 	for more := true; more; {
 		more = false

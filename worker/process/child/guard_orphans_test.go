@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestGuardEndsOrphansItWasToldOf: those that bear no mark, with all below them, and nobody who has only
-// got the number of one.
+// TestGuardEndsOrphansItWasToldOf: the guard ends those without a mark, with all their descendants,
+// and spares a process that has only got the number of one.
 func TestGuardEndsOrphansItWasToldOf(t *testing.T) {
 	start := func() (top, below process) {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestGuardEndsOrphansItWasToldOf(t *testing.T) {
 	var told strings.Builder
 	w := &watch{guard: &guard{in: nopCloser{&told}}}
 	w.tellOrphans([]int{mine.pid})
-	w.tellOrphans([]int{mine.pid}) // says nothing new
+	w.tellOrphans([]int{mine.pid}) // nothing new
 	if n := strings.Count(told.String(), "\n"); n != 1 {
 		t.Errorf("the guard was told %q", told.String())
 	}

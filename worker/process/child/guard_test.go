@@ -40,7 +40,7 @@ func guarded(t testing.TB) *Runner {
 	return r
 }
 
-// process is somebody else's process, held by descriptor so that its number cannot mislead.
+// process is a foreign process, held by descriptor so that its number cannot mislead.
 type process struct{ pid, fd int }
 
 func hold(t *testing.T, pid int) process {
@@ -68,8 +68,8 @@ func (p process) ends(bound time.Duration) bool {
 	}
 }
 
-// workerMain is a worker that runs shell lines at once, for ever, and relays
-// what they say. Its first line is the number of its guard.
+// workerMain is a worker that runs shell lines concurrently, for ever, and relays their output. Its
+// first line is the number of its guard.
 func workerMain(lines []string) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -91,8 +91,8 @@ type relay struct{}
 func (relay) Line(_ Stream, line ipc.Line) { fmt.Printf("%s\n", line.Text) }
 func (relay) Message(ipc.Message)          {}
 
-// TestKilledWorkerLeavesNothing kills a worker with -9 under all sorts of
-// processes. Each says "name pid" when it is what it is meant to be.
+// TestKilledWorkerLeavesNothing kills a worker with -9 above all sorts of processes. Each prints
+// "name pid" when it has reached its intended state.
 func TestKilledWorkerLeavesNothing(t *testing.T) {
 	const ready = `ready() { echo "$1 $(exec sh -c 'echo $PPID')"; }; `
 	lines := []string{

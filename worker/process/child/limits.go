@@ -8,21 +8,21 @@ import (
 	"millrace/task/reason"
 )
 
-// limits is what bounds one run, and how.
+// limits are the bounds of one run, and how each is enforced.
 type limits struct {
 	want   job.Resources
-	group  *cgroup  // nil without one
-	words  []string // what is in force
-	missed []string // what is not
+	group  *cgroup  // nil without a control group
+	words  []string // bounds in force
+	missed []string // bounds not in force
 }
 
-// none tells whether nothing is asked for that this package enforces.
+// none tells whether the run asks for no bound that this package enforces.
 func (l *limits) none() bool {
 	r := l.want
 	return r.Memory == 0 && r.CPU == 0 && r.PIDs == 0 && r.FileSize == 0
 }
 
-// text says in words what is in force.
+// text describes in words which bounds are in force.
 func (l *limits) text() string {
 	all := l.words
 	if len(l.missed) > 0 {
@@ -31,8 +31,8 @@ func (l *limits) text() string {
 	return strings.Join(all, ", ")
 }
 
-// plan decides how each bound is enforced. Groups is nil, with the reason, where
-// the machine has no control groups for us.
+// plan decides how each bound is enforced. groups tells whether the machine has control groups for
+// us; reason says why not.
 func plan(want job.Resources, groups bool, reason string) limits {
 	l := limits{want: want}
 	say := func(format string, args ...any) { l.words = append(l.words, fmt.Sprintf(format, args...)) }
@@ -59,8 +59,8 @@ func plan(want job.Resources, groups bool, reason string) limits {
 	return l
 }
 
-// judge says of a run with bounds whether it was one of them that ended it. Over
-// names the one that was exceeded when somebody looked, peak is the most memory seen.
+// judge decides whether a bound ended the run. over names the bound that the watcher saw exceeded,
+// peak is the most memory seen.
 func (l *limits) judge(r Result, over string, peak int64) Result {
 	r.Usage.Limits = l.text()
 	r.Usage.MaxMemory = max(r.Usage.MaxMemory, peak)
@@ -73,7 +73,7 @@ func (l *limits) judge(r Result, over string, peak int64) Result {
 		fail(reason.Task, "it had more than %d processes and threads: raise resources.pids, or start fewer", l.want.PIDs)
 	case over == overMemory,
 		memory > 0 && r.Class != "" && !r.Stopped && l.group != nil && l.group.outOfMemory(),
-		// It may have been refused memory, or have gone faster than anybody looked.
+		// The kernel may have refused it memory, or it grew faster than the watcher looked.
 		memory > 0 && r.Class != "" && !r.Stopped && r.Usage.MaxMemory > int64(memory):
 		fail(reason.Memory, "it used more than %v of memory: raise resources.memory, or use less", memory)
 	case l.want.FileSize > 0 && r.Signal == "SIGXFSZ":

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setRlimits bounds a process that has just been started. What it may have started
-// in the microseconds before is not bounded.
+// setRlimits bounds a process that has just been started. What it started in the microseconds
+// before stays unbounded.
 func setRlimits(pid int, l *limits) {
 	set := func(resource int, n uint64) {
 		if unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil) != nil {
@@ -24,14 +24,14 @@ func setRlimits(pid int, l *limits) {
 		set(unix.RLIMIT_FSIZE, uint64(n))
 	}
 	if l.want.Memory > 0 && l.group == nil {
-		// No rlimit bounds what is used without refusing what is only reserved. If
-		// it is faster than whoever watches, the kernel shall choose it and not the worker.
+		// No rlimit bounds used memory without also refusing reserved memory. If the process
+		// outruns the watcher, the kernel must choose it and not the worker.
 		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
 	}
 }
 
-// watcher looks at the memory and the number of processes of runs that no
-// control group bounds, all of them in one walk over the processes.
+// watcher checks the memory and the number of processes of all runs without a control group, in one
+// walk over the processes.
 type watcher struct {
 	runs map[*watched]bool
 	add  chan *watched
@@ -39,17 +39,17 @@ type watcher struct {
 	done chan struct{}
 }
 
-// watched is a run that is looked at.
+// watched is a run that the watcher checks.
 type watched struct {
 	pid    int
 	limits *limits
 	over   func(what string)
-	peak   atomic.Int64 // the most memory that was seen
+	peak   atomic.Int64 // the most memory seen
 	told   bool
 }
 
-// watchEvery is how long it takes from one look to the next at least, and
-// watchShare the share of a processor that looking may take.
+// watchEvery is the shortest time from one look to the next, and watchShare the share of a
+// processor that looking may take.
 const (
 	watchEvery = 50 * time.Millisecond
 	watchShare = 20
@@ -92,7 +92,7 @@ func (w *watcher) run() {
 	}
 }
 
-// look adds up what each run holds.
+// look adds up the memory and processes of each run.
 func (w *watcher) look() {
 	parents := map[int]int{}
 	groups := map[int]int{}
@@ -141,13 +141,13 @@ func (w *watcher) look() {
 	}
 }
 
-// What a run can have too much of.
+// Bounds that a run can exceed.
 const (
 	overMemory = "memory"
 	overPIDs   = "pids"
 )
 
-// holding is how much memory a process has of its own, in bytes, and how many threads it is.
+// holding returns the memory of a process, in bytes, and the number of its threads.
 func holding(pid int) (rss int64, threads int) {
 	s, err := readStat(pid)
 	if err != nil {
@@ -156,28 +156,28 @@ func holding(pid int) (rss int64, threads int) {
 	return s.rss * int64(syscall.Getpagesize()), s.threads
 }
 
-// attributes has a process start in its control group.
+// attributes make a process start in its control group.
 func (l *limits) attributes(sys *syscall.SysProcAttr) {
 	if l.group != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, l.group.fd
 	}
 }
 
-// kernelKills tells whether the kernel has killed processes of this machine because
-// its memory ran out.
+// kernelKills tells whether the kernel has recently killed processes of this machine for lack of
+// memory.
 type kernelKills struct {
 	mu    sync.Mutex
 	count string    // guarded by mu
-	at    time.Time // guarded by mu; when it was last seen to have grown
+	at    time.Time // guarded by mu; when it was last seen to grow
 }
 
-// killsFor is how long after the kernel has killed a process another end is put
-// down to the same lack of memory.
+// killsFor is how long after such a kill the end of another process counts as due to the same lack
+// of memory.
 const killsFor = 5 * time.Second
 
 func newKernelKills() *kernelKills { return &kernelKills{count: oomKills()} }
 
-// lately looks whether there was one.
+// lately tells whether there was such a kill within killsFor.
 func (k *kernelKills) lately() bool {
 	count := oomKills()
 	k.mu.Lock()
@@ -188,7 +188,7 @@ func (k *kernelKills) lately() bool {
 	return !k.at.IsZero() && time.Since(k.at) < killsFor
 }
 
-// oomKills is the kernel's own count, as text; "" if it has none.
+// oomKills returns the kernel's own count, as text; "" if it has none.
 func oomKills() string {
 	text, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"millrace/task/job"
 )
 
-// Nothing here enforces bounds.
+// This system enforces no bounds.
 
 type cgroups struct{}
 
@@ -61,7 +61,7 @@ func setRlimits(_ int, l *limits) {
 
 func (*limits) attributes(*syscall.SysProcAttr) {}
 
-// kernelKills knows nothing here.
+// kernelKills never knows of a kill on this system.
 type kernelKills struct{}
 
 func newKernelKills() *kernelKills { return nil }

@@ -16,8 +16,8 @@ import (
 	"millrace/task/reason"
 )
 
-// TestBoundsAreKept runs programs that take too much. Where there are no control
-// groups, somebody watches.
+// TestBoundsAreKept runs programs that take too much. Without control groups, the watcher enforces
+// the bounds.
 func TestBoundsAreKept(t *testing.T) {
 	r := runner(t)
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestBoundsAreKept(t *testing.T) {
 	}
 }
 
-// TestPlan says which bounds are in force where.
+// TestPlan checks which bounds are in force where.
 func TestPlan(t *testing.T) {
 	all := job.Resources{Memory: 64 << 20, CPU: 0.5, PIDs: 7, FileSize: 1 << 30}
 	for _, c := range []struct {
@@ -80,8 +80,8 @@ func files(t *testing.T, names ...string) string {
 	return dir
 }
 
-// TestCgroupFiles: what is written where. That a kernel heeds it cannot be tested
-// on every machine.
+// TestCgroupFiles checks what is written where. Whether a kernel enforces it cannot be tested on
+// every machine.
 func TestCgroupFiles(t *testing.T) {
 	dir := files(t, "memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "memory.events", "cgroup.kill")
 	g := &cgroup{dir: dir, fd: -1}
@@ -146,8 +146,8 @@ func TestKernelKills(t *testing.T) {
 	}
 }
 
-// TestFileSizeIsSetTwice: whichever comes first, the program begins: the shell's bound, in blocks, may be
-// more than what was set from outside, to the byte.
+// TestFileSizeIsSetTwice: in either order the program begins. The shell's bound, in blocks, may be
+// higher than the exact one that was set from outside.
 func TestFileSizeIsSetTwice(t *testing.T) {
 	said, err := exec.Command("/bin/sh", "-c", `ulimit -f 10 && exec /bin/sh -c "$1" echo 11 begins`, "sh", boundFileSize).CombinedOutput()
 	if string(said) != "begins\n" || err != nil {

@@ -16,7 +16,7 @@ import (
 	"millrace/ipc"
 )
 
-// TestMain also makes this program a guard or a worker, when its first argument says so.
+// TestMain also makes this program a guard or a worker, if its first argument asks for that.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -82,7 +82,7 @@ func runner(t testing.TB) *Runner {
 	return r
 }
 
-// record is a Sink that keeps all it is told.
+// record is a Sink that keeps everything.
 type record struct {
 	mu       sync.Mutex
 	text     [3]strings.Builder
@@ -114,7 +114,7 @@ func (r *record) Message(m ipc.Message) {
 func (r *record) stdout() string { return r.text[Stdout].String() }
 func (r *record) stderr() string { return r.text[Stderr].String() }
 
-// count is a Sink that keeps nothing.
+// count is a Sink that only counts.
 type count struct{ bytes, lines [3]int }
 
 func (c *count) Line(s Stream, line ipc.Line) {

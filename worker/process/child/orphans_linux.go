@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphans are processes that a task has started and that have left its group:
-// daemons. When their parent ends the kernel makes them children of this program,
-// which is a subreaper. To look whether there are any costs one small read.
+// orphans are daemons: processes that a task has started and that have left its group. When their
+// parent ends, the kernel makes them children of this program, which is a subreaper. To check
+// whether there are any costs one small read.
 type orphans struct {
 	file *os.File // lists the children of the thread that gets them
 	name string
 
-	// births is held for reading while a process is started and noted, so that
-	// a child of our own is never taken for an orphan.
+	// births is held for reading while a process is started and registered, so that a child of our
+	// own never counts as an orphan.
 	births sync.RWMutex
 	mu     sync.Mutex
 	own    map[int]bool // guarded by mu
@@ -34,7 +34,7 @@ type orphans struct {
 	active int          // guarded by mu
 
 	ctx  context.Context
-	told func(pids []int) // hears which there are; nil if nobody wants to know
+	told func(pids []int) // is called with the current orphans; may be nil
 	stop context.CancelFunc
 	done chan struct{}
 }
@@ -42,7 +42,7 @@ type orphans struct {
 // reapEvery is how often orphans that have ended are reaped.
 const reapEvery = time.Second
 
-// startOrphans makes this program the parent of all orphans below it.
+// startOrphans makes this program the parent of all orphans among its descendants.
 func startOrphans() (*orphans, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
@@ -55,7 +55,7 @@ func startOrphans() (*orphans, error) {
 	return &orphans{file: file, name: rand.Text(), own: map[int]bool{}, ctx: ctx, stop: cancel, done: make(chan struct{})}, nil
 }
 
-// look begins to reap orphans, and to tell which there are.
+// look begins to reap orphans, and to report the current ones to told.
 func (o *orphans) look(told func(pids []int)) {
 	o.told = told
 	go o.reapAll(o.ctx)
@@ -82,7 +82,7 @@ func (o *orphans) end() {
 	o.active--
 }
 
-// born notes a child of our own; gone forgets it before its number can be another's.
+// born registers a child of our own; gone forgets it before its number can be reused.
 func (o *orphans) born(pid int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,7 +95,7 @@ func (o *orphans) gone(pid int) {
 	delete(o.own, pid)
 }
 
-// list returns the orphans there are, ended ones included.
+// list returns the current orphans, zombies included.
 func (o *orphans) list() []int {
 	var buf [512]byte
 	n, err := o.file.ReadAt(buf[:], 0)
@@ -103,7 +103,7 @@ func (o *orphans) list() []int {
 		return nil // nearly always
 	}
 	text := buf[:n]
-	if err == nil { // there is more
+	if err == nil { // there are more than one
 		rest, err := io.ReadAll(io.NewSectionReader(o.file, int64(n), 1<<20))
 		if err != nil {
 			return nil
@@ -119,19 +119,19 @@ func (o *orphans) list() []int {
 	if pids = o.strangers(pids); len(pids) == 0 {
 		return nil // only the guard
 	}
-	o.births.Lock() // whoever is being started is noted when we have it
+	o.births.Lock() // a child that is being started is registered once we hold this
 	defer o.births.Unlock()
 	return o.strangers(pids)
 }
 
-// strangers leaves out those that are our own.
+// strangers leaves out our own children.
 func (o *orphans) strangers(pids []int) []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.DeleteFunc(pids, func(pid int) bool { return o.own[pid] })
 }
 
-// reapAll reaps orphans that have ended until ctx does, so that no zombies stay.
+// reapAll reaps ended orphans until ctx ends, so that no zombies stay.
 func (o *orphans) reapAll(ctx context.Context) {
 	defer close(o.done)
 	tick := time.NewTicker(reapEvery)
@@ -151,7 +151,7 @@ func (o *orphans) reapAll(ctx context.Context) {
 
 // reap reaps an orphan if it has ended, and tells whether it is gone.
 func (o *orphans) reap(pid int) bool {
-	o.births.Lock() // by now the number may be that of a child of ours
+	o.births.Lock() // by now the number may belong to a child of ours
 	defer o.births.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,18 +166,18 @@ func (o *orphans) reap(pid int) bool {
 	return got == pid || errors.Is(err, syscall.ECHILD)
 }
 
-// maxLooks bounds the looks at processes of which nothing can be said: some never
-// have an environment, and of some only the first thread has ended.
+// maxLooks bounds the looks at processes that cannot be judged: some never have an environment, and
+// of some only the first thread has ended.
 const maxLooks = 5
 
-// clear ends the orphans of a run: they are asked to, and killed at the deadline,
-// or at once if that has passed. It returns how many live on in spite of that.
+// clear ends the orphans of a run: it asks them to end, and kills them at the deadline, or at once
+// if that has passed. It returns how many survive that.
 func (o *orphans) clear(mark string, deadline time.Time) (survivors int) {
 	asked, killed, looks := map[int]bool{}, false, 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		survivors = 0
 		reaped := false // then its children may be ours by now
-		open := false   // of one it cannot be said whose it is, or it has just ended
+		open := false   // the owner of one is unknown, or it has just ended
 		kill := !time.Now().Before(deadline)
 		for _, pid := range o.list() {
 			if o.reap(pid) {
@@ -231,9 +231,9 @@ func (o *orphans) isOrphan(mark string) func(pid int) bool {
 	}
 }
 
-// belongs tells whether an orphan is of a run. One that has cleared its
-// environment is of whichever run ends last. Unsure says that it has none at the
-// moment: it has cleared it, or is in the midst of an exec, or of its end.
+// belongs tells whether an orphan belongs to a run. An orphan that has cleared its environment
+// belongs to the run that ends last. unsure means that it has no environment at the moment: it has
+// cleared it, or is in the middle of an exec, or is ending.
 func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	switch {
@@ -242,14 +242,14 @@ func (o *orphans) belongs(pid int, mark string) (mine, unsure bool) {
 	case holds(environ, []byte(mark)):
 		return true, false
 	case bytes.Contains(environ, []byte(RunVar+"="+o.name)):
-		return false, false // another run's
+		return false, false // it belongs to another run
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.active == 1, len(environ) == 0
 }
 
-// StartBeside starts a process of this program's own, which nobody is to take for an orphan.
+// StartBeside starts a process of this program's own that must not count as an orphan.
 func (r *Runner) StartBeside(cmd *exec.Cmd) error {
 	if r.orphans == nil {
 		return cmd.Start()
@@ -263,7 +263,7 @@ func (r *Runner) StartBeside(cmd *exec.Cmd) error {
 	return err
 }
 
-// Gone says that such a process has been waited for.
+// Gone reports that such a process has been waited for.
 func (r *Runner) Gone(pid int) {
 	if r.orphans != nil {
 		r.orphans.gone(pid)

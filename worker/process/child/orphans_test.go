@@ -16,8 +16,8 @@ import (
 	"millrace/ipc"
 )
 
-// orphanMain is a worker that is a subreaper. It runs each shell line to its end,
-// says how that went and which processes of its own are left then, and ends.
+// orphanMain is a worker that is a subreaper. It runs each shell line to its end, prints the
+// outcome and which processes of its own are left then, and ends.
 func orphanMain(lines []string) {
 	r, err := NewRunner(Config{Orphans: true})
 	if err != nil {
@@ -59,8 +59,8 @@ var daemons = map[string]string{
 	"stopped, with a deaf daemon": `stopped;setsid sh -c 'trap "" TERM HUP; sleep 1000' >/dev/null 2>&1 </dev/null & sleep 0.05; echo up; wait; sleep 1000`,
 }
 
-// TestDaemonsEndWithTheirTask: what leaves its group is found all the same, and no
-// zombie stays; also where the worker is process 1 of its namespace.
+// TestDaemonsEndWithTheirTask: processes that leave their group are found, and no zombie stays;
+// also where the worker is process 1 of its namespace.
 func TestDaemonsEndWithTheirTask(t *testing.T) {
 	var names, lines []string
 	for name, line := range daemons {
@@ -100,8 +100,8 @@ func TestDaemonsEndWithTheirTask(t *testing.T) {
 	}
 }
 
-// TestStdinNeverBlocks: a process that does not read its input keeps nobody waiting,
-// and one that reads late gets all that was queued, in order.
+// TestStdinNeverBlocks: a process that does not read its input delays nothing, and one that reads
+// late gets everything that was queued, in order.
 func TestStdinNeverBlocks(t *testing.T) {
 	r := runner(t)
 	const sent = 3000

@@ -13,12 +13,12 @@ import (
 	"millrace/ipc"
 )
 
-// output is our end of a pipe that a process writes to. It ends when every
-// writer has closed the pipe or, after finish, when all that was in it has been
-// read: a process that left the group can hold the pipe open for ever.
+// output is our end of a pipe that a process writes to. It ends when every writer has closed the
+// pipe or, after finish, when everything that was in it has been read: a process that left the
+// group may hold the pipe open for ever.
 type output struct {
 	file *os.File
-	done atomic.Bool // all has been read
+	done atomic.Bool // everything has been read
 
 	// Only the reading goroutine touches these.
 	finishing bool
@@ -27,12 +27,12 @@ type output struct {
 
 func newOutput(fd int) *output { return &output{file: os.NewFile(uintptr(fd), "|")} }
 
-// finish ends the output after what is in the pipe now.
+// finish ends the output after what the pipe holds now.
 func (o *output) finish() {
 	if o.done.Load() {
 		return
 	}
-	// Wakes a reader that waits. Can only fail for a file that cannot be waited for.
+	// Wake a waiting reader. This fails only for a file that cannot be waited for.
 	_ = o.file.SetReadDeadline(aLongTimeAgo)
 }
 
@@ -43,7 +43,7 @@ func (o *output) Read(b []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		// The deadline also hides what is there to be read.
+		// The deadline also hides data that is ready to be read.
 		o.finishing = true
 		o.control(func(fd int) (err error) {
 			o.left, err = unix.IoctlGetInt(fd, fionread)
@@ -63,7 +63,7 @@ func (o *output) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// control makes a system call that does not block. Its error leaves nothing to be read.
+// control makes a system call that does not block. After an error nothing more is read.
 func (o *output) control(call func(fd int) error) {
 	conn, err := o.file.SyscallConn()
 	if err != nil {
@@ -79,7 +79,7 @@ var (
 	textReaders    = sync.Pool{New: func() any { return ipc.NewTextReader(nil) }}
 )
 
-// deliver gives s all that comes, and returns at the end of the output.
+// deliver passes everything that arrives to s, and returns at the end of the output.
 func (o *output) deliver(stream Stream, s Sink) error {
 	defer func() { o.done.Store(true); o.file.Close() }()
 	readers := &textReaders

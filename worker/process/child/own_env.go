@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// WorkersOwn is the worker's environment without what is meant for the worker alone. Tasks, setup
-// lines, the guard and the shims get no more of it.
+// WorkersOwn returns the worker's environment without the variables meant for the worker alone.
+// Tasks, setup lines, the guard and the shims get only these.
 var WorkersOwn = sync.OnceValue(func() []string { return slices.DeleteFunc(os.Environ(), forWorker) })
 
 // forWorker tells whether a variable is meant for the worker alone: its settings and identity, how
-// it reaches NATS and as whom, where systemd keeps its credentials, and with which words it reaches a collector of
-// traces, for there tokens stand.
+// and as which user it reaches NATS, where systemd keeps its credentials, and its headers for a
+// trace collector, which may hold tokens.
 func forWorker(variable string) bool {
 	for _, start := range []string{"MILLRACE_", "NATS_", "CREDENTIALS_DIRECTORY="} {
 		if strings.HasPrefix(variable, start) {
@@ -24,8 +24,8 @@ func forWorker(variable string) bool {
 	return strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "HEADERS")
 }
 
-// HelpersEnv is the environment of the guard and of the shims. A worker that is itself part of a
-// task leaves that task's mark on them, by which its outer worker finds them.
+// HelpersEnv returns the environment of the guard and of the shims. If this worker is itself part
+// of a task, they keep that task's mark, by which the outer worker finds them.
 func HelpersEnv() []string {
 	env := slices.Clip(WorkersOwn())
 	if run, ok := os.LookupEnv(RunVar); ok {

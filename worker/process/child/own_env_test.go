@@ -2,7 +2,7 @@ package child
 
 import "testing"
 
-// TestForWorker: which variables of the worker nothing that it starts is told.
+// TestForWorker: which variables of the worker are hidden from everything that it starts.
 func TestForWorker(t *testing.T) {
 	for variable, want := range map[string]bool{
 		"NATS_URL=x": true, "NATS_USER=x": true, "NATS_": true, "MILLRACE_DEV_DIR=x": true, "CREDENTIALS_DIRECTORY=/run/x": true,

@@ -31,7 +31,7 @@ func processes() iter.Seq[int] {
 	}
 }
 
-// stat is the part of a process's state that matters here.
+// stat is the part of a process's state that this package uses.
 type stat struct {
 	state   byte
 	parent  int

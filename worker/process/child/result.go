@@ -20,28 +20,26 @@ type Result struct {
 	Exit *int
 	// Signal is the name of the signal that ended it, such as "SIGKILL", or empty.
 	Signal string
-	// Class is empty after an exit with 0, else [reason.Exit] (another
-	// code), [reason.Killed] (a signal) or [reason.System] (it could
-	// not be started). If Stopped is set it tells only how the process took
-	// it; why it had to end is what [context.Cause] tells.
+	// Class is empty after an exit with 0, else [reason.Exit] (another code), [reason.Killed] (a
+	// signal) or [reason.System] (it could not be started). If Stopped is set, Class says only how
+	// the process ended; [context.Cause] says why it had to.
 	Class string
-	// Message says the same for people, and what to do. Empty after an exit with 0.
+	// Message explains the end to people, and what to do. Empty after an exit with 0.
 	Message string
-	// Usage is that of the process and of those of its children that it waited for.
+	// Usage covers the process and those of its children that it waited for.
 	Usage task.Usage
-	// Stopped is whether it was asked or made to end because the context was
-	// done. It is false if the process had ended by then, and also true if
-	// the context was done before the start, which then did not take place.
+	// Stopped tells whether the process was asked or made to end because the context was done. It
+	// is false if the process had already ended by then. It is also true if the context was done
+	// before the start, which then did not take place.
 	Stopped bool
-	// Survivors is how many processes of the group were still alive when Run
-	// gave up on them, some seconds after SIGKILL. Anything but 0 means that
-	// the kernel cannot end them now (a dead network disk): the task's end
-	// cannot be confirmed.
+	// Survivors is how many processes of the group were still alive when Run gave up on them, some
+	// seconds after SIGKILL. Above 0 means that the kernel cannot end them now (a dead network
+	// disk, say): the task's end cannot be confirmed.
 	Survivors int
-	// Stop is how long it took from the end of the process's own work, or from when
-	// it was asked to end, until nothing of it was left.
+	// Stop is how long it took from the end of the process itself, or from the request to end,
+	// until nothing of its group was left.
 	Stop time.Duration
-	// Unread is how many messages the process did not read and were dropped.
+	// Unread is how many messages were dropped because the process did not read them.
 	Unread int
 }
 
@@ -86,10 +84,11 @@ func ended(ctx context.Context, program string, status syscall.WaitStatus, usage
 	return r
 }
 
-// seeOutput is the advice where nothing else is known of why a program failed.
+// seeOutput is the advice when nothing else is known about a failure.
 const seeOutput = "see its last output"
 
-// WithLastLine is the message of a failure with the last line that the program printed; "" if it printed none.
+// WithLastLine returns the message of a failure with the last line that the program printed; last
+// is "" if it printed none.
 func WithLastLine(message, last string) string {
 	before, vague := strings.CutSuffix(message, seeOutput)
 	switch {
@@ -105,9 +104,9 @@ func WithLastLine(message, last string) string {
 	return before + last
 }
 
-// maxMemory is the largest resident set in bytes, or 0 if that is not known.
-// The kernel counts in the memory of the process that started this one, for
-// the two share it until the exec; so a figure up to our own says nothing.
+// maxMemory returns the largest resident set in bytes, or 0 if unknown. The kernel counts the
+// memory of the starting process, too, since the two share it until the exec; so a figure up to our
+// own means nothing.
 func maxMemory(usage *syscall.Rusage) int64 {
 	var own syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && usage.Maxrss <= own.Maxrss {
@@ -119,7 +118,7 @@ func maxMemory(usage *syscall.Rusage) int64 {
 // blockSize is the unit in which the kernel counts what goes to and from disks.
 const blockSize = 512
 
-// advice says what to do about an end that nobody asked for.
+// advice says what to do about an unexpected end.
 func (r *Result) advice() string {
 	switch {
 	case r.Signal == "SIGKILL":

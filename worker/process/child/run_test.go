@@ -184,8 +184,8 @@ func TestRunWithStreamsClosedEarly(t *testing.T) {
 	}
 }
 
-// TestRunDoesNotWaitForAnEscapedWriter: it left the group, so it lives, but the
-// pipe it holds open keeps nobody waiting.
+// TestRunDoesNotWaitForAnEscapedWriter: it left the group, so it lives, but the pipe that it holds
+// open delays nothing.
 func TestRunDoesNotWaitForAnEscapedWriter(t *testing.T) {
 	for _, line := range []string{
 		`setsid sleep 1000 & echo $!; until [ "$(cut -d' ' -f5 /proc/$!/stat)" = $! ]; do :; done; head -c 60000 /dev/zero | tr '\0' x`,
@@ -279,7 +279,7 @@ func TestUsage(t *testing.T) {
 	if m := res.Usage.MaxMemory; m < 240_000_000 || m > 1_000_000_000 {
 		t.Errorf("memory %d bytes, want more than the 250 MB that tail holds", m)
 	}
-	// The kernel would have it that this one needs as much as we do.
+	// The kernel would report as much memory for this process as for ours.
 	if res, _ := run(t, "true"); res.Usage.MaxMemory != 0 {
 		t.Errorf("memory of next to nothing: %d bytes", res.Usage.MaxMemory)
 	}
@@ -312,8 +312,8 @@ func TestCloseRefusesAndWaits(t *testing.T) {
 	r.Close()
 }
 
-// TestStdinEndsAtOnce: what reads its input to the end is not kept waiting,
-// unless the input is asked for.
+// TestStdinEndsAtOnce: a program that reads its input to the end does not wait, unless the task
+// asks for an open input.
 func TestStdinEndsAtOnce(t *testing.T) {
 	s := &record{}
 	if res := runner(t).Run(t.Context(), shell(`cat; echo done`), s); res.Class != "" || s.stdout() != "done\n" {
@@ -321,8 +321,7 @@ func TestStdinEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoNewRights: a process keeps the rights that it has, whatever it starts, unless the operator
-// lets it have more.
+// TestNoNewRights: a process and its children gain no rights, unless the operator allows it.
 func TestNoNewRights(t *testing.T) {
 	for elevate, want := range map[bool]string{false: "1", true: "0"} {
 		r, err := NewRunner(Config{Elevate: elevate})
@@ -345,8 +344,8 @@ func TestNoNewRights(t *testing.T) {
 	}
 }
 
-// TestNoStrangeDescriptors: a process has its three standard streams and nothing that this program
-// was started with.
+// TestNoStrangeDescriptors: a process has its three standard streams and no descriptor that this
+// program inherited.
 func TestNoStrangeDescriptors(t *testing.T) {
 	r := runner(t)
 	var fds [2]int

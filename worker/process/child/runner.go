@@ -24,43 +24,42 @@ import (
 // processes of a worker. Its value is unique to the [Runner].
 const MarkerVar = "MILLRACE_WORKER"
 
-// RunVar is the variable of the environment by which a process that has left its
-// task's group is known as the task's.
+// RunVar is the variable of the environment that links a process that has left its task's group to
+// its run.
 const RunVar = "MILLRACE_RUN"
 
 // Config is what a [Runner] needs. The zero value runs without a guard.
 type Config struct {
-	// Guard is the command that ends up in [GuardMain]: this program, and the
-	// argument that leads there. Empty: no guard, so what children have
-	// started survives if the worker is killed.
+	// Guard is the command that runs [GuardMain]: this program, and the argument that leads there.
+	// Empty: no guard, so what children have started survives a killed worker.
 	Guard []string
-	// Orphans makes this program the parent of all that lose theirs below it
-	// (a subreaper): daemons that a task has started are then found and ended with it,
-	// and their zombies reaped. Only for a program that starts no processes but through
-	// this Runner, and has one. Without it, such daemons live as long as the worker.
+	// Orphans makes this program a subreaper, the parent of all orphans among its descendants:
+	// daemons that a task has started are then found and ended with it, and their zombies reaped.
+	// Only for a program that starts processes through this Runner alone, and has only one. Without
+	// it, such daemons live as long as the worker.
 	Orphans bool
-	// Groups lets runs with bounds have control groups, where the machine has them
-	// for us: this program then moves into one of its own.
+	// Groups lets runs with bounds have control groups, where the machine allows it: this program
+	// then moves into a group of its own.
 	Groups bool
 	// Elevate lets processes start programs that give them more rights than they have: sudo and
-	// whatever else has the bit setuid or setgid, or capabilities of its own. Default: such a
-	// program starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
+	// anything else with a setuid or setgid bit, or with capabilities. Default: such a program
+	// starts without them, as after prctl PR_SET_NO_NEW_PRIVS.
 	Elevate bool
-	// Log hears of the guard and of processes that cannot be ended. Default: nothing does.
+	// Log receives messages about the guard and about processes that cannot be ended. Default:
+	// none.
 	Log *slog.Logger
 }
 
-// Runner runs processes, any number at once. It holds up to four operating
-// system threads, for the kernel ties the children's lives to the thread that
-// started them, and one guard process.
+// Runner runs processes, any number concurrently. It holds up to four operating system threads, for
+// the kernel ties the children's lives to the thread that started them, and one guard process.
 type Runner struct {
 	log     *slog.Logger
 	marker  string
 	spawner *spawner
 	guard   *watch        // nil without a guard
-	orphans *orphans      // nil if nobody looks after them
+	orphans *orphans      // nil if orphans are not looked after
 	groups  *cgroups      // nil without control groups
-	noGroup string        // why not
+	noGroup string        // why there are none
 	bounded atomic.Uint64 // runs with control groups, so far
 	watches atomic.Bool
 	kills   *kernelKills
@@ -71,14 +70,13 @@ type Runner struct {
 	runs   sync.WaitGroup
 }
 
-// NewRunner returns a Runner that is ready, with its guard on duty. It returns
-// an error if the guard cannot be started or does not report within 10 s.
-// Close it after use.
+// NewRunner returns a ready Runner with its guard on duty. It returns an error if the guard cannot
+// be started or does not report within 10 s. Close it after use.
 func NewRunner(c Config) (*Runner, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	r := &Runner{log: c.Log, marker: MarkerVar + "=" + rand.Text(), noGroup: "needs a cgroup", kills: newKernelKills()}
 	r.watcher = sync.OnceValue(func() *watcher { r.watches.Store(true); return startWatcher() })
-	if c.Groups { // before the guard, which is to move as well
+	if c.Groups { // before the guard, which must move as well
 		var err error
 		if r.groups, err = findCgroups(); err != nil {
 			r.noGroup = err.Error()
@@ -107,12 +105,12 @@ func NewRunner(c Config) (*Runner, error) {
 	return r, nil
 }
 
-// Elevates tells whether processes may start programs that give them more rights than they have.
+// Elevates tells whether processes may start programs that give them more rights.
 func (r *Runner) Elevates() bool { return r.spawner.elevate }
 
-// Close ends the Runner when every Run has returned; to hasten that, end their
-// contexts. The guard then kills what has escaped from its group, and ends.
-// Run refuses to start anything from now on. Close can be called again.
+// Close ends the Runner when every Run has returned; to speed that up, end their contexts. The
+// guard then kills what has escaped from its group, and ends. From now on Run refuses to start
+// anything. Close can be called again.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	again := r.closed
@@ -134,26 +132,25 @@ func (r *Runner) Close() {
 	}
 }
 
-// busyRetries bounds the wait for a program that is still open for writing, at
-// 1, 2, 4, … ms. The writer may well be a process that is just being started
-// and has inherited the descriptor for the moment before its exec.
+// busyRetries bounds the wait for a program that is still open for writing, at 1, 2, 4, … ms. The
+// writer may be a process that is just being started and holds the inherited descriptor until its
+// exec.
 const busyRetries = 6
 
-// boundFileSize bounds the files of a program before that begins: a bound that is set from
-// outside once it runs comes too late for one that writes at once. A shell counts in blocks;
-// to the byte it is set from outside. Where that came first, it is smaller than what the
-// shell would set, and cannot be raised any more.
+// boundFileSize bounds the size of a program's files before the program begins: a bound set from
+// outside once it runs comes too late if it writes at once. A shell counts in blocks; the exact
+// bound in bytes is set from outside. If that came first, it is smaller than the shell's, and the
+// shell cannot raise it any more.
 const (
 	boundFileSize = `ulimit -f "$1" 2>/dev/null || :; shift; exec "$0" "$@"`
 	fileBlock     = 512
 )
 
-// Run starts a process and returns when it has been waited for, its group is
-// gone and s has been given all that it wrote before its end. When ctx is done,
-// the process is sent a CANCEL message with the cause and the deadline if its
-// input is open, its group gets SIGTERM, and after the grace SIGKILL. If the process ends by
-// itself and leaves others of its group behind, those get SIGTERM, and SIGKILL
-// a second later, or after the grace if that is shorter.
+// Run starts a process and returns when it has been waited for, its group is gone and s has
+// received everything that it wrote before its end. When ctx is done, Run sends the process a
+// CANCEL message with the cause and the deadline if its input is open, sends its group SIGTERM, and
+// after the grace SIGKILL. If the process ends by itself and leaves others of its group behind,
+// those get SIGTERM, and SIGKILL a second later, or after the grace if that is shorter.
 func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	r.mu.Lock()
 	if r.closed {
@@ -224,7 +221,7 @@ func (r *Runner) Run(ctx context.Context, c Command, s Sink) Result {
 	return res
 }
 
-// runBounded sees a process with bounds through to its end.
+// runBounded follows a process with bounds to its end.
 func (r *Runner) runBounded(ctx context.Context, p *Running, program string, s Sink) Result {
 	over, limit := "", p.limit
 	var peak int64
@@ -255,7 +252,7 @@ func (r *Runner) runBounded(ctx context.Context, p *Running, program string, s S
 	return p.lim.judge(res, over, peak)
 }
 
-// tooMuch is why a run is stopped that exceeds a bound.
+// tooMuch is the cause when a run is stopped for exceeding a bound.
 type tooMuch string
 
 func (t tooMuch) Error() string {
@@ -263,8 +260,8 @@ func (t tooMuch) Error() string {
 }
 
 // mark returns env with the marker, and each variable once: of several values the last one counts.
-// Programs differ in which they take, so a value of the worker could hide that of the job. A marker
-// that is there already is that of another worker, within which this one runs.
+// Programs differ in which they take, so a value of the worker could hide the job's. A marker that
+// is there already belongs to an outer worker, within which this one runs.
 func (r *Runner) mark(env []string) []string {
 	marked := make([]string, len(env)+1, len(env)+2) // room for the mark of the run
 	seen := make(map[string]bool, len(marked))

@@ -2,7 +2,7 @@ package child
 
 import "millrace/ipc"
 
-// Stream is where log text came from.
+// Stream says where log text came from.
 type Stream uint8
 
 // The streams of a process.
@@ -22,14 +22,13 @@ func (s Stream) String() string {
 	return "unknown stream"
 }
 
-// Sink receives what a process says. The calls for one stream come one after
-// the other, in the order of writing; those for the two streams come from two
-// goroutines at once. Messages come in order with the log text of Stdout. While
-// a call blocks, that stream is not read, and the process waits as soon as it
-// has filled the kernel's pipe (64 KiB): that is the back-pressure. A call that
-// never returns keeps [Runner.Run] from returning, even after a kill.
+// Sink receives the output of a process. Calls for one stream come one after the other, in the
+// order of writing; those for the two streams come from two goroutines concurrently. Messages come
+// in order with the log text of Stdout. While a call blocks, that stream is not read, and the
+// process waits as soon as it has filled the kernel's pipe (64 KiB): that is the back-pressure. A
+// call that never returns keeps [Runner.Run] from returning, even after a kill.
 type Sink interface {
-	// Line takes log text, perhaps several lines at once. The text is valid only during the call.
+	// Line takes log text, perhaps several lines. The text is valid only during the call.
 	Line(s Stream, line ipc.Line)
 	// Message takes a message; the receiver may keep it.
 	Message(m ipc.Message)

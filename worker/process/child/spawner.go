@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// maxThreads bounds the threads of a spawner. Only one fork happens at a time, but
-// with a single thread all others wait when the system suspends it between two:
-// measured with eight processes at once on two cores, one thread reaches 0.80 of
-// plain fork and exec, two 0.93, four 0.92.
+// maxThreads bounds the threads of a spawner. Only one fork happens at a time, but with a single
+// thread all others wait when the system suspends it between two forks. Measured with eight
+// processes concurrently on two cores, relative to plain fork and exec: one thread reaches 0.80,
+// two 0.93, four 0.92.
 const maxThreads = 4
 
-// spawner starts processes from operating system threads that it keeps until
-// stop. The kernel sends a child its death signal when the thread that started
-// it ends, not when the program does, and Go ends threads as it likes.
+// spawner starts processes from operating system threads that it keeps until stop. The kernel sends
+// a child its death signal when the thread that started it ends, not when the program does, and Go
+// ends threads as it likes.
 type spawner struct {
-	orphans  *orphans // nil if nobody looks after them
+	orphans  *orphans // nil if orphans are not looked after
 	elevate  bool     // processes may gain rights by what they start
 	null     int      // an input that ends at once, or -1
 	requests chan *request
@@ -47,7 +47,7 @@ func startSpawner(o *orphans, elevate bool) *spawner {
 	s := &spawner{orphans: o, elevate: elevate, requests: make(chan *request)}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		null = -1 // then each process gets a pipe that is closed
+		null = -1 // then each process gets a closed pipe
 	}
 	s.null = null
 	for range min(runtime.GOMAXPROCS(0), maxThreads) {
@@ -59,11 +59,11 @@ func startSpawner(o *orphans, elevate bool) *spawner {
 func (s *spawner) serve() {
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	if onMainThread() {
-		// Orphans become children of this one; ours are not to be among them.
+		// Orphans become children of this thread; our own children must not be among them.
 		elsewhere := make(chan struct{})
 		go func() { defer close(elsewhere); s.serve() }()
 		<-elsewhere
-		runtime.UnlockOSThread() // nothing was done to it
+		runtime.UnlockOSThread() // nothing was changed on it
 		return
 	}
 	if !s.elevate {
@@ -106,7 +106,7 @@ func (s *spawner) stop() {
 	}
 }
 
-// start starts a process. The error is the kernel's.
+// start starts a process. An error is the kernel's.
 func (s *spawner) start(r *request) (*Running, error) {
 	var fds [6]int // read and write ends of stdin, stdout, stderr
 	none := !r.open && s.null >= 0
@@ -153,7 +153,7 @@ func (s *spawner) start(r *request) (*Running, error) {
 	}, nil
 }
 
-// closeAll closes descriptors, but for those that are not there and the one to keep.
+// closeAll closes the descriptors that are open, except keep.
 func closeAll(fds []int, keep int) {
 	for _, fd := range fds {
 		if fd >= 0 && fd != keep {

@@ -9,25 +9,24 @@ import (
 	"millrace/ipc"
 )
 
-// maxQueued is how many bytes may wait for a process that does not read its
-// input. What goes beyond is dropped and counted: to wait for it would stop the
-// reading of its output, and so perhaps the process.
+// maxQueued is how many bytes may wait for a process that does not read its input. The rest is
+// dropped and counted: waiting would stop the reading of its output, and so perhaps the process.
 const maxQueued = 1 << 20
 
-// stdin is our end of a process's standard input. Nearly every message fits into
-// the pipe and is written at once; the others wait for a goroutine.
+// stdin is our end of a process's standard input. Nearly every message fits into the pipe and is
+// written at once; a goroutine writes the others.
 type stdin struct {
 	mu      sync.Mutex
 	fd      int      // guarded by mu; -1 once it is closed
-	file    *os.File // guarded by mu; owns fd, once something had to wait
+	file    *os.File // guarded by mu; owns fd, once a message had to wait
 	queue   [][]byte // guarded by mu
 	size    int      // guarded by mu; bytes in the queue
 	dropped int      // guarded by mu; messages
-	broken  bool     // guarded by mu; nobody reads it any more
+	broken  bool     // guarded by mu; the process reads it no more
 }
 
-// send writes a message to the process. It does not block. A message that must
-// get through is queued however many there are.
+// send writes a message to the process. It does not block. With must, the message is queued beyond
+// the bound.
 func (s *stdin) send(m ipc.Message, must bool) {
 	line, err := ipc.Encode(m)
 	if err != nil {
@@ -72,7 +71,7 @@ func (s *stdin) write(line []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// drain writes what waits, until nothing does or the input is closed.
+// drain writes queued messages until none is left or the input is closed.
 func (s *stdin) drain(file *os.File) {
 	for {
 		s.mu.Lock()

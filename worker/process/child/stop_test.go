@@ -57,7 +57,7 @@ func TestStopWithExitZero(t *testing.T) {
 	}
 }
 
-// TestStopTellsTheProcess: it may read on its input what SIGTERM does not say.
+// TestStopTellsTheProcess: the process can read on its input what SIGTERM does not tell.
 func TestStopTellsTheProcess(t *testing.T) {
 	before := time.Now()
 	res, s := stopped(t, `trap "" TERM; echo up; read -r line; echo "$line"`, time.Minute)
@@ -122,8 +122,8 @@ func TestStopFindsWhoMissedTheSignal(t *testing.T) {
 	}
 }
 
-// TestStopLeavesTheGraceToOthers: a shell dies of SIGTERM at once, and the
-// program it runs has its grace nevertheless, and is asked only once.
+// TestStopLeavesTheGraceToOthers: a shell dies of SIGTERM at once; the program that it runs still
+// has its grace, and is asked only once.
 func TestStopLeavesTheGraceToOthers(t *testing.T) {
 	res, s := stopped(t, `sh -c 'n=0; trap "n=\$((n+1))" TERM; echo up; i=0; while [ $i -lt 20 ]; do sleep 0.01; [ $n = 0 ] || i=$((i+1)); done; echo asked $n'; echo never`, time.Minute)
 	if !res.Stopped || res.Signal != "SIGTERM" || s.stdout() != "up\nasked 1\n" {
@@ -140,7 +140,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 }
 
-// TestStopWhileItEnds: whatever comes first, the two halves of the result agree.
+// TestStopWhileItEnds: in either order, the two halves of the result agree.
 func TestStopWhileItEnds(t *testing.T) {
 	r := runner(t)
 	for i := range 200 {
@@ -161,8 +161,8 @@ func TestStopWhileItEnds(t *testing.T) {
 	}
 }
 
-// TestStopAfterTheEnd: a process that has ended by itself was not stopped, even
-// if nobody has noticed its end yet.
+// TestStopAfterTheEnd: a process that has ended by itself does not count as stopped, even if its
+// end was not noticed yet.
 func TestStopAfterTheEnd(t *testing.T) {
 	p, err := runner(t).spawner.start(&request{file: "/bin/true", argv: []string{"true"}, lim: &limits{}})
 	if err != nil {
@@ -193,7 +193,7 @@ func TestStopReasonFits(t *testing.T) {
 	}
 }
 
-// blocked is a Sink that takes nothing until it is told to.
+// blocked is a Sink that takes nothing until open closes.
 type blocked struct {
 	count
 	open chan struct{}
@@ -201,8 +201,8 @@ type blocked struct {
 
 func (b *blocked) Line(s Stream, line ipc.Line) { <-b.open; b.count.Line(s, line) }
 
-// TestStopUnderBackPressure: a process that waits for its reader can be ended,
-// and what it had written is still delivered.
+// TestStopUnderBackPressure: a process that waits for its reader can be ended, and what it had
+// written is still delivered.
 func TestStopUnderBackPressure(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &blocked{open: make(chan struct{})}

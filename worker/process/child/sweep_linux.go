@@ -10,25 +10,24 @@ import (
 	"time"
 )
 
-// sweeper kills what a worker has left behind.
+// sweeper kills the processes that a worker has left behind.
 type sweeper struct {
 	marker []byte
-	spare  map[int]bool // groups that are not touched as groups
-	groups map[int]bool // groups that marked processes were found in
+	spare  map[int]bool // groups that are not killed as groups
+	groups map[int]bool // groups in which marked processes were found
 	unsure int          // processes that the last round could not judge
 	buf    []byte
 }
 
-// unsureBound is how long the sweeper waits for processes that it cannot judge.
-// A process in the midst of an exec, or of its end, has no environment; it soon
-// has one, or has ended. Some have none for good.
+// unsureBound is how long the sweeper waits for processes that it cannot judge. A process has no
+// environment in the middle of an exec, or while it ends; soon it has one, or has ended. Some never
+// have one.
 const unsureBound = 200 * time.Millisecond
 
-// sweep kills all processes with the marker in their environment and the
-// members of their groups, but for the group spare. It returns when two looks
-// at all processes have found none, for a process can slip through one look by
-// being started behind its back. It returns an error if some outlive SIGKILL
-// for killBound.
+// sweep kills all processes with the marker in their environment and the members of their groups,
+// except the group spare. It returns when two consecutive looks at all processes have found none,
+// for a process that is started during one look can escape it. It returns an error if some survive
+// SIGKILL for killBound.
 func sweep(marker string, spare int) error {
 	s := &sweeper{
 		marker: []byte(marker),
@@ -132,7 +131,7 @@ func (s *sweeper) read(name string) ([]byte, error) {
 	}
 }
 
-// holds tells whether one of the variables, each ended by a zero byte, is the marker.
+// holds tells whether the marker is one of the variables, each of which ends with a zero byte.
 func holds(environ, marker []byte) bool {
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		if bytes.Equal(variable, marker) {
