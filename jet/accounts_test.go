@@ -18,7 +18,8 @@ import (
 	"millrace/task/where"
 )
 
-// What a user of one role says, those of another who listen hear at once, though each is in an account of its own.
+// Subscribers of one role receive at once what users of another role publish, though each role has
+// an account of its own.
 func TestRolesHearEachOther(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -86,8 +87,9 @@ func TestRolesHearEachOther(t *testing.T) {
 	}
 }
 
-// The accounts of a realm hold on three servers, whichever of them a user is connected to and whichever leads: each task is
-// handed out once, at the first time of asking, and no answer erases anything.
+// The accounts of a realm hold on three servers, whichever of them a user is connected to and
+// whichever leads: each task is handed out once, at the first time of asking, and no answer erases
+// anything.
 func TestAccountsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := clusterWith(t, strictRealm(t, roles.Realm{Name: "A"}))

@@ -13,27 +13,30 @@ import (
 	"millrace/task/where"
 )
 
-// A node alone reads its own route. What has one reader needs no lanes in the server: the node reads a window
-// ahead, and orders here what it has read, as [where.Turns] says. What lies behind the window
-// waits until that is used up, however urgent it is. A node on which no place is free asks for no
-// more. What it has read stays with it, for nobody else may run it.
+// Only the node itself reads its own route. A route with one reader needs no lanes in the server:
+// the node reads a window ahead, and orders here what it has read, by [where.Turns]. Offers behind
+// the window wait until the window is used up, however urgent they are. A node without a free slot
+// asks for no more. What it has read stays with it, for no other node may run it.
 
 const (
-	// ownWindow is how many offers of its own route a node reads ahead. With half of them it reads on.
+	// ownWindow is how many offers of its own route a node reads ahead. When half of them are used
+	// it reads on.
 	ownWindow = 256
-	// settleTime bounds how long what was read waits for the next of what lies behind it in the window, so that
-	// the most urgent of all goes first. The server sends it at once; some may be lost with a connection.
+	// settleTime bounds how long the offers already read wait for the rest of the window, so that
+	// the most urgent one goes first. The server sends the rest at once; some may be lost with a
+	// connection.
 	settleTime = 20 * time.Millisecond
 )
 
-// stock is what was read ahead of a source and not started yet. It is guarded by offers.mu.
+// stock holds the offers that were read ahead from a source and have not started. It is guarded by
+// offers.mu.
 type stock struct {
 	lanes map[where.Lane][]*events.Offer
 	n     int // how many there are
-	// behind is how many lay behind the last that came, when the server sent that.
+	// behind is how many offers lay behind the last one when the server sent it.
 	behind uint64
-	// settling is whether some of those are on their way; nothing is handed out until they are here,
-	// or until none has come for that long.
+	// settling is set while some of those are on their way; no offer is handed out until they are
+	// here, or until none has come for settleTime.
 	settling *time.Timer
 }
 
@@ -45,7 +48,7 @@ func (s *stock) put(l where.Lane, o *events.Offer) {
 	s.n++
 }
 
-// open appends the lanes from which something may be handed out.
+// open appends the lanes from which an offer may be handed out.
 func (s *stock) open(lanes []where.Lane) []where.Lane {
 	if s.settling != nil {
 		return lanes
@@ -56,7 +59,7 @@ func (s *stock) open(lanes []where.Lane) []where.Lane {
 	return lanes
 }
 
-// take takes out the oldest of a lane.
+// take removes and returns the oldest offer of a lane.
 func (s *stock) take(l where.Lane) *events.Offer {
 	of := s.lanes[l]
 	first := of[0]
@@ -68,7 +71,7 @@ func (s *stock) take(l where.Lane) *events.Offer {
 	return first
 }
 
-// laneIn is where an offer that was read ahead stands: the priority is that of its subject.
+// laneIn returns the lane of an offer that was read ahead: its subject gives the priority.
 func laneIn(queue string, o *events.Offer) where.Lane {
 	l := where.Lane{Queue: queue, Priority: where.DefaultPriority}
 	switch e := o.Fact.Event.(type) {
@@ -87,13 +90,14 @@ func laneIn(queue string, o *events.Offer) where.Lane {
 	return l
 }
 
-// settle lets nothing of a source be handed out until what is on its way is here. The caller holds o.mu.
+// settle holds back all offers of a source until those on their way are here. The caller holds
+// o.mu.
 func (o *offers) settle(s *source) {
 	s.unsettle()
 	s.settling = time.AfterFunc(o.patience, func() { o.settled(s) })
 }
 
-// unsettle lets it be handed out. If the call of the timer is under way, that deals a little early.
+// unsettle ends that. If the timer is already firing, it deals a little early.
 func (s *stock) unsettle() {
 	if s.settling != nil {
 		s.settling.Stop()
@@ -101,7 +105,7 @@ func (s *stock) unsettle() {
 	}
 }
 
-// settled deals what has come.
+// settled deals the offers that have come.
 func (o *offers) settled(s *source) {
 	o.mu.Lock()
 	hands := o.deal(s)
@@ -111,7 +115,8 @@ func (o *offers) settled(s *source) {
 	give(hands)
 }
 
-// keep takes what was read ahead, and deals unless more is on its way. Behind it are so many more. The caller holds o.mu.
+// keep stores an offer that was read ahead, and deals unless more are on their way. pending is how
+// many lie behind it. The caller holds o.mu.
 func (o *offers) keep(s *source, offer *events.Offer, pending uint64) []hand {
 	s.put(laneIn(s.lane.Queue, offer), offer)
 	if s.behind = pending; pending > 0 && s.pulled > 0 {
@@ -121,8 +126,8 @@ func (o *offers) keep(s *source, offer *events.Offer, pending uint64) []hand {
 	return o.deal(s)
 }
 
-// deal takes out those who get an offer that was read ahead now: all who wait, for they have found nothing
-// elsewhere, or not yet. The caller holds o.mu.
+// deal hands out offers that were read ahead to all waiters, since they have found none elsewhere
+// so far. The caller holds o.mu.
 func (o *offers) deal(s *source) (hands []hand) {
 	s.unsettle()
 	for len(o.waiting) > 0 && s.n > 0 {
@@ -132,7 +137,7 @@ func (o *offers) deal(s *source) (hands []hand) {
 	return hands
 }
 
-// unstock takes out the next of a lane that was read ahead. The caller holds o.mu.
+// unstock removes and returns the next offer of a lane that was read ahead. The caller holds o.mu.
 func (o *offers) unstock(s *source, l where.Lane) *events.Offer {
 	o.took(l)
 	offer := s.stock.take(l)
@@ -140,7 +145,7 @@ func (o *offers) unstock(s *source, l where.Lane) *events.Offer {
 	return offer
 }
 
-// prolong keeps the leases of what is in stock, until the offers are closed.
+// prolong keeps the leases of stocked offers, until the offers are closed.
 func (o *offers) prolong() {
 	tick := time.NewTicker(o.store.ackWait / 3)
 	defer tick.Stop()
@@ -151,12 +156,12 @@ func (o *offers) prolong() {
 		case <-tick.C:
 		}
 		for _, offer := range o.stocked(false) {
-			_ = offer.Prolong() // it comes again if the word is lost
+			_ = offer.Prolong() // if this message is lost the offer comes again
 		}
 	}
 }
 
-// stocked returns what was read ahead, and takes it out if the offers are closed.
+// stocked returns the offers that were read ahead; with out, it also removes them.
 func (o *offers) stocked(out bool) (all []*events.Offer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,11 +177,11 @@ func (o *offers) stocked(out bool) (all []*events.Offer) {
 	return all
 }
 
-// doneWith are sequences of offers that a node is done with, and that its consumer would offer again if
-// it were made again: those above the first that is still open.
+// doneWith are the sequences of offers that a node has finished, and that its consumer would
+// deliver again if it were made again: those above the first one that is still open.
 type doneWith struct {
 	seqs map[uint64]struct{}
-	most int // with how many it forgets what lies below
+	most int // the size at which it forgets what lies below
 }
 
 func (d *doneWith) has(seq uint64) bool {
@@ -184,7 +189,8 @@ func (d *doneWith) has(seq uint64) bool {
 	return ok
 }
 
-// add notes one. All below low is done with anyway, and is forgotten each time that there are twice as many.
+// add records one. Everything below low is finished anyway; add forgets it each time the set has
+// doubled.
 func (d *doneWith) add(seq, low uint64) {
 	if d.seqs == nil {
 		d.seqs, d.most = map[uint64]struct{}{}, ownWindow

@@ -36,7 +36,8 @@ func stocked(t *testing.T, o *offers, n int) {
 	testkit.Eventually(t, "the node has read its own route", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return own.n == n })
 }
 
-// What waits when the node comes is handed out by priority, the first task included, and nothing starves.
+// Offers that wait when the node comes are handed out by priority, from the first one on, and none
+// starves.
 func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 	t.Parallel()
 	for _, queues := range [][]string{{"@n1"}, {"a", "@n1"}} {
@@ -60,7 +61,7 @@ func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 		}
 		settled(t, o)
 
-		// What comes while others run goes before what waits.
+		// An urgent offer that comes while others run goes before those that wait.
 		for range 20 {
 			aim(t, s, "n1")
 		}
@@ -76,7 +77,7 @@ func TestTheMoreUrgentFirstOnAnOwnRoute(t *testing.T) {
 	}
 }
 
-// What is meant for the node alone has its turn as often as the heaviest of its queues.
+// Offers for the node alone have their turn as often as the heaviest of its queues.
 func TestOwnRouteBesideABacklog(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -126,7 +127,7 @@ func TestFairKeysOnAnOwnRoute(t *testing.T) {
 	}
 }
 
-// Many slots take everything once, and nothing is handed out in vain.
+// Many slots take everything once, and the server delivers nothing in vain.
 func TestManySlotsAndAnOwnRoute(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -144,9 +145,9 @@ func TestManySlotsAndAnOwnRoute(t *testing.T) {
 	settled(t, o)
 }
 
-// A node reads a window ahead and no further. What it has read stays leased to it while its places are
-// taken; what it gives back when it ends comes at once to its next process, and so does what a process
-// had read that was killed.
+// A node reads a window ahead and no further. Offers that it has read stay leased to it while its
+// slots are taken. When the node ends, its next process gets the returned offers at once; so it
+// does after the node was killed.
 func TestWindowOfAnOwnRoute(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 2 * time.Second})
@@ -160,7 +161,8 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	open := func() *offers { return must(s.Offers(within(t), []string{"@n1"}))(t).(*offers) }
 	first := open()
 	held := next(t, first)
-	// Of a window that comes slowly only a part is read, for what came first is handed out then.
+	// If a window comes slowly, only a part is read, for the first offers are handed out before the
+	// rest is here.
 	testkit.Eventually(t, "it reads ahead", func() bool { return info().NumAckPending > 1 })
 	if left := info().NumPending; left < more {
 		t.Errorf("%d lie behind the window, want %d at least", left, more)
@@ -169,7 +171,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 	testkit.Eventually(t, "leases would have run out", func() bool {
 		return held.Extend(within(t)) == nil && time.Since(read) > 3*time.Second
 	})
-	for range 3 { // what has run out comes first
+	for range 3 { // expired leases come first
 		prove(t, first)
 	}
 	if n := info().NumRedelivered; n > 0 {
@@ -185,7 +187,7 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 		t.Errorf("after the end of a process %d came first, want %d", offer.Seq, held.Seq+1)
 	}
 	testkit.Eventually(t, "it reads ahead again", func() bool { return info().NumAckPending > 1 })
-	second.stopLooking() // killed: it gives nothing back, and prolongs nothing
+	second.stopLooking() // killed: it returns nothing, and prolongs nothing
 	close(second.closed)
 	for _, s := range second.all() {
 		s.pull.Close()
@@ -199,7 +201,8 @@ func TestWindowOfAnOwnRoute(t *testing.T) {
 }
 
 // A node that proves itself pulls what waits in the plain lane, and hands it out when that lane has
-// its turn: neither before the more urgent ones nor after the others, and it does not lie with the node for long.
+// its turn: neither before the more urgent offers nor after the others, and the offers do not stay
+// with the node for long.
 func TestOrderBehindAProof(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})

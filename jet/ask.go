@@ -11,13 +11,13 @@ import (
 	"millrace/jet/roles"
 )
 
-// ErrNoService means that nobody answers for a service of Millrace.
+// ErrNoService: no server of Millrace answers.
 var ErrNoService = errors.New("no millrace server answers: start `millrace server` or `millrace dev` against this NATS")
 
-// ServiceError is what a service of Millrace answered instead of a result.
+// ServiceError is an error that a service of Millrace answered with.
 type ServiceError struct {
-	// Code is as in HTTP: 400 for a request that is wrong, 404 for something
-	// that is not there, 409 for something that cannot be done now, 500 else.
+	// Code is as in HTTP: 400 for a bad request, 404 for something that does not exist, 409 for
+	// something that cannot be done now, 500 otherwise.
 	Code    string
 	Message string
 }
@@ -25,12 +25,13 @@ type ServiceError struct {
 func (e *ServiceError) Error() string { return e.Message }
 
 // Ask sends a request to a service of Millrace, under the name of this connection's NATS user, and
-// reads its answer. The error wraps [ErrNoService] or is a [*ServiceError], or a [*Denied] if this user may not ask that.
+// reads its answer. The error wraps [ErrNoService], or is a [*ServiceError], or a [*Denied] if this
+// user may not ask that.
 func (s *Store) Ask(ctx context.Context, verb roles.Verb, request, answer any) error {
 	return ask(ctx, s.Request, verb.For(s.caller), request, answer)
 }
 
-// AskOnce is [Store.Ask] for who has no store: it makes a connection for the one question.
+// AskOnce is [Store.Ask] for a caller without a store: it makes a connection for the one request.
 func AskOnce(ctx context.Context, cfg ConnectConfig, verb roles.Verb, request, answer any) error {
 	nc, err := Connect(cfg)
 	if err != nil {
@@ -40,7 +41,7 @@ func AskOnce(ctx context.Context, cfg ConnectConfig, verb roles.Verb, request, a
 	return ask(ctx, nc.RequestWithContext, verb.For(roles.CallerOn(nc)), request, answer)
 }
 
-// decode reads an answer. Of what is long and asked for often there is a quicker way than json.Unmarshal.
+// decode reads an answer. Long and frequent answers have a faster way than json.Unmarshal.
 func decode(data []byte, answer any) error {
 	if page, ok := answer.(interface{ ReadJSON(data []byte) error }); ok {
 		return page.ReadJSON(data)

@@ -27,7 +27,8 @@ import (
 	"millrace/task/where"
 )
 
-// headers are those by which a message can remove others, or itself, or seem to be what it is not.
+// headers are the headers by which a message can remove others, or itself, or seem to be another
+// one.
 func headers(victim string) []nats.Header {
 	at := atTime(time.Now().Add(-time.Second))
 	return []nats.Header{
@@ -65,8 +66,8 @@ func logged(t *testing.T, s *Store) map[uint64]link.Message {
 	return all
 }
 
-// No message removes another one from the log, whatever its headers say and whoever writes it within the
-// rights of a worker or a client. Timers are another matter: whoever may set one can remove all.
+// No message removes another one from the log, whatever its headers, if its sender has only the
+// rights of a worker or a client. Timers are different: a user that may set one can remove all.
 func TestNoMessageErases(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -95,7 +96,7 @@ func TestNoMessageErases(t *testing.T) {
 		} {
 			for _, victim := range []string{wire.ChainPrefix + string(id), wire.QueuePrefix + "default.5." + string(id), wire.DuePrefix + "default.5." + string(id), wire.DuePrefix + "x", wire.TimerPrefix + string(later), wire.LogStream} {
 				for _, h := range headers(victim) {
-					// Most are refused; the log is what counts.
+					// The server refuses most; only the log counts.
 					_, _ = js.PublishMsg(within(t), &nats.Msg{Subject: subject, Header: h, Data: []byte(`{"type":"task.due"}`)}, jetstream.WithRetryAttempts(0))
 				}
 			}
@@ -120,7 +121,7 @@ func TestNoMessageErases(t *testing.T) {
 	}
 }
 
-// A timer brings nothing but a reference to what is due, wherever it points.
+// A timer brings only a reference to a due task, whatever its target.
 func TestForgedTimers(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -171,7 +172,7 @@ func TestForgedTimers(t *testing.T) {
 		{due, task.Queued{Work: evil, Attempt: 1}, at(due)},
 		{due, task.Due{Route: "default.5", Due: time.Now()}, at(due)}, // a day early
 		{elsewhere, task.Due{Route: "default.5"}, at(elsewhere)},      // it waits on another route
-		{elsewhere, task.Due{Route: "other.5"}, at(elsewhere)},        // and says so in the wrong place
+		{elsewhere, task.Due{Route: "other.5"}, at(elsewhere)},        // also on the wrong subject
 		{due, task.AttemptFinished{Attempt: 1}, at(due)},
 		{due, task.AttemptFinished{Attempt: 1}, wire.DuePrefix + "nightly"},
 		{due, task.Due{After: 99, Route: "default.5"}, wire.TimerPrefix + string(fresh)}, // in place of another timer
@@ -213,7 +214,7 @@ func TestForgedTimers(t *testing.T) {
 	}
 }
 
-// Nobody but a server may speak to the log in place of the consumer by which it sources timers.
+// Only a server can write to the log in place of the consumer by which the log sources timers.
 func TestNobodySpeaksForTimers(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -234,7 +235,7 @@ func TestNobodySpeaksForTimers(t *testing.T) {
 	}
 }
 
-// A place of an offer names its route, whatever the lane.
+// The subject of an offer names its route, whatever the lane.
 func TestRouteAt(t *testing.T) {
 	t.Parallel()
 	for subject, want := range map[string]where.Route{
@@ -250,8 +251,9 @@ func TestRouteAt(t *testing.T) {
 	}
 }
 
-// Who gets a message directly from a stream has it sent to any subject of his account, whatever he may publish. What
-// gets into the log like this is no fact, however it is read, and changes no definition, decision or node.
+// A client that gets a message directly from a stream can have it sent to any subject of its
+// account, whatever it may publish. Such a message in the log is never a fact, however it is read,
+// and changes no definition, decision or node.
 func TestCopiesAreNoFacts(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -313,8 +315,8 @@ func TestCopiesAreNoFacts(t *testing.T) {
 	}
 }
 
-// byReply has the NATS server send answers to a subject, in each of the ways that JetStream has for what a worker or an
-// operator may do. When it returns, all have been sent.
+// byReply makes the NATS server send answers to a subject, in each of the ways that JetStream
+// offers to a worker or an operator. When it returns, all have been sent.
 func byReply(t *testing.T, nc *nats.Conn, target string) {
 	t.Helper()
 	js := must(jetstream.New(nc))(t)
@@ -323,7 +325,7 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 			t.Fatal(err)
 		}
 	}
-	// What is stored is chosen well: a request that JetStream understands.
+	// The stored message is a valid request to JetStream.
 	const own = wire.OutputPrefix + "X"
 	if err := nc.Publish(own, []byte("{}")); err != nil {
 		t.Fatal(err)
@@ -355,7 +357,8 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 	ask(wire.APIConsumer+wire.OutputStream+".reply", "")
 	push := `{"stream_name":"` + wire.OutputStream + `","config":{"name":"push","filter_subject":"` + own + `","deliver_subject":"` + target + `","idle_heartbeat":100000000,"ack_policy":"none","deliver_policy":"all","replay_policy":"instant"}}`
 	_, _ = nc.RequestWithContext(within(t), wire.APIMake+wire.OutputStream+".push."+own, []byte(push)) // where JetStream refuses it, well
-	// What comes behind it all goes the same ways. Of several servers the one that is asked may not know of the consumer yet.
+	// Later messages go the same ways. Of several servers the one that is asked may not know of the
+	// consumer yet.
 	answered := func(subject, body string) {
 		testkit.Eventually(t, subject+" is answered", func() bool {
 			_, err := nc.RequestWithContext(within(t), subject, []byte(body))
@@ -380,8 +383,9 @@ func byReply(t *testing.T, nc *nats.Conn, target string) {
 	}
 }
 
-// Who asks JetStream for something names a subject for the answer. The NATS server sends it there with rights of its
-// own, also where it purges or deletes the log, or gets into it. The account of a role is a wall against that.
+// A client that asks JetStream for something names a subject for the answer. The NATS server sends
+// it there with its own rights, even where that purges or deletes the log, or writes to it. The
+// account of a role is a wall against that.
 func TestNoAnswerErases(t *testing.T) {
 	t.Parallel()
 	targets := []string{wire.APIPurge + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.LogStream, "$JS.API.STREAM.DELETE." + wire.TimerStream, wire.APIErase + wire.LogStream, wire.AdmitPrefix + "job.x", wire.DefPrefix + "job.x", "$KV." + wire.DefsBucket + ".x", roles.TaskCancel.For("view"), wire.FiredSubject}

@@ -68,7 +68,7 @@ func placeAll(b *testing.B, s *Store, n int) {
 	}
 }
 
-// BenchmarkOffers pulls and acknowledges what was placed before, without a claim.
+// BenchmarkOffers pulls and acknowledges offers that were placed before, without a claim.
 func BenchmarkOffers(b *testing.B) {
 	for _, places := range []int{1, 256} {
 		b.Run(fmt.Sprint("places=", places), func(b *testing.B) {
@@ -99,8 +99,9 @@ func BenchmarkOffers(b *testing.B) {
 	}
 }
 
-// BenchmarkRealm has a worker submit and take tasks of which it does nothing, in a realm whose roles have accounts of
-// their own and in one without. The processor time is that of the worker and the NATS server together.
+// BenchmarkRealm makes a worker submit and take tasks without running them, in a realm with an
+// account per role and in one with a single account. The processor time is that of the worker and
+// the NATS server together.
 func BenchmarkRealm(b *testing.B) {
 	for name, one := range map[string]bool{"apart": false, "one-account": true} {
 		b.Run(name, func(b *testing.B) {
@@ -139,7 +140,7 @@ func BenchmarkRealm(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

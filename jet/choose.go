@@ -9,9 +9,9 @@ import (
 	"millrace/task/where"
 )
 
-// choose says where somebody who waits does so: at a lane that is asked for it, or, nil, at all sources. Or it returns an offer
-// that was read ahead and has its turn. If only is set, it may be no other than a lane of a queue with a limit.
-// A zero time is the present. The caller holds o.mu.
+// choose decides where a waiter waits: at one lane, which is then asked for it, or, nil, at all
+// sources. Or it returns an offer that was read ahead and whose turn it is. With only set, it
+// chooses only lanes of queues with a limit. A zero now means the present. The caller holds o.mu.
 func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Offer) {
 	if !o.several() {
 		return nil, nil // there is nothing to choose
@@ -47,7 +47,7 @@ func (o *offers) choose(now time.Time, only bool) (at *source, offer *events.Off
 	return at, nil
 }
 
-// at is the source from which a lane is taken.
+// at returns the source of a lane.
 func (o *offers) at(l where.Lane) *source {
 	for _, s := range o.sources {
 		if s.lane == l || s.ahead > 0 && s.lane.Queue == l.Queue {
@@ -71,14 +71,16 @@ func (o *offers) several() bool {
 	return false
 }
 
-// change is how many more offers a source is to be asked for, by its puller and by its asker.
+// change is how many more offers (or, below 0, fewer) a source's puller and asker must be asked
+// for.
 type change struct {
 	*source
 	pull, ask int
 }
 
-// aim appends what to ask the sources for besides, or less, now that something has changed: who waits, where,
-// what has come, or whether a source may be asked. The caller holds o.mu, and applies it when it does not.
+// aim appends how the requests to the sources must change now that something has changed: the
+// waiters, where they wait, what has come, or whether a source may be asked. The caller holds o.mu,
+// and applies the changes after unlocking it.
 func (o *offers) aim(changes []change) []change {
 	for _, s := range o.sources {
 		pull, ask := s.pulled, max(s.here-s.checking, 0)
@@ -100,7 +102,7 @@ func (o *offers) aim(changes []change) []change {
 	return changes
 }
 
-// apply asks the sources.
+// apply changes the requests to the sources.
 func apply(changes []change) {
 	for _, c := range changes {
 		if c.pull != 0 {
@@ -112,7 +114,8 @@ func apply(changes []change) {
 	}
 }
 
-// count notes that n more wait at a source, or, if it is nil, at all of them. The caller holds o.mu.
+// count records that n more wait at a source or, if it is nil, at all of them. The caller holds
+// o.mu.
 func (o *offers) count(at *source, n int) {
 	if at == nil {
 		o.standing += n
@@ -121,7 +124,7 @@ func (o *offers) count(at *source, n int) {
 	}
 }
 
-// took notes that an offer was taken from a lane. The caller holds o.mu.
+// took records that an offer was taken from a lane. The caller holds o.mu.
 func (o *offers) took(l where.Lane) {
 	var open []where.Lane
 	for _, s := range o.sources {
@@ -134,7 +137,7 @@ func (o *offers) took(l where.Lane) {
 	o.turns.Took(l, open)
 }
 
-// came notes what an offer says about its lane. The caller holds o.mu.
+// came records what an offer says about its lane. The caller holds o.mu.
 func (o *offers) came(from *source, pending uint64, taken bool) {
 	if taken {
 		o.took(from.lane)
@@ -144,8 +147,7 @@ func (o *offers) came(from *source, pending uint64, taken bool) {
 	}
 }
 
-// bare notes that a lane has nothing, or does not say, and finds another one for those who
-// waited for it.
+// bare records that a lane is empty, or does not answer, and moves its waiters to another lane.
 func (o *offers) bare(from *source, silent bool) {
 	var hands []hand
 	o.mu.Lock()
@@ -178,7 +180,7 @@ func (o *offers) bare(from *source, silent bool) {
 	give(hands)
 }
 
-// askAgain gives up what was asked for before the connection was lost.
+// askAgain drops the requests that were made before the connection was lost.
 func (o *offers) askAgain() {
 	for _, s := range o.all() {
 		s.ask.Forget()
@@ -186,11 +188,11 @@ func (o *offers) askAgain() {
 	}
 }
 
-// lookEvery bounds how often a worker whose slots are busy with other lanes asks lanes
-// that had nothing: all together once in so long.
+// lookEvery is how often a worker whose slots are busy with other lanes asks empty lanes, counted
+// over all of them.
 const lookEvery = 10 * time.Millisecond
 
-// spell is how long a lane that has nothing is let be. The caller holds o.mu.
+// spell is how long a worker leaves an empty lane alone. The caller holds o.mu.
 func (o *offers) spell() time.Duration { return lookEvery * time.Duration(max(len(o.sources)-1, 1)) }
 
 // Weigh implements [events.Offers].

@@ -39,7 +39,7 @@ func TestThreeReplicas(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	var account atomic.Int64
-	const ackWait = 3 * time.Second // for three servers may stand still longer than one on a busy machine
+	const ackWait = 3 * time.Second // for three servers may stall longer than one on a busy machine
 	conforms(t, ackWait, func(t *testing.T) events.Log {
 		return c.open(t, int(account.Add(1)), streams.Layout{Replicas: 3, AckWait: ackWait})
 	})

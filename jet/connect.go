@@ -15,15 +15,16 @@ import (
 	"millrace/logclock"
 )
 
-// ConnectConfig says how to reach a NATS server, in the words of the nats
-// command line. Zero fields have no effect.
+// ConnectConfig says how to reach a NATS server, in the terms of the nats command line. Zero fields
+// have no effect.
 type ConnectConfig struct {
 	// Server is one URL or several, separated by commas.
 	Server string
-	// Context names a context of the nats command line, or is the path of a file, with a slash in it.
+	// Context names a context of the nats command line, or is the path of a file and then contains
+	// a slash.
 	Context string
 	User    string
-	// Password belongs to User; a User without one is a token.
+	// Password belongs to User. A User without a Password is a token.
 	Password string
 	// Token takes the place of User and Password.
 	Token   string
@@ -32,21 +33,21 @@ type ConnectConfig struct {
 	TLSCert string // file
 	TLSKey  string // file
 	TLSCA   string // file
-	// InboxPrefix is what the subjects of answers begin with: those that this user may listen
-	// to and others may not. Default: that of the context, or "_INBOX".
+	// InboxPrefix begins the subjects of answers: subjects to which only this user may subscribe.
+	// Default: the context's, or "_INBOX".
 	InboxPrefix string
 	Timeout     time.Duration
 	// Name is shown in the server's list of connections.
 	Name string
 	Log  *slog.Logger
-	// Patience is how a client on this connection waits for a cluster that elects its leaders.
+	// Patience bounds how a client on this connection waits for a cluster that elects its leaders.
 	Patience link.Patience
-	// Clock is what a client on this connection goes by; see [WithClock]. Default: one of its own.
+	// Clock is the clock of a client on this connection; see [WithClock]. Default: one of its own.
 	Clock *logclock.Clock
 }
 
-// Connect connects. It does not wait for a server that cannot be reached at
-// first; a connection that it has made comes back by itself after any loss.
+// Connect connects to a server. If no server can be reached it returns an error at once; a
+// connection that it has made reconnects by itself after any loss.
 func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 	opts := Resilient(cfg.Name, cfg.Log)
 	if cfg.Timeout > 0 {
@@ -67,8 +68,8 @@ func Connect(cfg ConnectConfig) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// settled is the context with what else is said set over it. Whoever says who one is means
-// none of the credentials that the context has.
+// settled returns the context overridden by the other fields. If they name a user, none of the
+// context's credentials is used.
 func (cfg *ConnectConfig) settled() (c natscontext.Context, err error) {
 	if cfg.Context != "" {
 		if c, err = natscontext.Load(cfg.Context); err != nil {
@@ -94,8 +95,8 @@ func (cfg *ConnectConfig) settled() (c natscontext.Context, err error) {
 	return c, nil
 }
 
-// Nameless is the addresses of servers, separated by commas, without the user, password or token in
-// them: as they may be shown.
+// Nameless returns the addresses of servers, separated by commas, without user, password or token:
+// fit for display.
 func Nameless(servers string) string {
 	all := strings.Split(servers, ",")
 	for i, server := range all {
@@ -112,8 +113,9 @@ func Nameless(servers string) string {
 	return strings.Join(all, ",")
 }
 
-// Resilient are the options of every connection of Millrace: it notices a dead
-// peer within 10s, tries for ever to come back, soon and with some spread. It tells log about that, nobody if that is nil.
+// Resilient returns the options of every connection of Millrace: it notices a dead peer within 10
+// s, and tries for ever to reconnect, soon and with some jitter. It reports that to log, if log is
+// not nil.
 func Resilient(name string, log *slog.Logger) []nats.Option {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return []nats.Option{
@@ -143,9 +145,9 @@ func Resilient(name string, log *slog.Logger) []nats.Option {
 	}
 }
 
-// reconnectDelay doubles from 0.1 s to 1 s and leaves half to chance, so that
-// many clients do not come back at once. With more, a task that is meant for a
-// node would wait for it longer than for everything else after an outage.
+// reconnectDelay doubles from 0.1 s to 1 s; half of it is random, so that many clients do not come
+// back at once. With a longer delay, a task for a node would start much later after an outage than
+// all others.
 func reconnectDelay(attempts int) time.Duration {
 	d := min(100*time.Millisecond<<min(attempts, 4), time.Second)
 	return d/2 + rand.N(d/2)

@@ -94,7 +94,8 @@ func TestNamelessHidesSecrets(t *testing.T) {
 	}
 }
 
-// Whoever says who one is gets none of the credentials of a context; what is not said stays.
+// A configuration that names a user gets none of the credentials of a context; other fields of the
+// context stay.
 func TestWhatIsSaidIsSetOverTheContext(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "c.json")

@@ -15,7 +15,8 @@ import (
 	"millrace/task/where"
 )
 
-// Messages beside the facts, and definitions. None names a version: a message of another form gets another subject.
+// Messages beside the facts, and definitions. None names a version: a message of another form gets
+// another subject.
 func TestMessageCorpus(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 	logtest.JSONCorpus[node.Heartbeat](t, "testdata/corpus/heartbeat")

@@ -12,16 +12,15 @@ import (
 	"millrace/jet/wire"
 )
 
-// maxDeliver is how often an offer is handed out before the server gives it up:
-// a last backstop, far above what happens. An offer is handed out again when its
-// lease runs out, and [task.MaxLosses] of those end the task; and when it was
-// returned, which happens when a worker had asked for more than it could take.
-// Extending a lease does not count.
+// maxDeliver is how often the server delivers an offer before it drops it: a last backstop, far
+// above what happens. An offer is delivered again when its lease expires, and [task.MaxLosses] of
+// those end the task; and when a worker returned it because it had asked for more than it could
+// take. Extending a lease does not count.
 const maxDeliver = 50
 
-// OnDead calls dead with the sequence of each offer that the server gives up,
-// until stop is called. The server says so once and to whoever listens, when
-// somebody asks for offers the next time; so some may be missed.
+// OnDead calls dead with the sequence of each offer that the server drops, until stop is called.
+// The server publishes each drop once, at the next request for offers, and keeps no record; so some
+// may be missed.
 func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.DeadAdvisory, func(m *nats.Msg) {
 		var advisory struct {
@@ -37,8 +36,8 @@ func (s *Store) OnDead(dead func(seq uint64)) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
-// Idle tells whether the server has no offer of a queue that it could still hand
-// out: none waits, and none is leased.
+// Idle tells whether the server has no more offers of a queue to deliver: none waits, and none is
+// leased.
 func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 	lanes, err := s.lanesOf(ctx, queue)
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *Store) Idle(ctx context.Context, queue string) (bool, error) {
 	for _, l := range lanes {
 		c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return false, nil // whoever makes it again gets all that lies there
+			return false, nil // the next worker makes it again, and gets everything there
 		}
 		if err != nil {
 			return false, fmt.Errorf("consumer of queue %s: %w", queue, err)

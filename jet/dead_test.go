@@ -8,8 +8,8 @@ import (
 	"millrace/jet/streams"
 )
 
-// An offer that is handed out too often is given up: whoever listens is told, it
-// is not handed out again, and it does not keep others waiting.
+// The server drops an offer that was delivered too often: it tells subscribers, does not deliver
+// the offer again, and other offers do not wait for it.
 func TestDeadOffer(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})

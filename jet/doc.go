@@ -1,8 +1,7 @@
-// Package jet keeps Millrace's log, heartbeats, definitions and output in NATS
-// JetStream. It is the only package that knows subjects, stream names and the
-// server's error codes; everybody else speaks of facts, offers and nodes.
+// Package jet keeps Millrace's log, heartbeats, definitions and output in NATS JetStream. It is the
+// only package, with its subpackages, that knows subjects, stream names and the server's error
+// codes; all others deal in facts, offers and nodes.
 //
-// It holds no rules about tasks. What it promises beyond the ports that it
-// implements is in their comments; what it relies on of the server is in
-// docs/architecture.md.
+// It holds no rules about tasks. The comments of its methods say what they promise beyond the ports
+// that they implement; docs/architecture.md says what it relies on in the server.
 package jet

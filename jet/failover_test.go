@@ -152,7 +152,7 @@ func TestServerRestarts(t *testing.T) {
 	all.Wait()
 }
 
-// While nobody writes, a feed and waiters outlive a restart as well.
+// A feed and waiters also survive a restart while nothing is written.
 func TestServerRestartsWhileIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -26,8 +26,8 @@ func messagesOf(all []embed.Message) iter.Seq2[embed.Message, error] {
 	}
 }
 
-// What is laid into a data directory has the sequences and times that it had; what is written afterwards follows on it,
-// and timers fire there.
+// Messages written into a data directory keep their sequences and times; later messages follow
+// them, and timers fire there.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)

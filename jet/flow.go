@@ -10,27 +10,28 @@ import (
 	"millrace/task/schedule"
 )
 
-// A queue with a window is closed outside of its hours. Workers ask its lanes for nothing then, so nothing is handed out
-// in vain, however much waits there. Each goes by the log's time and by the calendar, so nobody else has to be up. It
-// looks when the hour comes, when somebody says something about the queue, and every [windowEvery]. What was on its way rests, and
-// the claim asks the window again.
+// A queue with a window is closed outside its hours. Then workers do not ask its lanes, so the
+// server delivers nothing in vain, however much waits there. Each worker decides by the log's time
+// and the calendar, so it depends on no other process. It checks when the hour comes, when an
+// operator changes the queue, and every [windowEvery]. Offers that were on their way rest, and the
+// claim checks the window again.
 
 const (
-	// windowEvery is how often a worker looks whether the calendar of a queue has changed.
+	// windowEvery is how often a worker checks whether the calendar of a queue has changed.
 	windowEvery = 5 * time.Second
-	// shutRest is for how long an offer rests that was on its way when its queue closed: longer than the server keeps
-	// requests that nobody wants any more, which are taken back after two looks of a puller.
+	// shutRest is how long an offer rests that was on its way when its queue closed: longer than
+	// the server keeps withdrawn requests, which a puller takes back after two looks.
 	shutRest = 5 * pull.Look
 )
 
-// flow is whether a queue flows, by its window. The zero value is that of a queue without one.
+// flow is whether a queue's window is open. The zero value belongs to a queue without a window.
 type flow struct {
 	window string
 	shut   bool
-	next   *time.Timer // has the worker look again; nil without a window
+	next   *time.Timer // makes the worker check again; nil without a window
 }
 
-// flowOf looks at the window of a queue.
+// flowOf checks the window of a queue.
 func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
 	v := flow{window: q.Window}
 	if q.Window == "" {
@@ -53,7 +54,7 @@ func (o *offers) flowOf(ctx context.Context, q *queue.Queue) (flow, error) {
 	return v, nil
 }
 
-// turned notes whether a queue flows.
+// turned records whether the window of a queue is open.
 func (o *offers) turned(queue string, v flow) {
 	o.mu.Lock()
 	was := o.flows[queue]
@@ -67,7 +68,7 @@ func (o *offers) turned(queue string, v flow) {
 	for _, s := range o.sources {
 		if s.home == queue {
 			s.window, s.shut = v.window, v.shut
-			s.empty = s.empty && v.shut // what opens may have something
+			s.empty = s.empty && v.shut // a lane that opens may have offers
 		}
 	}
 	changes := o.remeter()
@@ -75,7 +76,7 @@ func (o *offers) turned(queue string, v flow) {
 	apply(changes)
 }
 
-// lookNoMore stops the timers by which queues are looked at.
+// lookNoMore stops the timers of the queues' windows.
 func (o *offers) lookNoMore() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

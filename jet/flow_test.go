@@ -15,7 +15,8 @@ import (
 	"millrace/task/where"
 )
 
-// calendarIn stores a calendar that is open for the next days, or closed for them, and says no word about it.
+// calendarIn stores a calendar that is open for the next days, or closed for them, and tells no
+// worker about it.
 func calendarIn(t *testing.T, s *Store, name string, open bool) {
 	t.Helper()
 	day := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) + ".." + time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly)
@@ -28,7 +29,7 @@ func calendarIn(t *testing.T, s *Store, name string, open bool) {
 	}
 }
 
-// windowOf gives a queue a window, and says so.
+// windowOf gives a queue a window, and tells the workers.
 func windowOf(t *testing.T, s *Store, name, window string) {
 	t.Helper()
 	if _, _, err := recorder(s).DoQueue(within(t), name, queue.Limit{Window: &window}); err != nil {
@@ -48,8 +49,9 @@ func handed(t *testing.T, s *Store, queue string) (n uint64) {
 	return n
 }
 
-// A queue whose window is closed hands nothing out, on any of its lanes and those of selectors, while another one flows; it opens and closes by
-// the calendar, though nobody tells the workers of a change.
+// A queue whose window is closed delivers nothing, on any of its lanes and those of selectors,
+// while another queue does. It opens and closes by the calendar, even if no worker is told of a
+// change.
 func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"without a limit": 0, "under a limit of several lanes": 1} {
@@ -105,7 +107,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 				defer o.mu.Unlock()
 				return o.flows[q].shut
 			})
-			// What somebody waits for when it closes is not handed out either.
+			// A waiter that waits when the window closes gets no offer either.
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
 			waits := make(chan *events.Offer, 1)
@@ -127,7 +129,7 @@ func TestAClosedQueueIsAskedForNothing(t *testing.T) {
 	}
 }
 
-// What was on its way when a queue closed rests, and comes when it opens.
+// An offer that is on its way when a queue closes rests, and comes when the queue opens.
 func TestWhatIsOnItsWayToAClosedQueueRests(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

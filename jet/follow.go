@@ -17,23 +17,23 @@ import (
 	"millrace/jet/wire"
 )
 
-// How a feed reads. It asks for as many messages as the server says there are,
-// and while there are none, for the next one: so whoever reads seldom and much
-// costs everybody far less than one delivery after the other does.
+// How a feed reads. It asks for as many messages as the server reports, and if there are none, for
+// the next one. So a reader that reads rarely and much costs far less than one that gets one
+// delivery after the other.
 const (
 	feedWindow = 8192 // messages asked for at once
 	feedPart   = 512  // of those, how many are worth looking at before all are there
-	// feedBytes is how many bytes are asked for at once. More would lie in memory twice, on their way and read, and the
-	// server ends a connection that has too much on its way. It holds several of the largest messages.
+	// feedBytes is how many bytes are asked for at once. Every byte is in memory twice, received
+	// and decoded, and the server closes a connection with too much in flight. It holds several of
+	// the largest messages.
 	feedBytes = 16 << 20
-	// feedPatience is how long a message that was counted may take to come; it may
-	// have been removed since.
+	// feedPatience is how long to wait for a message that the server counted; it may have been
+	// removed since.
 	feedPatience = 20 * time.Millisecond
 )
 
-// Follow implements [events.Follower]. It reads through a consumer of its own,
-// in memory and on one server; if that is lost, the feed makes another one where
-// it stopped.
+// Follow implements [events.Follower]. It reads through an ephemeral consumer of its own, in the
+// memory of one server; if that is lost, the feed makes another one at the place where it stopped.
 func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
 	f := &feed{store: s, next: max(from, 1), arrived: make(chan struct{}, 1), most: max(feedBytes, 4*int(s.NC.MaxPayload()))}
 	if err := f.open(ctx); err != nil {
@@ -45,13 +45,13 @@ func (s *Store) Follow(ctx context.Context, from uint64) (events.Feed, error) {
 // feed is the log from a sequence on.
 type feed struct {
 	store *Store
-	// only, if set, is the filter of a feed without bodies, and name that of its consumer: of
-	// several at once the last one reads, and the others take its place again and again.
+	// only, if set, is the filter of a feed without message bodies, and name the name of its
+	// consumer. Several feeds with one name displace each other: the last one reads.
 	only, name string
 	consumer   string
 	pull       *pull.Puller
-	next       uint64 // the sequence that Next returns at the earliest
-	most       int    // how many bytes are asked for at once
+	next       uint64 // the lowest sequence that Next may return
+	most       int    // most bytes asked for at once
 
 	arrived chan struct{} // it is time to look at buffer and lost
 
@@ -59,16 +59,16 @@ type feed struct {
 	buffer []*nats.Msg // guarded by mu
 	spare  []*nats.Msg // guarded by mu; the buffer that was read before
 	asked  int         // guarded by mu; messages asked for that have not come
-	awake  bool        // guarded by mu; whatever comes next is worth a look
-	taken  uint64      // guarded by mu; how many messages the consumer has brought
+	awake  bool        // guarded by mu; the next message wakes the reader
+	taken  uint64      // guarded by mu; how many messages the consumer has delivered
 	lost   bool        // guarded by mu; the consumer must be made again
 
-	created time.Time // when the stream was; zero before the feed was opened
+	created time.Time // when the stream was created; zero before the feed was opened
 	seen    uint64    // consumer sequence of the last message read
-	pending uint64    // how many there were behind that
+	pending uint64    // how many lay behind that
 	broken  bool      // the consumer must be made again before anything else
 	records []events.Record
-	bytes   int // of the records
+	bytes   int // size of the records
 }
 
 func (f *feed) open(ctx context.Context) error {
@@ -84,7 +84,7 @@ func (f *feed) open(ctx context.Context) error {
 		}
 	} else {
 		cfg.Description, cfg.FilterSubject, cfg.HeadersOnly = "Millrace: tells of what lies on "+f.only, f.only, true
-		_ = f.store.log.DeleteConsumer(ctx, f.name) // an earlier one has told an earlier process
+		_ = f.store.log.DeleteConsumer(ctx, f.name) // an earlier process may have left one
 	}
 	c, err := f.store.log.CreateConsumer(ctx, cfg)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *feed) open(ctx context.Context) error {
 	return nil
 }
 
-// errAnotherLog: the stream was deleted and made anew since the feed was opened.
+// errAnotherLog: the stream was deleted and created again since the feed was opened.
 var errAnotherLog = errors.New("the log is another one: its stream was deleted and made again")
 
 // same checks that the stream is still the one that was read before.
@@ -123,7 +123,7 @@ func (f *feed) same(ctx context.Context) error {
 	return nil
 }
 
-// ask asks for what there is, or else for the next message.
+// ask asks for the messages that exist, or else for the next one.
 func (f *feed) ask() {
 	f.mu.Lock()
 	missing := int(min(max(f.pending, 1), feedWindow)) - f.asked
@@ -145,7 +145,8 @@ func (f *feed) take(m *nats.Msg) bool {
 	return true
 }
 
-// cut asks no longer for what does not go into the bytes of a request: that is asked for when the rest was read.
+// cut withdraws what did not fit into the bytes of a request: it is asked for when the rest has
+// been read.
 func (f *feed) cut(left int) {
 	f.mu.Lock()
 	f.asked -= left
@@ -153,7 +154,7 @@ func (f *feed) cut(left int) {
 	f.notify()
 }
 
-// idle finds the loss of a message that no other one follows.
+// idle detects the loss of a message that no other message follows.
 func (f *feed) idle(sent uint64) {
 	f.mu.Lock()
 	missing := sent > f.taken
@@ -177,8 +178,8 @@ func (f *feed) notify() {
 	}
 }
 
-// Next implements [events.Feed]. It returns when it has all that there is, or
-// a large part of it.
+// Next implements [events.Feed]. It returns when it has everything that exists, or a large part of
+// it.
 func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 	clear(f.records)
 	f.records, f.bytes = f.records[:0], 0
@@ -198,7 +199,7 @@ func (f *feed) Next(ctx context.Context) ([]events.Record, error) {
 		f.broken = !f.read(batch) || lost
 		if !f.broken && left <= 0 {
 			enough := f.pending == 0 || len(f.records) >= feedWindow || f.bytes >= f.most/2
-			f.ask() // so that it is there at the next call
+			f.ask() // so that the answer is there at the next call
 			if !enough {
 				continue
 			}
@@ -232,7 +233,7 @@ func (f *feed) wait(ctx context.Context) (batch []*nats.Msg, left int, lost bool
 	}
 }
 
-// read turns messages into records, and tells whether none is missing.
+// read decodes messages into records, and tells whether none is missing.
 func (f *feed) read(batch []*nats.Msg) bool {
 	for i, m := range batch {
 		f.records = append(f.records, events.Record{})
@@ -260,7 +261,7 @@ func (f *feed) read(batch []*nats.Msg) bool {
 }
 
 func (f *feed) reopen(ctx context.Context) error {
-	if f.pull != nil { // else it was not opened yet
+	if f.pull != nil { // nil before the feed was opened
 		f.pull.Close()
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

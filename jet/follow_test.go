@@ -59,8 +59,8 @@ func TestFeedGoesOnWithoutItsConsumer(t *testing.T) {
 	}
 }
 
-// dropping is a way to the server on which the message with a sequence is lost, the first time that a consumer brings it: on a
-// slow machine that need not be the first consumer.
+// dropping is a way to the server on which the message with a sequence is lost, the first time that
+// a consumer brings it: on a slow machine that need not be the first consumer.
 func dropping(lose uint64) (way nats.Option, dropped *atomic.Bool) {
 	dropped = new(atomic.Bool)
 	return nats.SetCustomDialer(&rig.Sieve{Lose: func(subject, reply string) bool {
@@ -110,7 +110,8 @@ func TestFeedOfALargeLog(t *testing.T) {
 	read(t, follow(t, s, n-10), n-10, n)
 }
 
-// A feed reads large messages in parts that fit into memory, all of them, and does not wait between two parts.
+// A feed reads large messages in parts that fit into memory, all of them, and does not wait between
+// two parts.
 func TestFeedOfLargeMessages(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -143,13 +144,13 @@ func TestFeedOfLargeMessages(t *testing.T) {
 	}
 }
 
-// A feed whose reader gives up while more is on its way returns what it has, and does not look
-// for the rest again and again.
+// A feed whose reader stops while more is on its way returns what it has, and does not look for the
+// rest again and again.
 func TestFeedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
 	f := follow(t, s, 1)
-	f.pull.Close() // what is on its way does not come
+	f.pull.Close() // messages on their way do not come
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := make(chan int)
@@ -170,7 +171,8 @@ func TestFeedEndsWithItsContext(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second): // else it takes until the consumer is found to be gone, five times
+	// Else it takes five times as long as detecting that the consumer is gone.
+	case <-time.After(5 * time.Second):
 		t.Fatal("it looks until something else ends it")
 	}
 }

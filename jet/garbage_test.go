@@ -25,7 +25,7 @@ func encoded(t *testing.T, f *events.Fact) []byte {
 	return must(events.Encode(nil, f))(t)
 }
 
-// garbage is what can lie where a fact of a task, or of a node, should.
+// garbage are the messages that may lie in place of a fact of a task, or of a node.
 func garbage(t *testing.T) map[string][]byte {
 	t.Helper()
 	other := newFact(newTask(), task.AttemptStarted{Attempt: 1, Node: "n1"})
@@ -58,7 +58,7 @@ var pretended = []nats.Header{
 	{"Nats-Sequence": {"much"}},
 }
 
-// Whatever lies on a chain, the next claim and the next reader get on with it.
+// Whatever lies on a chain, the next claim and the next reader can handle it.
 func TestGarbageOnAChain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -84,12 +84,12 @@ func TestGarbageOnAChain(t *testing.T) {
 		if now, _, err := r.Do(within(t), now, task.Claim{Node: "n1", Offer: records[0].Seq}); err != nil || now.State != task.Running {
 			t.Errorf("%s: a claim after it left the task %s: %v", name, now.State, err)
 		}
-		// Who does not know of the garbage finds out.
+		// A claim that does not know of the garbage finds out.
 		if _, _, err := r.Do(within(t), task.Task{ID: id, State: task.Pending, Offered: true}, task.Claim{Node: "n2", Offer: 99}); err == nil {
 			t.Errorf("%s: a second claim won", name)
 		}
 	}
-	for _, header := range pretended { // each of them with nothing else
+	for _, header := range pretended { // each of them alone
 		id := newTask()
 		raw(t, s, wire.ChainPrefix+string(id), header, nil)
 		if records := must(s.Task(within(t), id))(t); len(records) != 1 || records[0].Err == nil {

@@ -18,35 +18,39 @@ import (
 	"millrace/task/where"
 )
 
-// A consumer costs the server far more than a message, and there is one for each lane. So whoever
-// places a task in a special lane only says that the lane is used: a word, one message for each lane. The
-// consumer is made as soon as somebody serves the queue, and removed when nobody has used the lane for long.
+// A consumer costs the server far more than a message, and each lane needs one. So a process that
+// places a task in a special lane (one that is not the queue's plain lane) only declares that the
+// lane is used, by one message for each lane: the lane's word. A worker makes the consumer when it
+// serves the queue, and a scheduler removes it when the lane was not used for a long time.
 //
-// A writer says the word first and then looks whether the queue has a consumer for its plain lane; who
-// serves the queue makes that one first and then reads the words. So at least one of the two sees the other,
-// and the lane is made. What is offered by a timer, later, counts as a use at that time.
+// A writer first stores the word and then checks whether the queue has a consumer for its plain
+// lane. A worker that serves the queue first makes that consumer and then reads the words. So at
+// least one of the two sees the other, and the lane's consumer is made. A timer that will place an
+// offer later counts as a use at that time.
 //
-// A lane is removed like this: its word is replaced, by compare-and-set, by one that says so and where
-// the next consumer begins, then the consumer goes. A writer may take its own word for granted for
-// declareAgain, which is far less than a lane is kept, and the removal fails if it says the word anew.
+// To remove a lane, the scheduler replaces its word, by compare-and-set, with one that says so and
+// where the next consumer begins; then it deletes the consumer. A writer may rely on its own word
+// for declareAgain, which is far less than a lane is kept, and the removal fails if the writer
+// renews the word.
 //
-// If all words are lost with their stream, workers say anew those of the lanes at which they wait, and a scheduler those
-// of all lanes in which tasks are, by its read model.
+// If all words are lost with their stream, workers store again those of the lanes that they serve,
+// and a scheduler those of all lanes with tasks, by its read model.
 
-// laneWord is what is known of a special lane.
+// laneWord is what a word says about a special lane.
 type laneWord struct {
-	// From is where its consumer begins if it has to be made: all before is done with. 0 is the log's beginning.
+	// From is where a new consumer of the lane must begin: everything before is done. 0 is the
+	// log's beginning.
 	From uint64 `json:"from,omitempty"`
-	// Until is when the last timer is due that was set for it.
+	// Until is when the last timer for the lane is due.
 	Until time.Time `json:"until,omitzero"`
-	// Closed is whether the lane was removed. The next one who uses it opens it again.
+	// Closed tells whether the lane was removed. The next writer that uses it opens it again.
 	Closed bool `json:"closed,omitempty"`
 
 	seq uint64    // of the message; 0 if there is none
 	at  time.Time // when the server stored it
 }
 
-// used is since when nobody has used the lane, as far as is known.
+// used returns when the lane was last used, as far as is known.
 func (w *laneWord) used() time.Time {
 	if w.Until.After(w.at) {
 		return w.Until
@@ -54,48 +58,48 @@ func (w *laneWord) used() time.Time {
 	return w.at
 }
 
-// laneSubject is where the word of a lane lies.
+// laneSubject is the subject of a lane's word.
 func laneSubject(l where.Lane) string {
 	return wire.LaneWordPrefix + l.Queue + "." + strconv.Itoa(l.Priority) + "." + strconv.Itoa(l.Number)
 }
 
-// laneAt is the reverse of laneSubject.
+// laneAt inverts laneSubject.
 func laneAt(subject string) (l where.Lane, ok bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, wire.LaneWordPrefix), ".")
 	if len(tokens) != 3 {
 		return l, false
 	}
 	l.Queue = tokens[0]
-	l.Priority, _ = strconv.Atoi(tokens[1]) // 0 is none
+	l.Priority, _ = strconv.Atoi(tokens[1]) // 0 if invalid
 	l.Number, _ = strconv.Atoi(tokens[2])
 	return l, l.Validate() == nil && wire.Special(l) && laneSubject(l) == subject
 }
 
-// laneWord reads the word of a lane from the leader.
+// laneWord reads the word of a lane from the stream's leader.
 func (s *Store) laneWord(ctx context.Context, l where.Lane) (w laneWord, err error) {
 	m, _, _, err := s.Said(wire.StateStream, laneSubject(l)).Read(ctx, nil)
 	return laneWordIn(m), err
 }
 
-// laneWordIn is the word that a message says.
+// laneWordIn decodes the word in a message.
 func laneWordIn(m *link.Message) (w laneWord) {
 	if m == nil {
 		return w
 	}
 	if json.Unmarshal(m.Data, &w) != nil {
-		w = laneWord{} // somebody else's: it begins with the log
+		w = laneWord{} // a foreign message: the lane begins with the log
 	}
 	w.seq, w.at = m.Seq, m.Time
 	return w
 }
 
-// message is the message that says a word of a lane.
+// message encodes a word.
 func (w *laneWord) message(l where.Lane) (*nats.Msg, error) {
 	body, err := json.Marshal(w)
 	return &nats.Msg{Subject: laneSubject(l), Data: body}, err
 }
 
-// sayLane replaces the word of a lane as it was read. If it is not that any more, done is false.
+// sayLane replaces the word of a lane. If the word has changed since it was read, done is false.
 func (s *Store) sayLane(ctx context.Context, l where.Lane, w laneWord) (is laneWord, done bool, err error) {
 	chain := s.Said(wire.StateStream, laneSubject(l))
 	chain.Once = true
@@ -107,7 +111,7 @@ func (s *Store) sayLane(ctx context.Context, l where.Lane, w laneWord) (is laneW
 	return w, d.Done(), err
 }
 
-// useLane says that a lane is used, up to a time.
+// useLane declares that a lane is used, up to a time.
 func (s *Store) useLane(ctx context.Context, l where.Lane, until time.Time) error {
 	_, err := s.Said(wire.StateStream, laneSubject(l)).Decide(ctx, func(there *link.Message) (*nats.Msg, bool, error) {
 		w := laneWordIn(there)
@@ -127,10 +131,12 @@ func (s *Store) useLane(ctx context.Context, l where.Lane, until time.Time) erro
 	return nil
 }
 
-// wordsAtOnce is of how many queues the words are asked for at once. The server answers with 1024 messages at most.
+// wordsAtOnce is for how many queues the words are read in one request. The server answers with
+// 1024 messages at most.
 const wordsAtOnce = 4
 
-// spoken lists the special lanes of queues that are said to be used. A replica that lags may answer.
+// spoken lists the special lanes of queues that have a word and are open. A replica that lags may
+// answer.
 func (s *Store) spoken(ctx context.Context, queues ...string) ([]where.Lane, error) {
 	var lanes []where.Lane
 	for some := range slices.Chunk(queues, wordsAtOnce) {
@@ -152,10 +158,10 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]where.Lane, err
 	return lanes, nil
 }
 
-// errRemoved says that a lane, or the route that it belongs to, was removed on purpose.
+// errRemoved: a lane, or its route, was removed on purpose.
 var errRemoved = errors.New("it was removed, for nobody used it")
 
-// UnusedLanes lists the special lanes that nobody has used since a time.
+// UnusedLanes lists the special lanes that were last used before a time.
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error) {
 	var unused []where.Lane
 	for from := uint64(1); ; {
@@ -184,10 +190,11 @@ func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane,
 	return unused, nil
 }
 
-// lanesTold is where it lies that the words are whole. It is lost with them.
+// lanesTold is the subject of the mark that the words are complete. It is lost together with them.
 const lanesTold = wire.LaneWordPrefix + "~.~.~"
 
-// LanesTold tells whether what is said of lanes is whole. After the stream is lost it is not, until somebody calls [Store.TellLanes].
+// LanesTold tells whether the words of lanes are complete. After the stream is lost they are not,
+// until [Store.TellLanes] is called.
 func (s *Store) LanesTold(ctx context.Context) (bool, error) {
 	m, _, _, err := s.Said(wire.StateStream, lanesTold).Read(ctx, nil)
 	if err != nil {
@@ -196,7 +203,8 @@ func (s *Store) LanesTold(ctx context.Context) (bool, error) {
 	return m != nil, nil
 }
 
-// TellLanes says which lanes are used, and until when the last timer is due that was set for each, where that is not said.
+// TellLanes stores the words of used lanes that have none, each with the time when the last timer
+// for it is due.
 func (s *Store) TellLanes(ctx context.Context, used map[where.Lane]time.Time) error {
 	for l, until := range used {
 		if !wire.Special(l) || l.Validate() != nil {
@@ -216,7 +224,7 @@ func (s *Store) TellLanes(ctx context.Context, used map[where.Lane]time.Time) er
 	return nil
 }
 
-// tellLane says that a lane is used if nothing is said of it.
+// tellLane declares that a lane is used if it has no word.
 func (s *Store) tellLane(ctx context.Context, l where.Lane) error {
 	_, done, err := s.sayLane(ctx, l, laneWord{})
 	if err != nil {
@@ -228,15 +236,16 @@ func (s *Store) tellLane(ctx context.Context, l where.Lane) error {
 	return nil
 }
 
-// nextOf is the sequence behind a message.
+// nextOf returns the sequence behind a message.
 func nextOf(m *nats.Msg, err error) (uint64, error) {
 	seq, err2 := link.SequenceOf(m)
 	return seq + 1, errors.Join(err, err2)
 }
 
-// CloseLane removes the consumer of a special lane that nobody has used since a time and in which nothing lies, and
-// tells whether it did. Nothing is lost by it: whoever uses the lane next has it made where this one ended. That
-// time must be longer ago than a writer goes by what it knows: declareTouch and declareAgain together.
+// CloseLane removes the consumer of a special lane that is empty and was last used before a time,
+// and tells whether it did. Nothing is lost: the next use makes a consumer that begins where this
+// one ended. The time must be further back than a writer relies on what it knows: declareTouch and
+// declareAgain together.
 func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (closed bool, err error) {
 	defer func() {
 		if err != nil {
@@ -248,7 +257,7 @@ func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (c
 		return false, err
 	}
 	c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) { // nobody has ever served it
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // no worker has ever served it
 		return true, s.dropUpTo(ctx, wire.StateStream, laneSubject(l), w.seq)
 	}
 	if err != nil {
@@ -258,7 +267,7 @@ func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (c
 	if info.NumPending > 0 || info.NumAckPending > 0 {
 		return false, nil
 	}
-	// All that it has handed out is done with, and what it has not comes later.
+	// Everything that it delivered is done, and what it has not delivered comes later.
 	w.From, w.Until, w.Closed = max(info.Delivered.Stream+1, info.Config.OptStartSeq), time.Time{}, true
 	mine, done, err := s.sayLane(ctx, l, w)
 	if !done || err != nil {
@@ -267,20 +276,21 @@ func (s *Store) CloseLane(ctx context.Context, l where.Lane, since time.Time) (c
 	return true, s.removeLane(ctx, l, mine)
 }
 
-// removeLane removes the consumer of a lane that was closed by a word of ours.
+// removeLane deletes the consumer of a lane that this process has closed.
 func (s *Store) removeLane(ctx context.Context, l where.Lane, mine laneWord) error {
 	s.lanes.Delete(l)
 	if err := s.log.DeleteConsumer(ctx, wire.LaneConsumer(l)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return err
 	}
 	w, err := s.laneWord(ctx, l)
-	if err == nil && w.seq != mine.seq && !w.Closed { // who opened it may have seen the old one
+	// The writer that opened it may have seen the old consumer.
+	if err == nil && w.seq != mine.seq && !w.Closed {
 		_, err = s.ensureLane(ctx, l, true)
 	}
 	return err
 }
 
-// dropUpTo removes what lies on a subject of a stream, up to a sequence: what was said since stays.
+// dropUpTo removes the messages of a subject up to a sequence; newer ones stay.
 func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint64) error {
 	of, err := s.JS.Stream(ctx, stream)
 	if err != nil {
@@ -289,7 +299,7 @@ func (s *Store) dropUpTo(ctx context.Context, stream, subject string, upTo uint6
 	return of.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
 }
 
-// served tells whether somebody serves, or has served, a queue: it has a consumer for its plain lane.
+// served tells whether a worker serves, or has served, a queue: then its plain lane has a consumer.
 func (s *Store) served(ctx context.Context, queue string) (bool, error) {
 	_, err := s.JS.Consumer(ctx, wire.LogStream, wire.ConsumerName(queue))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {

@@ -59,7 +59,7 @@ func done(t testing.TB, o *offers, id task.ID) uint64 {
 	return offer.Seq
 }
 
-// awaits asks for the next offer and returns what has to be called to get it.
+// awaits asks for the next offer and returns the function that waits for it.
 func awaits(t testing.TB, o *offers) (get func() task.ID) {
 	t.Helper()
 	got := make(chan task.ID, 1)
@@ -78,8 +78,8 @@ func awaits(t testing.TB, o *offers) (get func() task.ID) {
 	return func() task.ID { return <-got }
 }
 
-// Tasks of a queue that nobody serves cost no consumer. Who serves it at last finds every lane, also one of
-// which the timer has not fired yet.
+// Tasks of a queue that no worker serves cost no consumer. The first worker finds every lane, also
+// one whose timer has not fired yet.
 func TestLanesWithoutAServer(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -98,8 +98,8 @@ func TestLanesWithoutAServer(t *testing.T) {
 	done(t, o, due)
 }
 
-// A lane that nobody uses is removed, also from workers that wait there. Its next task opens it behind what was
-// done before, and nobody who waits has to be told twice.
+// An unused lane is removed, also from workers that wait there. Its next task makes it again after
+// the finished ones, and no waiter must be told twice.
 func TestUnusedLaneCloses(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -173,7 +173,8 @@ func TestTimerKeepsItsLane(t *testing.T) {
 	}
 }
 
-// Who uses a lane while it is being removed wins: the removal is refused, or the lane made again.
+// A task placed in a lane while the lane is being removed wins: the removal is refused, or the lane
+// is made again.
 func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -204,7 +205,7 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	if err := s.removeLane(ctx, lane, mine); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // what lay there before comes again, for the lane was closed at its beginning
+	for range 3 { // earlier offers come again, for the lane was closed at its beginning
 		if offer := must(o.Next(ctx))(t); offer.Fact.Task == id {
 			return
 		}
@@ -212,8 +213,8 @@ func TestLaneIsUsedWhileItCloses(t *testing.T) {
 	t.Error("the offer is not to be had")
 }
 
-// When all that was said of lanes is lost, the read model has those said again in which tasks are, and a worker those at which
-// it waits. One that was removed stays away.
+// When all words of lanes are lost, the read model restores those of lanes with tasks, and a worker
+// those of lanes that it serves. A removed lane stays away.
 func TestLanesAreToldAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -266,7 +267,8 @@ func TestLanesAreToldAgain(t *testing.T) {
 	}
 }
 
-// A worker that waits at a route of a selector lets go of it when that is retracted, and does not make it again.
+// A worker that waits at a route of a selector lets go of it when that is retracted, and does not
+// make it again.
 func TestRetractedRouteStaysAway(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -301,7 +303,8 @@ func TestRetractedRouteStaysAway(t *testing.T) {
 	}
 }
 
-// However many names of queues and labels come from outside, there is room for nodes, queues, priorities and readers.
+// However many names of queues and labels come from outside, there is room for nodes, queues,
+// priorities and readers.
 func TestFloodOfNames(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -333,7 +336,7 @@ func TestFloodOfNames(t *testing.T) {
 	if all := consumers(t, s); len(all) > 0 {
 		t.Errorf("%d consumers for queues that nobody serves", len(all))
 	}
-	// What is declared may be said again, and another one as soon as there is room.
+	// A declared selector may be declared again, and another one as soon as there is room.
 	s.declared = declared{}
 	born(t, s, selectorWork(t, "label-0"))
 	said := must(s.Declared(ctx))(t)

@@ -16,15 +16,14 @@ import (
 	"millrace/task/where"
 )
 
-// JetStream hands out the messages of a consumer in the order of the log, whatever
-// is in them. So each lane of a queue has a consumer of its own, and workers choose
-// which to ask. The consumer of the plain lane is the one that every version has known, it
-// takes what lies on the queue's own subjects, also of other priorities; those of
-// special lanes are made with the first task that needs them, by whoever places it. A node's own route has
-// none, see stock.
+// JetStream delivers the messages of a consumer in the order of the log, whatever they contain. So
+// each lane of a queue has a consumer of its own, and workers choose which to ask. Every version
+// knows the consumer of the plain lane: it takes what lies on the queue's own subjects, also of
+// other priorities. The consumer of a special lane is made with the first task that needs it, by
+// the process that places the task. A node's own route has no lanes; see stock.
 
-// openLaneOf sees to it that whoever serves the queue of an offer takes it from its lane. Due is
-// when a timer brings it there; zero for now.
+// openLaneOf makes sure that the workers of an offer's queue take the offer from its lane. due is
+// when a timer places it there; zero means now.
 func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) error {
 	var w *task.Work
 	switch e := f.Event.(type) {
@@ -47,10 +46,11 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 	}
 	until := due
 	if !until.IsZero() {
-		until = until.Truncate(timerStep).Add(timerStep) // so that not each timer says a word
+		until = until.Truncate(timerStep).Add(timerStep) // so that not every timer stores a word
 	}
 	err := s.useLane(ctx, l, until)
-	served := errors.Is(err, events.ErrNoStream) // no server of this version has been there, so who serves the queue reads no words
+	// No worker of this version has served the queue, and older ones read no words.
+	served := errors.Is(err, events.ErrNoStream)
 	if err != nil && !served {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 			return fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 		}
 	}
-	if served { // else whoever is the first to serve it finds the word
+	if served { // else the first worker that serves it finds the word
 		if _, err = s.ensureLane(ctx, l, true); err != nil {
 			return err
 		}
@@ -69,13 +69,13 @@ func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) e
 	return nil
 }
 
-// timerStep is how exactly it is said until when timers are set for a lane.
+// timerStep is the resolution of laneWord.Until.
 const timerStep = 24 * time.Hour
 
-// opened is what a writer knows of a lane.
+// opened is what this process knows of a lane.
 type opened struct{ at, until time.Time }
 
-// openedLately tells whether a word that this process has said stands for an offer as well.
+// openedLately tells whether a word that this process stored also covers this offer.
 func (s *Store) openedLately(l where.Lane, due time.Time) bool {
 	known, ok := s.lanes.Load(l)
 	if !ok {
@@ -85,11 +85,11 @@ func (s *Store) openedLately(l where.Lane, due time.Time) bool {
 	return time.Since(o.at) < declareAgain && !due.After(o.until)
 }
 
-// forEver is until when the server is told to pause what is paused without an end.
+// forEver stands for a pause without an end, as the server needs one.
 const forEver = 100 * 365 * 24 * time.Hour
 
-// ensureLane makes the consumer of a lane if there is none, and tells whether it did. One that was removed on purpose is
-// made again only to open it; else the error is errRemoved.
+// ensureLane makes the consumer of a lane if there is none, and tells whether it did. It makes a
+// removed one again only if open is set; else the error is errRemoved.
 func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made bool, err error) {
 	if err := where.ValidQueue(l.Queue); err != nil {
 		return false, err
@@ -99,7 +99,7 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 	if err == nil && c.CachedInfo().Config.MaxDeliver > 0 {
 		return false, nil
 	}
-	if err == nil { // of a version that had no such bound
+	if err == nil { // made by a version without that bound
 		cfg := c.CachedInfo().Config
 		cfg.MaxDeliver = maxDeliver
 		_, err = s.log.UpdateConsumer(ctx, cfg)
@@ -116,7 +116,8 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 		if !known && !open {
 			return false, errRemoved
 		}
-		// All that lies there came later than its declaration. Without one it begins with the log.
+		// Everything there came after the route's declaration. Without one the consumer begins with
+		// the log.
 		from, home, what = max(d.From, 1), d.Queue, "nobody has declared what for"
 		if known {
 			what = selectorWords(&d)
@@ -157,45 +158,48 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 	bound(&cfg, &q, s.Now())
 	if _, err := s.log.CreateConsumer(ctx, cfg); err != nil {
 		if errors.Is(err, jetstream.ErrConsumerExists) {
-			return false, nil // somebody else was faster
+			return false, nil // another process was faster
 		}
 		return false, fmt.Errorf("consumer of queue %s: %w", l.Queue, err)
 	}
-	if home != l.Queue && home != "" { // whoever counts what runs of that queue has one lane more to count
+	if home != l.Queue && home != "" { // its queue's workers have one more lane to count
 		_ = s.NC.Publish(wire.LanesPrefix+home, nil)
 	}
 	if now, err := s.queue(ctx, home); err != nil || now.Head != q.Head {
-		return true, errors.Join(err, s.KeepQueue(ctx, home)) // said while it was made
+		// The queue may have changed while it was made.
+		return true, errors.Join(err, s.KeepQueue(ctx, home))
 	}
 	return true, nil
 }
 
-// maxWaiting is how many requests may wait at a consumer: one for each node that serves the queue, and
-// that of each node that is cut off until it expires.
+// maxWaiting is how many requests may wait at a consumer: one for each node that serves the queue,
+// and the request of each cut-off node until it expires.
 const maxWaiting = 1 << 20
 
-// resumes is in what time a consumer that is resumed hands out again; a server that hears of it later lets the
-// requests that wait there wait on.
+// resumes is how soon a resumed consumer delivers again. A server that learns of the resume later
+// leaves the waiting requests waiting.
 const resumes = 250 * time.Millisecond
 
-// keepLane makes a consumer be as is said about its queue, and tells how long it takes until it hands out again.
+// keepLane makes a consumer match the settings of its queue, and returns how long it takes until it
+// delivers again.
 func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *queue.Queue) (opens time.Duration, err error) {
 	now := s.Now()
 	cfg := is.Config
 	want := cfg
 	bound(&want, q, now)
 	if want.MaxAckPending != cfg.MaxAckPending {
-		cfg.MaxAckPending = want.MaxAckPending // a pause stays as it is, whatever else an update says
+		cfg.MaxAckPending = want.MaxAckPending // an update never changes a pause
 		if _, err := s.log.UpdateConsumer(ctx, cfg); err != nil {
 			return 0, err
 		}
 	}
 	switch was := cfg.PauseUntil; {
 	case want.PauseUntil == nil && is.Paused && is.PauseRemaining <= resumes:
-		return is.PauseRemaining, nil // who else resumes it has begun, and is not to be put off
+		return is.PauseRemaining, nil // another process has resumed it already; do not extend that
 	case want.PauseUntil == nil && was != nil && was.After(now):
-		// The server looks at the requests that wait when a pause is over, not when somebody ends it. Then they would
-		// get nothing until another one comes, which may be for as long as requests last.
+		// The server serves waiting requests when a pause runs out, but not when a caller ends it.
+		// Then they would get nothing until another request comes, which may be as long as requests
+		// last. So set a short pause instead.
 		answer, err := s.log.PauseConsumer(ctx, cfg.Durable, now.Add(resumes))
 		if err != nil {
 			return 0, err
@@ -207,8 +211,9 @@ func (s *Store) keepLane(ctx context.Context, is *jetstream.ConsumerInfo, q *que
 	return 0, err
 }
 
-// LanePaused returns until when the NATS server hands nothing out of a lane, whoever has asked it for that, and
-// how the nats command line names the lane's consumer; the zero time if it does, or nobody has ever served the lane.
+// LanePaused returns until when the NATS server delivers nothing from a lane, whichever client
+// paused it, and the name of the lane's consumer as the nats command line shows it. The time is
+// zero if the lane is not paused or has never been served.
 func (s *Store) LanePaused(ctx context.Context, l where.Lane) (until time.Time, consumer string, err error) {
 	name := wire.LaneConsumer(l)
 	c, err := s.JS.Consumer(ctx, wire.LogStream, name)
@@ -224,7 +229,7 @@ func (s *Store) LanePaused(ctx context.Context, l where.Lane) (until time.Time, 
 	return until, wire.LogStream + " " + name, nil
 }
 
-// bound writes what operators have said about a queue into the configuration of a consumer.
+// bound writes an operator's settings of a queue into the configuration of a consumer.
 func bound(cfg *jetstream.ConsumerConfig, q *queue.Queue, now time.Time) {
 	if cfg.MaxAckPending = q.Limit; q.Limit == 0 {
 		cfg.MaxAckPending = -1
@@ -239,16 +244,17 @@ func bound(cfg *jetstream.ConsumerConfig, q *queue.Queue, now time.Time) {
 	}
 }
 
-// queue reads what operators have said about a queue.
+// queue reads an operator's settings of a queue.
 func (s *Store) queue(ctx context.Context, name string) (queue.Queue, error) {
-	if value.ValidName("queue", name) != nil { // the own route of a node, or one that stands for no queue
+	// The own route of a node, or a route that is no queue's.
+	if value.ValidName("queue", name) != nil {
 		return queue.Queue{Name: name}, nil
 	}
 	records, err := s.Queue(ctx, name)
 	return events.FoldQueue(name, records), err
 }
 
-// lanesOf lists the lanes of queues: the plain ones, and those that are said to be used.
+// lanesOf lists the lanes of queues: the plain ones, and the special ones in use.
 func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]where.Lane, error) {
 	lanes, err := s.spoken(ctx, queues...)
 	for _, q := range queues {
@@ -257,8 +263,8 @@ func (s *Store) lanesOf(ctx context.Context, queues ...string) ([]where.Lane, er
 	return lanes, err
 }
 
-// under lists the lanes of a queue as lanesOf does, and those of the selectors that choose among
-// the nodes which serve it: what operators say about the queue holds for all of them.
+// under lists the lanes of a queue as lanesOf does, and those of selectors that choose among the
+// nodes that serve it: the queue's settings hold for all of them.
 func (s *Store) under(ctx context.Context, name string) ([]where.Lane, error) {
 	queues := []string{name}
 	if value.ValidName("queue", name) == nil {
@@ -275,8 +281,8 @@ func (s *Store) under(ctx context.Context, name string) ([]where.Lane, error) {
 	return s.lanesOf(ctx, queues...)
 }
 
-// KeepQueue makes the consumers of a queue be as the facts about it say: paused or
-// not, and with its limit. Those that it resumes hand out again when it returns. Doing it again is harmless.
+// KeepQueue makes the consumers of a queue match its facts: paused or not, and with its limit.
+// Consumers that it resumes deliver again when it returns. It is idempotent.
 func (s *Store) KeepQueue(ctx context.Context, name string) error {
 	for {
 		q, err := s.queue(ctx, name)
@@ -291,7 +297,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		for _, l := range lanes {
 			c, err := s.JS.Consumer(ctx, wire.LogStream, wire.LaneConsumer(l))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
-				continue // whoever makes it does so himself
+				continue // the process that makes it does this itself
 			}
 			if err != nil {
 				return fmt.Errorf("consumer of queue %s: %w", name, err)
@@ -303,7 +309,7 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 			opens = max(opens, in)
 		}
 		if opens > 0 {
-			// So that workers know the rate, should one have been set meanwhile, when they get offers again.
+			// So that workers know a changed rate when they get offers again.
 			_ = s.NC.Publish(wire.LanesPrefix+name, nil)
 			select {
 			case <-time.After(opens):
@@ -316,29 +322,29 @@ func (s *Store) KeepQueue(ctx context.Context, name string) error {
 		if err != nil || now.Head == q.Head {
 			return err
 		}
-		// Something was said meanwhile, and may have been overwritten.
+		// The settings have changed meanwhile, and the change may have been overwritten.
 	}
 }
 
-// LaneState is what the server holds of a lane.
+// LaneState is the server's state of a lane.
 type LaneState struct {
 	where.Lane
-	// Waiting are offers that were not handed out yet, also of tasks that were cancelled since;
-	// Leased are those that were and are not done with.
+	// Waiting are offers not yet delivered, cancelled tasks included; Leased are offers that were
+	// delivered and not yet acknowledged.
 	Waiting, Leased int
-	// Handed counts how many were ever handed out, returned ones again.
+	// Handed counts the deliveries so far; a returned offer counts again.
 	Handed uint64
 }
 
-// OpenQueue makes the consumer of a queue's plain lane if there is none, so that what waits there is
-// counted before anybody has served the queue.
+// OpenQueue makes the consumer of a queue's plain lane if there is none, so that waiting offers are
+// counted before any worker has served the queue.
 func (s *Store) OpenQueue(ctx context.Context, name string) error {
 	_, err := s.ensureLane(ctx, where.Lane{Queue: name, Priority: where.DefaultPriority}, true)
 	return err
 }
 
-// QueueState returns what the server holds of a queue, lane by lane, those of selectors that choose among
-// its nodes included. Lanes without a consumer are left out.
+// QueueState returns the server's state of a queue, lane by lane, including the lanes of selectors
+// among its nodes. Lanes without a consumer are left out.
 func (s *Store) QueueState(ctx context.Context, name string) ([]LaneState, error) {
 	lanes, err := s.under(ctx, name)
 	if err != nil {

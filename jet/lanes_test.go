@@ -123,19 +123,20 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 	}
 	settled(t, o)
 
-	// What comes while others run goes before what waits.
+	// An urgent offer that comes while others run goes before those that wait.
 	for range 20 {
 		submitTo(t, s, "a", 5, "")
 	}
 	takeAll(t, o, 5)
 	<-time.After(o.spellNow() * 2) // else it may have been looked for a moment ago
-	submitTo(t, s, "a", 10, "")    // a lane that nobody had seen
+	submitTo(t, s, "a", 10, "")    // a lane that did not exist before
 	testkit.Eventually(t, "the lane was found", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
-	testkit.Eventually(t, "its consumer knows of the offer", func() bool { // which is a moment after the log has it
+	// That is a moment after the log has it.
+	testkit.Eventually(t, "its consumer knows of the offer", func() bool {
 		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(where.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1
 	})
@@ -207,8 +208,8 @@ func TestManySlotsAndLanes(t *testing.T) {
 	})
 }
 
-// takenOnce places tasks, and looks that eight slots of each worker take each of them once, with hardly
-// any delivery in vain.
+// takenOnce places tasks, and looks that eight slots of each worker take each of them once, with
+// hardly any delivery in vain.
 func takenOnce(t *testing.T, workers []*offers, tasks int, place func(i int)) {
 	t.Helper()
 	const slots = 8
@@ -255,7 +256,7 @@ func takenOnce(t *testing.T, workers []*offers, tasks int, place func(i int)) {
 	}
 }
 
-// An earlier version's consumer goes on, with what is leased from it, beside the new ones.
+// An earlier version's consumer continues, with its leases, beside the new ones.
 func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -263,7 +264,7 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 		Durable: "queue_a", FilterSubject: "mr.queue.a.*.*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
 		MaxDeliver: maxDeliver, MaxAckPending: -1, MaxWaiting: 8192,
 	}))(t)
-	// What such a version has placed at another priority lies among the others.
+	// An offer that such a version placed at another priority lies among the others.
 	work := testWork("a")
 	work.Route = "a.8"
 	old := newTask()
@@ -291,7 +292,8 @@ func TestConsumerOfAnEarlierVersionStays(t *testing.T) {
 	}
 }
 
-// Who waits while a queue is paused gets what lies there as soon as it is resumed, and not only when he asks again.
+// A waiter that waits while a queue is paused gets an offer as soon as the queue is resumed, and
+// not only at its next request.
 func TestResumedForThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -358,7 +360,8 @@ func TestResumedByTwo(t *testing.T) {
 	}
 }
 
-// A pause and a limit hold on the server itself, whoever pulls, and for consumers that are made later.
+// A pause and a limit hold on the server itself, for every client, and for consumers that are made
+// later.
 func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -432,16 +435,16 @@ func TestPauseAndLimitHoldOnTheConsumers(t *testing.T) {
 	takeAll(t, o, 2)
 }
 
-// A limit holds for all lanes of a queue together, however many workers take from them, and what
-// is urgent still goes first.
+// A limit holds for all lanes of a queue together, however many workers take from them, and urgent
+// offers still go first.
 func TestALimitHoldsForAllLanes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
 	keepsLimit(t, s, "a", func(i int) { submitTo(t, s, "a", []int{5, 8, 2}[i%3], "") }, func(int) events.Offers { return offersOf(t, s, "a", "b") })
 }
 
-// It holds for what waits for nodes of a kind as well, and for workers of which none is chosen by
-// all selectors.
+// The limit also holds for offers of selectors, and for workers of which none matches all
+// selectors.
 func TestALimitHoldsForSelectors(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})

@@ -25,9 +25,9 @@ var (
 
 func (l *lease) Ack() error { return l.store.pub.Post(l.reply, ackBody) }
 
-// Return gives the offer back for somebody else. At first that is at once; an
-// offer that is given back again and again rests longer each time, for else it
-// would go round thousands of times a second until the server gives it up.
+// Return gives the offer back for another worker. The first times it is delivered again at once. An
+// offer that is returned again and again rests longer each time: else it would go round thousands
+// of times a second until the server drops it.
 func (l *lease) Return() error {
 	if l.deliveries <= freeReturns {
 		return l.store.NC.Publish(l.reply, returnBody)
@@ -39,9 +39,9 @@ func (l *lease) Rest(d time.Duration) error {
 	return l.store.NC.Publish(l.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, d))
 }
 
-// meteredLease is that of an offer of a queue with a limit and several lanes. To the server an
-// offer that was returned is handed out until somebody asks for it again; whoever counts would find
-// the queue full, and ask no more. So another offer takes its place.
+// meteredLease is the lease of an offer from a queue with a limit and several lanes. The server
+// counts a returned offer as delivered until the next request for it; a worker that counts would
+// find the queue full, and ask no more. So Return places a new offer instead.
 type meteredLease struct {
 	*lease
 	fact *events.Fact
@@ -64,17 +64,17 @@ func (l *meteredLease) Return() error {
 		return l.lease.Return()
 	}
 	defer m.Free()
-	if _, err := l.store.facts.Publish(ctx, &m.Msg); err != nil { // it may be there all the same, and the claim lets one pass
+	// It may be stored all the same; the claim lets only one pass.
+	if _, err := l.store.facts.Publish(ctx, &m.Msg); err != nil {
 		return l.lease.Return()
 	}
 	return l.Ack()
 }
 
-// freeReturns is how often an offer is given back without a rest.
+// freeReturns is how often an offer is returned without a rest.
 const freeReturns = 3
 
-// Extend waits for the server to say that it has the word, which the client's
-// own InProgress does not.
+// Extend waits for the server's confirmation, which the client's own InProgress does not.
 func (l *lease) Extend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (l *lease) Prolong() error { return l.store.NC.Publish(l.reply, progressBod
 
 const extendTimeout = 5 * time.Second
 
-// Resume returns the lease of an offer that an earlier process has pulled, by its token.
+// Resume returns the lease of an offer that an earlier process pulled, by its token.
 func (s *Store) Resume(token string) events.Lease { return &lease{store: s, reply: token} }
 
 // Token implements [events.Lasting].

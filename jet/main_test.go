@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 // testAckWait is how long leases last in tests.
 const testAckWait = time.Second
 
-// patience is how long a test waits for what must come; only a failure takes so long.
+// patience is how long a test waits for what must come; only a failure takes that long.
 const patience = rig.Patience
 
 func within(t testing.TB) context.Context { return rig.Within(t) }
@@ -46,7 +46,7 @@ func stopServer(t testing.TB, s *embed.Server) {
 	rig.StopServer(t, s)
 }
 
-// connect returns a connection as a worker has it, over TCP.
+// connect returns a connection over TCP, as a worker has.
 func connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	return rig.Connect(t, url, append(Resilient(t.Name(), slog.New(slog.DiscardHandler)), opts...)...)
@@ -58,7 +58,8 @@ func openStore(t testing.TB, nc *nats.Conn, layout streams.Layout) *Store {
 	if layout.AckWait == 0 {
 		layout.AckWait = testAckWait
 	}
-	// As a process does when it starts: three servers on a busy machine may elect for longer than the default.
+	// As a process does when it starts: three servers on a busy machine may elect for longer than
+	// the default.
 	s, err := Open(within(t), nc, layout, WithPatience(link.Patience{For: patience}))
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +76,7 @@ func newStore(t testing.TB, layout streams.Layout) *Store {
 	return openStore(t, nc, layout)
 }
 
-// newImpatientStore is a store on a connection whose publishes wait for their
-// acknowledgement no longer than timeout.
+// newImpatientStore is a store whose publishes wait for their acknowledgement at most timeout.
 func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *Store {
 	t.Helper()
 	s := openStore(t, nc, layout)
@@ -92,7 +92,7 @@ func newImpatientStore(t testing.TB, nc *nats.Conn, timeout time.Duration, layou
 	return s
 }
 
-// losing is a way to the server on which those acknowledgements of publishes are lost of which lose says so.
+// losing is a connection that loses an acknowledgement of a publish whenever lose returns true.
 func losing(lose func() bool) nats.Option {
 	return nats.SetCustomDialer(&rig.Sieve{Lose: func(subject, _ string) bool {
 		token := subject[strings.LastIndexByte(subject, '.')+1:]
@@ -139,14 +139,14 @@ func follow(t testing.TB, s *Store, from uint64) *feed {
 	return f.(*feed)
 }
 
-// raw stores a message as somebody could who knows nothing of facts.
+// raw stores a message as a client would that knows nothing of facts.
 func raw(t testing.TB, s *Store, subject string, header nats.Header, body []byte) uint64 {
 	t.Helper()
 	return rig.Raw(t, s.JS, subject, header, body)
 }
 
-// testCluster is three servers that hold everything three times. Each of its
-// accounts is a world of its own.
+// testCluster is three servers that each hold everything. Each of its accounts is a world of its
+// own.
 type testCluster struct{ servers []*server.Server }
 
 const accounts = 64
@@ -167,7 +167,7 @@ func clusterWith(t testing.TB, accounts string) *testCluster {
 			t.Cleanup(c.stop)
 			return c
 		}
-		t.Logf("attempt %d: %v", attempt, err) // somebody else was faster at one of the ports
+		t.Logf("attempt %d: %v", attempt, err) // another process was faster at one of the ports
 	}
 	t.Fatal("no cluster")
 	return nil
@@ -229,7 +229,7 @@ func newTestServer(conf string, failed chan string) (*server.Server, error) {
 	return ns, nil
 }
 
-// serverLog hears why a server does not start, and nothing else.
+// serverLog receives why a server does not start, and nothing else.
 type serverLog chan string
 
 func (serverLog) Noticef(string, ...any) {}

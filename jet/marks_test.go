@@ -10,7 +10,8 @@ import (
 	"millrace/jet/wire"
 )
 
-// The log sources a mark when so many messages have come since the last one, and then none before as many have come again.
+// The log sources a mark when so many messages have come since the last one, and then none before
+// as many have come again.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -40,7 +41,7 @@ func TestMarks(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
-	looks := 0 // how often it was asked whose turn it is
+	looks := 0 // how often first was called
 	go func() {
 		defer close(kept)
 		s.KeepMarks(ctx, m, func() bool { looks++; return looks > 1 }, func(err error) { t.Error(err) })

@@ -10,36 +10,37 @@ import (
 	"millrace/jet/link"
 )
 
-// A limit holds for a queue, and the server knows only limits of consumers. With one lane
-// that is the same. With several, each consumer has the whole limit, and a worker that is handed an
-// offer counts, before it starts it, what all consumers of the queue have handed out, its own included. If
-// that is more than the limit it returns the offer ([meteredLease]). So the limit is never exceeded: of any
-// set of tasks that run, the one that was counted last saw all the others. Workers do not wait at such
-// lanes, for they would be handed much in vain; they look now and then. While a queue is full they ask
-// once in an ack wait for what was handed out to somebody who is lost, which counts until then.
+// A limit holds for a queue, but the server knows only limits of consumers. With one lane that is
+// the same. With several, each consumer has the whole limit, and before a worker starts an offer it
+// counts the offers that all consumers of the queue have delivered, its own included. If there are
+// more than the limit, it returns the offer ([meteredLease]). So the limit is never exceeded: of
+// any set of running tasks, the one that was counted last saw all the others. Workers do not wait
+// at such lanes, for many deliveries would be in vain; they look now and then. While a queue is
+// full they ask once per ack wait for offers whose worker is lost, which count until then.
 
 // Times of a queue with a limit and several lanes.
 const (
-	meterRest  = 200 * time.Millisecond // how long one that is full or empty is let be, give or take half of it
-	meterNudge = 50 * time.Millisecond  // how often those who wait look whether one is due
+	// How long a full or empty one is left alone, plus or minus half.
+	meterRest  = 200 * time.Millisecond
+	meterNudge = 50 * time.Millisecond // how often waiters check whether one is due
 )
 
-// queueLimit is what a worker knows of a queue that has a limit. It is guarded by offers.mu.
+// queueLimit is what a worker knows of a queue with a limit. It is guarded by offers.mu.
 type queueLimit struct {
 	limit int
-	// several is whether the queue has lanes besides those that are served here, of selectors that
-	// do not choose this node.
+	// several tells whether the queue has more lanes than those served here: lanes of selectors
+	// that do not choose this node.
 	several bool
-	// full is whether it was at its limit when last counted.
+	// full tells whether the queue was at its limit when last counted.
 	full bool
-	// asking is until when somebody is taken to be asking; the others wait for what he finds.
+	// asking is until when a waiter counts as asking; the others wait for its result.
 	asking time.Time
-	// retrieve is when to ask for what was handed out and is lost, if it is full until then.
+	// retrieve is when to ask for offers of lost workers, if the queue is full until then.
 	retrieve time.Time
 }
 
-// remeter finds out which lanes are metered, after lanes, limits or windows have changed. It returns what is to be asked for
-// then. The caller holds o.mu.
+// remeter finds out which lanes are metered, after lanes, limits or windows have changed. It
+// returns the changes to the requests. The caller holds o.mu.
 func (o *offers) remeter() []change {
 	lanes := map[string]int{}
 	for _, s := range o.sources {
@@ -54,7 +55,7 @@ func (o *offers) remeter() []change {
 	return o.aim(nil)
 }
 
-// limit notes the limit of a queue, and whether it has several lanes; 0 is none.
+// limit records the limit of a queue, 0 for none, and whether it has several lanes.
 func (o *offers) limit(queue string, limit int, several bool) {
 	o.mu.Lock()
 	known := o.limits[queue]
@@ -72,7 +73,7 @@ func (o *offers) limit(queue string, limit int, several bool) {
 	apply(changes)
 }
 
-// check has a lane of a queue that was full asked for somebody who waits there, if it is full no more.
+// check asks a lane of a queue that was full, for a waiter there, if the queue is no longer full.
 func (o *offers) check(at *source, limit int) {
 	full := o.leased(at.home) >= limit
 	o.setFull(at.home, full)
@@ -86,8 +87,8 @@ func (o *offers) check(at *source, limit int) {
 	apply(changes)
 }
 
-// admit gives an offer to a waiter if the limit of its queue allows, or else returns it and
-// has the waiter begin anew.
+// admit gives an offer to a waiter if the limit of its queue allows; else it returns the offer and
+// lets the waiter start again.
 func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
 	queue := from.home
 	o.mu.Lock()
@@ -99,12 +100,12 @@ func (o *offers) admit(w *waiter, from *source, offer *events.Offer) {
 		return
 	}
 	o.setFull(queue, true)
-	_ = offer.Return() // else the lease runs out
+	_ = offer.Return() // else the lease expires
 	w.got <- nil
 }
 
-// leased counts what the consumers of a queue have handed out. If that cannot be known it is
-// too many.
+// leased counts the offers that the consumers of a queue have delivered. If it cannot find out, it
+// returns more than any limit.
 func (o *offers) leased(queue string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
@@ -119,7 +120,8 @@ func (o *offers) leased(queue string) int {
 	return n
 }
 
-// setFull notes what was found of a queue. If it is full, all its lanes are let be for a while.
+// setFull records the count of a queue. If the queue is full, all its lanes are left alone for a
+// while.
 func (o *offers) setFull(queue string, full bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,7 +144,7 @@ func (o *offers) setFull(queue string, full bool) {
 	}
 }
 
-// nudge has one of those who wait everywhere look at each queue with a limit that is due.
+// nudge lets one of those that wait at all sources check each queue with a limit that is due.
 func (o *offers) nudge() {
 	o.mu.Lock()
 	now := time.Now()
@@ -167,8 +169,8 @@ func (o *offers) nudge() {
 	apply(changes)
 }
 
-// retrieve asks the lanes of a queue that have handed out something once more. What they bring
-// is taken like anything else: if it was lost it is counted already, and has its place.
+// retrieve asks those lanes of a queue that have delivered offers once more. It treats what they
+// bring like any other offer: a lost one is counted already, and has its place.
 func (o *offers) retrieve(queue string) {
 	ctx, cancel := context.WithTimeout(context.Background(), link.ReadTimeout)
 	defer cancel()
@@ -186,6 +188,6 @@ func (o *offers) retrieve(queue string) {
 	o.mu.Unlock()
 	for _, s := range from {
 		s.ask.Want(1)
-		s.ask.Want(-1) // nobody waits for it; whoever waits gets what comes
+		s.ask.Want(-1) // the request has no waiter of its own; any waiter takes what comes
 	}
 }

@@ -22,7 +22,7 @@ func awaitOffer(t *testing.T, o events.Offers) <-chan *events.Offer {
 	return got
 }
 
-// limited has a queue in which one task may run at a time, and one task waits in each of two lanes.
+// limited has a queue in which one task may run at a time, and one task in each of two lanes.
 func limited(t *testing.T, ackWait time.Duration) *Store {
 	t.Helper()
 	s := newStore(t, streams.Layout{AckWait: ackWait})
@@ -35,8 +35,8 @@ func limited(t *testing.T, ackWait time.Duration) *Store {
 	return s
 }
 
-// What a worker was handed beyond the limit and has returned holds no place: when the one that
-// runs has ended, the other starts.
+// An offer that was delivered beyond the limit and returned holds no place: when the running task
+// has ended, the other one starts.
 func TestReturnedOffersHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	s := limited(t, time.Minute)
@@ -68,8 +68,8 @@ func TestReturnedOffersHoldNoPlace(t *testing.T) {
 	}
 }
 
-// What was handed to somebody who is lost holds its place until its lease has run out, and is then
-// found by whoever waits.
+// An offer of a lost worker holds its place until its lease has expired; then a waiting worker
+// finds it.
 func TestLostOffersAreRetrieved(t *testing.T) {
 	t.Parallel()
 	s := limited(t, time.Second)

@@ -10,7 +10,7 @@ import (
 	"millrace/jet/wire"
 )
 
-// A time and a sequence find the last message up to there, whichever messages are gone by now.
+// A time and a sequence find the last message up to there, whichever messages were removed since.
 func TestLastAt(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

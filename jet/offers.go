@@ -17,34 +17,35 @@ import (
 	"millrace/task/where"
 )
 
-// offers hands what the sources bring to whoever waits. While nothing is known to be anywhere, the
-// pullers of all of them wait for each of those. A lane that has something is asked
-// alone, by its asker: who is handed two offers for one place has to return one. What has one reader
-// is read ahead beside that, see stock. How many offers each source is asked for says aim.
+// offers passes offers from the sources to the slots that wait for one. While no source is known to
+// have offers, the pullers of all of them wait for every slot. A lane that has offers is asked
+// alone, by its asker: a slot that gets two offers has to return one. A route with one reader is
+// also read ahead; see stock. aim decides how many offers each source is asked for.
 type offers struct {
 	store  *Store
 	queues []string
-	own    *ownRoute // proves the node, and knows what it is done with; nil without one
+	own    *ownRoute // proves the node, and remembers finished offers; may be nil
 	once   sync.Once
 	closed chan struct{}
 	broken chan events.Break
 	look   chan struct{}  // holds one: there may be another lane
-	turn   chan struct{}  // holds one: a queue may have opened or closed
+	turn   chan struct{}  // holds one: the window of a queue may have changed
 	watch  sync.WaitGroup // ends with closed
-	// stopLooking ends a look for lanes that is under way; set once.
+	// stopLooking ends a search for lanes in progress; set once.
 	stopLooking func()
 
 	also sync.Mutex
-	// more are the queues that [offers.Also] has added, and what tells of new lanes of each. Guarded by also.
+	// more are the queues that [offers.Also] has added, with the subscription to news of each one's
+	// lanes. Guarded by also.
 	more map[string]*nats.Subscription
 
 	mu sync.Mutex
-	// sources is replaced, so a slice that was read stays as it is. Guarded by mu.
+	// sources is replaced, never changed, so a slice that was read stays valid. Guarded by mu.
 	sources  []*source
 	waiting  []*waiter              // guarded by mu
-	standing int                    // guarded by mu; of those, the ones that wait at all sources
+	standing int                    // guarded by mu; how many of them wait at all sources
 	turns    where.Turns            // guarded by mu
-	metering bool                   // guarded by mu; whether some source is metered
+	metering bool                   // guarded by mu; whether any source is metered
 	patience time.Duration          // guarded by mu; see settleTime
 	limits   map[string]*queueLimit // guarded by mu
 	rates    map[string]queue.Rate  // guarded by mu
@@ -53,11 +54,12 @@ type offers struct {
 
 type waiter struct {
 	got chan *events.Offer
-	// at is the source that is asked for it, nil if it waits at all of them. Guarded by offers.mu.
+	// at is the source that is asked for this waiter, nil if it waits at all of them. Guarded by
+	// offers.mu.
 	at *source
 }
 
-// hand is an offer on its way to whom it was given.
+// hand is an offer and the waiter that gets it.
 type hand struct {
 	*waiter
 	offer *events.Offer
@@ -65,9 +67,9 @@ type hand struct {
 
 var waiters = sync.Pool{New: func() any { return &waiter{got: make(chan *events.Offer, 1)} }}
 
-// Offers implements [events.Offerer]. Each lane of a queue has one durable consumer
-// that all workers share; that of the plain lane is made when the first of them comes. A
-// node's own route has one that is the node's alone.
+// Offers implements [events.Offerer]. Each lane of a queue has one durable consumer that all
+// workers share; the first worker makes that of the plain lane. The consumer of a node's own route
+// serves only that node.
 func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, error) {
 	o := s.newOffers()
 	looking, stopLooking := context.WithCancel(context.WithoutCancel(ctx))
@@ -81,7 +83,8 @@ func (s *Store) Offers(ctx context.Context, queues []string) (events.Offers, err
 		}
 		err := forming.Do(ctx, func(ctx context.Context) error {
 			err := o.serve(ctx, where.Lane{Queue: queue, Priority: where.DefaultPriority})
-			if link.Answers(err, link.CodeResources) { // for a consumer that is to be on more servers than are up
+			// The consumer needs more servers than are up.
+			if link.Answers(err, link.CodeResources) {
 				err = fmt.Errorf("%w (%w)", link.ErrElecting, err)
 			}
 			return err
@@ -116,7 +119,7 @@ func (o *offers) Next(ctx context.Context) (*events.Offer, error) {
 	}
 }
 
-// next is Next, but may come back with nothing: then it is to be called again.
+// next is Next, but may return nothing: then the caller calls it again.
 func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	var buf [4]change
 	w := waiters.Get().(*waiter)
@@ -142,7 +145,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	case <-o.closed:
 	}
 	if !o.leave(w) {
-		// It came at the same moment.
+		// An offer came at the same moment.
 		offer = <-w.got
 	}
 	waiters.Put(w)
@@ -155,7 +158,7 @@ func (o *offers) next(ctx context.Context) (*events.Offer, error) {
 	return nil, fmt.Errorf("offers: %w", nats.ErrConnectionClosed)
 }
 
-// leave takes a waiter out, and tells whether it still waited.
+// leave removes a waiter, and tells whether it still waited.
 func (o *offers) leave(w *waiter) bool {
 	o.mu.Lock()
 	i := slices.Index(o.waiting, w)
@@ -170,7 +173,7 @@ func (o *offers) leave(w *waiter) bool {
 	return true
 }
 
-// remove takes out one of those who wait. The caller holds o.mu.
+// remove removes a waiter. The caller holds o.mu.
 func (o *offers) remove(i int) *waiter {
 	w, last := o.waiting[i], len(o.waiting)-1
 	o.waiting[i], o.waiting[last] = o.waiting[last], nil
@@ -179,9 +182,9 @@ func (o *offers) remove(i int) *waiter {
 	return w
 }
 
-// take takes what a source has brought, having been asked for it or not. It gives that to somebody who waits, or keeps what is
-// read ahead. All else goes back to the server at once, for somebody who can start it. It tells whether that
-// was an offer for which the source was told that somebody wants one.
+// take takes what a source has delivered, asked or not. It gives the offer to a waiter, or keeps it
+// if it was read ahead. It returns all others to the server at once, for another worker. It tells
+// whether it accepted an offer that the source had been asked for.
 func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	offer, pending := o.offer(m)
 	switch from.track(offer) {
@@ -216,14 +219,14 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	}
 	changes := o.aim(buf[:0])
 	o.mu.Unlock()
-	apply(changes) // whoever else was asked for the same place need not look for it any more
+	apply(changes) // withdraw the requests of other sources for the same slot
 	switch {
 	case from.ahead > 0:
 		give(hands)
-	case w == nil && shut && !metered: // what rests counts as handed out
+	case w == nil && shut && !metered: // a resting offer still counts as delivered
 		_ = offer.Rest(shutRest)
 	case w == nil:
-		_ = offer.Return() // else the lease runs out
+		_ = offer.Return() // else the lease expires
 	case metered:
 		go o.admit(w, from, offer)
 	default:
@@ -232,15 +235,15 @@ func (o *offers) take(from *source, asked bool, m *nats.Msg) (accepted bool) {
 	return accepted
 }
 
-// give hands out what was taken out for those who wait.
+// give passes offers to their waiters.
 func give(hands []hand) {
 	for _, h := range hands {
 		h.got <- h.offer
 	}
 }
 
-// pick takes the waiter out to whom an offer goes: one for whom it was asked, or else any. The caller holds
-// o.mu.
+// pick removes the waiter that gets an offer: one for which it was asked, or else any. The caller
+// holds o.mu.
 func (o *offers) pick(from *source, asked bool) *waiter {
 	n := len(o.waiting) - 1
 	if n < 0 {
@@ -256,9 +259,9 @@ func (o *offers) pick(from *source, asked bool) *waiter {
 	return o.remove(at)
 }
 
-// offer reads an offer, and how many more its consumer had when it sent that.
+// offer decodes an offer, and how many more its consumer had when it sent that.
 func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
-	one := new(struct { // both at once
+	one := new(struct { // one allocation for both
 		events.Offer
 		lease lease
 	})
@@ -273,7 +276,7 @@ func (o *offers) offer(m *nats.Msg) (*events.Offer, uint64) {
 	return offer, d.Pending
 }
 
-// interrupted tells whoever looks after the node. One word that was not heard yet
+// interrupted reports an interruption to the loop that looks after the node. One unread report
 // stands for any number of them.
 func (o *offers) interrupted(reason string) {
 	select {
@@ -295,7 +298,7 @@ func (o *offers) Trouble() error {
 	return nil
 }
 
-// all returns the sources there are.
+// all returns the current sources.
 func (o *offers) all() []*source {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -306,7 +309,7 @@ func (o *offers) all() []*source {
 func (o *offers) Close() {
 	o.once.Do(func() {
 		close(o.closed)
-		o.stopLooking() // the answer may have been lost with a connection
+		o.stopLooking() // its answer may have been lost with a connection
 		o.watch.Wait()
 		o.lookNoMore()
 		o.also.Lock()
@@ -319,7 +322,7 @@ func (o *offers) Close() {
 			s.pull.Drain()
 		}
 		for _, offer := range o.stocked(true) {
-			_ = offer.Return() // else the lease runs out
+			_ = offer.Return() // else the lease expires
 		}
 	})
 }

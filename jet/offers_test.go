@@ -20,7 +20,8 @@ func ackPending(t *testing.T, s *Store, queue string) int {
 	return c.CachedInfo().NumAckPending
 }
 
-// settled checks that the pullers want what the waiters wait for, which is nothing, and what is read ahead.
+// settled checks that the pullers ask for what the waiters want, which is nothing, and for what is
+// read ahead.
 func settled(t *testing.T, o *offers) {
 	t.Helper()
 	testkit.Eventually(t, "nobody waits and nothing is wanted", func() bool {
@@ -69,8 +70,8 @@ func TestNoMoreOffersThanPlaces(t *testing.T) {
 		if n := ackPending(t, s, "a"); len(queues) == 1 && n != places {
 			t.Errorf("%d offers are out, want %d", n, places)
 		}
-		// What came for a place that another queue had filled was returned, so
-		// somebody else gets all the others long before a lease runs out.
+		// An offer that came for a slot that another queue had filled was returned, so other
+		// workers get all the rest long before a lease expires.
 		others := offersOf(t, s, queues...)
 		for range backlog*len(queues) - places {
 			if err := next(t, others).Ack(); err != nil {
@@ -80,8 +81,7 @@ func TestNoMoreOffersThanPlaces(t *testing.T) {
 	}
 }
 
-// An offer that comes at the moment at which its waiter goes away must not
-// spoil the count of what is wanted.
+// An offer that comes just as its waiter leaves must not spoil the count of wanted offers.
 func TestNextAtTheSameMomentAsItsOffer(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -205,7 +205,7 @@ func TestCancelledNextLosesNoOffer(t *testing.T) {
 	}
 }
 
-// What is on its way when a worker closes goes to another one at once.
+// An offer on its way when a worker closes goes to another one at once.
 func TestCloseGivesBack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -243,7 +243,7 @@ func TestCloseGivesBack(t *testing.T) {
 	}
 }
 
-// What an idle worker asked for and no longer wants does not detain an offer.
+// Unneeded requests of an idle worker do not hold up an offer.
 func TestRequestsAreTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -291,7 +291,7 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 	if offer := <-got; offer == nil || offer.Fact.Task != id {
 		t.Fatalf("got %+v, want the offer of task %s", offer, id)
 	}
-	// And while nobody waits.
+	// The same without a waiter.
 	if err := s.log.DeleteConsumer(within(t), wire.ConsumerName("a")); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestDropOutput(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
 	id, other := newTask(), newTask()
-	drop := func(want int) { // lines; 0 for nothing to do
+	drop := func(want int) { // lines; 0: nothing to do
 		t.Helper()
 		dropped := 0
 		did, err := s.DropOutput(within(t), id, func(n int) output.Lines {
@@ -59,7 +59,7 @@ func TestDropOutput(t *testing.T) {
 	}
 }
 
-// Whoever stored the marker may have died before it removed what that stands for.
+// The process that stored the marker may have died before it removed what the marker replaces.
 func TestDropIsFinished(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -76,7 +76,7 @@ func TestDropIsFinished(t *testing.T) {
 	}
 }
 
-// Nobody who writes output, records or files removes those of others with a header.
+// A user that writes output, records or files cannot remove those of others by a header.
 func TestNoRollupOfOutput(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)

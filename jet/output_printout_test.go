@@ -14,7 +14,8 @@ import (
 	"millrace/task/output"
 )
 
-// Any lines of a printout are read by their numbers, and found by what they say, forwards and backwards, whatever lies between them.
+// Lines of a printout are read by their numbers, and found by their text, forwards and backwards,
+// whatever lies between them.
 func TestPrintout(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -22,7 +23,8 @@ func TestPrintout(t *testing.T) {
 	if p, err := s.Printout(within(t), id, time.Time{}); err != nil || p.Lines != 0 {
 		t.Fatalf("of a silent task there are %d lines, %v", p.Lines, err)
 	}
-	// Attempts of 200, 1 and 300 lines, in batches of several sizes; some batches are stored twice, others and garbage lie between, and ten lines were dropped.
+	// Attempts of 200, 1 and 300 lines, in batches of several sizes; some batches are stored twice,
+	// others and garbage lie between, and ten lines were dropped.
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	type is struct {
 		number  int

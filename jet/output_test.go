@@ -53,7 +53,7 @@ func TestPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Print(within(t), lines(newTask(), 1, 1)); err != nil { // somebody else's
+	if err := s.Print(within(t), lines(newTask(), 1, 1)); err != nil { // another task's
 		t.Fatal(err)
 	}
 	if n := printed(t, s, id); n != batches*size {
@@ -129,7 +129,7 @@ func TestKeepIsOnce(t *testing.T) {
 	}
 }
 
-// TestPrintedInParts: what JSON makes larger than a message is stored all the same.
+// TestPrintedInParts: lines that JSON makes larger than a message are stored all the same.
 func TestPrintedInParts(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

@@ -20,35 +20,35 @@ import (
 	"millrace/task/where"
 )
 
-// ownRoute is the consumer from which a node alone pulls. It lies in the memory of
-// one server, for a replicated durable one would cost 60 ms and a raft group for
-// each node. If it is lost it is made again from where the node had got to, and what then
-// comes twice dies at its claim.
+// ownRoute is the consumer that only one node pulls from. It lies in the memory of one server, for
+// a replicated durable one would cost 60 ms and a raft group per node. If it is lost, the node
+// makes it again where it had got to; offers that then come twice end at their claim.
 type ownRoute struct {
 	store *Store
 	node  node.ID
 	lane  where.Lane
-	idle  time.Duration // how long the server keeps the consumer while nobody pulls
-	src   *source       // where it comes from; set once, before anything does
-	// conns counts the connections that the process has had; a new one counts before anything comes on it.
+	idle  time.Duration // how long the server keeps the consumer while the node does not pull
+	src   *source       // its source; set once, before any offer comes
+	// conns counts the connections of the process; a new one counts before anything arrives on it.
 	conns func() uint64
 
-	making sync.Mutex // held while the consumer is looked for and made; taken before mu
+	making sync.Mutex // held while the consumer is looked up and made; taken before mu
 
 	mu sync.Mutex
-	// floor is a sequence up to which all is done with, as the server last said; behind it may be
-	// offers that did not come, if the consumer was cut. Guarded by mu.
+	// floor is a sequence up to which everything is done, as the server last reported. If the
+	// consumer was cut, offers behind it may not have arrived. Guarded by mu.
 	floor uint64
-	known bool   // guarded by mu; whether the server has said so
-	conn  uint64 // guarded by mu; which connection of the process it was last seen on
-	// cut is whether offers may have been lost, with the connection before or with an earlier process.
-	// A server that has not noticed goes on to lose them, to requests that still wait there. Guarded by mu.
+	known bool   // guarded by mu; whether the server has reported floor
+	conn  uint64 // guarded by mu; the connection on which the consumer was last seen
+	// cut tells whether offers may have been lost, with the previous connection or with an earlier
+	// process. A server that has not noticed still sends offers to requests that wait there, and
+	// loses them. Guarded by mu.
 	cut     bool
-	mark    string               // guarded by mu; sets the consumer that is there apart
+	mark    string               // guarded by mu; identifies the current consumer
 	highest uint64               // guarded by mu; the last sequence that came
-	open    map[uint64]*ownLease // guarded by mu; came, and is not acknowledged
-	orphans int                  // guarded by mu; of those, the ones whose consumer was lost
-	done    doneWith             // guarded by mu; what may come again
+	open    map[uint64]*ownLease // guarded by mu; arrived, and not acknowledged
+	orphans int                  // guarded by mu; how many of those have lost their consumer
+	done    doneWith             // guarded by mu; finished offers that may come again
 	arrived chan struct{}        // guarded by mu; closed when the next message comes
 }
 
@@ -61,27 +61,28 @@ func newOwnRoute(s *Store, id node.ID) *ownRoute {
 	}
 }
 
-// source is where the offers of the route come from. They belong to no queue, and nobody else reads them.
+// source returns the source of the route. Its offers belong to no queue, and no other node reads
+// them.
 func (r *ownRoute) source() *source {
 	r.src = &source{maker: r, lane: r.lane, consumer: wire.NodeConsumer(r.node), pace: pull.WorkerPace, ahead: ownWindow}
 	return r.src
 }
 
-// routeIdle is how long the server keeps the consumer of a node that does not
-// pull. Longer absences only cost making it again. So nothing is left of a node that never comes back, whether
+// routeIdle is how long the server keeps the consumer of a node that does not pull. A longer
+// absence only costs making it again. So nothing is left of a node that never comes back, whether
 // it was retired or died before it had registered.
 const routeIdle = 24 * time.Hour
 
-// markKey names what sets one consumer of a node apart from the next.
+// markKey is the metadata key that distinguishes one consumer of a node from the next.
 const markKey = "millrace.made"
 
-// ensure makes the consumer if there is none, or if offers may have been lost, and tells whether it did.
-// One that is made again offers at once what would come again only when its lease runs out.
+// ensure makes the consumer if there is none, or if offers may have been lost, and tells whether it
+// did. A new one delivers at once what would else come again only when its lease expires.
 func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	if err := r.node.Validate(); err != nil {
 		return false, err
 	}
-	r.making.Lock() // two that make it at once would lose each other's leases
+	r.making.Lock() // two concurrent makers would lose each other's leases
 	defer r.making.Unlock()
 	s := r.store
 	there, err := r.find(ctx)
@@ -110,15 +111,15 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(low, 1),
 		MaxDeliver: maxDeliver, MaxAckPending: -1,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: r.idle,
-		// The mark sets each of them apart. Without it, to make one that only did not
-		// answer in time would succeed and keep the old, which offers nothing again.
+		// The mark makes each consumer distinct. Without it, creating one that only did not answer
+		// in time would succeed and keep the old one, which redelivers nothing.
 		Metadata: map[string]string{"millrace": "1", "millrace.node": string(r.node), markKey: nuid.Next()},
 	}
-	// Before it exists, for what it offers may be here before the answer is.
+	// Before the consumer exists, for its first offers may arrive before the answer does.
 	conn := r.bereave(cfg.OptStartSeq - 1)
 	_, err = s.log.CreateConsumer(ctx, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) || errors.Is(err, jetstream.ErrConsumerNameAlreadyInUse) {
-		// The server that held it is gone, and the others still know its name.
+		// The server that held it is gone, but the others still know its name.
 		if err = s.log.DeleteConsumer(ctx, cfg.Durable); err == nil {
 			_, err = s.log.CreateConsumer(ctx, cfg)
 		}
@@ -134,11 +135,11 @@ func (r *ownRoute) ensure(ctx context.Context) (made bool, err error) {
 	return true, nil
 }
 
-// findTime is how long the consumer may take to answer. One that was on a server which
-// is lost does not at first.
+// findTime is how long the consumer may take to answer. A consumer on a server that was just lost
+// does not answer at first.
 const findTime = time.Second
 
-// find tells whether the consumer is there.
+// find tells whether the consumer exists.
 func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
@@ -153,7 +154,7 @@ func (r *ownRoute) find(ctx context.Context) (there bool, err error) {
 	return false, fmt.Errorf("route of node %s: %w", r.node, err)
 }
 
-// found notes that the consumer is there.
+// found records that the consumer exists.
 func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +162,7 @@ func (r *ownRoute) found(info *jetstream.ConsumerInfo) {
 		r.known, r.floor, r.cut = true, info.AckFloor.Stream, true
 	}
 	r.mark = info.Config.Metadata[markKey]
-	// It was taken for lost, and had only not answered.
+	// It seemed lost, and had only not answered.
 	kept := 0
 	for _, l := range r.open {
 		if l.orphan && l.mark == r.mark {
@@ -182,9 +183,9 @@ func (r *ownRoute) isCut() bool {
 	return r.cut
 }
 
-// connected notes whether the connection is another one than before. What the server handed
-// to the one before may never come, so that nothing behind the present mark counts as
-// done with until the consumer was made again. The caller holds r.mu.
+// connected records whether the connection is a new one. What the server sent on the previous one
+// may never arrive, so nothing behind the present floor counts as done until the consumer is made
+// again. The caller holds r.mu.
 func (r *ownRoute) connected() {
 	now := r.conns()
 	if now == r.conn {
@@ -196,15 +197,15 @@ func (r *ownRoute) connected() {
 	r.conn, r.cut = now, true
 }
 
-// bereave notes that the consumer is lost and that one which begins behind floor takes its
-// place. What is open comes again then. Somebody runs it here, perhaps in all places
-// that there are, so it is asked for beside what they ask for. It returns on which connection that was.
+// bereave records that the consumer is lost and that one that begins behind floor takes its place.
+// Open offers then come again. Their tasks still run here, perhaps in all slots, so they are asked
+// for in addition to what free slots ask for. It returns the connection on which that was.
 func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.connected()
 	r.floor, r.known = floor, true
-	r.highest = floor // what lies behind it comes again
+	r.highest = floor // what lies behind floor comes again
 	more := len(r.open) - r.orphans
 	for _, l := range r.open {
 		if !l.orphan {
@@ -218,14 +219,15 @@ func (r *ownRoute) bereave(floor uint64) (conn uint64) {
 	return r.conn
 }
 
-// next is closed when the next message comes through.
+// next returns a channel that closes when the next message comes through.
 func (r *ownRoute) next() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.arrived
 }
 
-// track notes an offer until it is acknowledged, and says what it is. A probe has done all that it is for.
+// track records an offer until it is acknowledged, and says what to do with it. A probe has then
+// served its purpose.
 func (r *ownRoute) track(o *events.Offer) arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,15 +257,15 @@ func (r *ownRoute) track(o *events.Offer) arrival {
 	return fresh
 }
 
-// handed notes that the offer is not in stock any more.
+// handed records that the offer has left the stock.
 func (l *ownLease) handed() {
 	l.route.mu.Lock()
 	defer l.route.mu.Unlock()
 	l.stocked = false
 }
 
-// reclaims tells whether leases are to be had back. Until then what nobody
-// has a place for is kept, or it would come again and again before them.
+// reclaims tells whether some leases must be recovered. Until then the node keeps offers for which
+// it has no slot, or they would come again and again before those.
 func (r *ownRoute) reclaims() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,7 +277,7 @@ type ownLease struct {
 	route   *ownRoute
 	seq     uint64
 	now     events.Lease // guarded by route.mu
-	stocked bool         // guarded by route.mu; the node has read it ahead
+	stocked bool         // guarded by route.mu; the node has only read it ahead
 	orphan  bool         // guarded by route.mu; its consumer was lost
 	mark    string       // guarded by route.mu; of that consumer
 }
@@ -300,7 +302,7 @@ func (l *ownLease) Ack() error {
 	}
 	r.mu.Unlock()
 	if orphan {
-		r.src.pull.Want(-1) // what comes again dies at its claim
+		r.src.pull.Want(-1) // what comes again ends at its claim
 	}
 	return now.Ack()
 }
@@ -309,11 +311,11 @@ func (l *ownLease) Return() error { return l.get().Return() }
 
 func (l *ownLease) Rest(d time.Duration) error { return l.get().Rest(d) }
 
-// errOrphan says that no server counts a lease at present.
+// errOrphan: at present no server counts the lease.
 var errOrphan = errors.New("extend the lease: its consumer was lost and made again, and has not offered it yet")
 
-// Extend fails between the loss of the consumer and the offer coming again: the new
-// consumer answers to what it knows nothing of, and that would pass for a confirmation.
+// Extend fails between the loss of the consumer and the redelivery of the offer: the new consumer
+// also answers for offers that it does not know, which would pass for a confirmation.
 func (l *ownLease) Extend(ctx context.Context) error {
 	l.route.mu.Lock()
 	now, orphan := l.now, l.orphan
@@ -326,7 +328,7 @@ func (l *ownLease) Extend(ctx context.Context) error {
 
 func (l *ownLease) Prolong() error { return l.get().Prolong() }
 
-// low is a sequence below which all is done with; 0 if that is not known.
+// low is a sequence below which everything is done; 0 if unknown.
 func (r *ownRoute) low() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -358,7 +360,7 @@ func (o *offers) Low() uint64 {
 	return o.own.low()
 }
 
-const probeAgain = 250 * time.Millisecond // after that the probe is put there once more
+const probeAgain = 250 * time.Millisecond // after that another probe is placed
 
 // Prove implements [events.Offers].
 func (o *offers) Prove(ctx context.Context) error {
@@ -366,8 +368,8 @@ func (o *offers) Prove(ctx context.Context) error {
 	if r == nil {
 		return errors.New("prove: no route of a node is among the queues")
 	}
-	// Whatever comes through does, for it took the same way: if the node has no
-	// place for it, it goes back, and there is nothing behind which a probe could be stuck.
+	// Any message that comes through will do, for it took the same way: if the node has no slot for
+	// it, it goes back, and nothing lies ahead of it that could hold up a probe.
 	arrived := r.next()
 	r.src.pull.Want(1)
 	defer r.src.pull.Want(-1)
@@ -398,8 +400,8 @@ func (o *offers) Prove(ctx context.Context) error {
 	}
 }
 
-// keepRoute makes the consumer of the own route again if it is lost. On a server that is
-// not there any more that takes as long as the others need to see it.
+// keepRoute makes the consumer of the own route again if it is lost. If its server is gone, that
+// takes as long as the other servers need to notice.
 func (o *offers) keepRoute(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*findTime)
 	defer cancel()
@@ -410,7 +412,7 @@ func (o *offers) keepRoute(ctx context.Context) error {
 	return err
 }
 
-// probe puts something on the own route.
+// probe places a probe on the own route.
 func (o *offers) probe(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"node": o.own.node, "at": o.store.Now().UTC()})
 	if err != nil {
@@ -423,16 +425,16 @@ func (o *offers) probe(ctx context.Context) error {
 	return nil
 }
 
-// unmute asks those consumers again that did not answer a moment ago, without
-// waiting for their time: the server is there.
+// unmute asks consumers that did not answer a moment ago again, without waiting for their time: the
+// server is there.
 func (o *offers) unmute() {
 	for _, s := range o.all() {
 		s.pull.Unmute()
 	}
 }
 
-// DropNode removes what the server holds for a node besides its facts and offers:
-// the consumers of its own route and its heartbeat. To do it again is harmless.
+// DropNode removes what the server holds for a node besides its facts and offers: the consumer of
+// its own route and its heartbeat. It is idempotent.
 func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 	if err := id.Validate(); err != nil {
 		return err
@@ -450,8 +452,9 @@ func (s *Store) DropNode(ctx context.Context, id node.ID) error {
 	return nil
 }
 
-// WatchNode calls changed whenever something may have happened to a node, until stop
-// is called; of its own, a worker hears by [Store.OnHint]. Words can be lost; look at the log now and then as well.
+// WatchNode calls changed whenever something may have happened to a node, until stop is called; a
+// worker hears of its own node through [Store.OnHint]. Messages can be lost: also read the log now
+// and then.
 func (s *Store) WatchNode(id node.ID, changed func()) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.NodePrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {

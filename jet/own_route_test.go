@@ -53,8 +53,8 @@ func dropRoute(t testing.TB, s *Store, id node.ID) {
 	}
 }
 
-// The consumer of a node is lost: it is made again where the node had got to, a
-// lease that is out goes on, even if no place is free, and nothing is missed.
+// When the consumer of a node is lost, the node makes it again where it had got to; leases in use
+// go on, even without a free slot, and nothing is missing.
 func TestOwnRouteIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
@@ -77,7 +77,8 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 		t.Errorf("all below %d is done with, want below %d", low, seqs[1])
 	}
 	testkit.Eventually(t, "the server knows what is settled", func() bool {
-		return must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo().NumAckPending == 3 // one that runs, and two that the node has read ahead
+		// One that runs, and two that the node has read ahead.
+		return must(s.JS.Consumer(within(t), wire.LogStream, wire.NodeConsumer("n1")))(t).CachedInfo().NumAckPending == 3
 	})
 	dropRoute(t, s, "n1")
 	prove(t, o)
@@ -85,7 +86,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 	if c := info.Config; c.OptStartSeq != seqs[1] || !c.MemoryStorage || c.Replicas != 1 || c.Description == "" || c.Metadata["millrace.node"] != "n1" {
 		t.Errorf("it was made again as %+v, want from %d, in memory, on one server, described", c, seqs[1])
 	}
-	// Nobody waits for an offer, and still the lease that is out goes on.
+	// No slot waits for an offer, and still the lease in use goes on.
 	testkit.Eventually(t, "the lease goes on", func() bool { return held[1].Extend(within(t)) == nil })
 	if held[1].Seq != seqs[1] {
 		t.Fatalf("it holds %d", held[1].Seq)
@@ -93,7 +94,7 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 	if err := held[1].Ack(); err != nil {
 		t.Fatal(err)
 	}
-	// What was settled above the mark comes again and goes no further; the others are there.
+	// Offers above the mark that were settled come again and go no further; the others are there.
 	for _, seq := range seqs[3:] {
 		offer := next(t, o)
 		if offer.Seq != seq {
@@ -103,12 +104,13 @@ func TestOwnRouteIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// They may have been handed out before they came again: until then nothing is known of what lies between.
+	// They may have been handed out before they came again: until then it is unknown what lies
+	// between.
 	testkit.Eventually(t, "all is done with", func() bool { return o.Low() > seqs[4] })
 }
 
-// A consumer that was taken for lost and is there after all keeps its leases; one that
-// was made again keeps none, and does not say that it does.
+// A consumer that seemed lost and is there after all keeps its leases; one that was made again
+// keeps none, and does not claim to.
 func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
@@ -133,7 +135,8 @@ func TestOwnRouteThatOnlySeemedLost(t *testing.T) {
 	}
 }
 
-// What came before a cut says nothing of what the server has handed out behind it, until it has been asked.
+// Offers that came before a cut do not show what the server has delivered after them, until it has
+// been asked.
 func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: 30 * time.Second})
@@ -192,13 +195,13 @@ func TestOwnRouteDoubtsAfterACut(t *testing.T) {
 	is(11, stale)
 	check("10 runs", false, 10)
 	ten.Lease.(*ownLease).handed()
-	is(10, fresh) // whoever runs it may have given it up
+	is(10, fresh) // the running attempt may have given it up
 	remade(9)
 	is(10, reclaimed)
 	check("10 runs on", false, 10)
 }
 
-// What a node has settled is remembered for as long as it may come again, and no longer.
+// A node remembers a settled offer as long as it may come again, and no longer.
 func TestDoneWith(t *testing.T) {
 	var d doneWith
 	const n = 10 * ownWindow
@@ -263,7 +266,7 @@ func TestProofBehindABacklog(t *testing.T) {
 	}
 }
 
-// The reason of each interruption is told; silence is found out.
+// The reason of each interruption is reported; silence is detected.
 func TestOffersTellOfTrouble(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})
@@ -278,7 +281,7 @@ func TestOffersTellOfTrouble(t *testing.T) {
 		t.Errorf("broken: %+v", b)
 	}
 	prove(t, o)
-	// A consumer that vanishes while somebody waits is made again.
+	// A consumer that vanishes while a slot waits is made again.
 	waiting := make(chan *events.Offer, 1)
 	go func() { offer, _ := o.Next(within(t)); waiting <- offer }()
 	dropRoute(t, s, "n1")
@@ -334,8 +337,8 @@ func TestDropNode(t *testing.T) {
 	}
 }
 
-// The server itself removes the route of a node that pulls no more, whatever became of the node: also of one that
-// died before it had registered, of which nobody else knows.
+// The server itself removes the route of a node that pulls no more, whatever became of the node:
+// also of one that died before it had registered, which only the server knows.
 func TestForgottenRoute(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

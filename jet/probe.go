@@ -17,20 +17,21 @@ import (
 	"millrace/jet/wire"
 )
 
-// Takes proves that the log takes messages. If it has stored one within the time given, by its own
-// clock, whoever wrote that, this is proof enough; else Takes writes one, which
-// [Store.TidyProbes] removes. So an installation that works is only asked, and one that is idle writes once in
-// that time, however many of its processes want to know.
+// Takes proves that the log stores messages. If it has stored one within the given time, by its own
+// clock, from any writer, that is proof enough; else Takes writes one, which [Store.TidyProbes]
+// removes later. So a busy installation is only asked, and an idle one writes once in that time,
+// however many of its processes call Takes.
 //
-// The error says in words what a person can do; it wraps [events.ErrMute] if the log did not store the
-// message, and says what the server said, if it said anything before ctx ended.
+// The error says in words what an operator can do. It wraps [events.ErrMute] if the log did not
+// store the message, and holds the server's answer, if one came before ctx ended.
 func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
 		return fmt.Errorf("the log cannot be asked: %w", err)
 	}
 	info := stream.CachedInfo()
-	for _, written := range []time.Time{info.State.LastTime, info.Created} { // of a new one, that it was made
+	// For a new stream: when it was created.
+	for _, written := range []time.Time{info.State.LastTime, info.Created} {
 		if !written.IsZero() && info.TimeStamp.Sub(written) < within {
 			return nil
 		}
@@ -48,8 +49,9 @@ func (s *Store) Takes(ctx context.Context, within time.Duration) error {
 // ProbesKept is how many probes of the log, and of each node, [Store.TidyProbes] leaves.
 const ProbesKept = 8
 
-// TidyProbes removes probes of the log and of nodes' own routes, where there are more than [ProbesKept] in one
-// place. The log takes no message that removes another one, so they stay until a server does this.
+// TidyProbes removes probes of the log and of nodes' own routes, where there are more than
+// [ProbesKept] in one place. The log rejects messages that remove others, so probes stay until a
+// server of Millrace calls this.
 func (s *Store) TidyProbes(ctx context.Context) error {
 	for _, filter := range []string{wire.LogProbe, wire.AnyProbe} {
 		info, err := s.log.Info(ctx, jetstream.WithSubjectFilter(filter))
@@ -68,35 +70,37 @@ func (s *Store) TidyProbes(ctx context.Context) error {
 	return nil
 }
 
-// A NATS server that was killed looks for the last message that the log has sourced, to go on sourcing behind it: from
-// the end backwards, block by block, and it serves nobody meanwhile. Of a log with more than a million subjects it
-// keeps no other note of that place. So that it does not look at all blocks of a log in which no timer fires, servers of
-// Millrace have the log source a message without a meaning now and then, a mark. And so that it does not look at
-// single births either, at a millisecond each, what timers bring lies at subjects of its own: see [firedToken].
+// A NATS server that was killed looks for the last message that the log has sourced, so that it can
+// go on sourcing behind it: backwards from the end, block by block, and meanwhile it serves no
+// client. For a log with more than a million subjects it keeps no other note of that place. To
+// spare it reading all blocks of a log in which no timer fires, servers of Millrace make the log
+// source an empty message now and then, a mark. And to spare it reading single births, at a
+// millisecond each, fired timers lie on subjects of their own: see [firedToken].
 const (
-	// markEvery is after how many messages that were read there is a mark at the end of the log.
+	// markEvery is how many messages read require another mark at the end of the log.
 	markEvery = 4096
-	// markPause lies between two marks, however fast the log grows.
+	// markPause is the shortest time between two marks, however fast the log grows.
 	markPause = 100 * time.Millisecond
-	// markAgain is when one is tried again that could not be put there.
+	// markAgain is the pause after a mark that could not be placed.
 	markAgain = 10 * time.Second
 )
 
-// Marks says when the log needs a mark. It is told of what is read of the log, as an observer of the projector.
+// Marks tracks when the log needs a mark. As an observer of the projector it gets what is read of
+// the log.
 type Marks struct {
 	level atomic.Uint64 // how far the log was read
 	next  atomic.Uint64 // the sequence from which a mark is needed
-	due   chan struct{} // holds one if it is time to look at these
+	due   chan struct{} // holds one when it is time to check these
 }
 
-// NewMarks returns Marks that know of none in the log yet.
+// NewMarks returns Marks that know of no mark in the log yet.
 func NewMarks() *Marks {
 	m := &Marks{due: make(chan struct{}, 1)}
 	m.next.Store(markEvery)
 	return m
 }
 
-// Observe is told what was read of the log.
+// Observe takes what was read of the log.
 func (m *Marks) Observe(steps []events.Step) {
 	if len(steps) == 0 {
 		return
@@ -112,8 +116,9 @@ func (m *Marks) Observe(steps []events.Step) {
 
 func (m *Marks) needed() bool { return m.level.Load() >= m.next.Load() }
 
-// KeepMarks marks the log whenever m says so, until ctx ends. Of several that do it for one log, first says of one that
-// it is this one's turn. What went wrong failed is told; it is tried again.
+// KeepMarks marks the log whenever m asks for it, until ctx ends. Of several processes that do so
+// for one log, the one whose first returns true marks it. It passes errors to failed, and tries
+// again.
 func (s *Store) KeepMarks(ctx context.Context, m *Marks, first func() bool, failed func(error)) {
 	for {
 		select {
@@ -136,9 +141,9 @@ func (s *Store) KeepMarks(ctx context.Context, m *Marks, first func() bool, fail
 	}
 }
 
-// putMark has the log source a mark.
+// putMark makes the log source a mark.
 func (s *Store) putMark(ctx context.Context, m *Marks) error {
-	// What is read lags behind the end, and grows as fast as that.
+	// What was read lags behind the end, but grows as fast.
 	next := m.level.Load() + markEvery
 	if _, err := s.pub.Publish(ctx, &nats.Msg{Subject: wire.DueProbe, Header: nats.Header{events.TypeHeader: {"log.probe"}}}); err != nil {
 		return fmt.Errorf("mark the end of the log: %w", err)
@@ -147,7 +152,7 @@ func (s *Store) putMark(ctx context.Context, m *Marks) error {
 	return nil
 }
 
-// muteReason says why a message was not stored, in words that tell an operator what to do; nil for none.
+// muteReason explains to an operator why a message was not stored; nil for none.
 func muteReason(err error) error {
 	if err == nil {
 		return nil
@@ -165,10 +170,10 @@ func muteReason(err error) error {
 	return fmt.Errorf("%w: %w", events.ErrMute, err)
 }
 
-// KeepStreams looks every so often whether a stream or bucket is missing, for example because an
-// operator has deleted it, and makes it again as layout says, until ctx ends. It calls made with
-// the name of each. What such a stream held is lost. Once a minute it removes what processes have written only
-// to see that it is stored ([Store.TidyProbes]).
+// KeepStreams checks at every interval whether a stream or bucket is missing, for example because
+// an operator has deleted it, and makes it again as layout says, until ctx ends. It calls made with
+// the name of each. The content of such a stream is lost. Once a minute it removes old probes
+// ([Store.TidyProbes]).
 func (s *Store) KeepStreams(ctx context.Context, layout streams.Layout, every time.Duration, made func(name string), failed func(error)) {
 	k := streams.NewKeeper(s.JS, s.timers, made)
 	tick, tidy := time.NewTicker(every), time.NewTicker(time.Minute)

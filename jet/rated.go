@@ -6,9 +6,9 @@ import (
 	"millrace/task/queue"
 )
 
-// hear reads what operators have said about the worker's queues. Their rates and windows hold for what their lanes bring from
-// now on: they are known before the first offer is asked for, then soon after somebody says so, and at
-// the latest after [lanesEvery].
+// hear reads the operators' settings of the worker's queues. Their rates and windows hold for
+// everything that their lanes deliver from now on: they are read before the first offer is asked
+// for, again soon after a change, and at the latest after [lanesEvery].
 func (o *offers) hear(ctx context.Context) (map[string]queue.Queue, error) {
 	said := make(map[string]queue.Queue, len(o.queues))
 	for _, name := range o.queues {
@@ -27,7 +27,7 @@ func (o *offers) hear(ctx context.Context) (map[string]queue.Queue, error) {
 	return said, nil
 }
 
-// rate notes the rate of a queue; the zero value is none.
+// rate records the rate of a queue; the zero value means none.
 func (o *offers) rate(name string, r queue.Rate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

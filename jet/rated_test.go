@@ -11,8 +11,8 @@ import (
 	"millrace/task/where"
 )
 
-// A worker that is at work hears of a rate soon after it was set, on all lanes of the queue and on the
-// routes of selectors that choose among its nodes, and of the end of it.
+// A worker that is at work hears of a rate soon after it was set, on all lanes of the queue and on
+// the routes of selectors that choose among its nodes, and of the end of it.
 func TestWorkersHearOfARate(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

@@ -9,7 +9,7 @@ import (
 	"millrace/jet/streams"
 )
 
-// What hindered a request is said, though the time ends while it is made again.
+// The error says why a request failed, even if the time ends while it is repeated.
 func TestPatienceTellsWhatHindered(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

@@ -13,8 +13,8 @@ import (
 	"millrace/task/output"
 )
 
-// TestRecordSums: counted by headers, and read backwards, each record counts once; what is none of ours
-// counts nothing.
+// TestRecordSums: counted by headers, and read backwards, each record counts once; foreign messages
+// count nothing.
 func TestRecordSums(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -39,14 +39,15 @@ func TestRecordSums(t *testing.T) {
 	keep(batch(1, 7, 0, 500))
 	keep(batch(1, 7, 500, 20))
 	keep(batch(2, 9, 0, 3))
-	keep(batch(1, 7, 520, 2)) // of one that was fenced off
+	keep(batch(1, 7, 520, 2)) // of an attempt that was fenced off
 	keep(batch(2, 9, 3, 4))
 	keep(batch(2, 10, 0, 1)) // adds nothing below
 	again, err := json.Marshal(batch(2, 9, 3, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Stored once more, long after an answer was lost; a stranger's; and one without a name.
+	// A batch stored once more, long after an answer was lost; a foreign one; and one without a
+	// name.
 	raw(t, s, wire.DataPrefix+string(id), nats.Header{"Mr-Test": {"1"}}, again)
 	raw(t, s, wire.DataPrefix+string(id), nil, []byte("garbage"))
 	sums, _, err = s.RecordSums(within(t), id)

@@ -31,8 +31,8 @@ type strict struct {
 	url string
 }
 
-// newStrict starts one with a server called "s", an operator "c", a worker "w" of the node "w", a submitter "sub" and a viewer
-// "view". Less takes rights away from all but the server.
+// newStrict starts one with a server called "s", an operator "c", a worker "w" of the node "w", a
+// submitter "sub" and a viewer "view". Less takes rights away from all but the server.
 func newStrict(t testing.TB, less ...string) *strict {
 	t.Helper()
 	return newStrictRealm(t, roles.Realm{Name: "A"}, less...)
@@ -58,7 +58,7 @@ func newStrictRealm(t testing.TB, r roles.Realm, less ...string) *strict {
 		if !strings.Contains(rest, fmt.Sprintf("%q", subject)) {
 			t.Fatalf("no operator has the right %s", subject)
 		}
-		// In the permissions, where it is one of a list, and not where an account imports it.
+		// In the permissions, where it is part of a list, and not where an account imports it.
 		named := fmt.Sprintf(": %q", subject)
 		block = strings.ReplaceAll(block, named, ": {}")
 		block = strings.ReplaceAll(block, fmt.Sprintf("%q", subject), `"nothing"`)
@@ -78,7 +78,7 @@ func (s *strict) dial(user string, opts ...nats.Option) *nats.Conn {
 	return connect(s.t, s.url, append([]nats.Option{nats.UserInfo(user, user), nats.CustomInboxPrefix(roles.DefaultInbox(user))}, opts...)...)
 }
 
-// as opens a store as a user; whatever nobody waits for and is refused fails the test.
+// as opens a store as a user; a refusal that no caller waits for fails the test.
 func (s *strict) as(user string) *Store {
 	s.t.Helper()
 	return openStore(s.t, s.dial(user, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -107,7 +107,7 @@ func denied(t *testing.T, subject string, call func(context.Context) error) {
 	}
 }
 
-// Whoever lacks a right is told which, and does not wait for an answer that nobody gives.
+// A user without a right is told which, and does not wait for an answer that will not come.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t, wire.ChainPrefix+"*", wire.QueuePrefix+"*.*.*", wire.APIGet+"*")
@@ -125,14 +125,15 @@ func TestDenied(t *testing.T) {
 		c.PlaceAll(ctx, []*events.Fact{birth}, false, func(_ int, _ uint64, err error) { told = err })
 		return told
 	})
-	// Calls of the client library end with the context of whoever makes them, who hears of it.
+	// Calls of the client library end with the caller's context; OnDenied reports the refusal.
 	denied(t, "$JS.API.STREAM.CREATE.MINE", func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer c.OnDenied(cancel)()
 		_, err := c.JS.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE"})
 		return errors.Join(err, context.Cause(ctx))
 	})
-	// Words that may be lost are nobody's trouble: only the owner of the connection hears of them.
+	// Messages that may be lost disturb no caller: only the owner of the connection learns of their
+	// refusal.
 	ctx, cancel := context.WithCancelCause(within(t))
 	defer cancel(nil)
 	defer c.OnDenied(cancel)()
@@ -149,7 +150,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Who may not listen where the answers go hears that at once, before anything is asked.
+// A user that may not subscribe to its answers learns that at once, before it asks anything.
 func TestDeaf(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -162,7 +163,7 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
-// Nobody hears what another is answered, but for those who share their inboxes.
+// No user receives another one's answers, unless they share their inbox prefix.
 func TestInboxesAreApart(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
@@ -184,12 +185,12 @@ func TestInboxesAreApart(t *testing.T) {
 	}
 }
 
-// What is decided in one place only servers write, and what operators say only they and servers. It is the NATS
-// server that refuses.
+// Only servers write decisions that are made in one place; only operators and servers write
+// operators' settings. The NATS server refuses the rest.
 func TestWhoMayWrite(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)
-	all := map[string]string{} // who may publish there
+	all := map[string]string{} // which users may publish there
 	for who, subjects := range map[string][]string{
 		"s": {
 			wire.AdmitPrefix + "job.x", wire.TickPrefix + "x", wire.FirePrefix + "x", wire.DuePrefix + "x", wire.DuePrefix + "default.5.x", wire.FiredSubject, wire.CopiesSubject,
@@ -272,7 +273,7 @@ func TestCallerOn(t *testing.T) {
 	}
 }
 
-// What workers and clients do with files they do with the rights of their roles.
+// Workers and clients use files with the rights of their roles.
 func TestFilesWithFewRights(t *testing.T) {
 	t.Parallel()
 	srv := newStrict(t)

@@ -18,14 +18,15 @@ import (
 	"millrace/task/where"
 )
 
-// LastDecision returns the latest decision on a tick of a schedule; one of sequence 0 if there is none.
+// LastDecision returns the latest decision on a tick of a schedule; its sequence is 0 if there is
+// none.
 func (s *Store) LastDecision(ctx context.Context, name string) (events.Record, error) {
 	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.TickPrefix + name})
 	return r, err
 }
 
-// LastDecisions is [Store.LastDecision] for many schedules, by name; those that have none are not there. Any
-// replica answers, so it may be out of date.
+// LastDecisions is [Store.LastDecision] for many schedules, by name; schedules without one are
+// missing. Any replica may answer, so it may be out of date.
 func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]events.Record, error) {
 	last := make(map[string]events.Record, len(names))
 	err := s.lastOn(ctx, wire.LogStream, wire.TickPrefix, names, func(name string, m *nats.Msg) error {
@@ -46,7 +47,7 @@ func (s *Store) LastDecisions(ctx context.Context, names []string) (map[string]e
 	return last, nil
 }
 
-// lastOn reads the last message of the subject of each name, those that have none left out.
+// lastOn reads the last message of the subject of each name, and skips names that have none.
 func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []string, read func(name string, m *nats.Msg) error) error {
 	for some := range slices.Chunk(names, link.MaxBatch) {
 		subjects := make([]string, len(some))
@@ -66,23 +67,23 @@ func (s *Store) lastOn(ctx context.Context, stream, prefix string, names []strin
 	return nil
 }
 
-// LastFire returns the latest fire of a schedule; one of sequence 0 if there is none.
+// LastFire returns the latest fire of a schedule; its sequence is 0 if there is none.
 func (s *Store) LastFire(ctx context.Context, name string) (events.Record, error) {
 	r, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.FirePrefix + name})
 	return r, err
 }
 
-// Decisions returns the decisions on ticks of a schedule that the log took from a time on.
+// Decisions returns the decisions on ticks of a schedule that the log has stored since a time.
 func (s *Store) Decisions(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
 	return s.readSince(ctx, wire.TickPrefix+name, since)
 }
 
-// ScheduleFires returns the fires of a schedule that the log took from a time on.
+// ScheduleFires returns the fires of a schedule that the log has stored since a time.
 func (s *Store) ScheduleFires(ctx context.Context, name string, since time.Time) ([]events.Record, error) {
 	return s.readSince(ctx, wire.FirePrefix+name, since)
 }
 
-// readSince reads the records of a literal subject that the log took from a time on.
+// readSince reads the records of a literal subject that the log has stored since a time.
 func (s *Store) readSince(ctx context.Context, subject string, since time.Time) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found || end.Stored.Before(since) {
@@ -98,15 +99,14 @@ func (s *Store) readSince(ctx context.Context, subject string, since time.Time) 
 	return s.ReadSubject(ctx, subject, first.Seq-1)
 }
 
-// Of the consumer of fires, which all schedulers share: a fire that nobody has dealt
-// with in fireWait goes to another one.
+// The consumer of fires is shared by all schedulers: a fire that its scheduler has not dealt with
+// in fireWait goes to another one.
 const (
 	fireConsumer = "schedules"
 	fireWait     = 5 * time.Second
 )
 
-// Fires hands out fires of schedules, each to one of those who ask, until it
-// is acknowledged.
+// Fires delivers fires of schedules, each to one scheduler at a time, until it is acknowledged.
 func (s *Store) Fires(ctx context.Context) (events.Offers, error) {
 	o := s.newOffers()
 	lane := where.Lane{Queue: fireConsumer, Priority: where.DefaultPriority}

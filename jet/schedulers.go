@@ -9,7 +9,8 @@ import (
 	"millrace/task/value"
 )
 
-// Meet calls heard with each word of a scheduler, this process's own included, until leave is called.
+// Meet calls heard with each announcement of a scheduler, this process's own included, until leave
+// is called.
 func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err error) {
 	sub, err := s.NC.Subscribe(wire.SchedulersWord, func(m *nats.Msg) {
 		word := string(m.Data)
@@ -24,7 +25,7 @@ func (s *Store) Meet(heard func(name string, here bool)) (leave func(), err erro
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// Say tells all schedulers that one is here, or that it goes. Nobody knows whether they hear it.
+// Say announces to all schedulers that one is here, or that it leaves. Delivery is not guaranteed.
 func (s *Store) Say(name string, here bool) error {
 	word := "-"
 	if here {

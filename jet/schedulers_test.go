@@ -8,7 +8,7 @@ import (
 	"millrace/jet/wire"
 )
 
-// Schedulers on different connections hear each other, and nothing that is no word of theirs.
+// Schedulers on different connections hear each other's announcements, and nothing else.
 func TestSchedulersMeet(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, embed.Config{})

@@ -24,12 +24,12 @@ import (
 
 // Times of a declaration.
 const (
-	declareAgain = 10 * time.Minute // after that a writer looks whether it is still there
-	declareTouch = time.Hour        // a declaration older than that is written anew
+	declareAgain = 10 * time.Minute // after that a writer checks whether it still exists
+	declareTouch = time.Hour        // an older declaration is renewed
 )
 
-// declared remembers which routes of selectors this process has declared lately, so
-// that an offer costs no look.
+// declared remembers which routes of selectors this process has declared lately, so that placing an
+// offer costs no read.
 type declared struct {
 	mu sync.Mutex
 	at map[string]time.Time // guarded by mu; by queue part
@@ -50,7 +50,7 @@ func (d *declared) note(route string) {
 	d.at[route] = time.Now()
 }
 
-// declareFor declares the route of an offer if it is that of a selector.
+// declareFor declares the route of an offer if it is a selector's.
 func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
 	if !w.Route.Selected() || s.declared.lately(w.Route.Queue()) {
 		return nil
@@ -59,7 +59,7 @@ func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
 	return s.Declare(ctx, where.Declaration{Queue: queue, Needs: needs})
 }
 
-// Declare tells nodes what a route of a selector stands for. To do it again is harmless.
+// Declare tells nodes which selector a route stands for. It is idempotent.
 func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
 	if s.declared.lately(route) {
@@ -84,7 +84,7 @@ func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 		switch {
 		case there == nil:
 			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, wire.SelectorPrefix+"*")
-		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // somebody else's
+		case json.Unmarshal(there.Data, &is) != nil || is.Route() != route: // a foreign message
 		case s.Now().Sub(is.At) < declareTouch:
 			return nil, false, nil
 		default:
@@ -100,8 +100,9 @@ func (s *Store) Declare(ctx context.Context, d where.Declaration) error {
 	return nil
 }
 
-// roomForSelector lets one more be declared if that is not too many, provided that nobody declares anything meanwhile: all
-// that are declared are one chain for this, of which it returns the end, so any number of writers stay within the bound.
+// roomForSelector allows one more declaration if there are not too many, as long as no other
+// process declares any meanwhile. For this, all declarations form one chain; it returns the chain's
+// end, so any number of writers stay within the bound.
 func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
 	last, _, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + "*"})
 	if err != nil {
@@ -125,18 +126,19 @@ func (s *Store) roomForSelector(ctx context.Context) (end uint64, err error) {
 	return last.Seq, nil
 }
 
-// ErrManySelectors refuses a task whose labels nobody has asked for yet, while as many kinds of nodes are asked for as may be.
+// ErrManySelectors refuses a task with a selector that is not declared yet, while as many selectors
+// are declared as may be.
 var ErrManySelectors = errors.New("too many kinds of nodes are asked for")
 
-// metaSelectors is the key of the metadata by which MR_STATE tells writers how many selectors may be declared at once, and
-// defaultSelectors how many that is where no server has said it.
+// metaSelectors is the key of the metadata by which MR_STATE tells writers how many selectors may
+// be declared, and defaultSelectors the number where no server has set it.
 const (
 	metaSelectors    = "millrace.max_selectors"
 	defaultSelectors = 1000
 )
 
-// BoundSelectors sets how many selectors may be declared at once. Those that are there stay. It waits for a
-// cluster that elects its leaders as opening a store does.
+// BoundSelectors sets how many selectors may be declared. Existing ones stay. Like opening a store,
+// it waits for a cluster that elects its leaders.
 func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 	err := link.NewFormer(s.NC, s.patience).Do(ctx, func(ctx context.Context) error {
 		stream, err := s.JS.Stream(ctx, wire.StateStream)
@@ -161,8 +163,8 @@ func (s *Store) BoundSelectors(ctx context.Context, most int) error {
 	return nil
 }
 
-// Declared lists what is declared. A replica that lags may answer; it is empty
-// where no server has been yet.
+// Declared lists the declarations. A replica that lags may answer; the list is empty if no server
+// of Millrace has run yet.
 func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
 	var all []where.Declaration
 	for from := uint64(1); ; {
@@ -189,8 +191,8 @@ func (s *Store) Declared(ctx context.Context) ([]where.Declaration, error) {
 	}
 }
 
-// OnDeclared calls heard with what is declared, until stop is called. That may be before a
-// reader finds it. Words can be lost; look at all of them now and then as well.
+// OnDeclared calls heard with each new declaration, until stop is called, perhaps before a read
+// shows it. Messages can be lost: also list all of them now and then.
 func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.SelectorPrefix+"*", func(m *nats.Msg) {
 		if d, ok := declaration(m.Subject, m); ok {
@@ -203,14 +205,14 @@ func (s *Store) OnDeclared(heard func(where.Declaration)) (stop func(), err erro
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
-// declaration reads a declaration; false if it is none of ours.
+// declaration decodes a declaration; false if the message is not one.
 func declaration(subject string, m *nats.Msg) (d where.Declaration, ok bool) {
 	ok = json.Unmarshal(m.Data, &d) == nil && d.Needs.Validate() == nil
 	return d, ok && wire.SelectorPrefix+d.Route()[1:] == subject
 }
 
-// Retract removes a declaration as it was seen, and the consumer of its route. If
-// somebody has declared it anew since, it stays.
+// Retract removes a declaration as it was seen, and the consumer of its route. If it was renewed
+// since, it stays.
 func (s *Store) Retract(ctx context.Context, d where.Declaration) error {
 	route := d.Route()
 	subject := wire.SelectorPrefix + route[1:]
@@ -248,7 +250,7 @@ func (s *Store) deleteLanes(ctx context.Context, route string) error {
 	return err
 }
 
-// selectorOf is what a selector's route stands for. False means that nobody has declared it.
+// selectorOf returns the declaration of a selector's route; false if there is none.
 func (s *Store) selectorOf(ctx context.Context, route string) (d where.Declaration, known bool, err error) {
 	m, found, err := s.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.SelectorPrefix + strings.TrimPrefix(route, "~")})
 	if err != nil || !found || json.Unmarshal(m.Data, &d) != nil || d.Route() != route {
@@ -257,7 +259,7 @@ func (s *Store) selectorOf(ctx context.Context, route string) (d where.Declarati
 	return d, true, nil
 }
 
-// selectorWords say which nodes a declaration is for.
+// selectorWords describes the nodes that a declaration is for.
 func selectorWords(d *where.Declaration) string {
 	words := fmt.Sprintf("nodes with %.200s", d.Needs)
 	if d.Queue != "" {

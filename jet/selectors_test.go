@@ -42,8 +42,8 @@ func born(t testing.TB, s *Store, e task.Submitted) task.ID {
 	return id
 }
 
-// Whoever puts an offer on a selector's route says what it stands for, once, and whoever
-// listens hears it.
+// A process that puts an offer on a selector's route declares the selector, once, and subscribers
+// receive it.
 func TestSelectorsAreDeclared(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -85,7 +85,7 @@ func TestSelectorsAreDeclared(t *testing.T) {
 	}
 }
 
-// Routes come and go while somebody waits, and no offer is lost.
+// Routes come and go while a slot waits, and no offer is lost.
 func TestAlso(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -118,7 +118,7 @@ func TestAlso(t *testing.T) {
 	if err := o.Also(within(t), []string{other.Route.Queue()}); err != nil {
 		t.Fatal(err)
 	}
-	born(t, s, e) // nobody pulls it
+	born(t, s, e) // no node pulls it
 	next1, next2 := born(t, s, other), submit(t, s, "default")
 	for range 2 {
 		offer := next(t, o)
@@ -140,7 +140,7 @@ func TestAlso(t *testing.T) {
 	settled(t, o)
 }
 
-// What waits for nodes of a kind has its priorities, too; the lanes come and go with the route.
+// Offers of selectors have priorities, too; their lanes come and go with the route.
 func TestLanesOfSelectors(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{AckWait: time.Minute})
@@ -150,7 +150,7 @@ func TestLanesOfSelectors(t *testing.T) {
 		born(t, s, e)
 	}
 	o := offersOf(t, s, "default")
-	place(9) // before anybody serves the route
+	place(9) // before any node serves the route
 	route := selectorWork(t, "zone=eu").Route.Queue()
 	if err := o.Also(within(t), []string{route}); err != nil {
 		t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 	"millrace/task/output"
 )
 
-// A task that prints without end fills the stream of output, and nothing else: whatever is
-// said about tasks and nodes still has room. Both kinds of servers: one that knows how much it may
-// hold, and one that has to be asked by trying.
+// A task that prints without end fills only the stream of output: facts about tasks and nodes still
+// have room. With both kinds of servers: one that knows how much it may hold, and one where that is
+// found out by trying.
 func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 	t.Parallel()
 	const store = 40 << 20
@@ -39,7 +39,7 @@ func TestAFloodOfOutputLeavesRoom(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := openStore(t, connect(t, c.url), streams.Layout{})
-			for range 2 { // the second time it changes nothing
+			for range 2 { // the second time changes nothing
 				if err := s.Size(within(t), streams.Sizes{}, c.store); err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +86,7 @@ func randomLines(t *testing.T, id task.ID, n int) output.Lines {
 	return output.Lines{Task: id, Attempt: 1, Epoch: 1, Lines: []output.Line{{N: n + 1, Stream: output.Stdout, At: time.Now(), Text: hex.EncodeToString(b)}}}
 }
 
-// A bound does not throw away what nobody can have again.
+// A bound drops nothing that cannot be had again.
 func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})
@@ -117,7 +117,7 @@ func TestASmallBoundKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// A proof writes only if nobody has written lately, and what it writes a server removes.
+// A proof writes only if nothing was written lately, and a server removes what it writes.
 func TestTakes(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, connect(t, startServer(t, embed.Config{}).URL()), streams.Layout{})

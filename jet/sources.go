@@ -18,66 +18,68 @@ import (
 	"millrace/task/where"
 )
 
-// source is a consumer from which offers come. The routes of queues, selectors and nodes are of one kind. They differ in
-// who makes the consumer and how it is reborn, which the maker knows, in whose valves hold for it, and in
-// how far it is read ahead.
+// source is a consumer from which offers come. The routes of queues, selectors and nodes are of one
+// kind. They differ in how the consumer is made and made again, which the maker knows, in whose
+// limit, rate and window hold for it, and in how far it is read ahead.
 type source struct {
 	maker
 	lane     where.Lane
 	consumer string    // its name
-	pace     pull.Pace // of requests there
-	home     string    // the queue whose limit, rate and window hold for it: its own, or that of its selector; "" for none
-	// ahead is how many offers are read ahead where nobody else reads; 0 where others do, which
-	// are asked only for what somebody waits for.
+	pace     pull.Pace // of its requests
+	// The queue whose limit, rate and window hold for it: its own, or its selector's; "" for none.
+	home string
+	// ahead is how many offers are read ahead if this node is the only reader; 0 if there are
+	// others, for then it asks only for what slots wait for.
 	ahead int
-	pull  *pull.Puller // waits there
-	ask   *pull.Asker  // asks for what is there
+	pull  *pull.Puller // waits for offers
+	ask   *pull.Asker  // asks for offers that exist
 
-	// All that follows is guarded by offers.mu.
+	// offers.mu guards all that follows.
 
 	stock
-	pulled   int // how many offers the puller was asked for, and has not brought
-	asked    int // how many the asker was asked for likewise
-	here     int // how many wait for what is asked here alone
-	checking int // of those, the ones not asked for until it is known whether the queue is full
-	// empty is whether it had nothing when that was last known, until again, when it is to be asked
-	// all the same.
+	pulled   int // offers that the puller was asked for, and has not brought
+	asked    int // the same for the asker
+	here     int // how many wait for this source alone
+	checking int // those of them not asked for until the queue's count is known
+	// empty tells whether it had no offers when last known. It holds until again, when the source
+	// is asked anyway.
 	empty   bool
 	again   time.Time
 	metered bool       // whether its queue has a limit and several lanes
 	rate    queue.Rate // of its queue
 	window  string     // that of its queue, "" for none
 	shut    bool       // whether that is closed
-	removed bool       // its consumer was, for nobody uses the lane
+	removed bool       // its consumer was removed, since the lane was unused
 }
 
-// maker makes the consumer of a source, and knows what comes from it again.
+// maker makes the consumer of a source, and recognises offers that come from it again.
 type maker interface {
-	// ensure makes the consumer if there is none, and tells whether it did. If it was removed on purpose the error wraps errRemoved.
+	// ensure makes the consumer if there is none, and tells whether it did. If it was removed on
+	// purpose the error wraps errRemoved.
 	ensure(ctx context.Context) (made bool, err error)
-	// track says what to do with an offer that has come.
+	// track says what to do with an offer that has arrived.
 	track(o *events.Offer) arrival
 }
 
-// arrival is what to do with an offer that has come.
+// arrival is what to do with an offer that has arrived.
 type arrival int
 
 const (
 	fresh     arrival = iota // hand it out
-	reclaimed                // the node has it, and has the lease back that it asked for
-	renewed                  // the node has it still to hand out, and its lease had run out
-	stale                    // the node is done with it
+	reclaimed                // the node runs it, and has recovered its lease
+	renewed                  // the node has it in stock, and its lease had expired
+	stale                    // the node has finished it
 )
 
-// shared makes a consumer from which many read. It is durable, so all that it brings is handed out.
+// shared makes a durable consumer from which many nodes read. All that it delivers is handed out.
 type shared func(context.Context) (made bool, err error)
 
 func (ensure shared) ensure(ctx context.Context) (bool, error) { return ensure(ctx) }
 
 func (shared) track(*events.Offer) arrival { return fresh }
 
-// brought notes that the puller has brought an offer, or the asker if it was asked, and tells whether it was told that one is
-// wanted.
+// brought records that the puller, or with asked the asker, has brought an offer, and tells whether
+// it had been asked for one.
 func (s *source) brought(asked bool) bool {
 	told := &s.pulled
 	if asked {
@@ -118,7 +120,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	revive := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 		defer cancel()
-		switch made, err := src.ensure(ctx); { // if it fails, the puller comes again
+		switch made, err := src.ensure(ctx); { // if it fails, the puller tries again
 		case made && err == nil:
 			o.interrupted("the consumer " + src.consumer + " was lost and has been made again")
 		case errors.Is(err, errRemoved):
@@ -128,7 +130,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 			o.lookAgain()
 		}
 	}
-	// Before anything can come: what comes first may be here before pull.New has returned.
+	// Set up before any offer can come: the first may be here before pull.New has returned.
 	pulled := make(chan struct{})
 	take := func(m *nats.Msg) bool { <-pulled; return o.take(src, false, m) }
 	p, err := pull.New(o.store.NC, wire.LogStream, src.consumer, src.pace, pull.AtOnce, take, revive)
@@ -146,7 +148,7 @@ func (o *offers) begin(ctx context.Context, src *source) error {
 	o.mu.Unlock()
 	close(pulled)
 	apply(changes)
-	if first { // all of them share the connection
+	if first { // all sources share the connection
 		p.OnReturn(func() {
 			o.interrupted("the connection came back")
 			o.lookAgain()
@@ -184,7 +186,7 @@ func (o *offers) Also(ctx context.Context, queues []string) error {
 		}
 	}
 	o.more = kept
-	o.lookAgain() // they may have other lanes, and one that was removed may be used again
+	o.lookAgain() // their lanes may differ, and a removed one may be used again
 	return errors.Join(errs...)
 }
 
@@ -194,7 +196,7 @@ func unheard(sub *nats.Subscription) {
 	}
 }
 
-// dropQueue pulls no more from any lane of a queue.
+// dropQueue stops pulling from every lane of a queue.
 func (o *offers) dropQueue(queue string) {
 	for _, src := range o.all() {
 		if src.lane.Queue == queue {
@@ -203,7 +205,7 @@ func (o *offers) dropQueue(queue string) {
 	}
 }
 
-// drop pulls no more from a source. What it brought is handed out or goes back.
+// drop stops pulling from a source. Offers that it brought are handed out or returned.
 func (o *offers) drop(src *source) {
 	o.mu.Lock()
 	o.sources = slices.DeleteFunc(slices.Clone(o.sources), func(s *source) bool { return s == src })
@@ -211,22 +213,22 @@ func (o *offers) drop(src *source) {
 	src.pulled, src.asked = 0, 0
 	o.mu.Unlock()
 	apply(changes)
-	o.bare(src, false) // whoever asks there asks elsewhere
+	o.bare(src, false) // its waiters ask elsewhere
 	src.ask.Close()
 	src.pull.Drain()
 }
 
-// lanesEvery is how often a worker looks whether a queue of its own has got another
-// lane of which it was not told.
+// lanesEvery is how often a worker checks whether one of its queues has a lane of which it was not
+// told.
 const lanesEvery = time.Minute
 
-// lookAfter is how long after a look that failed it looks again.
+// lookAfter is the pause after a failed check.
 const lookAfter = time.Second
 
-// firstLook is how long the first look may take before a worker begins all the same.
+// firstLook is how long the first check may take before a worker begins without it.
 const firstLook = time.Second
 
-// watchLanes serves the lanes that queues have, now and whenever there is another.
+// watchLanes serves the lanes of the queues, and each new one when it appears.
 func (o *offers) watchLanes(ctx, looking context.Context) error {
 	if len(o.queues) == 0 {
 		return nil
@@ -245,7 +247,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 		}
 	}
 	first, cancel := context.WithTimeout(ctx, firstLook)
-	_ = o.findLanes(first) // who may not look serves the plain lanes; who may looks again
+	_ = o.findLanes(first) // without the right to look, serve the plain lanes; else look again
 	cancel()
 	o.watch.Go(func() {
 		defer stop()
@@ -277,7 +279,8 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 			}
 			ctx, cancel := context.WithTimeout(looking, link.ReadTimeout)
 			if o.findLanes(ctx) != nil {
-				time.AfterFunc(lookAfter, o.lookAgain) // what was said may not come again for a minute
+				// A lost message may not come again for a minute.
+				time.AfterFunc(lookAfter, o.lookAgain)
 			}
 			cancel()
 		}
@@ -287,7 +290,7 @@ func (o *offers) watchLanes(ctx, looking context.Context) error {
 
 func (o *offers) lookAgain() { signal(o.look) }
 
-// signal puts a word into a channel that holds one, unless there is one already.
+// signal puts an element into a channel that holds one, unless it is full.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -299,7 +302,7 @@ func signal(c chan struct{}) {
 func (o *offers) findLanes(ctx context.Context) error {
 	o.also.Lock() // a queue that is dropped meanwhile has no lanes any more
 	defer o.also.Unlock()
-	said, err := o.hear(ctx) // also for who may not look for lanes
+	said, err := o.hear(ctx) // also without the right to look for lanes
 	if err != nil {
 		return err
 	}
@@ -337,8 +340,8 @@ func (o *offers) findLanes(ctx context.Context) error {
 	return nil
 }
 
-// tellLanes says anew of the lanes that are served here that they are used, if that is lost: then they are not among those that
-// are said to be. A removed one is not either, and of that there is a word.
+// tellLanes stores the words of the lanes that are served here again, if they are lost: then these
+// lanes are not among said. A removed lane is not among them either, but it still has a word.
 func (o *offers) tellLanes(ctx context.Context, said []where.Lane) error {
 	for _, src := range o.all() {
 		if !wire.Special(src.lane) || slices.Contains(said, src.lane) {
@@ -351,7 +354,7 @@ func (o *offers) tellLanes(ctx context.Context, said []where.Lane) error {
 	return nil
 }
 
-// dropRemoved pulls no more from lanes that were removed.
+// dropRemoved stops pulling from lanes that were removed.
 func (o *offers) dropRemoved() {
 	o.mu.Lock()
 	var removed []*source

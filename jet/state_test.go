@@ -47,7 +47,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestCheckpoints: writers race, and the latest epoch wins whatever the order.
+// TestCheckpoints: writers race, and the latest epoch wins in any order.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -74,7 +74,7 @@ func TestCheckpoints(t *testing.T) {
 	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 8, Value: json.RawMessage(`"again"`)}); err != nil {
 		t.Errorf("the same attempt again: %v", err)
 	}
-	// Rubbish that somebody has put there is replaced.
+	// Rubbish on the subject is replaced.
 	raw(t, s, wire.CheckpointPrefix+string(id), nil, []byte("{"))
 	if err := s.SaveCheckpoint(within(t), output.Checkpoint{Task: id, Epoch: 1, Value: json.RawMessage(`1`)}); err != nil {
 		t.Errorf("over rubbish: %v", err)

@@ -34,13 +34,13 @@ type Store struct {
 	*definitions.Book
 	*streams.Set
 	*presence.Beats
-	caller  string // under which name it asks the service
+	caller  string // the name under which it asks the service
 	log     jetstream.Stream
 	timers  jetstream.Stream
 	pub     *publish.Publisher // also that of the link
 	facts   *publish.Facts     // nil before the log is open
 	ackWait time.Duration
-	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special ones
+	lanes   sync.Map // of [where.Lane] to opened; what this process knows of special lanes
 
 	patience link.Patience // of opening
 
@@ -50,9 +50,9 @@ type Store struct {
 // Option changes how a store is opened.
 type Option func(*Store)
 
-// WithClock has the store tell its clock what time the log has, and go by it. Stores of one
-// process may share a clock. By default each has one of its own, which begins with the
-// machine's time. Nil means the default.
+// WithClock makes the store set its clock by the log's time, and use it. Stores of one process may
+// share a clock. By default each has one of its own, which begins with the machine's time. Nil
+// means the default.
 func WithClock(c *logclock.Clock) Option {
 	return func(s *Store) {
 		if c != nil {
@@ -61,8 +61,9 @@ func WithClock(c *logclock.Clock) Option {
 	}
 }
 
-// WithPatience has opening a store wait for a cluster that elects its leaders: while requests get no
-// answer though the connection is up, and while the servers say that they have no leader or are too few.
+// WithPatience makes opening a store wait for a cluster that elects its leaders: while requests get
+// no answer though the connection is up, and while the servers report that they have no leader or
+// are too few.
 func WithPatience(p link.Patience) Option { return func(s *Store) { s.patience = p } }
 
 func storeOn(nc *nats.Conn, js jetstream.JetStream, options []Option) *Store {
@@ -81,19 +82,19 @@ var (
 	_ events.Offerer  = (*Store)(nil)
 )
 
-// ErrNoJetStream means that the server has no JetStream, or not for this account.
+// ErrNoJetStream: the server has no JetStream, or not for this account.
 var ErrNoJetStream = errors.New("the NATS server has no JetStream for this account: start nats-server with -js, or enable JetStream for the account")
 
-// ErrNoMillrace means that the server holds no log of Millrace.
+// ErrNoMillrace: the server holds no log of Millrace.
 var ErrNoMillrace = errors.New("this NATS server holds no Millrace: start `millrace server` on it, or choose another server")
 
-// Attach is [Open] for who only uses what is there: it makes nothing, and its
-// error wraps [ErrNoMillrace] if there is nothing.
+// Attach is [Open] for callers that only use what exists: it makes no streams, and its error wraps
+// [ErrNoMillrace] if there are none.
 func Attach(ctx context.Context, nc *nats.Conn, options ...Option) (*Store, error) {
 	return begin(ctx, nc, options, func(context.Context, *link.Former, jetstream.JetStream) error { return nil })
 }
 
-// begin opens a store once prepare has done its part.
+// begin opens a store after prepare has done its part.
 func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(context.Context, *link.Former, jetstream.JetStream) error) (*Store, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -107,7 +108,7 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 	}
 	s.Link.Pub = s.pub
 	s.Denials.Of(s.pub)
-	guarded, done := s.Denials.Guard(ctx, "") // all of it is needed
+	guarded, done := s.Denials.Guard(ctx, "") // everything there is needed
 	f := link.NewFormer(nc, s.patience)
 	if err = prepare(guarded, f, js); err == nil {
 		err = s.open(guarded, f)
@@ -119,11 +120,12 @@ func begin(ctx context.Context, nc *nats.Conn, options []Option, prepare func(co
 	return s, nil
 }
 
-// explain says what an error at opening means, where it is known.
+// explain adds the meaning of an error at opening, where it is known.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
-		errors.Is(err, nats.ErrNoResponders): // a server that has it for nobody does not even answer
+		// A server without JetStream for any account does not answer.
+		errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		return ErrNoMillrace // the server's own words add nothing
@@ -131,12 +133,11 @@ func explain(err error) error {
 	return err
 }
 
-// Open returns the store on a connection, which stays the caller's. Streams and
-// buckets that do not exist are made as layout says; a layout has no effect on
-// those that do.
+// Open returns the store on a connection, which stays the caller's. It makes missing streams and
+// buckets as layout says; layout has no effect on existing ones.
 //
-// It returns an error that wraps [ErrNoJetStream] if the account has no
-// JetStream, and one that names the stream or bucket that cannot be had.
+// It returns an error that wraps [ErrNoJetStream] if the account has no JetStream, and otherwise
+// one that names the stream or bucket that could not be opened or made.
 func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, options ...Option) (*Store, error) {
 	return begin(ctx, nc, options, func(ctx context.Context, f *link.Former, js jetstream.JetStream) error {
 		return streams.Ensure(ctx, f, js, layout)
@@ -174,13 +175,13 @@ func (s *Store) open(ctx context.Context, f *link.Former) (err error) {
 	return nil
 }
 
-// AckWait is how long a lease lasts without being extended.
+// AckWait is how long a lease lasts without an extension.
 func (s *Store) AckWait() time.Duration { return s.ackWait }
 
 // Connected tells whether the connection is up at the moment.
 func (s *Store) Connected() bool { return s.NC.IsConnected() }
 
-// Close ends what Open started. The connection stays open.
+// Close ends what Open started. It does not close the connection.
 func (s *Store) Close() {
 	if s.facts != nil {
 		s.facts.Close()
@@ -189,7 +190,7 @@ func (s *Store) Close() {
 	s.Denials.Close()
 }
 
-// Seal has the log take nothing any more, for good.
+// Seal makes the log refuse all further messages, for good.
 func (s *Store) Seal(ctx context.Context) error {
 	info, err := s.log.Info(ctx)
 	if err != nil {
@@ -205,8 +206,8 @@ func (s *Store) Seal(ctx context.Context) error {
 	return err
 }
 
-// Differences says in words where the log, which is what holds, is not as a
-// layout has it, and what to do about each. Zero fields of the layout are not compared.
+// Differences says in words where the existing log differs from a layout, and what to do about each
+// difference. Zero fields of the layout are not compared.
 func (s *Store) Differences(l streams.Layout) []string {
 	return l.Differences(s.log.CachedInfo().Config, s.ackWait)
 }

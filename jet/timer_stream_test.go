@@ -14,7 +14,8 @@ import (
 	"millrace/task"
 )
 
-// firedAll waits until the timers of so many tasks have come, each once, and returns when the last was stored.
+// firedAll waits until the timers of so many tasks have come, each once, and returns when the last
+// was stored.
 func firedAll(t *testing.T, o events.Offers, n int) (last time.Time) {
 	t.Helper()
 	came := map[task.ID]bool{}
@@ -32,8 +33,8 @@ func firedAll(t *testing.T, o events.Offers, n int) (last time.Time) {
 	return last
 }
 
-// What was due while the server was away is in the log as soon as it is back: the log finds the consumer
-// from which it sources, and does not wait for the one of before to be forgotten.
+// Timers that were due while the server was away are in the log as soon as it is back: the log
+// finds the consumer from which it sources, and does not wait until the old one is forgotten.
 func TestOverdueTimersAfterARestart(t *testing.T) {
 	t.Parallel()
 	const timers = 300

@@ -23,8 +23,8 @@ func arm(t *testing.T, s *Store, id task.ID, turn uint64, due time.Time) {
 }
 
 func TestTimersAreNeverEarly(t *testing.T) {
-	// Not in parallel with other tests: they would make the timers late. A timer comes by way of
-	// some ten goroutines, of which each may have to wait for a processor.
+	// Not in parallel with other tests: they would make the timers late. A timer passes through
+	// some ten goroutines, each of which may have to wait for a processor.
 	const hands = 10
 	starved := testkit.Starvation(t)
 	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
@@ -65,7 +65,8 @@ func TestTimersAreReplacedAndRemoved(t *testing.T) {
 	var s *Store
 	var o *offers
 	var removed task.ID
-	// On a busy machine a timer may have fired before it is replaced: then it is all done again, with more time.
+	// On a busy machine a timer may have fired before it is replaced: then it is all done again,
+	// with more time.
 	for unit, inTime := 400*time.Millisecond, false; !inTime; unit *= 2 {
 		s = newStore(t, streams.Layout{AckWait: time.Minute})
 		o = offersOf(t, s, "timed")

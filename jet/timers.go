@@ -24,7 +24,8 @@ const (
 	scheduleTargetHeader = "Nats-Schedule-Target"
 )
 
-// dueSubject is where a timer fires whose message is to lie at a subject of the log.
+// dueSubject is the subject on which a timer fires whose message must end up on a subject of the
+// log.
 func dueSubject(subject string) string {
 	if rest, offer := strings.CutPrefix(subject, wire.QueuePrefix); offer {
 		return wire.DuePrefix + rest
@@ -32,8 +33,8 @@ func dueSubject(subject string) string {
 	return wire.DuePrefix + strings.TrimPrefix(subject, wire.FirePrefix)
 }
 
-// timer is the message that has the server place a fact at a subject of the log. The server fires it within
-// 0.3 s after it is due and never before.
+// timer is the message that makes the server place a fact on a subject of the log. The server fires
+// it within 0.3 s after it is due and never before.
 func timer(at string, f *events.Fact, due time.Time, target string) (*nats.Msg, error) {
 	body, err := events.Encode(nil, f)
 	if err != nil {
@@ -41,7 +42,7 @@ func timer(at string, f *events.Fact, due time.Time, target string) (*nats.Msg, 
 	}
 	return &nats.Msg{Subject: at, Data: body, Header: nats.Header{
 		events.TypeHeader: {string(f.Type)},
-		// The client's own option writes whole seconds, so it would fire early.
+		// The client's own option writes whole seconds, so the timer would fire early.
 		scheduleHeader:       {atTime(due)},
 		scheduleTargetHeader: {dueSubject(target)},
 	}}, nil
@@ -49,8 +50,8 @@ func timer(at string, f *events.Fact, due time.Time, target string) (*nats.Msg, 
 
 func atTime(due time.Time) string { return "@at " + due.UTC().Format(time.RFC3339Nano) }
 
-// setTimer stores a timer. If its subject has one, replaces decides whether it gives way. An unknown outcome is
-// tried again: one timer is left however often it is set.
+// setTimer stores a timer. If its subject has one, replaces decides whether to replace it. After an
+// unknown outcome it tries again: however often it is set, one timer remains.
 func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *link.Message) bool) error {
 	_, err := s.Said(wire.TimerStream, m.Subject).DecideFrom(ctx, nil, 0, func(there *link.Message) (*nats.Msg, bool, error) {
 		return m, there == nil || replaces(there), nil
@@ -58,7 +59,7 @@ func (s *Store) setTimer(ctx context.Context, m *nats.Msg, replaces func(there *
 	return err
 }
 
-// readTimer is the timer that a message is, if it is one that fires as it says and where it says.
+// readTimer decodes a timer's message; false unless it fires when and where it says.
 func readTimer(subject string, h nats.Header, body []byte) (d task.Due, ok bool) {
 	f, err := events.Decode(body)
 	if err != nil || subject != wire.TimerPrefix+string(f.Task) {
@@ -73,7 +74,7 @@ func readTimer(subject string, h nats.Header, body []byte) (d task.Due, ok bool)
 	return d, ok && known && route == d.Route && id == f.Task
 }
 
-// timerOf is [readTimer] of a message as the stream's leader returns it.
+// timerOf is [readTimer] for a message as the stream's leader returns it.
 func timerOf(m *link.Message) (task.Due, bool) {
 	h, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Store) Armed(ctx context.Context, ids []task.ID) (map[task.ID]task.Due,
 	return armed, nil
 }
 
-// armedByLeader asks the stream's leader for the timers that a replica does not have, which may be behind.
+// armedByLeader asks the stream's leader for timers that a replica, which may lag, does not have.
 func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task.ID]task.Due) error {
 	for _, id := range ids {
 		if _, there := armed[id]; there {
@@ -170,7 +171,8 @@ func (s *Store) armedByLeader(ctx context.Context, ids []task.ID, armed map[task
 	return nil
 }
 
-// Timers implements [events.Timers]. Beside those of tasks it counts what has fired and is on its way to the log.
+// Timers implements [events.Timers]. It also counts timers that have fired and are on their way to
+// the log.
 func (s *Store) Timers(ctx context.Context) (int, error) {
 	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
 	if err != nil {
@@ -179,13 +181,13 @@ func (s *Store) Timers(ctx context.Context) (int, error) {
 	return int(info.State.NumSubjects) - len(info.State.Subjects), nil
 }
 
-// ArmSchedule has the server fire a tick of a schedule [schedule.Ahead] of when it is due, within
-// 0.3 s and never before that, so that schedulers have read what they need when it is. A schedule
-// has one timer: with replace it is set anew, without it one that is there stays.
+// ArmSchedule makes the server fire a tick of a schedule [schedule.Ahead] before it is due, at most
+// 0.3 s late and never early, so that schedulers have read what they need in time. A schedule has
+// one timer: with replace it is set anew, without replace an existing one stays.
 func (s *Store) ArmSchedule(ctx context.Context, name string, revision uint64, t schedule.Tick, replace bool) error {
 	at := t.Due.Add(-schedule.Ahead).UTC()
 	f := &events.Fact{
-		// A tick that fires twice is the same fact.
+		// A tick that fires twice gives the same fact.
 		ID: string(schedule.TaskID(fmt.Sprintf("%s fires by %d", name, revision), t.At)), At: at, Schedule: name, Type: events.ScheduleFired,
 		Event: definition.ScheduleFired{Revision: revision, Tick: t.At, Due: t.Due, Detail: t.Note},
 	}
@@ -207,7 +209,7 @@ func (s *Store) DisarmSchedule(ctx context.Context, name string) error {
 	return nil
 }
 
-// ArmedSchedules are the names of the schedules that have a timer.
+// ArmedSchedules returns the names of the schedules that have a timer.
 func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
 	info, err := s.timers.Info(ctx, jetstream.WithSubjectFilter(wire.CronPrefix+">"))
 	if err != nil {
@@ -220,14 +222,14 @@ func (s *Store) ArmedSchedules(ctx context.Context) (map[string]bool, error) {
 	return armed, nil
 }
 
-// TimedBy are the revisions by which the timers of schedules were set, by name; those that have no timer are
-// not there. Any replica answers, so it may be out of date.
+// TimedBy returns the revisions by which the timers of schedules were set, by name; schedules
+// without a timer are missing. Any replica may answer, so it may be out of date.
 func (s *Store) TimedBy(ctx context.Context, names []string) (map[string]uint64, error) {
 	revisions := make(map[string]uint64, len(names))
 	err := s.lastOn(ctx, wire.TimerStream, wire.CronPrefix, names, func(name string, m *nats.Msg) error {
 		var f events.Fact
 		if err := events.DecodeInto(&f, m.Data); err != nil {
-			return nil // no timer of ours: it counts as one of long ago
+			return nil // not one of our timers: it counts as set long ago
 		}
 		e, _ := f.Event.(definition.ScheduleFired)
 		revisions[name] = e.Revision

@@ -13,8 +13,8 @@ import (
 	"millrace/task/output"
 )
 
-// What is stored of an attempt is known to the line and the record, also if another
-// attempt has spoken since, and if a batch was stored in parts.
+// What is stored of an attempt is known to the line and the record, even if another attempt has
+// printed since, or a batch was stored in parts.
 func TestTold(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

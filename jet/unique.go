@@ -11,9 +11,9 @@ import (
 	"millrace/jet/wire"
 )
 
-// PlaceClaimed implements [events.Placer]. The server compares the sequence on the key's
-// subject and stores the fact on its own. Two messages of which one writes a subject and
-// the other compares it exclude each other, for both name it literally.
+// PlaceClaimed implements [events.Placer]. The server compares the sequence on the key's subject
+// and stores the fact on its own subject. Two messages, one of which writes a subject that the
+// other compares, exclude each other, for both name it literally.
 func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, claim uint64, chain bool) (uint64, error) {
 	compose := s.placement
 	if chain {

@@ -14,12 +14,11 @@ import (
 	"millrace/jet/wire"
 )
 
-// BenchmarkDelivery compares ways in which an offer can reach a node that has a free place:
-// "pull" is what Millrace does, a request that waits at the server; with "hint" the
-// submitter wakes the node by a core message and it asks only then; with "push" the
-// server sends by itself, up to a bound of unacknowledged ones. Idle is the time from
-// the call of the submission to the offer's arrival; drain what is delivered and
-// acknowledged in a second when it lies there already.
+// BenchmarkDelivery compares ways in which an offer can reach a node with a free slot. "pull" is
+// what Millrace does: a request waits at the server. With "hint" the submitter wakes the node by a
+// core message, and only then does the node ask. With "push" the server sends by itself, up to a
+// bound of unacknowledged offers. Idle is the time from the call of the submission to the offer's
+// arrival; drain is how many waiting offers are delivered and acknowledged in a second.
 func BenchmarkDelivery(b *testing.B) {
 	const places = 16
 	config := jetstream.ConsumerConfig{
@@ -52,7 +51,7 @@ func BenchmarkDelivery(b *testing.B) {
 		},
 		"hint": func(b *testing.B, s *Store, nc *nats.Conn, got func(func() error)) func() {
 			config := config
-			config.MaxAckPending = -1 // what it asks for is the bound
+			config.MaxAckPending = -1 // the number asked for is the bound
 			c := must(s.JS.CreateOrUpdateConsumer(within(b), wire.LogStream, config))(b)
 			woken := must(nc.SubscribeSync("hint"))(b)
 			beside(b, func() {
@@ -61,7 +60,8 @@ func BenchmarkDelivery(b *testing.B) {
 						return
 					}
 					for {
-						// The word can overtake what it is about: who did not wait at all would miss it.
+						// The message can overtake the offer: a node that did not wait at all would
+						// miss it.
 						batch, err := c.Fetch(places, jetstream.FetchMaxWait(20*time.Millisecond))
 						if err != nil {
 							return

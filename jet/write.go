@@ -30,8 +30,8 @@ func (s *Store) Append(ctx context.Context, f *events.Fact, last uint64) (uint64
 	return seq, nil
 }
 
-// AppendAll implements [events.Appender]: the server takes an atomic batch whole or not at all, and compares what each
-// of its messages expects.
+// AppendAll implements [events.Appender]: the server takes an atomic batch whole or not at all, and
+// checks what each of its messages expects.
 func (s *Store) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
 	batch := make([]*nats.Msg, len(facts))
 	for i, f := range facts {
@@ -55,7 +55,7 @@ func (s *Store) Place(ctx context.Context, f *events.Fact) (uint64, error) {
 	return s.place(ctx, f, false)
 }
 
-// place places a fact, with first only if its subject has none.
+// place places a fact; with first, only if its subject is empty.
 func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, error) {
 	m, err := s.placement(ctx, f)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Store) place(ctx context.Context, f *events.Fact, first bool) (uint64, 
 	return seq, nil
 }
 
-// PlaceAll implements [events.Placer]: it does not wait for one answer before
-// it sends the next, as long as no more than placeWindow are on their way.
+// PlaceAll implements [events.Placer]: it sends up to placeWindow facts before it waits for an
+// answer.
 func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
 	slots := make([]*publish.Slot, len(facts))
 	errs := make([]error, len(facts))
@@ -99,10 +99,10 @@ func (s *Store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 	}
 }
 
-// placeWindow is how many placements are on their way at once.
+// placeWindow is how many placements may be in flight.
 const placeWindow = 4096
 
-// sendPlacement is place without waiting; [publish.Facts.Wait] must follow.
+// sendPlacement is place without waiting; the caller then calls [publish.Facts.Wait].
 func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (*publish.Slot, error) {
 	m, err := s.placement(ctx, f)
 	if err != nil {
@@ -115,7 +115,8 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (
 	return s.facts.Send(m)
 }
 
-// placement makes the message that places a birth or an offer, and what must be there before it lies on its route.
+// placement makes the message that places a birth or an offer, and first makes sure that everything
+// exists that its route needs.
 func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message, error) {
 	if err := s.declareOf(ctx, f); err != nil {
 		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
@@ -130,7 +131,7 @@ func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message
 	return publish.NewMessage(subject, f)
 }
 
-// declareOf declares the route of a birth or offer before anything lies there.
+// declareOf declares the route of a birth or offer before it is placed there.
 func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
 	switch e := f.Event.(type) {
 	case task.Submitted:
@@ -141,7 +142,7 @@ func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
 	return nil
 }
 
-// placeOf is the subject on which a birth or an offer lies.
+// placeOf returns the subject of a birth or an offer.
 func placeOf(f *events.Fact) (string, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:

@@ -19,7 +19,7 @@ import (
 	"millrace/task"
 )
 
-// More facts than may be on their way at once are placed all the same, each once and told in order.
+// More facts than may be in flight are placed, each once and reported in order.
 func TestPlaceAllBeyondItsWindow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})
@@ -44,7 +44,7 @@ func TestPlaceAllBeyondItsWindow(t *testing.T) {
 func TestDoRecordsOnceThoughAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []streams.Layout{{}, {SyncAlways: true}} {
-		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, that which reads from the connection
+		rng := rand.New(rand.NewPCG(1, 2)) // used by one goroutine, which reads from the connection
 		nc := connect(t, startServer(t, embed.Config{}).URL(), losing(func() bool { return rng.IntN(2) == 0 }))
 		s := newImpatientStore(t, nc, 50*time.Millisecond, layout)
 		id := newTask()
@@ -171,7 +171,7 @@ func make200k() []byte {
 	return b
 }
 
-// What a caller gives up on does not disturb who comes after it.
+// A call that was cancelled does not disturb the next one.
 func TestPlaceAllEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t, embed.Config{})

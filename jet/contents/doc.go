@@ -1,3 +1,3 @@
-// Package contents keeps contents of files, versions of bundles and what attempts have left in the stream MR_FILES, and removes
-// what nobody needs any more.
+// Package contents keeps file contents, versions of bundles and the artifacts of attempts in the
+// stream MR_FILES, and removes those that are no longer needed.
 package contents

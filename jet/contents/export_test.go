@@ -8,7 +8,7 @@ import (
 	"millrace/files/tree"
 )
 
-// What the tests see of the inside; they open stores, which import it.
+// Internals for the tests, which open stores that import this package.
 
 const (
 	Few     = few

@@ -22,13 +22,12 @@ import (
 	"millrace/task"
 )
 
-// Contents of files lie in a stream of their own, one message for each chunk on a
-// subject that bears its digest, and not in an object store: an object costs at least
-// two messages, a look before and a consumer for reading it. Files of 4 kB took 12 times as
-// long to store that way and 39 times as long to read (BenchmarkObjects: 776 µs and 63 µs,
-// 3.1 ms and 79 µs, on a busy machine, side by side).
+// File contents lie in a stream of their own, one message per chunk on a subject that bears its
+// digest, and not in an object store: an object costs at least two messages, a lookup before and a
+// consumer to read it. Files of 4 kB took 12 times as long to store that way and 39 times as long
+// to read (BenchmarkObjects: 776 µs and 63 µs, 3.1 ms and 79 µs, on a busy machine, side by side).
 
-// Files stores and reads contents, versions and what attempts have left by a connection.
+// Files stores and reads contents, versions and artifacts over a connection.
 type Files struct{ *link.Link }
 
 var _ tree.Store = (*Files)(nil)
@@ -41,14 +40,14 @@ func (s *Files) Put(ctx context.Context, d files.Digest, chunk []byte) error {
 	return nil
 }
 
-// putFile stores a message of the files' stream. As the same message may be stored
-// any number of times, it is sent again until there is an answer.
+// putFile stores a message of the files' stream. Storing the same message again is harmless, so it
+// is sent again until there is an answer.
 func (s *Files) putFile(ctx context.Context, m *nats.Msg) error {
 	_, err := s.patientlySend(ctx, m, putPatience)
 	return filesTrouble(err)
 }
 
-// putPatience is how long a message is sent again while no answer comes.
+// putPatience is how long a message is sent again without an answer.
 const putPatience = time.Minute
 
 func (s *Files) patientlySend(ctx context.Context, m *nats.Msg, patience time.Duration) (uint64, error) {
@@ -67,10 +66,10 @@ func (s *Files) patientlySend(ctx context.Context, m *nats.Msg, patience time.Du
 	}
 }
 
-// errNoFiles means that the server has no place for files.
+// errNoFiles: the server has no stream for files.
 var errNoFiles = errors.New("this server holds no files of Millrace yet: start its `millrace server` or a worker of this version once")
 
-// filesTrouble puts the server's errors into words of what to do.
+// filesTrouble turns the server's errors into advice.
 func filesTrouble(err error) error {
 	word, full := link.Full(err)
 	switch {
@@ -90,7 +89,8 @@ func filesTrouble(err error) error {
 	return err
 }
 
-// Get implements [tree.Store]. Any replica is asked, and the leader if that one does not have it.
+// Get implements [tree.Store]. It asks any replica, and the leader if that one does not have the
+// chunk.
 func (s *Files) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	b, found, err := s.getFile(ctx, wire.ChunkPrefix+string(d))
 	switch {
@@ -105,10 +105,11 @@ func (s *Files) Get(ctx context.Context, d files.Digest) ([]byte, error) {
 	return b, nil
 }
 
-// damagedTTL is how long it is remembered that contents are not what they should be.
+// damagedTTL is how long a note about damaged contents is kept.
 const damagedTTL = 30 * 24 * time.Hour
 
-// damaged notes that a chunk was replaced by something else, so that the next push stores it again.
+// damaged records that a chunk was replaced by other contents, so that the next push stores it
+// again.
 func (s *Files) damaged(ctx context.Context, d files.Digest, why error) error {
 	note := &nats.Msg{Subject: wire.DamagedPrefix + string(d), Header: link.TTL(damagedTTL)}
 	if _, err := s.Pub.Publish(ctx, note); err != nil {
@@ -117,7 +118,7 @@ func (s *Files) damaged(ctx context.Context, d files.Digest, why error) error {
 	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
 }
 
-// undamaged takes those away that a reader has found to be something else since they were stored.
+// undamaged removes from there the chunks that a reader has found damaged since they were stored.
 func (s *Files) undamaged(ctx context.Context, there map[string]bool) error {
 	noted, err := s.fileSubjects(ctx, wire.DamagedPrefix+"*")
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Files) undamaged(ctx context.Context, there map[string]bool) error {
 	return nil
 }
 
-// filePatience is how long a read is repeated while nobody answers.
+// filePatience is how long a read is repeated without an answer.
 const filePatience = 30 * time.Second
 
 func (s *Files) getFile(ctx context.Context, subject string) (body []byte, found bool, err error) {
@@ -170,8 +171,8 @@ func (s *Files) getFile(ctx context.Context, subject string) (body []byte, found
 	return m.Data, found, err
 }
 
-// few is up to how many subjects are asked for one by one; a list of all costs as
-// much as some hundred questions, and more the more there is.
+// few is the number of subjects up to which they are asked for one by one; a list of all subjects
+// costs as much as some hundred questions, and more the more there are.
 const few = 256
 
 // Missing implements [tree.Store].
@@ -262,12 +263,12 @@ func (s *Files) fileSubjects(ctx context.Context, filter string) ([]string, erro
 	}
 }
 
-// protection is how long a version that is being pushed, or that a task was just
-// submitted with, is safe from gc.
+// protection is how long a version that is being pushed, or that a task was just submitted with, is
+// safe from gc.
 const protection = 24 * time.Hour
 
-// Protect implements [tree.Store]. It waits for a sweep that is under way: what that has removed
-// is missing afterwards, and the next one knows of the version.
+// Protect implements [tree.Store]. It waits for a sweep in progress: what that sweep removes is
+// missing afterwards, and the next sweep knows of the version.
 func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -294,7 +295,7 @@ func (s *Files) Protect(ctx context.Context, v tree.Version) error {
 	}
 }
 
-// Commit implements [tree.Store]. A version that is known already stays as it is.
+// Commit implements [tree.Store]. A known version stays as it is.
 func (s *Files) Commit(ctx context.Context, v tree.Version) error {
 	if err := v.Validate(); err != nil {
 		return err
@@ -344,7 +345,7 @@ func readVersion(body []byte, d files.Digest, v *tree.Version) error {
 	return nil
 }
 
-// Versions lists the digests of all versions whose digest begins so.
+// Versions lists the digests of all versions that begin with prefix.
 func (s *Files) Versions(ctx context.Context, prefix string) ([]files.Digest, error) {
 	subjects, err := s.fileSubjects(ctx, wire.VersionPrefix+"*")
 	if err != nil {
@@ -359,7 +360,7 @@ func (s *Files) Versions(ctx context.Context, prefix string) ([]files.Digest, er
 	return all, nil
 }
 
-// FilesSize is how many chunks are stored, and how many bytes the files' stream takes.
+// FilesSize returns how many chunks are stored, and how many bytes the files' stream takes.
 func (s *Files) FilesSize(ctx context.Context) (messages, bytes uint64, err error) {
 	stream, err := s.JS.Stream(ctx, wire.FilesStream)
 	if err != nil {
@@ -369,12 +370,12 @@ func (s *Files) FilesSize(ctx context.Context) (messages, bytes uint64, err erro
 	return st.Msgs, st.Bytes, nil
 }
 
-// leftSubject is where lies what an attempt has left.
+// leftSubject is the subject of an attempt's artifacts.
 func leftSubject(id task.ID, epoch uint64) string {
 	return wire.LeftPrefix + string(id) + "." + strconv.FormatUint(epoch, 10)
 }
 
-// KeepArtifacts records what an attempt has left.
+// KeepArtifacts records the artifacts of an attempt.
 func (s *Files) KeepArtifacts(ctx context.Context, a task.Left) error {
 	body, err := json.Marshal(a)
 	if err != nil {
@@ -386,7 +387,7 @@ func (s *Files) KeepArtifacts(ctx context.Context, a task.Left) error {
 	return nil
 }
 
-// Artifacts lists what the attempts of a task have left, in order; those of all tasks if id is "".
+// Artifacts lists the artifacts of a task's attempts, in order; those of all tasks if id is "".
 func (s *Files) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
 	filter := wire.LeftPrefix + "*.*"
 	if id != "" {
@@ -399,7 +400,7 @@ func (s *Files) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 	var all []task.Left
 	err = link.LastOfAll(ctx, stream, filter, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		var a task.Left
-		if json.Unmarshal(m.Data(), &a) == nil { // else it is somebody else's
+		if json.Unmarshal(m.Data(), &a) == nil { // else it is a foreign message
 			all = append(all, a)
 		}
 		return nil
@@ -411,7 +412,7 @@ func (s *Files) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) 
 	return all, nil
 }
 
-// ForgetArtifacts removes what [Files.KeepArtifacts] recorded; the contents stay until gc.
+// ForgetArtifacts removes a record that [Files.KeepArtifacts] made; the contents stay until gc.
 func (s *Files) ForgetArtifacts(ctx context.Context, a task.Left) error {
 	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": leftSubject(a.Task, a.Epoch)})
 	if err != nil || !found {

@@ -51,12 +51,12 @@ func TestFiles(t *testing.T) {
 	if _, err := s.Version(ctx, none); !errors.Is(err, tree.ErrNoVersion) {
 		t.Error(err)
 	}
-	// Somebody has written to the stream by other means.
+	// A client has written to the stream by other means.
 	rig.Raw(t, s.JS, wire.ChunkPrefix+string(all[0]), nil, []byte("rubbish"))
 	if _, err := s.Get(ctx, all[0]); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)
 	}
-	// The first who pushed a version stays the one who did.
+	// The first user that pushed a version stays its author.
 	first := must(s.Version(ctx, v.Digest))(t)
 	if err := s.Commit(ctx, tree.Version{Digest: v.Digest, By: "bob"}); err != nil {
 		t.Error(err)
@@ -125,7 +125,7 @@ func TestSweep(t *testing.T) {
 	for _, e := range m.Entries {
 		must(s.Get(ctx, e.Chunks[0]))(t)
 	}
-	// What is wanted and cannot be read ends the sweep: nobody knows what it needs.
+	// A wanted version that cannot be read ends the sweep, for it is unknown which chunks it needs.
 	v := must(s.Version(ctx, kept.Digest))(t)
 	stream := must(s.JS.Stream(ctx, wire.FilesStream))(t)
 	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ChunkPrefix+string(v.Chunks[0]))); err != nil {
@@ -182,8 +182,8 @@ func TestHoldsUp(t *testing.T) {
 	}
 }
 
-// A mark that stays, for it has no TTL, holds up neither pushes that were there before it nor, when it is too old,
-// anybody else; and the next sweep takes its place.
+// A mark without a TTL does not delay pushes that were there before it, and once it is too old, no
+// others either; and the next sweep replaces it.
 func TestAMarkThatStays(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -205,7 +205,7 @@ func TestAMarkThatStays(t *testing.T) {
 	}
 }
 
-// Contents that were replaced are found out by whoever reads them, and stored anew by the next push.
+// Readers detect contents that were replaced, and the next push stores them again.
 func TestReplacedContents(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -231,8 +231,8 @@ func TestReplacedContents(t *testing.T) {
 	}
 }
 
-// TestSweepBesidePushes removes what it can while versions are pushed that share contents, and
-// no version that was pushed may lack any.
+// TestSweepBesidePushes removes what it can while versions with common contents are pushed, and no
+// pushed version may lack any.
 func TestSweepBesidePushes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -259,7 +259,7 @@ func TestSweepBesidePushes(t *testing.T) {
 		for _, e := range m.Entries {
 			must(s.Get(ctx, e.Chunks[0]))(t)
 		}
-		// A day later nobody wants it.
+		// A day later the version is no longer protected.
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(wire.ProtectPrefix+string(v.Digest))); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,8 @@ func TestStorageLimit(t *testing.T) {
 	must(s.Get(ctx, files.DigestOf(one)))(t)
 }
 
-// BenchmarkObjects stores and reads small contents as chunks and, to compare, as objects of an object store.
+// BenchmarkObjects stores and reads small contents as chunks and, to compare, as objects of an
+// object store.
 func BenchmarkObjects(b *testing.B) {
 	const n = 1000
 	contents := make([][]byte, n)

@@ -21,21 +21,21 @@ import (
 	"millrace/jet/wire"
 )
 
-// A sweep removes what no version needs that somebody wants. It must never remove what
-// a push at the same time counts on. The two find each other like this: a push first
-// protects its version, then looks for the mark of a sweep and waits until there is
-// none, and only then asks which chunks are there. A sweep sets the mark, then reads
-// which versions are protected or wanted, then removes, and takes the mark away. So
-// either the sweep sees the protection, or the push sees the mark, which then lies before the protection. The mark
-// has a TTL, and a sweep that has not ended well before that begins anew. So a mark that is older than that
-// by the server's clock is nobody's, whatever its own headers say.
+// A sweep removes the chunks that no needed version has. It must never remove a chunk that a
+// concurrent push relies on. The two notice each other like this: a push first protects its
+// version, then waits until no sweep's mark is there, and only then asks which chunks exist. A
+// sweep sets its mark, then reads which versions are protected or wanted, then removes chunks, and
+// takes the mark away. So either the sweep sees the protection, or the push sees the mark, which
+// then lies before the protection. The mark has a TTL, and a sweep that has not ended well before
+// it expires starts again. So a mark that is older than that, by the server's clock, counts for
+// nothing, whatever its headers say.
 
 const (
 	markTTL   = time.Minute
 	markValid = 30 * time.Second
 )
 
-// ErrSweeping means that somebody else is removing files at the moment.
+// ErrSweeping: another sweep is removing files at the moment.
 var ErrSweeping = errors.New("another `millrace files gc` is under way: wait until it has ended, or a minute if it was killed")
 
 // Swept says what a sweep removed, or would remove.
@@ -43,7 +43,7 @@ type Swept struct {
 	Versions []files.Digest `json:"versions"`
 	Chunks   int            `json:"chunks"`
 	Bytes    int64          `json:"bytes"`
-	// Kept counts the versions that are needed.
+	// Kept counts the needed versions.
 	Kept int `json:"kept"`
 }
 
@@ -54,9 +54,9 @@ type stored struct {
 	size   int64
 }
 
-// SweepFiles removes versions and chunks that were stored before a time and that none
-// of the wanted versions needs; with dry it only tells what. It may take long; what it did when
-// ctx ends stays done. The error wraps [ErrSweeping] if another one is under way.
+// SweepFiles removes versions and chunks that were stored before a time and that no wanted version
+// needs; with dry it only reports them. It may take long; what it has done when ctx ends stays
+// done. The error wraps [ErrSweeping] if another sweep is in progress.
 func (s *Files) SweepFiles(ctx context.Context, before time.Time, dry bool, wanted func(context.Context) (map[files.Digest]bool, error)) (Swept, error) {
 	w := sweep{s: s, dry: dry, wanted: wanted, manifests: map[files.Digest][]files.Digest{}}
 	var err error
@@ -84,7 +84,8 @@ func (s *Files) storedBefore(ctx context.Context, prefix string, before time.Tim
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.JS.DeleteConsumer(ending, wire.FilesStream, c.CachedInfo().Name) // else the server removes it after a minute
+		// Else the server removes it after a minute.
+		_ = s.JS.DeleteConsumer(ending, wire.FilesStream, c.CachedInfo().Name)
 	}()
 	left := c.CachedInfo().NumPending
 	if left == 0 {
@@ -119,13 +120,13 @@ type sweep struct {
 	s                *Files
 	dry              bool
 	wanted           func(context.Context) (map[files.Digest]bool, error)
-	versions, chunks []stored // those that were not looked at yet
-	// manifests are the chunks of versions that were read.
+	versions, chunks []stored // not looked at yet
+	// manifests are the chunk lists of the versions read so far.
 	manifests map[files.Digest][]files.Digest
 	done      Swept
 }
 
-// slice removes what it can while its mark is good, and tells whether there is more.
+// slice removes what it can while its mark is valid, and tells whether there is more.
 func (w *sweep) slice(ctx context.Context) (more bool, err error) {
 	var until time.Time
 	if !w.dry {
@@ -185,7 +186,7 @@ func (w *sweep) needed(ctx context.Context) (keep, needed map[files.Digest]bool,
 			if !known {
 				v, err = w.s.Version(ctx, d)
 				if errors.Is(err, tree.ErrNoVersion) {
-					delete(keep, d) // somebody wants what is not there; nothing can be kept for it
+					delete(keep, d) // a wanted version that does not exist protects nothing
 					continue
 				}
 			}
@@ -217,7 +218,7 @@ func (s *Files) chunksOf(ctx context.Context, v tree.Version) ([]files.Digest, e
 	return append(all, v.Chunks...), nil
 }
 
-// protected are the versions that are being pushed, or were just asked for.
+// protected returns the versions that are being pushed, or were just asked for.
 func (s *Files) protected(ctx context.Context) (map[files.Digest]tree.Version, error) {
 	subjects, err := s.fileSubjects(ctx, wire.ProtectPrefix+"*")
 	if err != nil {
@@ -231,14 +232,16 @@ func (s *Files) protected(ctx context.Context) (map[files.Digest]tree.Version, e
 		}
 		d := files.Digest(strings.TrimPrefix(subject, wire.ProtectPrefix))
 		var v tree.Version
-		if found && readVersion(m.Data, d, &v) == nil { // else its time has run out, or it is somebody else's
+		// Else it has expired, or is a foreign message.
+		if found && readVersion(m.Data, d, &v) == nil {
 			all[d] = v
 		}
 	}
 	return all, nil
 }
 
-// sweepMark returns the sequence of the mark of a sweep, 0 for none, and how old it is by the clock of who stored it.
+// sweepMark returns the sequence of the mark of a sweep, 0 for none, and its age by the clock of
+// the server that stored it.
 func (s *Files) sweepMark(ctx context.Context) (seq uint64, age time.Duration, err error) {
 	m, found, err := s.LeaderGetFrom(ctx, wire.FilesStream, map[string]any{"last_by_subj": wire.SweepSubject})
 	if err != nil || !found {
@@ -251,15 +254,15 @@ func (s *Files) sweepMark(ctx context.Context) (seq uint64, age time.Duration, e
 	return m.Seq, stream.CachedInfo().TimeStamp.Sub(m.Time), nil
 }
 
-// holdsUp tells whether a push has to wait for the sweep whose mark lies there, 0 for none, once its protection is stored. A
-// sweep that began behind that has read of it. A mark that is older than any of a sweep was set by somebody who
-// has no business to.
+// holdsUp tells whether a push must wait for the sweep with this mark (0 for none) once its
+// protection is stored. A sweep that began after the protection has read it. A mark older than any
+// sweep's was not set by a sweep.
 func holdsUp(mark, protection uint64, age time.Duration) bool {
 	return mark != 0 && mark < protection && age < markTTL
 }
 
-// mark says that files are being removed. A mark that is older than any of a sweep, for somebody has set one that
-// stays for ever, it replaces.
+// mark declares that files are being removed. It replaces a mark that is older than any sweep's,
+// for that one may have no TTL.
 func (s *Files) mark(ctx context.Context) (unmark func(), err error) {
 	last, age, err := s.sweepMark(ctx)
 	if err != nil {
@@ -281,11 +284,11 @@ func (s *Files) mark(ctx context.Context) (unmark func(), err error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = s.removeFile(ctx, d.End) // else it goes by itself
+		_ = s.removeFile(ctx, d.End) // else it expires by itself
 	}, nil
 }
 
-// remove removes messages unless their content is to be spared.
+// remove removes messages, except those whose content is spared.
 func (w *sweep) remove(ctx context.Context, all []stored, spare func(files.Digest) bool, each func(stored)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
@@ -295,7 +298,7 @@ func (w *sweep) remove(ctx context.Context, all []stored, spare func(files.Diges
 		}
 		each(m)
 		if !w.dry {
-			// By sequence: what was stored again since has another one, and stays.
+			// By sequence: contents that were stored again since have a new one, and stay.
 			g.Go(func() error { return w.s.removeFile(ctx, m.seq) })
 		}
 	}
@@ -325,7 +328,7 @@ func (s *Files) removeFile(ctx context.Context, seq uint64) error {
 	})
 }
 
-// gone tells whether a message could not be removed because it is not there.
+// gone tells whether a message could not be removed because it does not exist.
 func gone(err *link.ServerError) bool {
 	return err.ErrCode == link.CodeNoMessage || err.ErrCode == link.CodeNoSequence || err.ErrCode == link.CodeDeleteFailed && strings.Contains(err.Description, "no message")
 }

@@ -14,16 +14,17 @@ import (
 	"millrace/task/definition"
 )
 
-// ErrNoBundle means that nothing was pushed under a name.
+// ErrNoBundle: no version was pushed under this name.
 var ErrNoBundle = task.NoTask(errors.New("no bundle has this name"))
 
-// ErrBadBundle means that what the log has under a bundle's name points nowhere; somebody has published it by other means.
+// ErrBadBundle: the log's latest fact about a bundle's name is not valid; it was published by other
+// means.
 var ErrBadBundle = errors.New("the stored name is not valid: push the bundle anew")
 
-// nameHistory is how many versions a name keeps: older ones count as needed by nothing.
+// nameHistory is how many versions a name keeps: gc treats older ones as unneeded.
 const nameHistory = 64
 
-// bundleOf reads to what a name points.
+// bundleOf decodes the version that a name points to.
 func bundleOf(name string, text []byte) (n NamedVersion, err error) {
 	if err = json.Unmarshal(text, &n); err == nil && n.Name != name {
 		err = fmt.Errorf("it calls itself %q", n.Name)
@@ -34,7 +35,7 @@ func bundleOf(name string, text []byte) (n NamedVersion, err error) {
 	return n, err
 }
 
-// NamedVersion is what a name pointed to from a time on.
+// NamedVersion is a version that a name pointed to, and since when.
 type NamedVersion struct {
 	Name   string       `json:"name"`
 	Digest files.Digest `json:"digest"`
@@ -44,7 +45,7 @@ type NamedVersion struct {
 	By     string       `json:"by,omitempty"`
 }
 
-// NameVersion points a name to a version. It tells whether it pointed elsewhere before.
+// NameVersion points a name to a version. It tells whether that changed anything.
 func (s *Book) NameVersion(ctx context.Context, n NamedVersion) (changed bool, err error) {
 	if err := files.ValidBundleName(n.Name); err != nil {
 		return false, err
@@ -82,8 +83,8 @@ func namedVersion(d *defined, err error) (NamedVersion, error) {
 	return bundleOf(d.Name(), d.Text)
 }
 
-// NameHistory lists what a name pointed to since it was last removed, the latest first, at most 64 versions. The error
-// wraps [ErrNoBundle] if there is none.
+// NameHistory lists the versions that a name pointed to since it was last removed, the latest
+// first, at most 64. The error wraps [ErrNoBundle] if there is none.
 func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, error) {
 	def := definition.Named(definition.DefBundle, name)
 	records, err := s.DefinitionFacts(ctx, def)
@@ -94,12 +95,12 @@ func (s *Book) NameHistory(ctx context.Context, name string) ([]NamedVersion, er
 	for i := range slices.Backward(records) {
 		d := defined{Def: def, Definition: events.FoldDefinition(records[i : i+1])}
 		if d.Head == 0 {
-			continue // it cannot be read
+			continue // unreadable
 		}
 		if !d.Exists() || len(all) == nameHistory {
 			break
 		}
-		if n, err := namedVersion(&d, nil); err == nil { // else it is somebody else's
+		if n, err := namedVersion(&d, nil); err == nil { // else it is a foreign message
 			all = append(all, n)
 		}
 	}
@@ -124,8 +125,8 @@ func (s *Book) BundleNames(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// RemoveBundle removes a name on behalf of actor; its versions stay until gc finds that nothing needs them. The error wraps
-// [ErrNoBundle] if there is none.
+// RemoveBundle removes a name on behalf of actor; its versions stay until gc finds them unneeded.
+// The error wraps [ErrNoBundle] if there is none.
 func (s *Book) RemoveBundle(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefBundle, name), actor)
 }

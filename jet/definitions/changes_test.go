@@ -19,7 +19,7 @@ func testSchedule(name string) schedule.Definition {
 	return schedule.Definition{Name: name, When: job.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
 }
 
-// Who follows the changes has what the leader has, however many there were.
+// A follower of the changes knows what the leader has, however many there were.
 func TestScheduleChanges(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -78,7 +78,7 @@ func TestScheduleChanges(t *testing.T) {
 	}
 }
 
-// A log that was made again begins behind all that anybody has read of the one before.
+// A log that was made again begins after everything that any reader has read of the previous one.
 func TestChangesOfAnotherLog(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -105,7 +105,8 @@ func TestChangesOfAnotherLog(t *testing.T) {
 	}
 }
 
-// busy has the log take so many messages that define nothing, each on a subject of its own, as those of tasks are.
+// busy makes the log store a number of messages that define nothing, each on a subject of its own,
+// like those of tasks.
 func busy(t testing.TB, s *jet.Store, messages int) {
 	t.Helper()
 	for i := range messages {
@@ -119,7 +120,7 @@ func busy(t testing.TB, s *jet.Store, messages int) {
 	<-s.JS.PublishAsyncComplete()
 }
 
-// Behind more messages than are worth comparing, changes are found as well, and so is that there are none.
+// Changes are also found after more messages than are worth scanning, and so is their absence.
 func TestChangesFarBehind(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -159,7 +160,7 @@ func TestChangesFarBehind(t *testing.T) {
 	changed("first")
 }
 
-// A look for changes behind what a busy log takes in some seconds.
+// Looking for changes after as many messages as a busy log stores in some seconds.
 func BenchmarkChanges(b *testing.B) {
 	s := newStore(b)
 	ctx := b.Context()

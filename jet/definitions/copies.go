@@ -18,8 +18,8 @@ import (
 	"millrace/task/definition"
 )
 
-// Keys of the bucket of copies are <kind>.<name> ([definition.Def]). A copy says in a header of which revision it is. Nothing
-// in Millrace reads a definition from there.
+// Keys of the bucket of copies are <kind>.<name> ([definition.Def]). A header of the copy says
+// which revision it has. Millrace itself never reads a definition from there.
 
 const (
 	copySubject       = "$KV." + wire.DefsBucket + "."
@@ -28,21 +28,23 @@ const (
 	kvOperationHeader = "KV-Operation"
 )
 
-// tellCopiesEvery is how often the log is told at most of copies that were set back: whoever changes them again
-// and again cannot fill it.
+// tellCopiesEvery is the shortest time between two facts about restored copies: a user that changes
+// copies again and again cannot fill the log.
 const tellCopiesEvery = time.Minute
 
-// compareCopiesEvery is how often all copies are compared, though nobody seems to have changed any.
+// compareCopiesEvery is how often all copies are compared, even if none seems to have changed.
 const compareCopiesEvery = 10 * time.Minute
 
-// copied is what lies under a key of the bucket of copies.
+// copied is the copy under a key of the bucket.
 type copied struct {
 	definition.Copied
 	seq uint64
 }
 
-// KeepCopies keeps the copies of definitions as the log has the definitions, until ctx ends: it looks every so often, and
-// whenever a key of the bucket or a definition changes, while first says that no other server goes before this one. It calls told with each fact that it records of copies which somebody had changed by hand.
+// KeepCopies keeps the copies of definitions equal to the log's definitions, until ctx ends. It
+// checks at every interval, and whenever a key of the bucket or a definition changes, while first
+// says that no other server goes before this one. It calls told with each fact that it records
+// about copies that were changed by hand.
 func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func() bool, told func(definition.CopiesRestored), failed func(error)) {
 	k := &copyKeeper{s: s, told: told, every: every}
 	touched := make(chan struct{}, 1)
@@ -70,7 +72,7 @@ func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func()
 			return
 		case <-tick.C:
 		case <-touched:
-			select { // several changes make one look, and a person in a loop no busy server
+			select { // one look for several changes: a user in a loop must not keep the server busy
 			case <-ctx.Done():
 				return
 			case <-time.After(min(every, 100*time.Millisecond)):
@@ -79,19 +81,19 @@ func (s *Book) KeepCopies(ctx context.Context, every time.Duration, first func()
 	}
 }
 
-// copyKeeper looks after the copies. It is for one goroutine.
+// copyKeeper keeps the copies. Only one goroutine uses it.
 type copyKeeper struct {
 	s        *Book
 	told     func(definition.CopiesRestored)
-	every    time.Duration             // how often all copies are compared at most
+	every    time.Duration             // how often all copies are compared
 	after    uint64                    // changes of definitions up to it have been copied
 	bucket   bucketState               // as this keeper has left it
 	wrote    uint64                    // how many keys it has written in this look
-	compared time.Time                 // when all copies were compared
-	untold   definition.CopiesRestored // what was set back, and the log was not told of
+	compared time.Time                 // when all copies were last compared
+	untold   definition.CopiesRestored // restored, and not yet recorded in the log
 }
 
-// bucketState tells whether a bucket has changed.
+// bucketState shows whether a bucket has changed.
 type bucketState struct {
 	created time.Time
 	last    uint64
@@ -133,7 +135,7 @@ func (k *copyKeeper) look(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case now.last != bucket.last+k.wrote: // somebody else has written meanwhile
+		case now.last != bucket.last+k.wrote: // another writer has written meanwhile
 			k.bucket = bucketState{}
 		case all || bucket == k.bucket:
 			k.bucket = now
@@ -151,7 +153,7 @@ func (k *copyKeeper) state(ctx context.Context) (bucketState, error) {
 	return bucketState{info.Created, info.State.LastSeq, info.State.Msgs}, nil
 }
 
-// compare looks at every copy and every definition.
+// compare compares every copy with its definition.
 func (k *copyKeeper) compare(ctx context.Context) error {
 	copies, err := k.s.copies(ctx)
 	if err != nil {
@@ -170,7 +172,7 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 			errs = append(errs, k.restore(ctx, d.Def))
 		}
 	}
-	for key, c := range copies { // what nobody has defined
+	for key, c := range copies { // keys without a definition
 		if len(c.Text) > 0 {
 			errs = append(errs, k.stray(ctx, key, c))
 		}
@@ -178,7 +180,7 @@ func (k *copyKeeper) compare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stray removes what lies under a key and is no copy of anything.
+// stray removes the content of a key that is not the key of any definition.
 func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) error {
 	if _, known := genres[key.Kind()]; known && key.Validate() == nil {
 		return k.restore(ctx, key)
@@ -190,8 +192,9 @@ func (k *copyKeeper) stray(ctx context.Context, key definition.Def, c copied) er
 	return nil
 }
 
-// restore writes a copy anew if that is not what its definition is. The copy is read first: it cannot be of a later
-// revision than the definition then, whoever copies at the same time.
+// restore rewrites a copy that differs from its definition. It reads the copy first: so the copy
+// cannot be of a later revision than the definition, even if another server copies at the same
+// time.
 func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
 	c, err := k.s.copyOf(ctx, key)
 	if err != nil {
@@ -221,8 +224,9 @@ func (k *copyKeeper) restore(ctx context.Context, key definition.Def) error {
 	return nil
 }
 
-// write makes a key the copy of a definition, or removes it if there is none, where what lies there has the sequence last. It is
-// false if somebody else has written the key meanwhile: the next look sees what.
+// write makes a key the copy of a definition, or removes it if there is none, if the key's last
+// message has the sequence last. It returns false if another writer has written the key meanwhile:
+// the next look sees that.
 func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64, d *definition.Definition) (bool, error) {
 	chain := events.Chain[copied, *nats.Msg]{
 		Read: func(ctx context.Context, _ *nats.Msg) (copied, uint64, bool, error) { // the bucket may have been made anew, and count from 1 again
@@ -243,7 +247,7 @@ func (k *copyKeeper) write(ctx context.Context, key definition.Def, last uint64,
 	return true, nil
 }
 
-// tell records what was set back, unless somebody has told of other copies less than a minute ago.
+// tell records which copies were restored, unless a fact about copies is less than a minute old.
 func (k *copyKeeper) tell(ctx context.Context) error {
 	if len(k.untold.Copies) == 0 {
 		return nil
@@ -275,7 +279,7 @@ func (k *copyKeeper) tell(ctx context.Context) error {
 	return nil
 }
 
-// copyMessage is the message that makes a key the copy of a definition.
+// copyMessage is the message that stores a copy under a key.
 func copyMessage(key definition.Def, d *definition.Definition) *nats.Msg {
 	m := &nats.Msg{Subject: copySubject + string(key), Data: d.Text, Header: nats.Header{revisionHeader: {strconv.FormatUint(d.Revision, 10)}}}
 	if !d.Exists() {
@@ -290,21 +294,23 @@ func (s *Book) copyOf(ctx context.Context, key definition.Def) (copied, error) {
 	if err != nil || !found {
 		return copied{}, link.ReadError(copySubject+string(key), err)
 	}
-	header, _ := nats.DecodeHeadersMsg(m.Header) // somebody else's may have none
+	header, _ := nats.DecodeHeadersMsg(m.Header) // a foreign message may have none
 	return copiedIn(header, m.Data, m.Seq), nil
 }
 
 func copiedIn(header nats.Header, data []byte, seq uint64) copied {
 	c := copied{seq: seq}
 	c.There = true
-	c.Revision, _ = strconv.ParseUint(header.Get(revisionHeader), 10, 64) // 0 is nobody's
+	// No definition has revision 0.
+	c.Revision, _ = strconv.ParseUint(header.Get(revisionHeader), 10, 64)
 	if header.Get(kvOperationHeader) == "" {
 		c.Text = data
 	}
 	return c
 }
 
-// Copies are the copies of definitions that lie in their bucket, by key: what a person sees there, and what was removed.
+// Copies returns the copies in their bucket, by key, removed ones included: what a user of the
+// bucket sees.
 func (s *Book) Copies(ctx context.Context) (map[definition.Def]definition.Copied, error) {
 	found, err := s.copies(ctx)
 	all := make(map[definition.Def]definition.Copied, len(found))
@@ -314,7 +320,7 @@ func (s *Book) Copies(ctx context.Context) (map[definition.Def]definition.Copied
 	return all, err
 }
 
-// copies reads all of the bucket of copies, what was removed included.
+// copies reads the whole bucket of copies, removed ones included.
 func (s *Book) copies(ctx context.Context) (map[definition.Def]copied, error) {
 	stream, err := s.JS.Stream(ctx, copyStream)
 	if err != nil {

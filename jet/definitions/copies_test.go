@@ -19,7 +19,7 @@ import (
 	"millrace/task/job"
 )
 
-// copying is a store with a keeper of copies, which looks when it is told to.
+// copying is a store with a keeper of copies that looks on request.
 type copying struct {
 	*testing.T
 	*jet.Store
@@ -44,7 +44,7 @@ func (c *copying) look() {
 	}
 }
 
-// same checks that the copies are what the log has.
+// same checks that the copies equal the log's definitions.
 func (c *copying) same(keys ...definition.Def) {
 	c.Helper()
 	ctx := within(c.T)
@@ -96,7 +96,7 @@ func TestCopiesFollowTheLog(t *testing.T) {
 	if after := must(c.k.State(ctx))(t); after != before {
 		t.Errorf("a look that had nothing to do has written: %+v, %+v", before, after)
 	}
-	// A bucket that is lost comes back with all that was in it, and nobody has changed anything by hand.
+	// A lost bucket comes back with its whole content, and nothing counts as changed by hand.
 	if err := c.JS.DeleteStream(ctx, definitions.CopyStream); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,8 @@ func TestCopiesFollowTheLog(t *testing.T) {
 	}
 }
 
-// What somebody does to the copies by hand changes nothing, is undone, and is told, at most once a minute.
+// A change of the copies by hand changes no definition; it is undone, and recorded, at most once a
+// minute.
 func TestCopiesChangedByHand(t *testing.T) {
 	t.Parallel()
 	c := newCopying(t)
@@ -170,7 +171,8 @@ func TestCopiesChangedByHand(t *testing.T) {
 	}
 }
 
-// Two servers that copy at once write each copy once or as often as they meet, and never an older one over a newer.
+// Two servers that copy at once write each copy once or as often as they meet, and never an older
+// one over a newer.
 func TestCopiersAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCopying(t)

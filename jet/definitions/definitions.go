@@ -20,20 +20,22 @@ import (
 	"millrace/task/schedule"
 )
 
-// Definitions lie on a chain each, mr.def.<kind>.<name>, one edition a fact. Whoever changes one appends by compare-and-set; whoever reads one needs the latest fact and no other.
+// Each definition has a chain, mr.def.<kind>.<name>, with one edition per fact. Writers append by
+// compare-and-set; readers need only the latest fact.
 
-// ErrChanged means that somebody else has changed a definition while this change was on its way. Nothing
-// was stored: look at what is there now, and store again what is still wanted.
+// ErrChanged: another caller changed the definition while this change was on its way. Nothing was
+// stored: read the current definition, and store again what is still wanted.
 var ErrChanged = errors.New("somebody else has changed it meanwhile")
 
-// genre is what is particular about a kind of definitions where they are stored.
+// genre is what differs between kinds of definitions in how they are stored.
 type genre struct {
-	none  error                                // there is no such definition
-	bad   error                                // what the log has under its name is none; somebody has published it by other means
+	none error // the definition does not exist
+	// The log's fact about the name is not valid; it was published by other means.
+	bad   error
 	check func(name string, text []byte) error // whether a text is a definition of that name
 }
 
-// genres are all kinds there are.
+// genres are all kinds of definitions.
 var genres = map[string]genre{
 	definition.DefJob:      {ErrNoJob, ErrBadJob, func(name string, text []byte) error { _, err := jobOf(name, text); return err }},
 	definition.DefSchedule: {ErrNoSchedule, ErrBadSchedule, func(name string, text []byte) error { _, err := schedule.Read(name, text); return err }},
@@ -48,7 +50,8 @@ type defined struct {
 	definition.Definition
 }
 
-// Absent is the error of a name that nothing has. It wraps its kind: [ErrNoJob], [ErrNoSchedule], [ErrNoCalendar], [ErrNoBundle] or [ErrNoToken].
+// Absent is the error for a name without a definition. It wraps the error of the kind: [ErrNoJob],
+// [ErrNoSchedule], [ErrNoCalendar], [ErrNoBundle] or [ErrNoToken].
 type Absent struct {
 	Kind error
 	Name string
@@ -57,14 +60,14 @@ type Absent struct {
 // Error implements error.
 func (e *Absent) Error() string { return fmt.Sprintf("%v: %q", e.Kind, e.Name) }
 
-// Unwrap returns the kind.
+// Unwrap returns the error of the kind.
 func (e *Absent) Unwrap() error { return e.Kind }
 
-// absent is the error of a definition that is not there.
+// absent returns the error for a definition that does not exist.
 func absent(d definition.Def) error { return &Absent{genres[d.Kind()].none, d.Name()} }
 
-// readable returns the error of a definition that is not there, or is not valid; somebody has published it
-// by other means.
+// readable returns an error if the definition does not exist, or is not valid because it was
+// published by other means.
 func (d *defined) readable() error {
 	if !d.Exists() {
 		return absent(d.Def)
@@ -76,7 +79,8 @@ func (d *defined) readable() error {
 	return nil
 }
 
-// latest reads a definition from the leader, which has all that was acknowledged, and the id of its latest fact.
+// latest reads a definition from the leader, which has everything that was acknowledged, and the id
+// of its latest fact.
 func (s *Book) latest(ctx context.Context, def definition.Def) (d defined, fact string, err error) {
 	d.Def = def
 	if err := def.Validate(); err != nil {
@@ -113,8 +117,8 @@ func (s *Book) nearest(ctx context.Context, def definition.Def) (defined, error)
 	return s.definitionIn(ctx, def, &last)
 }
 
-// definitionIn is the definition as the last record of its chain has it. One that cannot be read, which somebody has
-// published by other means, hides what was there before from nobody.
+// definitionIn returns the definition as of the last record of its chain. If that record is not
+// readable because it was published by other means, the definition before it counts.
 func (s *Book) definitionIn(ctx context.Context, def definition.Def, last *events.Record) (defined, error) {
 	d := defined{Def: def}
 	if e, ok := last.Fact.Event.(definition.DefinitionEvent); ok && last.Err == nil {
@@ -131,7 +135,8 @@ func evolved(d definition.Definition, r *events.Record, e definition.DefinitionE
 	return definition.EvolveDefinition(d, r.Seq, r.Fact.At, r.Fact.Actor, e)
 }
 
-// definitionAt reads a revision of a definition, the present one for 0. What it returns does not exist if there is none.
+// definitionAt reads a revision of a definition, the current one for 0. If there is none, the
+// result does not exist.
 func (s *Book) definitionAt(ctx context.Context, def definition.Def, revision uint64) (defined, error) {
 	d, err := s.nearest(ctx, def)
 	if err != nil || revision == 0 || d.Revision == revision {
@@ -157,9 +162,9 @@ func (s *Book) definitionAt(ctx context.Context, def definition.Def, revision ui
 	}
 }
 
-// amend replaces a definition by what change makes of it: an event made of the edition that next returns for a
-// text, or nil to leave it as it is. Where somebody else was faster, again tells whether the change is
-// decided upon anew; else the error wraps [ErrChanged].
+// amend replaces a definition by the result of change: an event with the next edition for a text,
+// or nil to leave it as it is. If another caller was faster, again tells whether to decide the
+// change anew; else the error wraps [ErrChanged].
 func (s *Book) amend(ctx context.Context, def definition.Def, actor string, again bool,
 	change func(was *defined, now time.Time) (definition.DefinitionEvent, error)) (is defined, changed bool, err error) {
 	chain := events.Chain[defined, *events.Fact]{
@@ -184,7 +189,7 @@ func (s *Book) amend(ctx context.Context, def definition.Def, actor string, agai
 		return is, false, err
 	case d.Outcome == events.Recorded:
 		is.Definition = definition.EvolveDefinition(is.Definition, d.End, d.Wrote.At, actor, event)
-	case d.Outcome == events.Lost: // to another change, or to the same one
+	case d.Outcome == events.Lost: // lost to another change, or to the same one
 		if event, err := change(&is, s.Now().UTC()); err != nil || event == nil {
 			return is, false, err
 		}
@@ -193,15 +198,17 @@ func (s *Book) amend(ctx context.Context, def definition.Def, actor string, agai
 	return is, d.Done(), nil
 }
 
-// DefinitionAt returns a revision of a definition, the present one for 0. What it returns does not exist if there is none.
+// DefinitionAt returns a revision of a definition, the current one for 0. If there is none, the
+// result does not exist.
 func (s *Book) DefinitionAt(ctx context.Context, def definition.Def, revision uint64) (definition.Definition, error) {
 	d, err := s.definitionAt(ctx, def, revision)
 	return d.Definition, err
 }
 
-// put stores a definition on behalf of actor and returns its revision. An equal one is left as it is; if refuse is not nil it
-// may refuse another. Seen is the revision that it follows, 0 for none; any if it is left out. The error wraps [ErrChanged] if somebody else has
-// stored another one at the same moment, and [value.ErrOvertaken] if it follows another one than was seen.
+// put stores a definition on behalf of actor and returns its revision. An equal one is left as it
+// is; refuse, if not nil, may refuse another one. seen is the revision that the change follows, 0
+// for none; any if omitted. The error wraps [ErrChanged] if another caller has changed it at the
+// same moment, and [value.ErrOvertaken] if the current revision is not the one seen.
 func (s *Book) put(ctx context.Context, def definition.Def, text []byte, actor string, seen []uint64, refuse func(now time.Time) error) (revision uint64, changed bool, err error) {
 	is, changed, err := s.amend(ctx, def, actor, false, func(was *defined, now time.Time) (definition.DefinitionEvent, error) {
 		if was.Says(text) {
@@ -239,7 +246,8 @@ func (s *Book) remove(ctx context.Context, def definition.Def, actor string) err
 // anyKind stands for all kinds of definitions.
 const anyKind = "*"
 
-// definitions reads the latest edition of every definition of a kind, by name; also of those that were removed.
+// definitions reads the latest edition of every definition of a kind, by name, removed ones
+// included.
 func (s *Book) definitions(ctx context.Context, kind string) ([]defined, error) {
 	var all []defined
 	err := link.LastOfAll(ctx, s.stream, wire.DefSubject(definition.Named(kind, "*")), func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
@@ -259,7 +267,8 @@ func (s *Book) definitions(ctx context.Context, kind string) ([]defined, error) 
 	return all, nil
 }
 
-// present reads all definitions of a kind that there are, and returns the errors of those that cannot be read.
+// present reads all existing definitions of a kind, and returns the errors of those that are not
+// valid.
 func present[D any](ctx context.Context, s *Book, kind string, read func(*defined, error) (D, error)) ([]D, error) {
 	found, err := s.definitions(ctx, kind)
 	if err != nil {
@@ -268,7 +277,8 @@ func present[D any](ctx context.Context, s *Book, kind string, read func(*define
 	return presentIn(found, kind, read)
 }
 
-// presentIn reads those of a kind that there are among some, and returns the errors of those that cannot be read.
+// presentIn reads the existing definitions of a kind among some, and returns the errors of those
+// that are not valid.
 func presentIn[D any](found []defined, kind string, read func(*defined, error) (D, error)) ([]D, error) {
 	var all []D
 	var errs []error
@@ -289,15 +299,17 @@ func presentIn[D any](found []defined, kind string, read func(*defined, error) (
 }
 
 const (
-	// manyChanges is how many changes are worth reading one by one.
+	// manyChanges is up to how many changes are read one by one.
 	manyChanges = 64
-	// farBehind is how many messages the server is not asked to compare without need. To find the first of a kind behind a
-	// sequence it looks at all of them, while it has the latest one at hand, for the price of a look at each definition of the kind.
+	// farBehind is how many messages the server should not have to scan without need. To find the
+	// first of a kind after a sequence it scans all of them, while the latest of each is at hand,
+	// at the price of reading every definition of the kind.
 	farBehind = 4096
 )
 
-// changes asks the leader which definitions of a kind were changed after a sequence, and up to where that is known. If
-// they are many, or the log is another one, all is true, and any may have changed.
+// changes asks the leader which definitions of a kind were changed after a sequence, and up to
+// which sequence that is known. If there are many, or the log is another one, all is true, and any
+// may have changed.
 func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed []defined, all bool, reached uint64, err error) {
 	stream, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
@@ -310,7 +322,7 @@ func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed 
 	case after == 0, state.LastSeq < after, after+1 < state.FirstSeq:
 		return nil, true, state.LastSeq, nil
 	}
-	// Any replica may lag behind without a sign of it.
+	// A replica may lag behind without a sign of it, so ask the leader.
 	subject := wire.DefSubject(definition.Named(kind, "*"))
 	if state.LastSeq-after > farBehind {
 		last, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
@@ -342,7 +354,7 @@ func (s *Book) changes(ctx context.Context, kind string, after uint64) (changed 
 	return changed, false, state.LastSeq, nil
 }
 
-// Definitions returns what is defined of a kind, or of all for "", and what was before it was removed.
+// Definitions returns the definitions of a kind, or of all kinds for "", removed ones included.
 func (s *Book) Definitions(ctx context.Context, kind string) (map[definition.Def]definition.Definition, error) {
 	found, err := s.definitions(ctx, cmp.Or(kind, anyKind))
 	all := make(map[definition.Def]definition.Definition, len(found))
@@ -352,8 +364,8 @@ func (s *Book) Definitions(ctx context.Context, kind string) (map[definition.Def
 	return all, err
 }
 
-// JobsIn reads the jobs among definitions, by name, SchedulesIn the schedules and CalendarsIn the calendars. The error says which
-// cannot be read.
+// JobsIn reads the jobs among definitions, by name; SchedulesIn reads the schedules and CalendarsIn
+// the calendars. The error says which are not valid.
 func JobsIn(all map[definition.Def]definition.Definition) ([]StoredJob, error) {
 	return presentIn(sorted(all), definition.DefJob, storedJob)
 }
@@ -368,7 +380,7 @@ func CalendarsIn(all map[definition.Def]definition.Definition) ([]schedule.Store
 	return presentIn(sorted(all), definition.DefCalendar, storedCalendar)
 }
 
-// sorted are definitions in the order of their names.
+// sorted returns definitions in the order of their names.
 func sorted(all map[definition.Def]definition.Definition) []defined {
 	found := make([]defined, 0, len(all))
 	for _, def := range slices.Sorted(maps.Keys(all)) {
@@ -377,7 +389,7 @@ func sorted(all map[definition.Def]definition.Definition) []defined {
 	return found
 }
 
-// JobIn reads the job that a definition of this name holds. The error wraps [ErrNoJob] if it holds none.
+// JobIn reads the job in a definition of this name. The error wraps [ErrNoJob] if there is none.
 func JobIn(name string, d definition.Definition) (StoredJob, error) {
 	return storedJob(&defined{definition.Named(definition.DefJob, name), d}, nil)
 }
@@ -392,7 +404,7 @@ func CalendarIn(name string, d definition.Definition) (schedule.StoredCalendar, 
 	return storedCalendar(&defined{definition.Named(definition.DefCalendar, name), d}, nil)
 }
 
-// DefinitionFacts returns what the log tells of changes of a definition, in order.
+// DefinitionFacts returns the log's facts about a definition, in order.
 func (s *Book) DefinitionFacts(ctx context.Context, def definition.Def) ([]events.Record, error) {
 	if err := def.Validate(); err != nil {
 		return nil, err

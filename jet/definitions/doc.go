@@ -1,3 +1,4 @@
-// Package definitions keeps what people define, each on a chain of the log: jobs, schedules, calendars, tokens and the names of bundles.
-// It stores, reads and removes them, tells who follows what has changed, and keeps the copies for people as the log has them.
+// Package definitions keeps the definitions of operators, each on a chain of the log: jobs,
+// schedules, calendars, tokens and the names of bundles. It stores, reads and removes them, reports
+// changes to followers, and keeps the copies in the bucket equal to the log.
 package definitions

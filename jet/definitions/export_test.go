@@ -6,7 +6,7 @@ import (
 	"millrace/task/definition"
 )
 
-// What the tests of the book see of its inside; they open stores, which import it.
+// Internals for the tests, which open stores that import this package.
 
 const (
 	ManyChanges = manyChanges
@@ -14,7 +14,7 @@ const (
 	CopyStream  = copyStream
 )
 
-// CopyKeeper looks when it is told to.
+// CopyKeeper looks on request.
 type CopyKeeper struct{ k *copyKeeper }
 
 func NewCopyKeeper(b *Book, told func(definition.CopiesRestored)) *CopyKeeper {

@@ -12,14 +12,14 @@ import (
 	"millrace/task/job"
 )
 
-// ErrNoJob means that no job has this name.
+// ErrNoJob: no job has this name.
 var ErrNoJob = task.NoTask(errors.New("no such job"))
 
-// ErrBadJob means that what the log has under a job's name is no job; somebody has published it
-// by other means.
+// ErrBadJob: the log's latest fact about a job's name is not valid; it was published by other
+// means.
 var ErrBadJob = task.NoTask(errors.New("the stored job is not valid: apply it anew"))
 
-// jobOf reads the text of a job.
+// jobOf decodes the text of a job.
 func jobOf(name string, text []byte) (j job.Job, err error) {
 	if err = json.Unmarshal(text, &j); err == nil && j.Name != name {
 		err = fmt.Errorf("it calls itself %q", j.Name)
@@ -30,7 +30,7 @@ func jobOf(name string, text []byte) (j job.Job, err error) {
 	return j, err
 }
 
-// StoredJob is a definition as it lies in the log.
+// StoredJob is a job as the log has it.
 type StoredJob struct {
 	job.Job
 	// Revision counts the changes of the job.
@@ -38,13 +38,14 @@ type StoredJob struct {
 	Changed  time.Time `json:"changed"`
 }
 
-// SeenRevision is the revision that whoever looks at it sees.
+// SeenRevision returns the revision that a reader of this job has seen.
 func (s StoredJob) SeenRevision() uint64 { return s.Revision }
 
-// PutJob stores a definition under its name, on behalf of actor, and returns its
-// revision. An equal one is left as it is. The error wraps [definition.ErrLongDefinition] if it is too long, and
-// [ErrChanged] if somebody else has stored another one at the same moment. Seen is the revision that it follows, 0 for none; any if it is left
-// out. If it follows another one, the error wraps [value.ErrOvertaken].
+// PutJob stores a job under its name, on behalf of actor, and returns its revision. An equal one is
+// left as it is. seen is the revision that the change follows, 0 for none; any if omitted. The
+// error wraps [definition.ErrLongDefinition] if the job is too long, [ErrChanged] if another caller
+// has changed it at the same moment, and [value.ErrOvertaken] if the current revision is not the
+// one seen.
 func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := j.Validate(); err != nil {
 		return 0, false, fmt.Errorf("job %s: %w", j.Name, err)
@@ -56,22 +57,23 @@ func (s *Book) PutJob(ctx context.Context, j job.Job, actor string, seen ...uint
 	return s.put(ctx, definition.Named(definition.DefJob, j.Name), text, actor, seen, nil)
 }
 
-// Job returns a definition. Any replica answers, so it may be out of date. The error wraps [ErrNoJob] if there is none.
+// Job returns a job. Any replica may answer, so it may be out of date. The error wraps [ErrNoJob]
+// if there is none.
 func (s *Book) Job(ctx context.Context, name string) (StoredJob, error) {
 	d, err := s.nearest(ctx, definition.Named(definition.DefJob, name))
 	return storedJob(&d, err)
 }
 
-// JobToRun is [Book.JobAt] of the present one as the leader has it, which has all that was acknowledged. The error wraps
-// [task.ErrNoTask] if there is none that can be run.
+// JobToRun is [Book.JobAt] for the current revision, read from the leader, which has everything
+// that was acknowledged. The error wraps [task.ErrNoTask] if there is none that can run.
 func (s *Book) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
 	j, err := storedJob(&d, err)
 	return j.Job, j.Revision, err
 }
 
-// StoredJobAt returns a revision of a definition, the present one for 0. The error wraps [ErrNoJob] if there is none,
-// or there was none then.
+// StoredJobAt returns a revision of a job, the current one for 0. The error wraps [ErrNoJob] if
+// there is none, or there was none then.
 func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (StoredJob, error) {
 	d, err := s.definitionAt(ctx, definition.Named(definition.DefJob, name), revision)
 	j, err := storedJob(&d, err)
@@ -81,7 +83,7 @@ func (s *Book) StoredJobAt(ctx context.Context, name string, revision uint64) (S
 	return j, err
 }
 
-// JobAt is [Book.StoredJobAt] for who needs the job and its number alone.
+// JobAt is [Book.StoredJobAt] for callers that need only the job and its revision.
 func (s *Book) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
 	j, err := s.StoredJobAt(ctx, name, revision)
 	return j.Job, j.Revision, err
@@ -99,18 +101,18 @@ func storedJob(d *defined, err error) (StoredJob, error) {
 	return j, err
 }
 
-// Jobs returns all definitions by name, and the errors of those that cannot be read.
+// Jobs returns all jobs by name, and the errors of those that are not valid.
 func (s *Book) Jobs(ctx context.Context) ([]StoredJob, error) {
 	return present(ctx, s, definition.DefJob, storedJob)
 }
 
-// RemoveJob removes a definition on behalf of actor; tasks that were made from it go on. The error
-// wraps [ErrNoJob] if there is none.
+// RemoveJob removes a job on behalf of actor; tasks that were made from it go on. The error wraps
+// [ErrNoJob] if there is none.
 func (s *Book) RemoveJob(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefJob, name), actor)
 }
 
-// JobChanges are the names of the jobs that were changed, as [Book.ScheduleChanges] has it.
+// JobChanges returns the names of changed jobs, as [Book.ScheduleChanges] does for schedules.
 func (s *Book) JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error) {
 	found, all, reached, err := s.changes(ctx, definition.DefJob, after)
 	for i := range found {

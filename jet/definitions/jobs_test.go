@@ -107,8 +107,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// What somebody has published by other means hides neither the other jobs nor what there was before, and
-// can be replaced and removed.
+// A job that was published by other means hides neither the other jobs nor its own earlier
+// revision, and can be replaced and removed.
 func TestUnreadableJob(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -140,8 +140,8 @@ func TestUnreadableJob(t *testing.T) {
 	}
 }
 
-// Of several who change a job at the same time one wins each time, and the others are told; who wants
-// the same as the winner has it.
+// Of several concurrent changes of a job one wins each time, and the others get an error; a change
+// equal to the winner's succeeds.
 func TestChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

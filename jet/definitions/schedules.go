@@ -12,17 +12,18 @@ import (
 	"millrace/task/schedule"
 )
 
-// ErrNoSchedule means that no schedule has this name.
+// ErrNoSchedule: no schedule has this name.
 var ErrNoSchedule = errors.New("no such schedule")
 
-// ErrBadSchedule means that what the log has under a schedule's name is no schedule;
-// somebody has published it by other means.
+// ErrBadSchedule: the log's latest fact about a schedule's name is not valid; it was published by
+// other means.
 var ErrBadSchedule = errors.New("the stored schedule is not valid: store it anew")
 
-// PutSchedule stores a definition under its name, on behalf of actor, and returns its
-// revision. An equal one is left as it is, and a paused one stays paused. The timer is set then; if that
-// fails, the scheduler's sweep does it. The error wraps [definition.ErrLongDefinition] if the definition is too long, and
-// [ErrChanged] if somebody else has changed it at the same moment. Seen is as in [Store.PutJob].
+// PutSchedule stores a schedule under its name, on behalf of actor, and returns its revision. An
+// equal one is left as it is, and a paused one stays paused. Then it sets the timer; if that fails,
+// the scheduler's sweep does it. The error wraps [definition.ErrLongDefinition] if the schedule is
+// too long, and [ErrChanged] if another caller has changed it at the same moment. seen is as in
+// [Book.PutJob].
 func (s *Book) PutSchedule(ctx context.Context, d schedule.Definition, actor string, seen ...uint64) (revision uint64, changed bool, err error) {
 	if err := d.Validate(); err != nil {
 		return 0, false, fmt.Errorf("schedule %s: %w", d.Name, err)
@@ -56,7 +57,8 @@ func (s *Book) PauseSchedule(ctx context.Context, name, actor, reason string) (c
 	return changed, err
 }
 
-// ResumeSchedule lets a schedule fire again, from now on. The error wraps [ErrNoSchedule] if there is none.
+// ResumeSchedule lets a schedule fire again, from now on. The error wraps [ErrNoSchedule] if there
+// is none.
 func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (changed bool, err error) {
 	_, changed, err = s.amendSchedule(ctx, name, actor, true, nil, func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error) {
 		if was == nil || was.Paused == nil {
@@ -71,7 +73,8 @@ func (s *Book) ResumeSchedule(ctx context.Context, name, actor, reason string) (
 	return changed, err
 }
 
-// RemoveSchedule removes a definition; its tasks stay. The error wraps [ErrNoSchedule] if there is none.
+// RemoveSchedule removes a schedule; its tasks stay. The error wraps [ErrNoSchedule] if there is
+// none.
 func (s *Book) RemoveSchedule(ctx context.Context, name, actor string) error {
 	if err := s.remove(ctx, definition.Named(definition.DefSchedule, name), actor); err != nil {
 		return err
@@ -95,9 +98,9 @@ func equal(a, b *schedule.Definition) bool {
 // eventOf makes the event of an edition.
 type eventOf func(definition.Edition) definition.DefinitionEvent
 
-// amendSchedule replaces a definition by what change makes of it, and sets its timer. A definition that cannot be read
-// counts as none. The timer comes last: whoever dies before it leaves a schedule without one, or with that of an earlier
-// revision, and the scheduler's sweep finds both.
+// amendSchedule replaces a schedule by the result of change, and sets its timer. A schedule that is
+// not valid counts as none. The timer comes last: a process that dies before it leaves a schedule
+// without a timer, or with that of an earlier revision, and the scheduler's sweep finds both.
 func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool, seen []uint64,
 	change func(was *schedule.Definition, now time.Time) (*schedule.Definition, eventOf, error)) (revision uint64, changed bool, err error) {
 	is, changed, err := s.amend(ctx, definition.Named(definition.DefSchedule, name), actor, again, func(d *defined, now time.Time) (definition.DefinitionEvent, error) {
@@ -130,7 +133,8 @@ func (s *Book) amendSchedule(ctx context.Context, name, actor string, again bool
 	return is.Revision, changed, nil
 }
 
-// timeSchedule sets the timer of a definition that was just stored, or removes it if nothing is to fire.
+// timeSchedule sets the timer of a schedule that was just stored, or removes it if the schedule has
+// no next tick.
 func (s *Book) timeSchedule(ctx context.Context, is *defined) error {
 	stored, err := storedSchedule(is, nil)
 	if err != nil || stored.Paused != nil {
@@ -158,20 +162,20 @@ func storedSchedule(d *defined, err error) (schedule.Stored, error) {
 	return stored, err
 }
 
-// Schedule returns a definition. The error wraps [ErrNoSchedule] if there is none.
+// Schedule returns a schedule. The error wraps [ErrNoSchedule] if there is none.
 func (s *Book) Schedule(ctx context.Context, name string) (schedule.Stored, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefSchedule, name))
 	return storedSchedule(&d, err)
 }
 
-// Schedules returns all definitions by name, and the errors of those that cannot be read.
+// Schedules returns all schedules by name, and the errors of those that are not valid.
 func (s *Book) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 	return present(ctx, s, definition.DefSchedule, storedSchedule)
 }
 
-// ScheduleChanges are the changes of schedules after a sequence, in order, and the sequence that
-// this reaches: all that was acknowledged before the call is among them. If it cannot be told
-// which there are, all is true, and any may have changed.
+// ScheduleChanges returns the changes of schedules after a sequence, in order, and the sequence up
+// to which it knows: everything that was acknowledged before the call is included. If it cannot
+// tell which have changed, all is true, and any may have.
 func (s *Book) ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error) {
 	found, all, reached, err := s.changes(ctx, definition.DefSchedule, after)
 	for i := range found {

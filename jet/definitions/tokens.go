@@ -19,30 +19,32 @@ import (
 	"millrace/task/definition"
 )
 
-// Tokens let programs and people ask the service over HTTP. They are definitions in the log, as jobs are: so all servers of an
-// installation know the same, the log tells who has made and removed them, and nobody has to copy a file. The log has
-// a hash of each, by which nobody finds the token: that has 130 random bits.
+// Tokens let programs and people use the service over HTTP. They are definitions in the log, as
+// jobs are: so all servers of an installation know the same ones, the log records who made and
+// removed them, and no file has to be copied. The log holds a hash of each, from which the token
+// cannot be found: it has 130 random bits.
 
-// ErrNoToken means that no token has this name, ErrTokenExists that one has it already.
+// ErrNoToken: no token has this name. ErrTokenExists: a token has it already.
 var (
 	ErrNoToken     = errors.New("no such token")
 	ErrTokenExists = errors.New("a token has this name already")
 )
 
-// ErrBadToken means that what the log has under a token's name is no token, or that one is not valid.
+// ErrBadToken: the log's latest fact about a token's name is not valid, or a given token is not.
 var ErrBadToken = errors.New("the token is not valid")
 
-// Token is who may ask the service over HTTP, and as what. Its name is the actor of the facts that come of it.
+// Token allows its holder to use the service over HTTP in a role. Its name is the actor of the
+// facts that follow.
 type Token struct {
 	Name string     `json:"name"`
 	Role roles.Role `json:"role"`
 	// Hash is [TokenHash] of its cookie.
 	Hash string `json:"hash"`
-	// Expires is when it is refused from; zero is never.
+	// Expires is when the token stops working; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Validate says what is wrong with a token, if anything. The error wraps [ErrBadToken].
+// Validate returns an error that says what is wrong with a token. It wraps [ErrBadToken].
 func (t *Token) Validate() error {
 	switch {
 	case !slices.Contains(roles.Asking(), t.Role):
@@ -56,7 +58,7 @@ func (t *Token) Validate() error {
 	return nil
 }
 
-// ReadToken reads the token of a name. The error wraps [ErrBadToken].
+// ReadToken decodes the token of a name. The error wraps [ErrBadToken].
 func ReadToken(name string, text []byte) (t Token, err error) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return t, fmt.Errorf("%w: %w", ErrBadToken, err)
@@ -67,36 +69,37 @@ func ReadToken(name string, text []byte) (t Token, err error) {
 	return t, t.Validate()
 }
 
-// NewToken makes a token, and what whoever has it sends: that is kept nowhere.
+// NewToken makes a token, and the secret that its holder sends, which is stored nowhere.
 func NewToken(name string, role roles.Role, expires time.Time) (t Token, secret string, err error) {
 	secret = tokenMark + rand.Text()
 	t = Token{name, role, TokenHash(TokenCookie(secret)), expires}
 	return t, secret, t.Validate()
 }
 
-// LikeToken tells whether a text has the form of what [NewToken] makes.
+// LikeToken tells whether a text has the form of a secret of [NewToken].
 func LikeToken(secret string) bool {
 	text, ok := strings.CutPrefix(secret, tokenMark)
 	return ok && len(text) >= 26 && len(text) <= 64
 }
 
-// tokenMark begins all tokens, so that people and scanners know one when they see it.
+// tokenMark begins all tokens, so that people and secret scanners recognise one.
 const tokenMark = "mr_"
 
-// TokenCookie is what a browser shows instead of a token. It follows from the token, so that it ends with it, and does not tell it.
+// TokenCookie is what a browser sends instead of a token. It is derived from the token, so it
+// becomes invalid together with it, and does not reveal it.
 func TokenCookie(secret string) string {
 	sum := hmac.New(sha256.New, []byte(secret))
 	sum.Write([]byte("millrace cookie 1"))
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// TokenHash is what the log has of a token, made of its cookie.
+// TokenHash is what the log stores of a token, made from its cookie.
 func TokenHash(cookie string) string {
 	sum := sha256.Sum256([]byte(cookie))
 	return hex.EncodeToString(sum[:])
 }
 
-// StoredToken is a token with when and by whom it was made.
+// StoredToken is a token with the time when it was made, and its maker.
 type StoredToken struct {
 	Token
 	Made time.Time `json:"made"`
@@ -115,7 +118,8 @@ func storedToken(d *defined, err error) (StoredToken, error) {
 	return t, err
 }
 
-// PutToken stores a token on behalf of actor. The error wraps [ErrTokenExists] if one has its name, unless that is to be replaced.
+// PutToken stores a token on behalf of actor. The error wraps [ErrTokenExists] if a token has its
+// name and replace is false.
 func (s *Book) PutToken(ctx context.Context, t Token, actor string, replace bool) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -142,30 +146,31 @@ func (s *Book) RemoveToken(ctx context.Context, name, actor string) error {
 	return s.remove(ctx, definition.Named(definition.DefToken, name), actor)
 }
 
-// Tokens returns all tokens by name, and the errors of those that cannot be read.
+// Tokens returns all tokens by name, and the errors of those that are not valid.
 func (s *Book) Tokens(ctx context.Context) ([]StoredToken, error) {
 	return present(ctx, s, definition.DefToken, storedToken)
 }
 
-// TokenKeeper knows all tokens, as of its last look. It is for one goroutine.
+// TokenKeeper knows all tokens, as of its last look. Only one goroutine may use it.
 type TokenKeeper struct {
 	s      *Book
 	tokens map[string]Token // nil before the first look
 	after  uint64           // changes up to it are known
 }
 
-// TokenKeeper returns one that has not looked yet.
+// TokenKeeper returns a keeper that has not looked yet.
 func (s *Book) TokenKeeper() *TokenKeeper { return &TokenKeeper{s: s} }
 
-// Look is all tokens by name, and whether they are others than at the last look; the first finds others. After an error what was
-// known before is all that is known. Who was told that a token is gone is not let in by it any more, and who was told that it is there is let in, so
-// the leader is asked: any replica may lag behind without a sign of it.
+// Look returns all tokens by name, and whether they differ from the last look; the first look
+// always differs. After an error it returns what was known before. It asks the leader, for a
+// replica may lag behind without a sign of it: a removed token must no longer work once its removal
+// is acknowledged, and a new one must work at once.
 func (k *TokenKeeper) Look(ctx context.Context) (all []Token, changed bool, err error) {
 	changed, err = k.look(ctx)
 	return slices.SortedFunc(maps.Values(k.tokens), func(a, b Token) int { return strings.Compare(a.Name, b.Name) }), changed, err
 }
 
-// look brings the tokens up to date, and tells whether they are others.
+// look brings the tokens up to date, and tells whether they have changed.
 func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 	changed, all, reached, err := k.s.changes(ctx, definition.DefToken, k.after)
 	if err != nil {
@@ -185,7 +190,8 @@ func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 	}
 	for i := range changed {
 		delete(tokens, changed[i].Name())
-		if t, err := storedToken(&changed[i], nil); err == nil { // one that nobody can read lets nobody in
+		// An unreadable token lets no caller in.
+		if t, err := storedToken(&changed[i], nil); err == nil {
 			tokens[t.Name] = t.Token
 		}
 	}
@@ -193,8 +199,8 @@ func (k *TokenKeeper) look(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// chains are all editions of the definitions of a kind up to a sequence, in the order of the log, as the leader has them. It is for
-// kinds of which there are few.
+// chains returns all editions of the definitions of a kind up to a sequence, in the order of the
+// log, from the leader. Use it only for kinds with few definitions.
 func (s *Book) chains(ctx context.Context, kind string, last uint64) (all []defined, err error) {
 	for from := uint64(1); from <= last; {
 		r, found, err := s.LeaderGet(ctx, map[string]any{"seq": from, "next_by_subj": wire.DefSubject(definition.Named(kind, "*"))})

@@ -45,7 +45,7 @@ func TestReadToken(t *testing.T) {
 	}
 }
 
-// Tokens are in the log by their hashes, and who keeps them hears of each change.
+// The log has the hashes of tokens, and a keeper of tokens notices each change.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -95,7 +95,8 @@ func TestTokens(t *testing.T) {
 	if err := s.RemoveToken(ctx, "admin", "bob"); err != nil {
 		t.Fatal(err)
 	}
-	rig.Raw(t, s.JS, wire.DefSubject(definition.Named(definition.DefToken, "evil")), nil, []byte(`{}`)) // lets nobody in
+	// Lets no caller in.
+	rig.Raw(t, s.JS, wire.DefSubject(definition.Named(definition.DefToken, "evil")), nil, []byte(`{}`))
 	if names := known(); !slices.Equal(names, []string{"shop"}) {
 		t.Errorf("known are %v", names)
 	}

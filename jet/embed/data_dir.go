@@ -14,16 +14,17 @@ import (
 	"millrace/local"
 )
 
-// ErrShared: others of the machine may enter the data directory, and it is not for us to shut it.
+// ErrShared: other users of the machine may enter the data directory, and Millrace must not change
+// its mode.
 var ErrShared = errors.New("others may enter this data directory")
 
-// lockFile is the file by which a process takes a data directory for itself.
+// lockFile is the file by which a process locks a data directory.
 const lockFile = "lock"
 
-// LockDir makes a data directory if it does not exist, shuts it to others, and takes it for this
-// process until the lock is given back or the process ends. The error wraps [ErrLocked] if another
-// process has it, and [ErrShared] if others may enter it and it is another user's, or holds what is
-// not Millrace's, such as /tmp: then it stays as it is.
+// LockDir makes a data directory if it does not exist, closes it to other users, and locks it for
+// this process until the lock is released or the process ends. The error wraps [ErrLocked] if
+// another process has it. It wraps [ErrShared] if other users may enter it and it belongs to
+// another user, or holds files that are not Millrace's, such as /tmp: then it stays as it is.
 func LockDir(dir string) (*flock.Flock, error) {
 	if err := privateDir(dir); err != nil {
 		return nil, err
@@ -40,10 +41,10 @@ func LockDir(dir string) (*flock.Flock, error) {
 // storeDir is where the server keeps its streams.
 func storeDir(dir string) string { return filepath.Join(dir, "nats") }
 
-// othersMay are the permissions of those who do not own a directory.
+// othersMay are the permissions of users other than the owner.
 const othersMay = 0o077
 
-// privateDir makes a directory that its owner alone may enter, or makes it so.
+// privateDir makes a directory that only its owner may enter, or restricts an existing one.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
@@ -71,7 +72,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// emptyOrOurs tells whether nothing lies in a directory, or it was a data directory before.
+// emptyOrOurs tells whether a directory is empty, or was a data directory before.
 func emptyOrOurs(dir string) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(dir, lockFile)); err == nil {
 		return true, nil
@@ -80,7 +81,7 @@ func emptyOrOurs(dir string) (bool, error) {
 	return len(entries) == 0, err
 }
 
-// ownUser is the user of a server that has made its own credential.
+// ownUser is the user name when the server has made its own credential.
 const ownUser = "millrace"
 
 // passwordFile is the file in a data directory that holds the password of ownUser.
@@ -96,9 +97,9 @@ func ownAuth(dir string) (Auth, error) {
 	return Auth{User: ownUser, Password: password}, err
 }
 
-// ownClients lets in who knows the credential that the server has made itself. The server's own check
-// of a password asks for one that is hashed, which takes a person's password 50 ms to
-// compare; this one nobody can guess.
+// ownClients admits clients that know the credential made by the server. The server's own check
+// compares hashed passwords, which takes 50 ms with a hash fit for passwords of people; this one
+// cannot be guessed.
 type ownClients Auth
 
 // Check implements the server's authentication.

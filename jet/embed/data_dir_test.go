@@ -14,7 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Without a word about who may connect nobody may but who knows what lies in the data directory.
+// Without a configured credential, only clients that know the one in the data directory may
+// connect.
 func TestAServerMakesItsOwnCredential(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

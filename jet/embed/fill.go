@@ -21,17 +21,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A server numbers the messages that are published to it, and stamps them with its own time. A log in which sequences
-// and times say something can only be laid into the server's directory, in the form in which it keeps streams itself:
+// A server numbers the messages that are published to it, and stamps them with its own time. A log
+// whose sequences and times must be kept can only be written into the server's directory, in the
+// server's own format:
 //
-//	meta.inf    the configuration; meta.sum its checksum
-//	msgs/N.blk  messages, one behind the other; a server that finds no index beside them makes it
+//	meta.inf the configuration; meta.sum its checksum
+//	msgs/N.blk messages, one after the other; the server makes a missing index itself
 //
 //	length(4) sequence(8) time(8) length of the subject(2) subject [length of the header(4) header] body checksum(8)
 //
-// Servers have read this form since 2.2; the highest bit of the length says that there is a header.
+// Servers have read this format since 2.2; the highest bit of the length means that there is a
+// header.
 
-// Message is a message as a stream has it.
+// Message is a message of a stream.
 type Message struct {
 	Seq     uint64
 	At      time.Time
@@ -40,21 +42,22 @@ type Message struct {
 	Body    []byte
 }
 
-// ErrFilled refuses to fill a directory in which there are streams.
+// ErrFilled: the directory already holds streams.
 var ErrFilled = errors.New("there are streams in this data directory already")
 
-// Stream is one that is to be in a data directory.
+// Stream is a stream to be written into a data directory.
 type Stream struct {
 	// Config is its configuration, as the API of JetStream has it.
 	Config []byte
-	// Created is when it was made.
+	// Created is when it was created.
 	Created time.Time
-	// Messages are in the order of their sequences. Gaps between these stay.
+	// Messages are in the order of their sequences. Gaps between sequences stay.
 	Messages iter.Seq2[Message, error]
 }
 
-// Fill lays streams into a data directory before a server is started on it. The error wraps [ErrFilled] if there are any,
-// [ErrLocked] if a server runs there, or is that of a sequence of messages.
+// Fill writes streams into a data directory before a server is started on it. The error wraps
+// [ErrFilled] if there are any, [ErrLocked] if a server runs there, or is the error of a sequence
+// of messages.
 func Fill(dir string, streams ...Stream) error {
 	lock, err := LockDir(dir)
 	if err != nil {
@@ -99,10 +102,12 @@ func fill(at string, s Stream) error {
 		os.WriteFile(filepath.Join(dir, server.JetStreamMetaFileSum), []byte(hex.EncodeToString(sum)), 0o600))
 }
 
-// Of a block.
+// Bounds of a block.
 const (
-	blockSize  = 4 << 20 // where it ends
-	blockGap   = 1 << 17 // how many sequences may be missing within it at once: the server notes each; and each block is a file
+	blockSize = 4 << 20 // bytes at which it ends
+	// Missing sequences in a row allowed within it: the server notes each; and each block is a
+	// file.
+	blockGap   = 1 << 17
 	maxSubject = 1 << 10
 	headed     = 1 << 31 // in the length of a message with a header
 )
@@ -204,7 +209,7 @@ func checksum(name string, text []byte) ([]byte, error) {
 	return d.Sum(nil), nil
 }
 
-// encodeHeader is a header on the wire; nothing if it is empty.
+// encodeHeader encodes a header for the wire; nothing if it is empty.
 func encodeHeader(h nats.Header) []byte {
 	if len(h) == 0 {
 		return nil

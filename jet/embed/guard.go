@@ -15,28 +15,29 @@ import (
 	"millrace/events"
 )
 
-// ErrNotBack: the embedded server had to be started again, and could not be.
+// ErrNotBack: the embedded server had to be restarted, and that failed.
 var ErrNotBack = errors.New("the embedded server does not come back")
 
-// How the guard of a server looks and acts.
+// Times of the guard of a server.
 const (
 	guardLook = time.Second
-	// guardRest is how long a server that was started again is left alone at least, and guardMost at
-	// most: the pause doubles while starting again does not help.
+	// guardRest and guardMost are the shortest and the longest pause after a restart: the pause
+	// doubles while restarts do not help.
 	guardRest, guardMost = 2 * time.Second, time.Minute
 	// guardTries is how often the server may fail to start before the process ends.
 	guardTries = 5
 )
 
-// Guard sees to it that the streams take messages, until ctx ends; then it returns nil.
+// Guard makes sure that the streams take messages, until ctx ends; then it returns nil.
 //
-// A stream that meets a full disk takes nothing until the NATS server is started again, even when
-// there is room again; nobody who writes to it is answered, and some failures shut all of JetStream
-// down. Guard looks for that, says so in the log and in [Server.Trouble], waits until there is room,
-// and starts the server again, within this process and at the same address. Connections come back
-// by themselves; what was acknowledged is there.
+// A stream that meets a full disk takes nothing until the NATS server is restarted, even when there
+// is room again; its writers get no answer, and some failures shut all of JetStream down. Guard
+// detects that, reports it in the log and through [Server.Trouble], waits until there is room, and
+// restarts the server, within this process and at the same address. Connections come back by
+// themselves; everything acknowledged is there.
 //
-// It returns an error that wraps [ErrNotBack] if the server cannot be started although there is room.
+// It returns an error that wraps [ErrNotBack] if the server cannot be restarted although there is
+// room.
 func (s *Server) Guard(ctx context.Context) error {
 	look := time.NewTicker(guardLook)
 	defer look.Stop()
@@ -85,15 +86,15 @@ func (s *Server) Guard(ctx context.Context) error {
 	}
 }
 
-// Trouble says why the streams take no messages; nil if they do, as far as [Server.Guard]
-// knows. The error wraps [events.ErrMute].
+// Trouble returns why the streams take no messages; nil if they do, as far as [Server.Guard] knows.
+// The error wraps [events.ErrMute].
 func (s *Server) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trouble
 }
 
-// say sets what Trouble says, and logs it if that is new.
+// say sets the result of Trouble, and logs it if it is new.
 func (s *Server) say(trouble error) {
 	s.mu.Lock()
 	before := s.trouble
@@ -107,7 +108,7 @@ func (s *Server) say(trouble error) {
 	}
 }
 
-// wrong says what keeps any stream from being written to.
+// wrong returns why any stream cannot be written to.
 func (s *Server) wrong() error {
 	ns := s.current()
 	if !ns.Running() {
@@ -117,7 +118,7 @@ func (s *Server) wrong() error {
 		return errors.New("JetStream has shut down")
 	}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		// The server has no other sign of it. What else may be wrong with a stream no restart mends.
+		// The server has no other sign of it. Other errors of a stream are not cured by a restart.
 		if e.Type == server.HealthzErrorStream && strings.Contains(e.Error, "write error") {
 			return errors.New(e.Error)
 		}
@@ -125,13 +126,13 @@ func (s *Server) wrong() error {
 	return nil
 }
 
-// tryRoom writes as much as the server needs to begin again, and removes it.
+// tryRoom writes as much as the server needs to restart, and removes it.
 func (s *Server) tryRoom() (err error) {
 	free, err := diskFree(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
-	// One name, so that the same trouble is said in the same words.
+	// Always one name, so that the same error has the same text.
 	f, err := os.OpenFile(filepath.Join(s.cfg.Dir, ".room"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return noSpace(err, s.cfg.Dir)
@@ -153,7 +154,7 @@ func noSpace(err error, dir string) error {
 	return err
 }
 
-// restart ends the server that runs and starts another one on the same data at the same address.
+// restart ends the running server and starts another one on the same data at the same address.
 func (s *Server) restart() error {
 	ns := s.current()
 	ns.Shutdown()

@@ -21,8 +21,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A stream that has met a full disk takes nothing until its server is started again. The guard does
-// that, within the process: connections come back, and all that was acknowledged is there.
+// A stream that has met a full disk takes nothing until its server is restarted. The guard does
+// that, within the process: connections come back, and everything acknowledged is there.
 func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 	t.Parallel()
 	if inOwnProcess(t) {
@@ -80,7 +80,7 @@ func TestGuardMendsAStreamThatMetAFullDisk(t *testing.T) {
 	}
 }
 
-// The guard does not start a server again as long as there is no room for it, and says why.
+// The guard does not restart a server while there is no room for it, and says why.
 func TestGuardWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	if inOwnProcess(t) {
@@ -109,8 +109,8 @@ func TestGuardWaitsForRoom(t *testing.T) {
 // ownProcess marks the process that a test has for itself.
 const ownProcess = "MILLRACE_TEST_OWN_PROCESS"
 
-// inOwnProcess has the test played in a process of its own, for what it does holds for all of a
-// process; in that it returns false.
+// inOwnProcess runs the test in a process of its own, for its effects hold for the whole process;
+// in that process it returns false.
 func inOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownProcess) != "" {
@@ -124,8 +124,8 @@ func inOwnProcess(t *testing.T) bool {
 	return true
 }
 
-// fullDisk has the disk full for this process, until room is made: no file grows beyond a megabyte. To
-// who writes that is the same, and no other user of the machine is harmed.
+// fullDisk makes the disk full for this process until makeRoom is called: no file grows beyond a
+// megabyte. To the writer that is the same, and it harms no other process of the machine.
 func fullDisk(t *testing.T) (makeRoom func()) {
 	t.Helper()
 	signals.Ignore(syscall.SIGXFSZ)
@@ -145,7 +145,8 @@ func fullDisk(t *testing.T) (makeRoom func()) {
 	return makeRoom
 }
 
-// fillUntilMute writes until nothing is answered any more, and returns what was.
+// fillUntilMute writes until there are no more answers, and returns the sequences of the answered
+// messages.
 func fillUntilMute(t *testing.T, js jetstream.JetStream, subject string) (stored []uint64) {
 	t.Helper()
 	for range 64 {

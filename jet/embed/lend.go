@@ -10,14 +10,14 @@ import (
 	"millrace/jet/natscontext"
 )
 
-// contextMark begins the description of a context that a server of Millrace has left, by which it
-// knows that it may replace it.
+// contextMark begins the description of a context that a server of Millrace has made, and may
+// therefore replace.
 const contextMark = "Millrace, data in "
 
-// LendContext leaves a context with which the nats command line of this user reaches the server, in
-// that command's own form and readable for the user alone. TakeBack removes it, unless another
-// server has taken the name since. A context of that name that no server of Millrace has left
-// stays as it is, and is an error.
+// LendContext writes a context by which the nats command line of this user reaches the server,
+// readable for that user alone. takeBack removes it, unless another server has taken the name
+// since. If a context of that name exists that no server of Millrace has made, it stays, and
+// LendContext returns an error.
 func (s *Server) LendContext(name string) (takeBack func(), err error) {
 	if !s.own {
 		return nil, errors.New("only a credential that the server has made itself is handed on")
@@ -42,7 +42,7 @@ func (s *Server) LendContext(name string) (takeBack func(), err error) {
 	return func() {
 		now, err := natscontext.Load(name)
 		if path, bad := natscontext.Path(name); err == nil && bad == nil && now.Password == c.Password && now.URL == c.URL {
-			_ = os.Remove(path) // of one that is selected, too
+			_ = os.Remove(path) // also the link of a selected one
 		}
 	}, nil
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testkit.InMemory(m))
 }
 
-// patience is how long a test waits for what must come; only a failure takes so long.
+// patience is how long a test waits for what must come; only a failure takes that long.
 const patience = time.Minute
 
 // within returns a context that ends when something that must come has not.
@@ -59,9 +59,9 @@ func startServer(t testing.TB, cfg Config) *Server {
 	return s
 }
 
-// stopServer stops a server once its streams hear what they source; one that was stopped already is left
-// alone. A server that asks for a source just when it stops leaves a goroutine behind, which waits for the
-// answer for some seconds more.
+// stopServer stops a server once its streams source each other; a stopped one is left alone. A
+// server that stops while it asks for a source leaves a goroutine behind, which waits some seconds
+// more for the answer.
 func stopServer(t testing.TB, s *Server) {
 	t.Helper()
 	defer s.Stop()
@@ -83,7 +83,7 @@ func stopServer(t testing.TB, s *Server) {
 	})
 }
 
-// connect returns a connection as a worker has it, over TCP.
+// connect returns a connection over TCP, as a worker has.
 func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
 	nc := must(nats.Connect(url, jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...))(t)

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// storeLimit is how many bytes the streams of an embedded server may hold together, if they hold
-// used now and the disk has free bytes left. The server refuses what goes beyond and says so; a disk
-// that is full it can only fall silent about. So a tenth of the disk, 1 GiB at most, is left alone,
-// but never more than half of what is free: a server that starts on a disk that is
-// nearly full must still take messages.
+// storeLimit returns how many bytes the streams of an embedded server may hold together, if they
+// hold used now and the disk has free bytes left. Beyond a limit the server refuses messages with
+// an error; on a full disk it only falls silent. So a tenth of the disk, 1 GiB at most, stays
+// reserved, but never more than half of the free space: a server that starts on a nearly full disk
+// must still take messages.
 func storeLimit(used, free int64) int64 {
 	reserve := min((used+free)/10, 1<<30, free/2)
 	return used + free - reserve
 }
 
-// room is how many bytes the streams in a folder may hold together.
+// room returns how many bytes the streams in a folder may hold together.
 func (s *Server) room(dir string) (int64, error) {
 	if s.cfg.Store > 0 {
 		return s.cfg.Store, nil
@@ -38,7 +38,7 @@ func (s *Server) room(dir string) (int64, error) {
 	return storeLimit(used, free), nil
 }
 
-// diskFree is how many bytes this user may still write to the disk that holds a directory.
+// diskFree returns how many bytes this user may still write to the disk of a directory.
 func diskFree(dir string) (int64, error) {
 	var at syscall.Statfs_t
 	if err := syscall.Statfs(dir, &at); err != nil {
@@ -47,7 +47,7 @@ func diskFree(dir string) (int64, error) {
 	return int64(uint64(at.Bavail) * uint64(at.Bsize)), nil //nolint:unconvert // its types differ by system
 }
 
-// usedBy is how many bytes the files below a folder have.
+// usedBy returns how many bytes the files below a folder have.
 func usedBy(dir string) (used int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -62,7 +62,7 @@ func usedBy(dir string) (used int64, err error) {
 	return used, err
 }
 
-// unlessGone is err, or nil if it says that a file was removed meanwhile.
+// unlessGone returns err, or nil if err means that a file was removed meanwhile.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

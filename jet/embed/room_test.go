@@ -11,8 +11,8 @@ func TestStoreLimit(t *testing.T) {
 		{0, 24 * mb, 24*mb - 24*mb/10},    // a tenth of a small disk
 		{99 * gb, 10 * mb, 99*gb + 5*mb},  // nearly full: it still takes something
 		{99 * gb, 0, 99 * gb},             // full: nothing more
-		{0, 0, 0},                         // what the server takes for "as much as there is"
-		{10 * gb, 1 * gb, 10*gb + gb/2},   // half of what is free
+		{0, 0, 0},                         // the server reads 0 as "as much as there is"
+		{10 * gb, 1 * gb, 10*gb + gb/2},   // half of the free space
 		{1 * gb, 4 * gb, 5*gb - 5*gb/10},  // a tenth of both together
 		{0, 10 * gb, 10*gb - 1*gb},        // where a tenth is 1 GiB
 		{30 * mb, 30 * mb, 60*mb - 6*mb},  // small, half full

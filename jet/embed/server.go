@@ -19,29 +19,29 @@ import (
 
 // Config describes a NATS server inside this process.
 type Config struct {
-	// Dir is where it keeps its data. It is made if it does not exist, and for this user alone ([LockDir]).
+	// Dir is its data directory. It is made if it does not exist, for this user alone ([LockDir]).
 	Dir string
-	// Host is where it listens. Default 127.0.0.1; anything beyond loopback needs Auth, and TLS or Insecure.
+	// Host is the address that it listens on. Default 127.0.0.1; any address beyond loopback needs
+	// Auth, and TLS or Insecure.
 	Host string
-	// Port is where it listens; 0 for a free one.
+	// Port is the port that it listens on; 0 for a free one.
 	Port int
-	// SyncAlways flushes every write to disk before it is acknowledged. Otherwise
-	// SyncInterval, default 1s, bounds what the loss of the machine, not of the
-	// process, can take with it.
+	// SyncAlways flushes every write to disk before it is acknowledged. Otherwise SyncInterval,
+	// default 1s, bounds how much is lost if the machine (not only the process) fails.
 	SyncAlways   bool
 	SyncInterval time.Duration
-	// Auth is who may connect. Default: whoever knows the password that the server makes at
-	// its first start and keeps in Dir, readable for its user alone; [Server.URL] has it.
+	// Auth says who may connect. Default: clients with the password that the server makes at its
+	// first start and keeps in Dir, readable for its user alone; [Server.URL] contains it.
 	Auth Auth
 	// TLS files; both or none.
 	TLSCert, TLSKey string
-	// Insecure lets it listen beyond loopback without TLS: whoever sees the packets then reads the
-	// credentials and all that tasks are given and print.
+	// Insecure lets it listen beyond loopback without TLS: then anyone who sees the packets reads
+	// the credentials and all input and output of tasks.
 	Insecure bool
-	// Store is how many bytes the streams may hold together. Default: all that the disk has for
-	// them, less a reserve ([storeLimit]).
+	// Store is how many bytes the streams may hold together. Default: the free disk space, less a
+	// reserve ([storeLimit]).
 	Store int64
-	// Connections is how many clients may be connected at once. Default 4096.
+	// Connections is how many clients may be connected. Default 4096.
 	Connections int
 	Log         *slog.Logger
 }
@@ -56,34 +56,34 @@ func (a Auth) set() bool { return a.Token != "" || a.User != "" && a.Password !=
 type Server struct {
 	cfg  Config
 	lock *flock.Flock
-	own  bool // the credential is one that the server has made
+	own  bool // the server has made the credential itself
 	look chan struct{}
 
 	mu      sync.Mutex
-	ns      *server.Server // guarded by mu; another one after each restart
+	ns      *server.Server // guarded by mu; replaced by each restart
 	store   int64          // guarded by mu; how many bytes the streams may hold together
 	trouble error          // guarded by mu; why the streams take no messages; nil if they do
 	stopped bool           // guarded by mu
 }
 
-// maxConnections is how many clients may be connected at once if nothing else is said: many more
-// than an installation has, and few enough for the memory of a small machine.
+// maxConnections is the default of Config.Connections: many more than an installation needs, and
+// few enough for the memory of a small machine.
 const maxConnections = 4096
 
-// Reasons why a server is not started.
+// Reasons why a server does not start.
 var (
 	// ErrLocked: another process uses the data directory.
 	ErrLocked = errors.New("another process uses this data directory")
-	// ErrExposed: it was to listen beyond loopback without authentication.
+	// ErrExposed: the host is beyond loopback, and there is no authentication.
 	ErrExposed = errors.New("an embedded server beyond loopback needs authentication")
-	// ErrPlain: it was to listen beyond loopback without TLS.
+	// ErrPlain: the host is beyond loopback, and there is no TLS.
 	ErrPlain = errors.New("an embedded server beyond loopback needs TLS")
 	// ErrPort: it cannot listen on its port.
 	ErrPort = errors.New("cannot listen")
 )
 
-// Start starts a server and waits until it takes connections. The error wraps [ErrLocked],
-// [ErrShared], [ErrExposed], [ErrPlain] or [ErrPort] if that is why it does not start.
+// Start starts a server and waits until it accepts connections. The error wraps [ErrLocked],
+// [ErrShared], [ErrExposed], [ErrPlain] or [ErrPort] if that is the reason.
 func Start(cfg Config) (*Server, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Host == "" {
@@ -91,8 +91,9 @@ func Start(cfg Config) (*Server, error) {
 	}
 	switch {
 	case cfg.SyncAlways:
-		// Nothing is left to flush. What else is done at that time holds on to every block of
-		// messages that was read since, so reading a bundle each second would fill the memory.
+		// Nothing is left to flush. But the server's periodic sync also keeps every block of
+		// messages that was read since the last one, so reading a bundle each second would fill the
+		// memory.
 		cfg.SyncInterval = 2 * time.Minute
 	case cfg.SyncInterval == 0:
 		cfg.SyncInterval = time.Second
@@ -105,7 +106,7 @@ func Start(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("%w: it was to listen on %s", ErrPlain, cfg.Host)
 		}
 	}
-	// The server itself would share its directory with another without a word.
+	// The server itself would silently share its directory with another one.
 	lock, err := LockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func Start(cfg Config) (*Server, error) {
 
 func (s *Server) start() error {
 	if s.cfg.Port != 0 {
-		// The server would say so only in its own log.
+		// The server would report this only in its own log.
 		l, err := net.Listen("tcp", net.JoinHostPort(s.cfg.Host, strconv.Itoa(s.cfg.Port)))
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrPort, err)
@@ -138,7 +139,7 @@ func (s *Server) start() error {
 		ServerName: "millrace", Host: s.cfg.Host, Port: s.cfg.Port, MaxConn: cmp.Or(s.cfg.Connections, maxConnections),
 		JetStream: true, StoreDir: storeDir(s.cfg.Dir), DisableJetStreamBanner: true,
 		SyncInterval: s.cfg.SyncInterval, SyncAlways: s.cfg.SyncAlways,
-		// Whoever was cut off without a word is known to be gone within 15 s, not 6 minutes.
+		// A client that was cut off silently counts as gone within 15 s, not 6 minutes.
 		PingInterval: 5 * time.Second, MaxPingsOut: 2,
 		NoSigs: true, MaxPayload: 8 << 20,
 	}
@@ -171,7 +172,7 @@ func (s *Server) start() error {
 		return errStopped
 	}
 	ns.Start()
-	deadline := time.Now().Add(30 * time.Second) // a large log is read at start
+	deadline := time.Now().Add(30 * time.Second) // a large log is read at the start
 	for !ns.ReadyForConnections(100 * time.Millisecond) {
 		select {
 		case why := <-failed:
@@ -183,12 +184,12 @@ func (s *Server) start() error {
 		}
 	}
 	if a, ok := ns.Addr().(*net.TCPAddr); ok && s.cfg.Port == 0 {
-		s.cfg.Port = a.Port // where the next one of this process listens, too, so that clients find it
+		s.cfg.Port = a.Port // a restart listens there, too, so that clients find it
 	}
 	return nil
 }
 
-// use makes ns the server that the methods speak of; false if it was stopped meanwhile.
+// use makes ns the current server; false if Stop was called meanwhile.
 func (s *Server) use(ns *server.Server, store int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +207,8 @@ func (s *Server) current() *server.Server {
 	return s.ns
 }
 
-// URL is where clients connect, with the password if the server has made that itself. It is a
-// secret then; [Server.Address] is none.
+// URL is where clients connect, with the password if the server has made it itself. Then the URL is
+// a secret; [Server.Address] is not.
 func (s *Server) URL() string {
 	if !s.own {
 		return s.Address()
@@ -216,12 +217,12 @@ func (s *Server) URL() string {
 	return scheme + "://" + s.cfg.Auth.User + ":" + s.cfg.Auth.Password + "@" + rest
 }
 
-// Own is the user and the password if the server has made them itself.
+// Own returns the user and the password if the server has made them itself.
 func (s *Server) Own() (user, password string, own bool) {
 	return s.cfg.Auth.User, s.cfg.Auth.Password, s.own
 }
 
-// Address is where the server listens, for people to read.
+// Address is where the server listens, for display.
 func (s *Server) Address() string {
 	scheme := "nats"
 	if s.cfg.TLSCert != "" {
@@ -234,17 +235,17 @@ func (s *Server) Address() string {
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(s.cfg.Port))
 }
 
-// Exposed tells whether others than this machine's own processes can reach it.
+// Exposed tells whether other machines can reach it.
 func (s *Server) Exposed() bool { return !loopback(s.cfg.Host) }
 
-// Store is how many bytes the streams may hold together.
+// Store returns how many bytes the streams may hold together.
 func (s *Server) Store() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.store
 }
 
-// Free is how many bytes are free on the disk of its data directory.
+// Free returns how many bytes are free on the disk of its data directory.
 func (s *Server) Free() (int64, error) { return diskFree(s.cfg.Dir) }
 
 // Connect returns a connection that does not leave the process.
@@ -262,16 +263,16 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// inProcess leads each new connection to the server that runs at that moment.
+// inProcess connects each new connection to the server that runs at that moment.
 type inProcess struct{ s *Server }
 
 func (p inProcess) InProcessConn() (net.Conn, error) { return p.s.current().InProcessConn() }
 
-// stopTime is how long a server may take to write down where it stands. What it leaves out is made
-// again at the next start.
+// stopTime is how long a server may take to write its state. The next start rebuilds what it leaves
+// out.
 const stopTime = 10 * time.Second
 
-// Stop ends the server and unlocks its directory, within 10 s. What was acknowledged stays.
+// Stop ends the server and unlocks its directory, within 10 s. Everything acknowledged stays.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -292,10 +293,10 @@ func (s *Server) Stop() {
 			s.cfg.Log.Warn("the embedded NATS server does not end; it is left behind")
 		}
 	}
-	_ = s.lock.Unlock() // the process's end would do it too
+	_ = s.lock.Unlock() // the process's end would release it, too
 }
 
-// loopback tells whether a host's every address is this machine's own.
+// loopback tells whether every address of a host is this machine's own.
 func loopback(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
@@ -314,11 +315,11 @@ func loopback(host string) bool {
 	return true
 }
 
-// serverLog passes the server's words on; what is routine there is detail here.
+// serverLog passes on the server's log; routine messages become debug messages here.
 type serverLog struct {
 	log   *slog.Logger
 	fatal chan<- string
-	wrong chan<- struct{} // told of each error
+	wrong chan<- struct{} // gets one for each error
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf("nats: "+format, v...)) }
@@ -326,16 +327,16 @@ func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf("n
 func (l *serverLog) Debugf(string, ...any)           {} // more than any of our levels shows
 func (l *serverLog) Tracef(string, ...any)           {}
 
-// Errorf has the guard look at once: a stream that cannot be written to says so only here.
+// Errorf makes the guard look at once: a stream that cannot be written to reports that only here.
 func (l *serverLog) Errorf(format string, v ...any) {
 	l.log.Error(fmt.Sprintf("nats: "+format, v...))
 	select {
 	case l.wrong <- struct{}{}:
-	default: // it will look
+	default: // it will look anyway
 	}
 }
 
-// Fatalf must not end the process: who started the server is told instead.
+// Fatalf must not end the process: the caller of Start gets the error instead.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):

@@ -1,8 +1,7 @@
-// Package floor is the least that JetStream can do for a task: publish its birth,
-// pull it, publish a claim and an end by compare-and-set, acknowledge. It knows
-// no task, decides nothing and keeps nothing; benchmarks hold Millrace against
-// it. It is written as lean as we can: callbacks all the way, no goroutine and
-// no allocation for a task that can be avoided.
+// Package floor is the least that JetStream can do for a task: publish its birth, pull it, publish
+// a claim and an end by compare-and-set, acknowledge. It has no rules and keeps no state;
+// benchmarks compare Millrace with it. It is as lean as we can write it: callbacks throughout, no
+// goroutine per task, and no allocation per task that can be avoided.
 package floor
 
 import (
@@ -46,7 +45,8 @@ type Loop struct {
 	free  []int          // guarded by mu
 }
 
-// Open makes a bare loop for so many tasks, with so many of them in flight. Close must follow.
+// Open makes a bare loop for a number of tasks, inFlight of them concurrently. The caller calls
+// Close.
 func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFlight int) (*Loop, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -72,14 +72,14 @@ func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFl
 	return f, nil
 }
 
-// Fill has all tasks born, and says how long that took.
+// Fill publishes all births, and returns how long that took.
 func (f *Loop) Fill(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	err := f.births(ctx, f.tasks, 4*f.inFlight)
 	return time.Since(start), err
 }
 
-// Drain runs all tasks to their ends, and says how long that took.
+// Drain runs all tasks to their ends, and returns how long that took.
 func (f *Loop) Drain(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	if err := f.run(); err != nil {
@@ -89,7 +89,7 @@ func (f *Loop) Drain(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// AtOnce has tasks born while others run, and says how long all took.
+// AtOnce publishes births while tasks run, and returns how long all of them took.
 func (f *Loop) AtOnce(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	if err := f.run(); err != nil {
@@ -110,7 +110,7 @@ func (f *Loop) Close(ctx context.Context) {
 	if f.sub != nil {
 		_ = f.sub.Unsubscribe() // the connection may be gone
 	}
-	_ = f.js.DeleteStream(context.WithoutCancel(ctx), stream) // else the next one does
+	_ = f.js.DeleteStream(context.WithoutCancel(ctx), stream) // else the next run does
 }
 
 // run begins to take tasks.
@@ -122,7 +122,7 @@ func (f *Loop) run() (err error) {
 	return err
 }
 
-// wait waits for the end of all.
+// wait waits until all tasks have ended.
 func (f *Loop) wait(ctx context.Context) error {
 	select {
 	case <-f.ended:
@@ -228,7 +228,7 @@ func idOf(i int) string {
 	return "01JD6Z0000000000000000000000"[:width-len(s)] + s
 }
 
-// offer claims and ends a task: each step is the callback of the one before.
+// offer claims and ends a task: each step is the callback of the previous one.
 func (f *Loop) offer(m *nats.Msg) bool {
 	chain := chainPrefix + m.Subject[len(queuePrefix)+len("default.5."):]
 	reply := m.Reply

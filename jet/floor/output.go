@@ -14,8 +14,8 @@ import (
 // outputBatch is how large the bare messages of [Output] are.
 const outputBatch = 256 << 10
 
-// Output stores n bytes of a line, again and again, as bare messages in a
-// stream made like [wire.OutputStream], two in flight, and returns how long that took.
+// Output stores n bytes of a repeated line as bare messages in a stream made like
+// [wire.OutputStream], two in flight, and returns how long that took.
 func Output(ctx context.Context, nc *nats.Conn, layout streams.Layout, line string, n int64) (time.Duration, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2))
 	if err != nil {

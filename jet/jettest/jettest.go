@@ -19,7 +19,7 @@ type Served struct {
 	Server *embed.Server
 }
 
-// Open starts a server in this process and opens its log. All of it ends with the test.
+// Open starts a server in this process and opens its log. Both end with the test.
 func Open(t testing.TB, layout streams.Layout) *Served {
 	t.Helper()
 	server, err := embed.Start(embed.Config{Dir: t.TempDir(), SyncAlways: layout.SyncAlways, Log: slog.New(slog.DiscardHandler)})

@@ -12,12 +12,12 @@ import (
 // timePatience bounds how long [Link.Now] waits for the log's time.
 const timePatience = time.Second
 
-// Now is the log's time, whatever the machine's clock says; [logclock] says how it is kept.
-// Whoever writes a time into the log, or compares one with the present, takes it from here.
+// Now returns the log's time, whatever the machine's clock says; see [logclock]. Every time that
+// goes into the log, or is compared with the present, must come from here.
 //
-// The store learns the time when it is opened. Now asks again when half a minute has passed
-// since the last answer, or when the machine's clock was set, and then waits for the answer for
-// a second at most. It asks nothing while the connection is away.
+// The store learns the time when it is opened. Now asks again when half a minute has passed since
+// the last answer, or when the machine's clock was set, and then waits at most a second for the
+// answer. It asks nothing while the connection is down.
 func (l *Link) Now() time.Time {
 	l.Clock.Renew(l.askTime)
 	return l.Clock.Now()
@@ -34,7 +34,7 @@ func (l *Link) timeSoon() (time.Time, error) {
 	return l.Time(ctx)
 }
 
-// Time asks what time the server has which keeps the log, and fires its timers.
+// Time asks for the time of the server that keeps the log and fires its timers.
 func (l *Link) Time(ctx context.Context) (time.Time, error) {
 	stream, err := l.JS.Stream(ctx, wire.LogStream)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A NATS server does not answer a message that its sender may not publish: it drops it,
-// and says so beside, to the connection. Whoever waits for an answer would wait until its time is
-// over and then blame the time. So here the word is brought to who waits: writes and requests by their
-// subject, calls of the client library where they were made: those of
-// opening the store by guard, the others by who uses it, see [Link.OnDenied].
+// A NATS server does not answer a message that its sender may not publish: it drops the message,
+// and reports an error to the connection. A caller that waits for an answer would wait until its
+// timeout and then blame the timeout. So this code takes the error to the waiting caller: to writes
+// and requests by their subject, to calls of the client library where they were made: guard does so
+// while the store is opened, other users of the library through [Link.OnDenied].
 
-// Denied is why a message was not taken, or an answer cannot come: the NATS server does not let
-// this user.
+// Denied means that a message was not taken, or that an answer cannot come, because the NATS server
+// does not allow it to this user.
 type Denied struct {
-	// Subject is what the user may not publish to, or subscribe to.
+	// Subject is the subject that the user may not publish or subscribe to.
 	Subject string
-	// Listening is whether it may not subscribe.
+	// Listening is set if it may not subscribe.
 	Listening bool
 }
 
@@ -35,29 +35,29 @@ func (e *Denied) Error() string {
 	return fmt.Sprintf("permission to publish to %s is missing", e.Subject)
 }
 
-// denials are what the server has refused to a connection, for those who wait.
+// denials passes the server's refusals to the callers that wait for answers.
 type denials struct {
 	nc *nats.Conn
 
 	mu   sync.Mutex
 	pub  Publisher // guarded by mu
 	next int       // guarded by mu
-	// waiting are those who wait for an answer. Guarded by mu.
+	// waiting are the callers that wait for an answer. Guarded by mu.
 	waiting map[int]waiting
-	// deaf is set if the user may not hear any answer at all, as of a connection. Guarded by mu.
+	// deaf is set if the user may not receive any answer, as of a connection. Guarded by mu.
 	deaf   *Denied
-	since  uint64 // guarded by mu; how often the connection had been made anew then
+	since  uint64 // guarded by mu; the number of reconnects at that time
 	closed bool   // guarded by mu
 }
 
 type waiting struct {
-	// subject is what was published; "" for those who wait for whatever is refused next.
+	// subject is what was published; "" waits for any refusal.
 	subject string
 	give    func(error)
 }
 
-// WatchDenials begins to note what the server refuses to a connection, before its owner hears of it.
-// What somebody here waits for is told to them alone.
+// WatchDenials begins to receive the server's refusals to a connection, before the connection's
+// owner does. A refusal that a caller here waits for goes to that caller alone.
 func WatchDenials(nc *nats.Conn) *denials {
 	d := &denials{nc: nc, waiting: map[int]waiting{}}
 	owner := nc.ErrorHandler()
@@ -69,14 +69,14 @@ func WatchDenials(nc *nats.Conn) *denials {
 	return d
 }
 
-// Of tells whose messages wait for acknowledgements.
+// Of sets the publisher whose messages wait for acknowledgements.
 func (d *denials) Of(pub Publisher) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pub = pub
 }
 
-// Close lets the owner of the connection hear everything again.
+// Close lets the owner of the connection receive all refusals again.
 func (d *denials) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (d *denials) Close() {
 
 var violation = regexp.MustCompile(`Permissions Violation for (Publish|Subscription) to "([^"]*)"`)
 
-// DeniedBy reads the server's word; nil if it is another one.
+// DeniedBy returns the refusal in a server's error; nil if it is another error.
 func DeniedBy(err error) *Denied {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
@@ -97,7 +97,7 @@ func DeniedBy(err error) *Denied {
 	return &Denied{Subject: m[2], Listening: m[1] == "Subscription"}
 }
 
-// note tells those who wait, and reports whether anybody did.
+// note passes a refusal to the waiting callers, and reports whether there were any.
 func (d *denials) note(err error) bool {
 	denied := DeniedBy(err)
 	if denied == nil {
@@ -130,8 +130,8 @@ func (d *denials) note(err error) bool {
 	return pub != nil && (all || !denied.Listening) && pub.Deny(subject, denied) || len(told) > 0
 }
 
-// answered tells whether somebody waits for an answer to what is published to a subject. Words
-// that may be lost, and tidying up that the server does by itself a little later, go without.
+// answered tells whether callers wait for an answer to messages on a subject. They do not for
+// messages that may be lost, or for cleaning up that the server also does by itself a little later.
 func answered(subject string) bool {
 	for _, prefix := range []string{wire.HintPrefix, wire.LanesPrefix, wire.APIDrop, "$JS.ACK."} {
 		if strings.HasPrefix(subject, prefix) {
@@ -141,15 +141,16 @@ func answered(subject string) bool {
 	return true
 }
 
-// wait has give called once the server refuses to take what is published to a subject, or what anybody
-// waits for if that is "". Done ends it.
+// wait calls give once the server refuses a message on this subject, or any awaited message if
+// subject is "". done ends that.
 func (d *denials) wait(subject string, give func(error)) (done func()) {
 	d.mu.Lock()
 	deaf, since, n := d.deaf, d.since, d.next
 	d.next++
 	d.waiting[n] = waiting{subject, give}
 	d.mu.Unlock()
-	if deaf != nil && since == d.nc.Stats().Reconnects { // with the next one it may have other rights
+	// With the next connection it may have other rights.
+	if deaf != nil && since == d.nc.Stats().Reconnects {
 		give(deaf)
 	}
 	return func() {
@@ -159,8 +160,8 @@ func (d *denials) wait(subject string, give func(error)) (done func()) {
 	}
 }
 
-// Guard makes ctx end when the server refuses to take what is published to a subject. Done says
-// whether that is why a call under it has failed.
+// Guard makes ctx end when the server refuses a message on this subject. done replaces the error of
+// a failed call by the refusal, if that was the cause.
 func (d *denials) Guard(ctx context.Context, subject string) (guarded context.Context, done func(error) error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	stop := d.wait(subject, cancel)
@@ -174,13 +175,15 @@ func (d *denials) Guard(ctx context.Context, subject string) (guarded context.Co
 	}
 }
 
-// Request is a request of which the answer is waited for. The error is a [*Denied] if this user may not make it.
+// Request sends a request and waits for the answer. The error is a [*Denied] if this user may not
+// make it.
 func (l *Link) Request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	ctx, done := l.Denials.Guard(ctx, subject)
 	m, err := l.NC.RequestWithContext(ctx, subject, body)
 	return m, done(err)
 }
 
-// OnDenied calls heard with a [*Denied] each time the server refuses something of which an answer is waited for,
-// until stop is called. Calls of the client library do not hear of it and wait until their context ends.
+// OnDenied calls heard with a [*Denied] each time the server refuses something whose answer is
+// awaited, until stop is called. The client library's own calls do not notice, and wait until their
+// context ends.
 func (l *Link) OnDenied(heard func(error)) (stop func()) { return l.Denials.wait("", heard) }

@@ -10,27 +10,28 @@ import (
 	"millrace/events"
 )
 
-// Codes of the server's errors that mean something to us.
+// Codes of the server's errors that Millrace distinguishes.
 const (
 	codeWrongSequence = 10071 // the chain has moved on
 	CodeNoMessage     = 10037 // nothing there
 	CodeNoLeader      = 10008 // a leader is being elected
-	CodeNoPeers       = 10005 // too few servers are there to hold a stream
-	CodeSameInFlight  = 10158 // the same message, by its id, is settling
-	CodeWriteInFlight = 10164 // another write of this subject is settling, maybe our own last one
+	CodeNoPeers       = 10005 // too few servers are up to hold a stream
+	CodeSameInFlight  = 10158 // the same message, by its id, is being stored
+	// Another write of this subject is being stored, maybe our own last one.
+	CodeWriteInFlight = 10164
 
 	CodeAccountLimit = 10002 // the account has no room
 	CodeResources    = 10023 // the server has no room
-	CodeMemoryLimit  = 10028 // likewise, of memory
-	CodeStorageLimit = 10047 // likewise, of files
+	CodeMemoryLimit  = 10028 // the same, for memory
+	CodeStorageLimit = 10047 // the same, for files
 	CodeStoreFailed  = 10077 // the stream has no room, or the disk
 	CodeNoSuchStream = 10059
-	codeOffline      = 10119 // the server that has the consumer is not there
+	codeOffline      = 10119 // the server that has the consumer is down
 	CodeNoSequence   = 10043 // nothing to remove
-	CodeDeleteFailed = 10057 // it could not be removed, mostly because it is not there
+	CodeDeleteFailed = 10057 // it could not be removed, mostly because it does not exist
 )
 
-// ServerError is an error as JetStream answers it.
+// ServerError is an error in an answer of JetStream.
 type ServerError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -41,33 +42,34 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.ErrCode)
 }
 
-// Is makes [errors.Is] find the log's own words in the server's codes. Of a cluster, a server that has just come to
-// lead the others may know of no stream for a moment, whatever streams there are.
+// Is makes [errors.Is] match the log's errors by the server's codes. In a cluster, a server that
+// has just become the leader of the others may report for a moment that no stream exists.
 func (e *ServerError) Is(target error) bool {
 	return target == events.ErrConflict && (e.ErrCode == codeWrongSequence || e.ErrCode == CodeWriteInFlight) ||
 		target == events.ErrNoStream && e.ErrCode == CodeNoSuchStream
 }
 
-// Says tells whether err is the server's error with a code.
+// Says tells whether err is the server's error with this code.
 func Says(err error, code int) bool {
 	e, ok := errors.AsType[*ServerError](err)
 	return ok && e.ErrCode == code
 }
 
-// Answers tells whether the client library has the server's word in an error with one of some codes.
+// Answers tells whether err is the client library's form of the server's error with one of some
+// codes.
 func Answers(err error, codes ...jetstream.ErrorCode) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && slices.Contains(codes, e.ErrorCode)
 }
 
-// IsOffline tells whether the only server which has a consumer is not there.
+// IsOffline tells whether the only server that has a consumer is down.
 func IsOffline(err error) bool { return Answers(err, codeOffline) }
 
-// IsForming tells whether the cluster is not, or not yet, whole enough.
+// IsForming tells whether the cluster has no leader, or too few servers, at the moment.
 func IsForming(err error) bool { return Answers(err, CodeNoPeers, CodeNoLeader) }
 
-// Full tells whether an error of any call is the server's word that a stream, the account or the
-// server has no room left, and what it said.
+// Full tells whether an error of any call means that a stream, the account or the server has no
+// room left, and returns the server's text.
 func Full(err error) (word string, full bool) {
 	if e, ok := errors.AsType[*ServerError](err); ok {
 		return e.Description, fullCode(e.ErrCode)

@@ -8,7 +8,8 @@ import (
 	"millrace/events"
 )
 
-// What the server answers has the log's own words where there are some, and what passes by itself is asked for again.
+// The server's errors match the log's own errors where there are some, and requests are repeated
+// after errors that pass by themselves.
 func TestWordsForTheServersCodes(t *testing.T) {
 	for _, c := range []struct {
 		code   int
@@ -17,7 +18,8 @@ func TestWordsForTheServersCodes(t *testing.T) {
 	}{
 		{codeWrongSequence, events.ErrConflict, false},
 		{CodeWriteInFlight, events.ErrConflict, false},
-		{CodeNoSuchStream, events.ErrNoStream, true}, // a new leader of a cluster says that of any stream
+		// A new leader of a cluster says that of any stream.
+		{CodeNoSuchStream, events.ErrNoStream, true},
 		{CodeNoLeader, nil, true},
 		{CodeNoMessage, nil, false},
 		{CodeStoreFailed, nil, false},

@@ -10,39 +10,42 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// How long opening a store waits for a cluster that is electing its leaders, or was just started.
+// Times of waiting, when a store is opened, for a cluster that is electing its leaders or was just
+// started.
 const (
-	// formTime is the bound of who gives none.
+	// formTime is the default of Patience.For.
 	formTime = 10 * time.Second
-	// formTry bounds one request, after which it is made again: the one that was to answer it may
-	// be gone, and the next leader knows nothing of it. It is well above what making a stream takes.
+	// formTry bounds one request, after which it is made again: the server that should have
+	// answered it may be gone, and the next leader knows nothing of it. It is well above what
+	// making a stream takes.
 	formTry = 4 * time.Second
-	// formLook is the pause between two requests, and formSay how often it is said what is awaited.
+	// formLook is the pause between two requests, and formSay the interval of reports.
 	formLook = 100 * time.Millisecond
 	formSay  = 10 * time.Second
 )
 
-// Patience is how opening a store waits for a cluster that has no leader.
+// Patience says how opening a store waits for a cluster without a leader.
 type Patience struct {
-	// For is how long, at most. Default 10s.
+	// For is the longest wait. Default 10s.
 	For time.Duration
-	// Say is told what is awaited, when it first is and then every 10 s. Default: nobody is told.
+	// Say is called with the error that is waited out, at once and then every 10 s. Default: no
+	// call.
 	Say func(waiting error)
 }
 
-// ErrElecting means that the NATS server was reached, and that nobody answered for JetStream within
-// the time there was: the servers of the cluster are electing a leader, or too few are up.
+// ErrElecting: the NATS server was reached, but JetStream gave no answer within the time: the
+// servers of the cluster are electing a leader, or too few are up.
 var ErrElecting = errors.New("the NATS cluster has no leader: it elects one, or too few of its servers are up")
 
 // Majority tells whether most of the servers that hold a stream are up; else the error wraps
-// [ErrElecting]. A leader that has lost the others goes on answering for some seconds, though it can
+// [ErrElecting]. A leader that has lost the others still answers for some seconds, although it can
 // store nothing any more.
 func Majority(c *jetstream.ClusterInfo) error {
 	if c == nil {
 		return nil
 	}
 	up, all := 1, 1+len(c.Replicas)
-	if c.Leader == "" { // then all servers are named as replicas
+	if c.Leader == "" { // then all servers are listed as replicas
 		up, all = 0, len(c.Replicas)
 	}
 	for _, r := range c.Replicas {
@@ -56,12 +59,12 @@ func Majority(c *jetstream.ClusterInfo) error {
 	return nil
 }
 
-// Former does the steps of opening a store.
+// Former performs the steps of opening a store.
 type Former struct {
-	mute  func() bool // whether an answer that does not come may still come
+	mute  func() bool // whether a missing answer may still come
 	until time.Time   // a reading of [time.Now]
 	say   func(error)
-	said  time.Time // likewise
+	said  time.Time // a reading of [time.Now], too
 }
 
 func NewFormer(nc *nats.Conn, p Patience) *Former {
@@ -74,7 +77,7 @@ func NewFormer(nc *nats.Conn, p Patience) *Former {
 	return &Former{until: time.Now().Add(p.For), say: p.Say, mute: func() bool { return nc.IsConnected() }}
 }
 
-// Do does one step, again and again while the cluster is not whole enough to say how it ends.
+// Do performs one step, and repeats it while the cluster is forming.
 func (f *Former) Do(ctx context.Context, step func(context.Context) error) error {
 	tick := time.NewTicker(formLook)
 	defer tick.Stop()
@@ -82,7 +85,8 @@ func (f *Former) Do(ctx context.Context, step func(context.Context) error) error
 		try, cancel := context.WithTimeout(ctx, formTry)
 		err := step(try)
 		cancel()
-		if err == nil || !f.awaits(err) || errors.Is(ctx.Err(), context.Canceled) { // that is how a request is denied
+		// A cancelled context means that a request was denied.
+		if err == nil || !f.awaits(err) || errors.Is(ctx.Err(), context.Canceled) {
 			return err
 		}
 		if !errors.Is(err, ErrElecting) {
@@ -104,7 +108,7 @@ func (f *Former) Do(ctx context.Context, step func(context.Context) error) error
 	}
 }
 
-// awaits tells whether an error of a step may be over when a leader is elected.
+// awaits tells whether an error of a step may pass when a leader is elected.
 func (f *Former) awaits(err error) bool {
 	switch {
 	case IsForming(err), Says(err, CodeNoLeader), errors.Is(err, ErrElecting):

@@ -38,7 +38,8 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// Servers of a cluster that elect a leader, or start together, are waited for; what will not pass is told at once.
+// Servers of a cluster that elect a leader, or start together, are waited for; an error that will
+// not pass is returned at once.
 func TestForming(t *testing.T) {
 	t.Parallel()
 	alone, refused := &jetstream.APIError{ErrorCode: CodeNoPeers}, &jetstream.APIError{ErrorCode: CodeStorageLimit}

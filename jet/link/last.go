@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// LastOfAll reads the last message of each subject of a stream that a filter has.
+// LastOfAll reads the last message of each subject of a stream that matches a filter.
 func LastOfAll(ctx context.Context, stream jetstream.Stream, filter string, read func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Description: "Millrace: lists definitions", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
@@ -18,7 +18,8 @@ func LastOfAll(ctx context.Context, stream jetstream.Stream, filter string, read
 		return err
 	}
 	defer func() {
-		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name) // else the server removes it after a minute
+		// Else the server removes it after a minute.
+		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
 	}()
 	for left := int(c.CachedInfo().NumPending); left > 0; {
 		batch, err := c.Fetch(min(left, 512), jetstream.FetchMaxWait(ReadTry))
@@ -39,7 +40,7 @@ func LastOfAll(ctx context.Context, stream jetstream.Stream, filter string, read
 		if err := batch.Error(); err != nil {
 			return err
 		}
-		if n == 0 { // something was deleted meanwhile; a part would pass for all
+		if n == 0 { // something was deleted meanwhile; a part would pass for the whole
 			return errors.New("the list was cut short")
 		}
 		left -= n

@@ -1,5 +1,6 @@
-// Package link reads and writes single messages of a JetStream server and knows what became of each: it asks leaders, asks again while
-// they change, tells what the server refuses, and what time the server has. It knows nothing of tasks.
+// Package link reads and writes single messages of a JetStream server and reports what became of
+// each: it asks leaders, asks again while they change, and reports the server's refusals and its
+// time. It holds no rules about tasks.
 package link
 
 import (
@@ -20,12 +21,14 @@ import (
 
 // Publisher publishes messages, and waits for the answers.
 type Publisher interface {
-	// Publish stores a message. After an error that wraps [events.ErrUnknown] it may be stored all the same.
+	// Publish stores a message. After an error that wraps [events.ErrUnknown] it may be stored all
+	// the same.
 	Publish(ctx context.Context, m *nats.Msg) (seq uint64, err error)
-	// Deny tells those who wait for answers that the server refuses what they have published to a subject, or, if that is "",
-	// that none of them hears any answer. It tells whether anybody waited.
+	// Deny tells the callers that wait for an answer that the server refuses what they published to
+	// a subject or, if that is "", that none of them receives any answer. It tells whether there
+	// were any.
 	Deny(subject string, denied error) bool
-	// Cut is a context that ends with the next loss of the connection.
+	// Cut returns a context that ends with the next loss of the connection.
 	Cut() context.Context
 }
 
@@ -36,10 +39,11 @@ type Link struct {
 	Pub     Publisher
 	Denials *denials
 	Clock   *logclock.Clock
-	askTime func() (time.Time, error) // what [Link.Now] has the clock do when its answer is old
+	askTime func() (time.Time, error) // called by the clock of [Link.Now] when its answer is old
 }
 
-// New returns the link on a connection, which stays the caller's. It has no publisher yet, and hears of no refusal.
+// New returns the link on a connection, which stays the caller's. It has no publisher yet, and does
+// not watch for refusals.
 func New(nc *nats.Conn, js jetstream.JetStream) *Link {
 	l := &Link{NC: nc, JS: js, Clock: logclock.New(nil)}
 	l.askTime = l.timeSoon
@@ -52,10 +56,10 @@ const (
 	ReadTry     = 2 * time.Second  // after that it counts as lost
 )
 
-// MaxBatch is how many messages are asked for at once.
+// MaxBatch is how many messages one request asks for.
 const MaxBatch = 256
 
-// storedMessage is a message as a stream's leader returns it.
+// Message is a message as a stream's leader returns it.
 type Message struct {
 	Subject string    `json:"subject"`
 	Seq     uint64    `json:"seq"`
@@ -64,7 +68,7 @@ type Message struct {
 	Time    time.Time `json:"time"`
 }
 
-// LeaderGetFrom reads one message from a stream's leader, which has all that was
+// LeaderGetFrom reads one message from a stream's leader, which has everything that was
 // acknowledged. The client's own calls would ask any replica.
 func (l *Link) LeaderGetFrom(ctx context.Context, stream string, request map[string]any) (m Message, found bool, err error) {
 	body, err := json.Marshal(request)
@@ -101,9 +105,9 @@ func (l *Link) storedMessage(ctx context.Context, stream string, request []byte)
 	return answer.Message, true, nil
 }
 
-// Patiently makes a request again while nobody is there to answer it: the leader
-// is changing, or the connection was lost and the request with it, of which it is told
-// when the connection is back. When ctx ends during a try, the error names what hindered those before it, too.
+// Patiently repeats a request while there is no server to answer it: the leader is changing, or the
+// connection was lost and the request with it, which it learns when the connection is back. When
+// ctx ends during a try, the error also names what failed the tries before.
 func (l *Link) Patiently(ctx context.Context, request func(context.Context) error) error {
 	var hindered error
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
@@ -135,13 +139,13 @@ func ReadError(subject string, err error) error {
 	return fmt.Errorf("read %s: %w", subject, err)
 }
 
-// Passes tells whether what hindered a request will pass by itself.
+// Passes tells whether the cause of a failed request will pass by itself.
 func Passes(err error) bool {
 	return Says(err, CodeNoLeader) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, events.ErrNoStream)
 }
 
-// Added is a header that the server adds to a message when it hands it out. It
-// stands behind the message's own headers, which may have the same name.
+// Added returns the value of a header that the server adds when it delivers a message. It comes
+// after the message's own headers, which may have the same name.
 func Added(m *nats.Msg, header string) string {
 	values := m.Header.Values(header)
 	if len(values) == 0 {
@@ -150,7 +154,7 @@ func Added(m *nats.Msg, header string) string {
 	return values[len(values)-1]
 }
 
-// BatchGet asks any replica of a stream for several messages, at most so many.
+// BatchGet asks any replica of a stream for several messages, at most most of them.
 func (l *Link) BatchGet(ctx context.Context, stream string, most int, request map[string]any) ([]*nats.Msg, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -170,13 +174,15 @@ func (l *Link) batchGetOnce(ctx context.Context, stream string, most int, reques
 	ctx, done := l.Denials.Guard(ctx, wire.APIDirect+stream)
 	defer func() { err = done(err) }()
 	inbox := l.NC.NewInbox()
-	answers := make(chan *nats.Msg, most+1) // and the end
-	// Not a synchronous subscription: that takes a message for an error if its headers say so.
+	answers := make(chan *nats.Msg, most+1) // the answers and the end
+	// Not a synchronous subscription: that would mistake a message for an error if its headers say
+	// so.
 	sub, err := l.NC.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is gone, and the subscription with it
+	// Fails only if the connection is gone, and the subscription with it.
+	defer func() { _ = sub.Unsubscribe() }()
 	if err := l.NC.PublishRequest(wire.APIDirect+stream, inbox, request); err != nil {
 		return nil, err
 	}
@@ -188,7 +194,7 @@ func (l *Link) batchGetOnce(ctx context.Context, stream string, most int, reques
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if Added(m, jetstream.SequenceHeader) != "" { // else it is the server's own word
+		if Added(m, jetstream.SequenceHeader) != "" { // else it is the server's own status
 			found = append(found, m)
 			continue
 		}
@@ -203,7 +209,7 @@ func (l *Link) batchGetOnce(ctx context.Context, stream string, most int, reques
 	}
 }
 
-// SequenceOf is where a message lies that was got directly.
+// SequenceOf returns the sequence of a message from a direct get.
 func SequenceOf(m *nats.Msg) (uint64, error) {
 	seq, err := strconv.ParseUint(Added(m, jetstream.SequenceHeader), 10, 64)
 	if err != nil {

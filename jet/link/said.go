@@ -14,11 +14,12 @@ import (
 	"millrace/events"
 )
 
-// ExpectedHeader has the server compare the sequence of a subject's last message.
+// ExpectedHeader makes the server check the sequence of a subject's last message.
 const ExpectedHeader = jetstream.ExpectedLastSubjSeqHeader
 
-// Said is the chain of what is said on a subject beside the log: a message in place of the one before. It stands as the last
-// message says; nil if there is none. What lies there and says the same is as good as what was to be said.
+// Said is the chain of a subject beside the log on which each message replaces the one before. Its
+// state is the last message; nil if there is none. A stored message with the same content counts as
+// the one to be written.
 func (l *Link) Said(stream, subject string) events.Chain[*Message, *nats.Msg] {
 	return events.Chain[*Message, *nats.Msg]{
 		Read: func(ctx context.Context, wrote *nats.Msg) (*Message, uint64, bool, error) {
@@ -32,7 +33,8 @@ func (l *Link) Said(stream, subject string) events.Chain[*Message, *nats.Msg] {
 	}
 }
 
-// Replace stores a message if the last one on its subject has the sequence end. It is in no group, for these are the log's.
+// Replace stores a message if the last one on its subject has the sequence end. It is never part of
+// a group, for groups are the log's.
 func (l *Link) Replace(ctx context.Context, m *nats.Msg, end uint64) (uint64, error) {
 	if m.Header == nil {
 		m.Header = nats.Header{}
@@ -41,7 +43,7 @@ func (l *Link) Replace(ctx context.Context, m *nats.Msg, end uint64) (uint64, er
 	return l.Patient(ctx, func() (uint64, error) { return l.Pub.Publish(ctx, m) })
 }
 
-// Patient writes again what the server says that it has not stored, for a reason that will pass.
+// Patient repeats a write that the server says it has not stored, for a reason that will pass.
 func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint64, error) {
 	pause := time.Millisecond
 	for {
@@ -58,7 +60,7 @@ func (l *Link) Patient(ctx context.Context, write func() (uint64, error)) (uint6
 	}
 }
 
-// TTL is the header by which the server removes a message after some time.
+// TTL returns the header that makes the server remove a message after d.
 func TTL(d time.Duration) nats.Header {
 	return nats.Header{"Nats-TTL": {strconv.Itoa(int(d.Seconds())) + "s"}}
 }

@@ -1,6 +1,6 @@
-// Package natscontext reads and leaves contexts of the nats command line: files that say where a NATS
-// server is and who one is to it. That command's own package for them links the whole NATS server,
-// which a program that only submits tasks need not carry.
+// Package natscontext reads and writes contexts of the nats command line: files with the address of
+// a NATS server and the credentials for it. That command's own package for them links the whole
+// NATS server, which a program that only submits tasks need not carry.
 package natscontext
 
 import (
@@ -17,8 +17,8 @@ import (
 	"millrace/local"
 )
 
-// Context is what a context says. Fields that are empty say nothing. Those that name files may begin
-// with ~ and hold variables of the environment, as $HOME.
+// Context is the content of a context. Empty fields have no effect. Names of files may begin with ~
+// and contain variables of the environment, such as $HOME.
 type Context struct {
 	Description string `json:"description"`
 	// URL is one address or several, separated by commas.
@@ -27,12 +27,12 @@ type Context struct {
 	Token      string `json:"token"`
 	User       string `json:"user"`
 	Password   string `json:"password"`
-	Creds      string `json:"creds"` // file, or op:// for a secret that the program op reads
+	Creds      string `json:"creds"` // file, or op:// and a secret that the program op reads
 	NKey       string `json:"nkey"`  // file with a seed
 	Cert       string `json:"cert"`  // file
 	Key        string `json:"key"`   // file
 	CA         string `json:"ca"`    // file
-	// NSC names a user that the program nsc knows the URL and the credentials of.
+	// NSC is a user whose URL and credentials the program nsc knows.
 	NSC           string `json:"nsc"`
 	JSDomain      string `json:"jetstream_domain"`
 	JSAPIPrefix   string `json:"jetstream_api_prefix"`
@@ -67,7 +67,7 @@ func folder() (string, error) {
 	return filepath.Join(u.HomeDir, ".config", "nats"), nil
 }
 
-// Path is the file of the context of a name, whether there is one or not.
+// Path returns the file of the context of a name, whether it exists or not.
 func Path(name string) (string, error) {
 	if name == "" || strings.Contains(name, "..") || strings.ContainsAny(name, `/\`) {
 		return "", fmt.Errorf("%q is no name of a context", name)
@@ -103,7 +103,7 @@ func Load(name string) (Context, error) {
 	return c, nil
 }
 
-// Save leaves the context under a name, readable for this user alone, in place of one that is there.
+// Save writes the context under a name, readable for this user alone, and replaces an existing one.
 func (c Context) Save(name string) error {
 	path, err := Path(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c Context) Save(name string) error {
 	return nil
 }
 
-// Known are the names of all contexts, in order.
+// Known returns the names of all contexts, in order.
 func Known() []string {
 	dir, err := folder()
 	if err != nil {
@@ -143,7 +143,7 @@ func Known() []string {
 	return names
 }
 
-// Selected is the context that the nats command line uses when it is told nothing else; "" if none is.
+// Selected returns the context that the nats command line uses by default; "" if there is none.
 func Selected() string {
 	dir, err := folder()
 	if err != nil {

@@ -55,7 +55,7 @@ type identity struct {
 	User, Password, Token, NKey, JWT, Signature, Inbox string
 	TLSFirst, Certificate, Authorities                 bool
 	Dialer                                             bool
-	Wrong                                              string // what is wrong with them
+	Wrong                                              string // how they are invalid
 }
 
 func identityOf(t *testing.T, opts []nats.Option) identity {
@@ -142,7 +142,8 @@ func TestAContextMeansWhatTheNATSCommandLineTakesItFor(t *testing.T) {
 	}
 }
 
-// What this package leaves the nats command line reads, and every field that it would write is known here.
+// The nats command line can read the contexts of this package, and every field that it would write
+// is known here.
 func TestSavedContextsAreTheirs(t *testing.T) {
 	dir := home(t)
 	c := Context{}

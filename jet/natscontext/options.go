@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// Reach is what it takes to connect: the addresses, separated by commas, and the options. A context
-// that leaves its credentials to the programs nsc or op has them asked.
+// Reach returns what a connection needs: the addresses, separated by commas, and the options. If a
+// context leaves its credentials to the programs nsc or op, Reach runs them.
 func (c Context) Reach() (servers string, opts []nats.Option, err error) {
 	if c.WinCertStore != "" {
 		return "", nil, errors.New("certificates in the store of Windows are not supported; name files with cert, key and ca")
@@ -51,7 +51,7 @@ func (c Context) Reach() (servers string, opts []nats.Option, err error) {
 	return c.Servers(), opts, nil
 }
 
-// Servers are the addresses that it names, separated by commas; by default the usual one.
+// Servers returns the addresses, separated by commas; the default address if there are none.
 func (c Context) Servers() string {
 	if c.URL == "" {
 		return nats.DefaultURL
@@ -59,7 +59,8 @@ func (c Context) Servers() string {
 	return c.URL
 }
 
-// credentials say who one is, by the first kind that the context has, and by its token.
+// credentials returns the options for the first kind of credentials that the context has, and for
+// its token.
 func (c Context) credentials() (opts []nats.Option, err error) {
 	switch {
 	case c.User != "":
@@ -89,7 +90,7 @@ func (c Context) credentials() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// expand replaces variables of the environment, and a ~ at the beginning by the home directory.
+// expand replaces variables of the environment, and a leading ~ by the home directory.
 func expand(path string) string {
 	path = os.ExpandEnv(path)
 	rest, home := strings.CutPrefix(path, "~")
@@ -103,7 +104,7 @@ func expand(path string) string {
 	return u.HomeDir + rest
 }
 
-// socks leads connections through a proxy.
+// socks makes connections through a proxy.
 type socks string
 
 // Dial implements the dialer of nats.go.
@@ -119,7 +120,7 @@ func (s socks) Dial(network, address string) (net.Conn, error) {
 	return d.Dial(network, address)
 }
 
-// askNSC asks the program nsc for what the context does not say itself.
+// askNSC asks the program nsc for what the context leaves out.
 func (c *Context) askNSC() error {
 	out, err := exec.Command("nsc", "generate", "profile", c.NSC).Output() // #nosec G204 -- the user's own context
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *Context) askNSC() error {
 	return nil
 }
 
-// askOP has the program op read credentials from a password manager.
+// askOP runs the program op to read credentials from a password manager.
 func askOP(secret string) (nats.Option, error) {
 	out, err := exec.Command("op", "read", secret).Output() // #nosec G204 -- the user's own context
 	if err != nil {
@@ -160,7 +161,7 @@ func askOP(secret string) (nats.Option, error) {
 	return nats.UserJWT(func() (string, error) { return jwt, nil }, pair.Sign), nil
 }
 
-// said is what a program that failed has said of it.
+// said returns the error output of a failed program.
 func said(err error) string {
 	if e, ok := errors.AsType[*exec.ExitError](err); ok && len(e.Stderr) > 0 {
 		return ": " + strings.TrimSpace(string(e.Stderr))

@@ -15,7 +15,7 @@ import (
 	"millrace/task/output"
 )
 
-// DroppedHeader marks the message that stands in place of what was dropped.
+// DroppedHeader marks the message that replaces dropped output.
 const DroppedHeader = "Millrace-Dropped"
 
 // OutputTasks lists the tasks that have output.
@@ -44,15 +44,15 @@ func (o *Outputs) tasksOf(ctx context.Context, name, prefix string) ([]task.ID, 
 	return ids, nil
 }
 
-// DropOutput puts one message in place of all that a task has printed; marker makes
-// it, given how many lines that was. It reports false if that has been done and nothing was printed since. The message is stored
-// first and what it stands for is removed then, which only a server may do: whoever dies in between leaves
-// the removal to the next call.
+// DropOutput replaces all that a task has printed by one message; marker makes it, given the number
+// of lines. It returns false if that was done before and nothing was printed since. It stores the
+// message first and then removes what it replaces, which only a server of Millrace may do. A
+// process that dies in between leaves the removal to the next call.
 func (o *Outputs) DropOutput(ctx context.Context, id task.ID, marker func(lines int) output.Lines) (bool, error) {
 	return o.drop(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo, func(n int) any { return marker(n) })
 }
 
-// DropRecords is [Outputs.DropOutput] for what a task has produced.
+// DropRecords is [Outputs.DropOutput] for a task's records.
 func (o *Outputs) DropRecords(ctx context.Context, id task.ID, marker func(records int) output.Records) (bool, error) {
 	return o.drop(ctx, wire.DataStream, wire.DataPrefix+string(id), recordsUpTo, func(n int) any { return marker(n) })
 }
@@ -86,7 +86,7 @@ func (o *Outputs) drop(ctx context.Context, name, subject string, upTo func([]by
 	}
 	err = o.keep(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		DroppedHeader: {"1"},
-		// What comes meanwhile, of an attempt of a retry, makes it fail.
+		// A batch that arrives meanwhile, from the attempt of a retry, makes this fail.
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(last.Sequence, 10)},
 	}})
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *Outputs) drop(ctx context.Context, name, subject string, upTo func([]by
 	return true, err
 }
 
-// removeBefore removes what a marker stands for, if anything of it is left.
+// removeBefore removes what a marker replaces, if anything of it is left.
 func (o *Outputs) removeBefore(ctx context.Context, stream jetstream.Stream, marker *jetstream.RawStreamMsg) error {
 	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(marker.Subject))
 	if err == nil && first.Sequence < marker.Sequence {

@@ -14,8 +14,8 @@ import (
 	"millrace/task/output"
 )
 
-// Start is where the reading of output begins: at the message of [wire.OutputStream] with a
-// sequence, or, if that is 0, at those stored since a time. The zero value is their beginning.
+// Start is where reading output begins: at the message of [wire.OutputStream] with this sequence
+// or, if that is 0, at the first one stored since a time. The zero value is the beginning.
 type Start struct {
 	Seq  uint64
 	Time time.Time
@@ -32,19 +32,20 @@ func (o Start) set(cfg *jetstream.OrderedConsumerConfig) {
 	}
 }
 
-// PrintedFrom is [Outputs.Printed] of what lies from a start on, and tells each the sequence of every batch.
+// PrintedFrom is [Outputs.Printed] from a start on, and also passes the sequence of every batch to
+// each.
 func (o *Outputs) PrintedFrom(ctx context.Context, id task.ID, from Start, follow bool, each func(uint64, output.Lines) error) error {
 	return o.PrintedOf(ctx, []task.ID{id}, from, follow, each)
 }
 
-// PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence, the
-// latest first, until more returns false or there are none before.
+// PrintedBack reads the lines of a task backwards: it calls more with every batch and its sequence,
+// the latest first, until more returns false or there are no earlier ones.
 func (o *Outputs) PrintedBack(ctx context.Context, id task.ID, more func(uint64, output.Lines) bool) error {
 	subject := wire.OutputPrefix + string(id)
 	seq, data, err := o.lastOf(ctx, wire.OutputStream, subject)
 	for err == nil && seq > 0 {
 		var b output.Lines
-		_ = json.Unmarshal(data, &b) // what is none of ours has no lines
+		_ = json.Unmarshal(data, &b) // a foreign message has no lines
 		b.OneByOne()
 		if !more(seq, b) {
 			return nil
@@ -54,21 +55,22 @@ func (o *Outputs) PrintedBack(ctx context.Context, id task.ID, more func(uint64,
 	return err
 }
 
-// lastOf is the last message of a subject, as the stream's leader has it; its sequence is 0 if there is none.
+// lastOf returns the last message of a subject from the stream's leader; its sequence is 0 if there
+// is none.
 func (o *Outputs) lastOf(ctx context.Context, stream, subject string) (seq uint64, data []byte, err error) {
 	m, _, err := o.LeaderGetFrom(ctx, stream, map[string]any{"last_by_subj": subject})
 	return m.Seq, m.Data, link.ReadError(subject, err)
 }
 
-// beforeOf is the last message of a subject before a sequence, as any replica has it.
+// beforeOf returns the last message of a subject before a sequence, from any replica.
 func (o *Outputs) beforeOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
 	if seq <= 1 {
-		return 0, nil, nil // 0 would be no bound
+		return 0, nil, nil // 0 would mean no bound
 	}
 	return o.oneOf(ctx, stream, subject, map[string]any{"multi_last": []string{subject}, "up_to_seq": seq - 1})
 }
 
-// fromOf is the first message of a subject from a sequence on, as any replica has it.
+// fromOf returns the first message of a subject from a sequence on, from any replica.
 func (o *Outputs) fromOf(ctx context.Context, stream, subject string, seq uint64) (uint64, []byte, error) {
 	return o.oneOf(ctx, stream, subject, map[string]any{"batch": 1, "seq": seq, "next_by_subj": subject})
 }
@@ -82,8 +84,8 @@ func (o *Outputs) oneOf(ctx context.Context, stream, subject string, request map
 	return seq, found[0].Data, link.ReadError(subject, err)
 }
 
-// Told says what is stored of what an attempt has printed and produced. Usually the last
-// message of each tells; if that is another attempt's, all are read.
+// Told returns what is stored of an attempt's lines and records. Usually the last message of each
+// is enough; if that is from another attempt, it reads all.
 func (o *Outputs) Told(ctx context.Context, id task.ID, epoch uint64) (told output.Told, err error) {
 	var lines output.Lines
 	see := func(b output.Lines) error {
@@ -98,7 +100,7 @@ func (o *Outputs) Told(ctx context.Context, id task.ID, epoch uint64) (told outp
 	if err != nil {
 		return told, fmt.Errorf("read what task %s has printed: %w", id, err)
 	}
-	_ = json.Unmarshal(data, &lines) // what cannot be read is none of ours
+	_ = json.Unmarshal(data, &lines) // unreadable means foreign
 	if _ = see(lines); seq > 0 && lines.Epoch != epoch {
 		if err := o.Printed(ctx, id, false, see); err != nil {
 			return told, fmt.Errorf("read what task %s has printed: %w", id, err)

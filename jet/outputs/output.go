@@ -1,5 +1,5 @@
-// Package outputs keeps what attempts print, produce and say of themselves: lines, records, how they stand, checkpoints, where they ran. None
-// of it is in the log, and no fact follows from it.
+// Package outputs keeps what attempts print, produce and report: lines, records, progress,
+// checkpoints, and where they ran. None of it is in the log, and no fact follows from it.
 package outputs
 
 import (
@@ -20,14 +20,14 @@ import (
 	"millrace/task/output"
 )
 
-// Outputs are what attempts print, produce and say of themselves, in streams beside the log.
+// Outputs stores and reads what attempts print, produce and report, in streams beside the log.
 type Outputs struct{ *link.Link }
 
-// maxLines is how large a message of lines may be: what a server takes that was told
-// nothing else, less some room for what the message says beside them.
+// maxLines is the largest message of lines, in bytes: the default limit of a server, less some room
+// for what the message holds beside the lines.
 const maxLines = 1<<20 - 4<<10
 
-// Print stores a batch of lines and waits for the server's word. One that is too
+// Print stores a batch of lines and waits for the server's acknowledgement. A batch that is too
 // large for a message is stored in parts.
 func (o *Outputs) Print(ctx context.Context, b output.Lines) error {
 	body := b.Encoded
@@ -50,8 +50,8 @@ func (o *Outputs) Print(ctx context.Context, b output.Lines) error {
 	return o.keep(ctx, &nats.Msg{Subject: wire.OutputPrefix + string(b.Task), Data: body})
 }
 
-// plainJSON is v as JSON in which the signs of HTML stand as they are: in what programs
-// print they are frequent, and each would take six bytes.
+// plainJSON encodes v as JSON without escaping the characters of HTML: they are frequent in what
+// programs print, and each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -60,8 +60,8 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err // the line end that the encoder adds
 }
 
-// Keep stores a batch of records and waits for the server's word. The same
-// batch stored again, after an answer was lost, is kept once.
+// Keep stores a batch of records and waits for the server's acknowledgement. If an answer was lost
+// and the same batch is stored again, it is kept once.
 func (o *Outputs) Keep(ctx context.Context, b output.Records) error {
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -84,9 +84,8 @@ func (o *Outputs) keep(ctx context.Context, m *nats.Msg) error {
 	}
 }
 
-// Printed reads the lines of a task in order and calls each with every batch,
-// until ctx ends, each returns an error, or, unless follow is set, there are no
-// more. It returns nil in the last case.
+// Printed reads the lines of a task in order and calls each with every batch, until ctx ends, each
+// returns an error or, unless follow is set, there are no more; in that case it returns nil.
 func (o *Outputs) Printed(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
 	return o.PrintedFrom(ctx, id, Start{}, follow, func(_ uint64, b output.Lines) error { return each(b) })
 }
@@ -96,15 +95,16 @@ func (o *Outputs) Kept(ctx context.Context, id task.ID, follow bool, each func(o
 	return o.KeptOf(ctx, []task.ID{id}, Start{}, follow, func(_ uint64, r output.Records) error { return each(r) })
 }
 
-// readBytes is how much is asked for at once: more than the largest message, and less
-// than what a server has wait for a client before it drops the connection.
+// readBytes is how many bytes are asked for at once: more than the largest message, and less than a
+// server buffers for a client before it drops the connection.
 const readBytes = 16 << 20
 
-// MaxTogether is how many tasks may be read together: the server compares each subject with all others.
+// MaxTogether is how many tasks may be read together: the server compares each subject with all of
+// them.
 const MaxTogether = 500
 
-// PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they were stored, as
-// [Outputs.PrintedFrom] does those of one.
+// PrintedOf reads the lines of several tasks, at most [MaxTogether], in the order in which they
+// were stored, as [Outputs.PrintedFrom] does for one.
 func (o *Outputs) PrintedOf(ctx context.Context, ids []task.ID, from Start, follow bool, each func(uint64, output.Lines) error) error {
 	return readFrom(ctx, o, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), from, follow, func(seq uint64, b output.Lines) error {
 		b.OneByOne()
@@ -112,7 +112,7 @@ func (o *Outputs) PrintedOf(ctx context.Context, ids []task.ID, from Start, foll
 	})
 }
 
-// KeptOf is [Outputs.PrintedOf] for records; a start is one in [wire.DataStream].
+// KeptOf is [Outputs.PrintedOf] for records; its start is in [wire.DataStream].
 func (o *Outputs) KeptOf(ctx context.Context, ids []task.ID, from Start, follow bool, each func(uint64, output.Records) error) error {
 	return readFrom(ctx, o, wire.DataStream, subjectsOf(wire.DataPrefix, ids), from, follow, each)
 }
@@ -125,7 +125,8 @@ func subjectsOf(prefix string, ids []task.ID) []string {
 	return subjects
 }
 
-// PrintedAs reads the messages in which the lines of some tasks lie, at most [MaxTogether], as they are stored.
+// PrintedAs reads the stored messages that hold the lines of some tasks, at most [MaxTogether],
+// without decoding them.
 func (o *Outputs) PrintedAs(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
 	return readMessages(ctx, o, wire.OutputStream, subjectsOf(wire.OutputPrefix, ids), Start{}, false, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		return each(meta.Sequence.Stream, meta.Timestamp, m.Subject(), m.Data())
@@ -136,14 +137,14 @@ func readFrom[T any](ctx context.Context, o *Outputs, stream string, subjects []
 	return readMessages(ctx, o, stream, subjects, from, follow, func(m jetstream.Msg, meta *jetstream.MsgMetadata) error {
 		var batch T
 		if json.Unmarshal(m.Data(), &batch) != nil {
-			return nil // it is none of ours
+			return nil // a foreign message
 		}
 		return each(meta.Sequence.Stream, batch)
 	})
 }
 
 func readMessages(ctx context.Context, o *Outputs, stream string, subjects []string, from Start, follow bool, each func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
-	subject := subjects[0] // what an error names
+	subject := subjects[0] // for error messages
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: time.Minute}
 	from.set(&cfg)
 	c, err := o.JS.OrderedConsumer(ctx, stream, cfg)
@@ -153,7 +154,8 @@ func readMessages(ctx context.Context, o *Outputs, stream string, subjects []str
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		// Else the server removes it after a minute.
+		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name)
 	}()
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -192,8 +194,8 @@ func readMessages(ctx context.Context, o *Outputs, stream string, subjects []str
 	}
 }
 
-// WatchTask calls changed whenever something may have happened to a task, until
-// stop is called. Words can be lost; look at the log now and then as well.
+// WatchTask calls changed whenever something may have happened to a task, until stop is called.
+// Messages can be lost: also read the log now and then.
 func (o *Outputs) WatchTask(id task.ID, changed func()) (stop func(), err error) {
 	sub, err := o.NC.Subscribe(wire.ChainPrefix+string(id), func(*nats.Msg) { changed() })
 	if err != nil {

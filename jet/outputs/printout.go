@@ -15,23 +15,23 @@ import (
 	"millrace/task/output"
 )
 
-// Printout is where all lines lie that a task has printed up to a moment. They have numbers from 1 on, those of one attempt after those
-// of the attempt before. What was dropped leaves a gap.
+// Printout says where all lines lie that a task has printed up to a moment. The lines are numbered
+// from 1, those of one attempt after those of the previous attempt. Dropped lines leave a gap.
 type Printout struct {
 	// Lines is the number of the last one.
 	Lines int
-	// Last is the sequence of the last message, 0 for none: who follows goes on behind it.
+	// Last is the sequence of the last message, 0 for none: a follower goes on after it.
 	Last uint64
 
 	subject string
 	parts   []part
 }
 
-// part is where the lines of an attempt lie.
+// part says where the lines of one attempt lie.
 type part struct {
 	epoch         uint64
 	first, last   uint64 // sequences
-	before, lines int    // lines of other attempts before it, and its own
+	before, lines int    // lines of earlier attempts, and its own
 }
 
 // Numbered is a line with its number in a [Printout].
@@ -41,11 +41,12 @@ type Numbered struct {
 	Epoch           uint64
 }
 
-// Printout finds where the lines of a task lie that were printed until a time; the zero time is now. It reads a few messages of each attempt.
+// Printout finds the lines that a task has printed until a time; the zero time means now. It reads
+// a few messages of each attempt.
 func (o *Outputs) Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error) {
 	p := Printout{subject: wire.OutputPrefix + string(id)}
 	ranges, err := o.ranges(ctx, wire.OutputStream, p.subject, lastLine)
-	delete(ranges, 0) // none of ours
+	delete(ranges, 0) // foreign messages
 	for epoch, r := range ranges {
 		p.Last = max(p.Last, r.Last)
 		p.parts = append(p.parts, part{epoch: epoch, first: r.First, last: r.Last, lines: r.Lines})
@@ -64,7 +65,7 @@ func (o *Outputs) Printout(ctx context.Context, id task.ID, until time.Time) (Pr
 	return p, link.ReadError(p.subject, err)
 }
 
-// lastLine tells of which epoch a message is, and the number of its last line.
+// lastLine returns the epoch of a message, and the number of its last line.
 func lastLine(data []byte) (epoch uint64, n int) {
 	var b output.Lines
 	if json.Unmarshal(data, &b) != nil || len(b.Lines) == 0 {
@@ -73,8 +74,9 @@ func lastLine(data []byte) (epoch uint64, n int) {
 	return b.Epoch, b.Lines[len(b.Lines)-1].N
 }
 
-// find looks for the first line of an attempt of which a measure, which grows from line to line, is at least want: its number, and from which sequence on it
-// is to be found. If the measure of the last line is known, top is that, and few messages are read; else it is 0.
+// find returns the number of the first line of an attempt for which a measure, which grows from
+// line to line, is at least want, and the sequence from which on the line is to be found. If the
+// measure of the last line is known, top is that, and few messages are read; else top is 0.
 func (o *Outputs) find(ctx context.Context, subject string, p *part, want, top int64, of func(*output.Line) int64) (seq uint64, n int, err error) {
 	seq, n = p.last+1, p.lines+1
 	type edge struct {
@@ -84,7 +86,8 @@ func (o *Outputs) find(ctx context.Context, subject string, p *part, want, top i
 	lo, hi := edge{p.first, 0}, edge{p.last, top}
 	for step := 0; lo.seq <= hi.seq; step++ {
 		at := lo.seq + (hi.seq-lo.seq)/2
-		if guess := float64(want-lo.at) / float64(hi.at-lo.at); step%2 == 0 && guess >= 0 && guess <= 1 { // no number is neither
+		// False for NaN.
+		if guess := float64(want-lo.at) / float64(hi.at-lo.at); step%2 == 0 && guess >= 0 && guess <= 1 {
 			at = lo.seq + uint64(math.Round(guess*float64(hi.seq-lo.seq)))
 		}
 		is, b, err := o.ownFrom(ctx, subject, p.epoch, at, hi.seq)
@@ -105,7 +108,8 @@ func (o *Outputs) find(ctx context.Context, subject string, p *part, want, top i
 	return seq, n, nil
 }
 
-// ownFrom is the first batch of an attempt from a sequence on, up to another one; its sequence is 0 if there is none.
+// ownFrom returns the first batch of an attempt between two sequences; its sequence is 0 if there
+// is none.
 func (o *Outputs) ownFrom(ctx context.Context, subject string, epoch, from, upto uint64) (uint64, output.Lines, error) {
 	for {
 		seq, data, err := o.fromOf(ctx, wire.OutputStream, subject, from)
@@ -127,14 +131,15 @@ func ownLines(data []byte, epoch uint64) (b output.Lines, ok bool) {
 	return b, true
 }
 
-// Bounds of what is asked for at once.
+// Bounds of one request.
 const (
 	readAtOnce = 256
 	readMost   = 4 << 20
 )
 
-// lines calls each with the lines from a number on, until it returns false or there are no more. Lines that lie in one message with the first come
-// before it. What may, if it is not nil, says no to is not read.
+// lines calls each with the lines from a number on, until it returns false or there are no more.
+// Earlier lines in the message of the first one come before it. may, if not nil, can reject a
+// message before it is decoded.
 func (o *Outputs) lines(ctx context.Context, p *Printout, from, atOnce int, may func(p *part, body []byte) bool, each func(Numbered) bool) error {
 	for i := range p.parts {
 		own := &p.parts[i]
@@ -180,11 +185,12 @@ func (o *Outputs) lines(ctx context.Context, p *Printout, from, atOnce int, may 
 	return nil
 }
 
-// windowBytes bounds the text of a window: lines may be long.
+// windowBytes bounds the text of a window in bytes: lines may be long.
 const windowBytes = 1 << 20
 
-// Window reads the lines of a printout from a number on, and no others than lie with them: at most so many numbers, and fewer of lines that are long. Lead are
-// those that lie in one message with the first and before it: what they have begun, such as a colour, goes on in it.
+// Window reads the lines of a printout from a number on, with few others: at most most numbers, and
+// fewer if lines are long. lead are the lines before the first one in the same message: what they
+// began, such as a colour, continues in it.
 func (o *Outputs) Window(ctx context.Context, p *Printout, from, most int) (lead, lines []Numbered, err error) {
 	bytes := 0
 	err = o.lines(ctx, p, from, min(max(most, 1), readAtOnce), nil, func(l Numbered) bool {
@@ -202,8 +208,9 @@ func (o *Outputs) Window(ctx context.Context, p *Printout, from, most int) (lead
 	return lead, lines, link.ReadError(p.subject, err)
 }
 
-// Search finds the next lines that match, at most so many, from a number on, or back from it the one before. It reads until it has them, and no longer than ctx
-// lasts: reached is the number of the last line that was looked at then.
+// Search finds the next matching lines, at most most of them, from a number on, or with back the
+// one before it. It reads until it has them, or until ctx ends; reached is the number of the last
+// line that it looked at.
 func (o *Outputs) Search(ctx context.Context, p *Printout, from, most int, back bool, m output.Match) (hits []Numbered, reached int, err error) {
 	if !back {
 		return o.forward(ctx, p, from, p.Lines, most, m)
@@ -224,7 +231,7 @@ func (o *Outputs) Search(ctx context.Context, p *Printout, from, most int, back 
 
 func (o *Outputs) forward(ctx context.Context, p *Printout, from, upto, most int, m output.Match) (hits []Numbered, reached int, err error) {
 	reached = from - 1
-	var passed []byte // the last batch that was passed over, of
+	var passed []byte // the last batch that was skipped, of
 	var own *part
 	err = o.lines(ctx, p, from, readAtOnce, func(of *part, body []byte) bool {
 		if ctx.Err() != nil {

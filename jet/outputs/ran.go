@@ -14,13 +14,13 @@ import (
 	"millrace/task/value"
 )
 
-// ranTTL is how long it is known where the last task of a job or key ran.
+// ranTTL is how long the place where a job's or key's last task ran is remembered.
 const ranTTL = 30 * 24 * time.Hour
 
-// ranSubject is where that is stored. Names are hashed as those of unique keys are.
+// ranSubject is where that is stored. Names are hashed like those of unique keys.
 func ranSubject(name string) string { return wire.RanPrefix + value.Mark(name) }
 
-// SaveRan stores where a task started in place of what was known.
+// SaveRan stores where a task started, and replaces what was stored before.
 func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -32,7 +32,7 @@ func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {
 	return nil
 }
 
-// Ran returns where a task started last of those that share a name; its node is "" if nobody knows.
+// Ran returns where a task of this name last started; its node is "" if unknown.
 func (o *Outputs) Ran(ctx context.Context, name string) (task.Ran, error) {
 	m, found, err := o.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"millrace/task/output"
 )
 
-// Range is where the output of an attempt lies in [wire.OutputStream].
+// Range says where the output of an attempt lies in [wire.OutputStream].
 type Range struct {
-	// First and Last are sequences of its messages; those of other tasks, and of attempts
-	// that ran at the same time, may lie between.
+	// First and Last are sequences of its messages; messages of other tasks, and of concurrent
+	// attempts, may lie between.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 	// Lines is the number of its last line.
 	Lines int `json:"lines"`
 }
 
-// OutputRanges returns where the output of each attempt of a task lies, by epoch. It
-// looks for where one attempt ends and the next begins, and so reads a few messages of each; of attempts that
-// printed at the same time it may find less than there is.
+// OutputRanges returns where the output of each attempt of a task lies, by epoch. It searches for
+// the borders between attempts, and so reads a few messages of each; of attempts that printed
+// concurrently it may find less than there is.
 func (o *Outputs) OutputRanges(ctx context.Context, id task.ID) (map[uint64]Range, error) {
 	return o.ranges(ctx, wire.OutputStream, wire.OutputPrefix+string(id), linesUpTo)
 }
 
-// linesUpTo tells of which epoch a message of lines is, and the number of its last one. What stands for lines that
-// were dropped counts as they did.
+// linesUpTo returns the epoch of a message of lines, and the number of its last line. A message
+// that replaces dropped lines counts as those lines did.
 func linesUpTo(data []byte) (epoch uint64, n int) {
 	var b output.Lines
 	if json.Unmarshal(data, &b) == nil && len(b.Lines) > 0 {
@@ -39,7 +39,7 @@ func linesUpTo(data []byte) (epoch uint64, n int) {
 // recordsUpTo is [linesUpTo] for records.
 func recordsUpTo(data []byte) (epoch uint64, n int) {
 	var b output.Records
-	_ = json.Unmarshal(data, &b) // what is none of ours counts none
+	_ = json.Unmarshal(data, &b) // a foreign message counts none
 	return b.Epoch, max(b.First+len(b.Items), b.Dropped)
 }
 
@@ -57,7 +57,7 @@ func (o *Outputs) ranges(ctx context.Context, stream, subject string, upTo func(
 		ranges[epoch] = r
 		return place{seq, epoch}
 	}
-	// Between two messages of one epoch there are only such; else it is looked at what lies half-way.
+	// Between two messages of one epoch there are no others; else look half-way.
 	var between func(a, b place) error
 	between = func(a, b place) error {
 		if a.epoch == b.epoch || b.seq <= a.seq+1 {
@@ -68,7 +68,7 @@ func (o *Outputs) ranges(ctx context.Context, stream, subject string, upTo func(
 		if err != nil {
 			return err
 		}
-		if seq == 0 || seq >= b.seq { // nothing lies in the second half, or the replica lags
+		if seq == 0 || seq >= b.seq { // the second half is empty, or the replica lags
 			seq, data, err = o.beforeOf(ctx, stream, subject, half)
 			if err != nil || seq <= a.seq {
 				return err

@@ -15,13 +15,13 @@ import (
 	"millrace/task/output"
 )
 
-// How long what a task says of itself is kept after it was last said.
+// How long the reports of a task are kept after the last one.
 const (
 	liveTTL       = 7 * 24 * time.Hour
 	checkpointTTL = 30 * 24 * time.Hour
 )
 
-// SaveLive stores how an attempt stands in place of what was said before.
+// SaveLive stores an attempt's progress, and replaces what was stored before.
 func (o *Outputs) SaveLive(ctx context.Context, l output.Live) error {
 	body, err := json.Marshal(l)
 	if err != nil {
@@ -31,8 +31,8 @@ func (o *Outputs) SaveLive(ctx context.Context, l output.Live) error {
 	return err
 }
 
-// SaveCheckpoint stores a checkpoint in place of the one before. The error wraps
-// [task.ErrFenced] if that is of a later attempt.
+// SaveCheckpoint replaces a task's checkpoint. The error wraps [task.ErrFenced] if the stored one
+// is from a later attempt.
 func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -41,7 +41,8 @@ func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	chain := o.Said(wire.StateStream, wire.CheckpointPrefix+string(c.Task))
 	read := chain.Read
 	chain.Read = func(ctx context.Context, wrote *nats.Msg) (there *link.Message, end uint64, mine bool, err error) {
-		_, err = o.Patient(ctx, func() (uint64, error) { // a server process is about to make the stream again
+		// A server process is about to make the stream again.
+		_, err = o.Patient(ctx, func() (uint64, error) {
 			there, end, mine, err = read(ctx, wrote)
 			return 0, err
 		})
@@ -59,10 +60,11 @@ func (o *Outputs) SaveCheckpoint(ctx context.Context, c output.Checkpoint) error
 	return nil
 }
 
-// Checkpoint returns the latest checkpoint of a task: the word of the stream's
-// leader. Its epoch is 0 if there is none.
+// Checkpoint returns the latest checkpoint of a task, from the stream's leader. Its epoch is 0 if
+// there is none.
 //
-// While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it again.
+// While the stream does not exist Checkpoint waits, until ctx ends: a server process makes it
+// again.
 func (o *Outputs) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		there, _, _, err := o.Said(wire.StateStream, wire.CheckpointPrefix+string(id)).Read(ctx, nil)
@@ -81,7 +83,8 @@ func (o *Outputs) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint
 	}
 }
 
-// checkpointIn is the checkpoint that a message is; none if it is none of ours, and then the next one takes its place.
+// checkpointIn decodes a checkpoint; a foreign message counts as none, and the next checkpoint
+// replaces it.
 func checkpointIn(m *link.Message, id task.ID) (c output.Checkpoint) {
 	if m == nil || json.Unmarshal(m.Data, &c) != nil || c.Task != id {
 		return output.Checkpoint{}
@@ -89,8 +92,7 @@ func checkpointIn(m *link.Message, id task.ID) (c output.Checkpoint) {
 	return c
 }
 
-// Live returns how a task stood when its program last said so; its epoch is 0 if
-// it never has.
+// Live returns the progress that a task last reported; its epoch is 0 if it never did.
 func (o *Outputs) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	m, found, err := o.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": wire.LivePrefix + string(id)})
 	if err != nil {
@@ -103,11 +105,11 @@ func (o *Outputs) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	return l, nil
 }
 
-// liveAtOnce is how many standings one request asks for.
+// liveAtOnce is how many tasks one request asks for.
 const liveAtOnce = 500
 
-// LiveAll returns how tasks stood when their programs last said so, as any replica has it; a task of
-// which nothing is known is not there.
+// LiveAll returns the progress that tasks last reported, from any replica; tasks without a report
+// are missing.
 func (o *Outputs) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]output.Live, error) {
 	all := map[task.ID]output.Live{}
 	for some := range slices.Chunk(ids, liveAtOnce) {
@@ -129,8 +131,8 @@ func (o *Outputs) LiveAll(ctx context.Context, ids []task.ID) (map[task.ID]outpu
 	return all, nil
 }
 
-// WatchLive calls said with how a task stands, each time its program says so,
-// until stop is called. Words can be lost.
+// WatchLive calls said with each progress report of a task, until stop is called. Messages can be
+// lost.
 func (o *Outputs) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
 	sub, err := o.NC.Subscribe(wire.LivePrefix+string(id), func(m *nats.Msg) {
 		var l output.Live

@@ -17,18 +17,18 @@ import (
 	"millrace/task/output"
 )
 
-// Sum is what one attempt has produced.
+// Sum counts the records of one attempt.
 type Sum struct {
 	Attempt int
 	Epoch   uint64
 	Records int
-	// Bytes is what the records take in the store, with what holds them.
+	// Bytes is the size of the records in the store, overhead included.
 	Bytes int64
 }
 
-// RecordSums sums up what each attempt of a task has produced, in the order in which they began to. It reads
-// the headers of all messages, and of each attempt the last message. The batch that stands in place of records which
-// were dropped is returned beside them; its Dropped is 0 if there is none.
+// RecordSums counts the records of each attempt of a task, in the order of their first records. It
+// reads the headers of all messages, and of each attempt the last message. It also returns the
+// batch that replaces dropped records; its Dropped is 0 if there is none.
 func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropped output.Records, err error) {
 	subject := wire.DataPrefix + string(id)
 	last := map[uint64]uint64{}  // by epoch, the sequence of its last message
@@ -39,7 +39,7 @@ func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropp
 		if !ok {
 			_, data, err := o.fromOf(ctx, wire.DataStream, subject, seq)
 			var b output.Records
-			if err != nil || json.Unmarshal(data, &b) != nil { // else it is none of ours
+			if err != nil || json.Unmarshal(data, &b) != nil { // else it is a foreign message
 				return err
 			}
 			if epoch, n = b.Epoch, uint64(max(b.First, 0)); b.Dropped > 0 {
@@ -65,17 +65,17 @@ func (o *Outputs) RecordSums(ctx context.Context, id task.ID) (sums []Sum, dropp
 		var data []byte
 		var b output.Records
 		if _, data, err = o.fromOf(ctx, wire.DataStream, subject, last[sums[i].Epoch]); err == nil {
-			_ = json.Unmarshal(data, &b) // what is none of ours counts none
+			_ = json.Unmarshal(data, &b) // a foreign message counts none
 			sums[i].Attempt, sums[i].Records = b.Attempt, b.First+len(b.Items)
 		}
 	}
 	return sums, dropped, err
 }
 
-// batchID names a batch of records, so that it is stored once.
+// batchID names a batch of records, so that the server stores it once.
 func batchID(b *output.Records) string { return fmt.Sprintf("%s.%d.%d", b.Task, b.Epoch, b.First) }
 
-// batchOf reads what batchID has written.
+// batchOf parses a name made by batchID.
 func batchOf(name string, id task.ID) (epoch, first uint64, ok bool) {
 	rest, ours := strings.CutPrefix(name, string(id)+".")
 	a, b, two := strings.Cut(rest, ".")
@@ -95,7 +95,8 @@ func (o *Outputs) headers(ctx context.Context, stream, subject string, each func
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), link.ReadTimeout)
 		defer cancel()
-		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name) // else the server removes it after a minute
+		// Else the server removes it after a minute.
+		_ = o.JS.DeleteConsumer(ending, stream, c.CachedInfo().Name)
 	}()
 	if c.CachedInfo().NumPending == 0 {
 		return nil
@@ -121,13 +122,13 @@ func (o *Outputs) headers(ctx context.Context, stream, subject string, each func
 }
 
 // KeptBack reads the records of a task backwards: it calls more with every batch, the latest first,
-// until more returns false or there are none before.
+// until more returns false or there are no earlier ones.
 func (o *Outputs) KeptBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
 	subject := wire.DataPrefix + string(id)
 	seq, data, err := o.lastOf(ctx, wire.DataStream, subject)
 	for err == nil && seq > 0 {
 		var b output.Records
-		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is none of ours
+		if json.Unmarshal(data, &b) == nil && !more(b) { // else it is a foreign message
 			return nil
 		}
 		seq, data, err = o.beforeOf(ctx, wire.DataStream, subject, seq)

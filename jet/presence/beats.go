@@ -14,15 +14,15 @@ import (
 	"millrace/node"
 )
 
-// beatWindow is how many heartbeats may be on their way to a watcher.
+// beatWindow is how many heartbeats may be in flight to a watcher.
 const beatWindow = 4096
 
-// WatchBeats calls gone with each node whose heartbeat runs out or is removed,
-// as it happens, until ctx ends; it then returns nil. It calls lost at first, and
-// each time some may have been missed: whoever watches must look at all of them.
+// WatchBeats calls gone with each node whose heartbeat expires or is removed, as it happens, until
+// ctx ends; it then returns nil. It calls lost at first, and each time some may have been missed:
+// the caller must then look at all nodes.
 //
-// It reads through a pull consumer of its own. The client's Watch would stall for
-// a quarter of a minute after a restart of the server, and skip what happened meanwhile.
+// It reads through a pull consumer of its own. The client's Watch would stall for a quarter of a
+// minute after a restart of the server, and skip what happened meanwhile.
 func (s *Beats) WatchBeats(ctx context.Context, gone func(node.ID), lost func()) error {
 	for {
 		again, err := s.watchBeats(ctx, gone, lost)
@@ -35,9 +35,9 @@ func (s *Beats) WatchBeats(ctx context.Context, gone func(node.ID), lost func())
 	}
 }
 
-// watchBeats watches through one consumer until that is lost.
+// watchBeats watches through one consumer until the consumer is lost.
 func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func()) (again bool, err error) {
-	// From before the consumer is there, or a cut between the two would be missed.
+	// Subscribe before the consumer exists, or a cut between the two would be missed.
 	status := s.NC.StatusChanged(nats.CONNECTED)
 	defer s.NC.RemoveStatusListener(status)
 	opening, cancel := context.WithTimeout(ctx, link.ReadTimeout)
@@ -52,7 +52,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 	}
 	name := c.CachedInfo().Name
 	over := make(chan struct{}, 1)
-	take := func(m *nats.Msg) bool { // it never accepts, so that as many as ever are wanted
+	take := func(m *nats.Msg) bool { // it never accepts, so that the number wanted stays the same
 		if id, ok := strings.CutPrefix(m.Subject, beatPrefix); ok {
 			if _, beats := heartbeat(m.Header, m.Data); !beats {
 				gone(node.ID(id))
@@ -85,7 +85,7 @@ func (s *Beats) watchBeats(ctx context.Context, gone func(node.ID), lost func())
 		case <-over:
 			return true, nil
 		case <-status:
-			return true, nil // what was said meanwhile is not said again
+			return true, nil // messages sent meanwhile are not repeated
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"millrace/node"
 )
 
-// A watcher hears at once of a heartbeat that ran out or was removed, also after the
-// connection was cut, and it is told when it may have missed one.
+// A watcher learns at once of a heartbeat that expired or was removed, also after the connection
+// was cut, and it is told when it may have missed one.
 func TestWatchBeats(t *testing.T) {
 	t.Parallel()
 	server := rig.StartServer(t, embed.Config{})
@@ -57,7 +57,7 @@ func TestWatchBeats(t *testing.T) {
 	}
 	beat(t, s, "next", time.Second)
 	heard("next")
-	// Somebody removes its consumer.
+	// Its consumer is deleted.
 	for name := range must(s.JS.Stream(within(t), "KV_"+wire.NodesBucket))(t).ConsumerNames(within(t)).Name() {
 		if err := s.JS.DeleteConsumer(within(t), "KV_"+wire.NodesBucket, name); err != nil {
 			t.Fatal(err)

@@ -1,2 +1,3 @@
-// Package presence tells whether nodes are there: their heartbeats, and the hints and pings that go to their processes.
+// Package presence knows which nodes are there: it holds their heartbeats, and the hints and pings
+// to their processes.
 package presence

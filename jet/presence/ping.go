@@ -13,15 +13,15 @@ import (
 	"millrace/node"
 )
 
-// ErrNoPong means that no process answers for a node.
+// ErrNoPong: no process answers for the node.
 var ErrNoPong = errors.New("no process answers for this node")
 
-// OnPing answers whoever asks a node for itself, until stop is called.
+// OnPing answers requests to a node about itself, until stop is called.
 func (s *Beats) OnPing(id node.ID, answer func() node.Pong) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.PingPrefix+string(id), func(m *nats.Msg) {
 		body, err := json.Marshal(answer())
 		if err == nil && roles.Answerable(m.Reply) {
-			_ = m.Respond(body) // whoever asked asks again
+			_ = m.Respond(body) // else the asker asks again
 		}
 	})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Beats) OnPing(id node.ID, answer func() node.Pong) (stop func(), err er
 	return func() { _ = sub.Unsubscribe() }, nil // fails only if the connection is gone
 }
 
-// Ping asks the process of a node for itself. The error wraps [ErrNoPong] if none listens, or
+// Ping asks the process of a node about itself. The error wraps [ErrNoPong] if none listens, or
 // none answers before ctx ends.
 func (s *Beats) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	var p node.Pong

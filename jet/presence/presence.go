@@ -22,11 +22,11 @@ import (
 	"millrace/task"
 )
 
-// Beats are the heartbeats of nodes, and the words that go to them beside.
+// Beats stores and reads the heartbeats of nodes, and carries hints and pings to them.
 type Beats struct {
 	*link.Link
 	bucket jetstream.KeyValue
-	last   sync.Map // of [node.ID]; the sequence of the heartbeat that was stored last from here, if it is known
+	last   sync.Map // of [node.ID]; the sequence of the last heartbeat stored from here, if known
 }
 
 // New returns the heartbeats in a bucket.
@@ -34,9 +34,10 @@ func New(l *link.Link, bucket jetstream.KeyValue) *Beats {
 	return &Beats{Link: l, bucket: bucket}
 }
 
-// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last one from here of which the
-// answer came. So one that was on its way over a connection that is lost cannot be stored on top of a later one, and a
-// process that has been succeeded cannot pass for alive: it is refused once, and has to look at the log.
+// Beat implements [events.Heartbeats]. Each heartbeat expects to follow the last acknowledged one
+// from this process. So one that was delayed on a lost connection cannot replace a later one, and a
+// process that has been succeeded cannot pass for alive: its heartbeat is refused once, and it must
+// look at the log.
 func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	body, err := json.Marshal(h)
 	if err != nil {
@@ -62,18 +63,18 @@ func (s *Beats) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time
 
 const beatPrefix = "$KV." + wire.NodesBucket + "."
 
-// heartbeat reads a message of the bucket; ok is false if it says that one ran
-// out or was removed, or is none of ours.
+// heartbeat decodes a message of the bucket; ok is false if it marks an expiry or a removal, or is
+// foreign.
 func heartbeat(h nats.Header, body []byte) (beat node.Heartbeat, ok bool) {
 	return beat, h.Get("Nats-Marker-Reason") == "" && h.Get("KV-Operation") == "" && json.Unmarshal(body, &beat) == nil
 }
 
-// Alive returns the heartbeats that have not run out, of any number of nodes. A
-// replica that lags may answer.
+// Alive returns the heartbeats that have not expired, of any number of nodes. A replica that lags
+// may answer.
 func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	alive := map[node.ID]node.Heartbeat{}
-	// A bucket without history holds one message for each node, and one that is
-	// renewed meanwhile only moves further back: nothing is missed.
+	// A bucket without history holds one message per node, and one that is renewed meanwhile only
+	// moves to a later sequence: none is missed.
 	for from := uint64(1); ; {
 		found, err := s.BatchGet(ctx, beatStream, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": beatPrefix + ">"})
 		if err != nil {
@@ -100,15 +101,14 @@ func (s *Beats) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 
 const beatStream = "KV_" + wire.NodesBucket
 
-// Beating returns the heartbeat of a node, and false if it has run out: the
-// word of the bucket's leader.
+// Beating returns the heartbeat of a node, and false if it has expired, from the bucket's leader.
 func (s *Beats) Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error) {
 	p, err := s.lastBeat(ctx, id)
 	return p.Beat, p.Beat.Session != "", err
 }
 
-// Pulse implements [events.Pulses]: the time is that of the log, everything else the word of the
-// bucket's leader.
+// Pulse implements [events.Pulses]: the time is the log's, everything else comes from the bucket's
+// leader.
 func (s *Beats) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	now, err := s.Time(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Beats) lastBeat(ctx context.Context, id node.ID) (p node.Pulse, err err
 	return p, nil
 }
 
-// Forget removes a node's heartbeat at once, when it leaves.
+// Forget removes a node's heartbeat at once, when the node leaves.
 func (s *Beats) Forget(ctx context.Context, id node.ID) error {
 	s.last.Delete(id)
 	if err := s.bucket.Purge(ctx, string(id), jetstream.PurgeTTL(streams.MarkerTTL)); err != nil {
@@ -152,13 +152,14 @@ func (s *Beats) Forget(ctx context.Context, id node.ID) error {
 	return nil
 }
 
-// Hint tells a node, without any promise of delivery, that something has happened to a task that it runs, or to
-// the node itself if the task is "". It looks at the log by itself now and then.
+// Hint tells a node that something has happened to a task that it runs, or to the node itself if
+// the task is "". It may be lost; nodes also look at the log now and then.
 func (s *Beats) Hint(n node.ID, id task.ID) error {
 	return s.NC.Publish(wire.HintPrefix+string(n), []byte(id))
 }
 
-// OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is called.
+// OnHint calls look for each hint to a node, with "" if it is about the node itself, until stop is
+// called.
 func (s *Beats) OnHint(n node.ID, look func(task.ID)) (stop func(), err error) {
 	sub, err := s.NC.Subscribe(wire.HintPrefix+string(n), func(m *nats.Msg) {
 		if id, err := task.ParseID(string(m.Data)); err == nil || len(m.Data) == 0 {

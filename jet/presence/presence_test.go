@@ -149,8 +149,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// A heartbeat follows the one before of its process. What another process has written in between, or
-// what has run out, is found out before it is written over.
+// A heartbeat follows the previous one of its process. If another process has written in between,
+// or the heartbeat has expired, that is detected before it is overwritten.
 func TestBeatsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -165,7 +165,7 @@ func TestBeatsFollowEachOther(t *testing.T) {
 	}
 	beat(s, "mine", nil)
 	beat(s, "mine", nil)
-	beat(other, "other", nil) // which has stored none before, and knows nothing
+	beat(other, "other", nil) // it has stored none before, and knows nothing
 	beat(s, "mine", events.ErrConflict)
 	if p, err := s.Pulse(within(t), "n1"); err != nil || p.Beat.Session != "other" {
 		t.Errorf("then there is %+v, %v", p, err)

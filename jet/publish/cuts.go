@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// cuts tells whoever waits for an answer that the connection was lost meanwhile and
-// is back: the question, or the answer, went with it, and has to be asked again.
+// cuts tells callers that wait for an answer that the connection was lost and is back: the request
+// or its answer went with it, and the caller must ask again.
 type cuts struct {
 	mu  sync.Mutex
 	ctx context.Context // guarded by mu; ends with the next cut
 	end context.CancelFunc
 }
 
-// next is a context that ends with the next cut.
+// next returns a context that ends with the next cut.
 func (c *cuts) next() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,14 +8,15 @@ import (
 	"millrace/jet/link"
 )
 
-// Facts sends facts to the log: each by itself, or in groups where the server flushes every write.
+// Facts sends facts to the log: singly, or in groups if the server flushes every write.
 type Facts struct {
 	link  *link.Link
 	pub   *Publisher
 	group *group // nil unless writers share flushes
 }
 
-// NewFacts sends facts by a publisher, which stays the caller's. The log is that of a server which flushes every write if syncs is set.
+// NewFacts sends facts through a publisher, which stays the caller's. syncs says that the log's
+// server flushes every write.
 func NewFacts(l *link.Link, pub *Publisher, syncs bool) *Facts {
 	f := &Facts{link: l, pub: pub}
 	if syncs {
@@ -24,15 +25,16 @@ func NewFacts(l *link.Link, pub *Publisher, syncs bool) *Facts {
 	return f
 }
 
-// Close ends what [NewFacts] started. The publisher's Close must follow; it answers those whose messages were not written any more.
+// Close ends what [NewFacts] started. The caller then closes the publisher, which answers the
+// callers whose messages were not written.
 func (f *Facts) Close() {
 	if f.group != nil {
 		f.group.close()
 	}
 }
 
-// Publish sends one message to the log, and again where the server says that nothing was
-// stored and the reason will pass. If no answer comes, the error wraps [events.ErrUnknown].
+// Publish sends one message to the log, and repeats it if the server says that nothing was stored
+// for a reason that will pass. If no answer comes, the error wraps [events.ErrUnknown].
 func (f *Facts) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return f.link.Patient(ctx, func() (uint64, error) { return f.once(ctx, m) })
 }
@@ -48,13 +50,13 @@ func (f *Facts) once(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return f.pub.Publish(ctx, m)
 }
 
-// Commit publishes messages in one atomic batch as Publish does one, and returns the sequence of the last one. The
-// others lie directly before it.
+// Commit publishes messages in one atomic batch, as Publish does one, and returns the sequence of
+// the last one. The others lie directly before it.
 func (f *Facts) Commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
 	return f.link.Patient(ctx, func() (uint64, error) { return f.pub.commit(ctx, batch) })
 }
 
-// Send sends a message and does not wait; Wait must follow.
+// Send sends a message without waiting; the caller then calls Wait.
 func (f *Facts) Send(m *Message) (*Slot, error) {
 	if f.group != nil {
 		return f.group.send(m.Detach())
@@ -62,5 +64,5 @@ func (f *Facts) Send(m *Message) (*Slot, error) {
 	return f.pub.send(&m.Msg)
 }
 
-// Wait waits for the acknowledgement of what was sent, and gives the slot up.
+// Wait waits for the acknowledgement of a sent message, and releases the slot.
 func (f *Facts) Wait(ctx context.Context, s *Slot) (uint64, error) { return f.pub.wait(ctx, s) }

@@ -25,10 +25,9 @@ const (
 	batchCommitHeader = "Nats-Batch-Commit"
 )
 
-// group writes the messages of all callers in atomic batches, one batch at a
-// time: what comes while one is being flushed to disk shares the next flush.
-// That is worth its price only where the server flushes every write; elsewhere
-// single messages are faster.
+// group writes the messages of all callers in atomic batches, one batch at a time: messages that
+// arrive while one batch is flushed to disk share the next flush. That pays only if the server
+// flushes every write; otherwise single messages are faster.
 type group struct {
 	pub    *Publisher
 	queue  chan grouped
@@ -50,15 +49,15 @@ func newGroup(pub *Publisher) *group {
 	return g
 }
 
-// close ends the group without waiting for the server. The publisher's Close
-// must follow; it answers those whose messages were not written any more.
+// close ends the group without waiting for the server. The caller then closes the publisher, which
+// answers the callers whose messages were not written.
 func (g *group) close() {
 	g.cancel()
 	<-g.done
 }
 
-// send hands a message to the next batch; Publisher.wait must follow. The
-// message is the group's from then on.
+// send adds a message to the next batch; the caller then calls Publisher.wait. The message belongs
+// to the group from then on.
 func (g *group) send(m *nats.Msg) (*Slot, error) {
 	t, err := g.pub.reserve(m.Subject)
 	if err != nil {
@@ -75,7 +74,7 @@ func (g *group) send(m *nats.Msg) (*Slot, error) {
 
 func (g *group) run(ctx context.Context) {
 	defer close(g.done)
-	var left []grouped // could not be in the same batch as one before
+	var left []grouped // those that could not be in one batch with an earlier one
 	for {
 		if len(left) == 0 {
 			select {
@@ -94,8 +93,8 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// collect takes what is there, but no subject twice: the server would refuse
-// the second check of a chain within a batch.
+// collect takes the waiting messages, but no subject twice: the server would refuse the second
+// check of a chain within a batch.
 func (g *group) collect(first []grouped) (batch, left []grouped) {
 	subjects := make(map[string]struct{}, maxGroup)
 	size := 0
@@ -122,9 +121,9 @@ func (g *group) collect(first []grouped) (batch, left []grouped) {
 	return batch, left
 }
 
-// write commits a batch. If the server refuses it, because of one member or as
-// a whole, each member goes by itself and gets its own answer. If it does not
-// say, none goes again: it would be refused by what it wrote itself.
+// write commits a batch. If the server refuses it, because of one member or as a whole, each member
+// is sent singly and gets its own answer. If the outcome is unknown, none is sent again: its own
+// first copy would make the server refuse it.
 func (g *group) write(ctx context.Context, batch []grouped) {
 	if len(batch) > 1 {
 		messages := make([]*nats.Msg, len(batch))
@@ -159,7 +158,8 @@ func (g *group) write(ctx context.Context, batch []grouped) {
 	}
 }
 
-// commit publishes messages in one atomic batch, and returns the sequence of the last one. The others lie directly before it.
+// commit publishes messages in one atomic batch, and returns the sequence of the last one. The
+// others lie directly before it.
 func (p *Publisher) commit(ctx context.Context, batch []*nats.Msg) (uint64, error) {
 	id := nuid.Next()
 	for i, m := range batch {

@@ -13,7 +13,7 @@ import (
 	"millrace/task"
 )
 
-// newIdleGroup returns a group that writes only when the test says so.
+// newIdleGroup returns a group that writes only when the test asks for it.
 func newIdleGroup(s *testLog) *group {
 	return &group{pub: s.pub, queue: make(chan grouped, maxGroup)}
 }

@@ -23,7 +23,7 @@ func within(t testing.TB) context.Context { return rig.Within(t) }
 
 func must[T any](v T, err error) func(t testing.TB) T { return rig.Must(v, err) }
 
-// testLog is a log and what publishes to it.
+// testLog is a log and its publishers.
 type testLog struct {
 	*reading.Log
 	stream jetstream.Stream
@@ -34,7 +34,7 @@ type testLog struct {
 // newServer starts a server, and returns how it is reached.
 func newServer(t testing.TB) (url string) { return rig.StartServer(t, embed.Config{}).URL() }
 
-// openLog makes a log if there is none. Until the test ends it publishes to it.
+// openLog makes a log if there is none, and publishers for it. The caller closes them.
 func openLog(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.Layout) *testLog {
 	t.Helper()
 	js := must(jetstream.New(nc))(t)
@@ -51,7 +51,7 @@ func openLog(t testing.TB, nc *nats.Conn, timeout time.Duration, layout streams.
 	return log
 }
 
-// close ends what publishes.
+// close ends the publishers.
 func (l *testLog) close() {
 	l.facts.Close()
 	l.pub.Close()

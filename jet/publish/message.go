@@ -10,11 +10,12 @@ import (
 	"millrace/jet/link"
 )
 
-// Message is a fact on its way out. Publishing copies it, so it is used again.
+// Message is a fact to be sent. Publishing copies it, so it is reused.
 type Message struct {
 	nats.Msg
 	typ, last []string
-	// Msg has one of these headers: filling a map for each message costs more than all else of it.
+	// Msg has one of these headers: filling a map for each message costs more than everything else
+	// about it.
 	plain, expecting nats.Header
 }
 
@@ -26,7 +27,7 @@ var messages = sync.Pool{New: func() any {
 	return m
 }}
 
-// NewMessage returns the message that stores a fact on a subject. Free must follow.
+// NewMessage returns the message that stores a fact on a subject. The caller then calls Free.
 func NewMessage(subject string, f *events.Fact) (*Message, error) {
 	m := Blank(subject, f.Type)
 	body, err := events.Encode(m.Data[:0], f)
@@ -38,7 +39,7 @@ func NewMessage(subject string, f *events.Fact) (*Message, error) {
 	return m, nil
 }
 
-// Blank returns a message without a body. Free must follow.
+// Blank returns a message without a body. The caller then calls Free.
 func Blank(subject string, t events.Type) *Message {
 	m := messages.Get().(*Message)
 	m.Subject = subject
@@ -53,12 +54,12 @@ func (m *Message) Expect(last uint64) {
 	m.Header = m.expecting
 }
 
-// Detach returns a copy that outlives free.
+// Detach returns a copy that stays valid after Free.
 func (m *Message) Detach() *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Header: cloneHeader(m.Header), Data: append([]byte(nil), m.Data...)}
 }
 
-// Free gives the message up: the next one has its memory.
+// Free releases the message's memory for reuse.
 func (m *Message) Free() {
 	m.Header, m.Subject, m.Reply = m.plain, "", ""
 	messages.Put(m)

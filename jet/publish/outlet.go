@@ -8,12 +8,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// outlet has what many goroutines say at about the same time leave in one write.
-// The client library writes as soon as anything was published, and the runtime lets the
-// goroutine that does so overtake all others that are ready; with hundreds of tasks in
-// flight that was more than one write for each message, with all that it costs at both ends. The
-// outlet steps back once before it publishes, so that whoever is ready can
-// add what they have; if nobody is, nothing is lost but the time of a call.
+// outlet sends the messages that many goroutines publish at about the same time in one write. The
+// client library writes as soon as anything was published, and the runtime lets its writing
+// goroutine run before all others that are ready; with hundreds of tasks in flight that made more
+// than one write per message, at a cost at both ends. The outlet yields once before it publishes,
+// so that ready goroutines can add their messages; if there are none, that costs only one call.
 type outlet struct {
 	nc     *nats.Conn
 	refuse func(parcel, error)
@@ -27,8 +26,8 @@ type outlet struct {
 	queue []parcel // guarded by mu
 }
 
-// parcel is a message and who waits for its acknowledgement, or only a subject
-// and a body.
+// parcel is a message and the slot that waits for its acknowledgement, or only a subject and a
+// body.
 type parcel struct {
 	m *nats.Msg
 	ticket
@@ -37,35 +36,34 @@ type parcel struct {
 	body    []byte
 }
 
-// newOutlet returns an outlet, for which run must be called. What cannot be
-// published goes to refuse.
+// newOutlet returns an outlet; the caller must call run. Messages that cannot be published go to
+// refuse.
 func newOutlet(nc *nats.Conn, refuse func(parcel, error)) *outlet {
 	return &outlet{nc: nc, refuse: refuse, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// put hands a parcel over. Nobody but the outlet may use what is in it until it
-// is acknowledged, refused or recalled.
+// put takes a parcel. Only the outlet may use its content until it is acknowledged, refused or
+// recalled.
 func (o *outlet) put(one parcel) {
 	o.mu.Lock()
 	o.queue = append(o.queue, one)
 	o.mu.Unlock()
 	select {
 	case o.wake <- struct{}{}:
-	default: // it will look
+	default: // it will look anyway
 	}
 }
 
-// recall returns when a message is not in the outlet's hands any more, whether
-// it was sent or not.
+// recall returns when the outlet no longer holds a message, whether it was sent or not.
 func (o *outlet) recall(m *nats.Msg) {
-	o.sending.Lock() // it may be among those that are being published
+	o.sending.Lock() // it may be among those being published
 	defer o.sending.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = slices.DeleteFunc(o.queue, func(one parcel) bool { return one.m == m })
 }
 
-// run publishes what is put until close is called, and then what is left.
+// run publishes parcels until close is called, and then the rest.
 func (o *outlet) run() {
 	defer close(o.done)
 	var batch []parcel
@@ -81,8 +79,8 @@ func (o *outlet) run() {
 	}
 }
 
-// publish publishes all that there is. It uses the memory of a batch for what
-// comes next, and returns that of this one.
+// publish publishes all waiting parcels. It uses the memory of spare for the next ones, and returns
+// that of this batch.
 func (o *outlet) publish(spare []parcel) []parcel {
 	o.sending.Lock()
 	defer o.sending.Unlock()
@@ -105,8 +103,7 @@ func (o *outlet) publish(spare []parcel) []parcel {
 	return batch
 }
 
-// close returns when all that was put before is published. What is put later
-// stays where it is.
+// close returns when everything put before is published. Later parcels stay unsent.
 func (o *outlet) close() {
 	close(o.quit)
 	<-o.done

@@ -38,7 +38,7 @@ func TestManyPublishesShareWrites(t *testing.T) {
 	}
 }
 
-// newIdleOutlet returns an outlet that does not run yet, and what is published.
+// newIdleOutlet returns an outlet that does not run yet, and a subscription to its messages.
 func newIdleOutlet(t *testing.T, refuse func(parcel, error)) (*outlet, *nats.Subscription) {
 	t.Helper()
 	nc := rig.Connect(t, newServer(t))
@@ -74,7 +74,7 @@ func TestRecalledIsNotSent(t *testing.T) {
 	}
 }
 
-// What the client library refuses is told, and what comes after it still leaves.
+// A message that the client library refuses is reported, and later ones still leave.
 func TestRefusedIsTold(t *testing.T) {
 	t.Parallel()
 	var refused []string

@@ -22,19 +22,19 @@ import (
 const Timeout = 8 * time.Second
 
 // doubtFor is how long the publisher waits for another answer after one that looks like an old one.
-// What the server says twice it says within moments.
+// If the server repeats an answer, it does so within moments.
 const doubtFor = 200 * time.Millisecond
 
-// Why nobody waits for an acknowledgement any longer.
+// Why a caller no longer waits for an acknowledgement.
 var (
 	errClosed = errors.New("the store is closed")
 	errLost   = errors.New("the connection was lost meanwhile")
 	errOld    = errors.New("the answer is an old one, or the stream was made anew")
 )
 
-// Publisher publishes messages and collects their acknowledgements: one inbox
-// for all, one slot for each that is in flight. Against the client library's
-// asynchronous publisher it saves a quarter of the processor time of a task.
+// Publisher publishes messages and collects their acknowledgements: one inbox for all, one slot for
+// each in flight. Compared with the client library's asynchronous publisher it saves a quarter of
+// the processor time of a task.
 type Publisher struct {
 	nc      *nats.Conn
 	prefix  string // of the inbox
@@ -51,56 +51,56 @@ type Publisher struct {
 	closed bool    // guarded by mu
 }
 
-// Slot waits for one acknowledgement at a time. Its generation is part of the
-// reply subject, so that an answer that comes too late finds nobody.
+// Slot waits for one acknowledgement at a time. Its generation is part of the reply subject, so an
+// answer that comes too late is dropped.
 //
-// A subject that nobody has used before costs the server several microseconds: it
-// looks up who listens, and drops what it remembers of another. So the next message
-// has its answer sent to the same subject, if that cannot be mistaken: when the last
-// one was stored, on the same stream as those before. Should the server say that again, its
-// sequence tells: what is sent later is stored behind it. A stream that was deleted and made
-// anew counts from 1 again, though, and its first answers look like old ones. So when nothing
-// follows such an answer within [doubtFor] the outcome is unknown, and messages to come have
-// their answers sent to subjects of their own.
+// A new reply subject costs the server several microseconds: it looks up the subscribers, and
+// evicts another subject from its cache. So the next message reuses the reply subject if its answer
+// cannot be mistaken: if the last message was stored, on the same stream as those before. If the
+// server repeats the old answer, its sequence shows that: later messages have higher ones. But a
+// stream that was deleted and made again counts from 1 again, and its first answers look like old
+// ones. So if no further answer follows within [doubtFor], the outcome is unknown, and later
+// messages get new reply subjects.
 type Slot struct {
 	index int
 	done  chan ack
 
 	// guarded by Publisher.mu
 	generation uint64
-	reply      string    // where answers to this generation go; "" before the first
+	reply      string    // reply subject of this generation; "" before the first
 	sent       time.Time // zero if free
-	subject    string    // of the message that waits
-	stream     string    // that stored the last message of this generation; "" for none
-	seq        uint64    // where
-	again      bool      // the generation goes on
+	subject    string    // of the message in flight
+	stream     string    // the stream that stored this generation's last message; "" for none
+	seq        uint64    // its sequence there
+	again      bool      // the next message reuses the generation
 	doubt      time.Time // when an answer came that looked like an old one; zero if none did
 }
 
-// ticket is the right to a slot for one message. Whoever sends that may be late: the waiter has
-// left, and the slot is another one's.
+// ticket is the right to a slot for one message. Its holder may come too late: the waiter has left,
+// and the slot serves another message.
 type ticket struct {
 	slot       *Slot
 	generation uint64
 	reply      string
 }
 
-// ack is the server's word about a message.
+// ack is the server's answer to a message.
 type ack struct {
 	seq uint64
 	err error
-	// stream is who has stored it, nil if the answer says more than that and where.
+	// stream is the stream that stored it; nil if the answer says more than stream and sequence.
 	stream []byte
 }
 
-// New returns a publisher that waits for each acknowledgement no longer than timeout. Close must follow.
+// New returns a publisher that waits for each acknowledgement at most timeout. The caller closes
+// it.
 func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	p := &Publisher{nc: nc, prefix: nc.NewInbox() + ".", timeout: timeout, quit: make(chan struct{}), done: make(chan struct{})}
 	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
 	}
-	// An acknowledgement is small and there is at most one for each slot.
+	// Acknowledgements are small and there is at most one per slot.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func New(nc *nats.Conn, timeout time.Duration) (*Publisher, error) {
 	return p, nil
 }
 
-// Close sends what has not left yet, and ends what waits: nobody listens for its answer any more.
+// Close sends what has not left yet, and ends all waits.
 func (p *Publisher) Close() {
 	p.out.close()
 	close(p.quit)
@@ -124,9 +124,9 @@ func (p *Publisher) Close() {
 	p.cuts.cut()
 }
 
-// Publish sends a message, together with those that others publish at the same
-// time, and waits for its acknowledgement. If none comes, the error wraps
-// [events.ErrUnknown]. The message is the caller's again when publish returns.
+// Publish sends a message, together with concurrent ones of other callers, and waits for its
+// acknowledgement. If none comes, the error wraps [events.ErrUnknown]. When Publish returns, the
+// message belongs to the caller again.
 func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	t, err := p.reserve(m.Subject)
 	if err != nil {
@@ -141,8 +141,8 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return seq, err
 }
 
-// Post sends a message that is not answered, together with what others publish.
-// An error means that the store or its connection is closed.
+// Post sends a message that is not answered, together with concurrent ones. An error means that the
+// store or its connection is closed.
 func (p *Publisher) Post(subject string, body []byte) error {
 	select {
 	case <-p.quit:
@@ -156,17 +156,17 @@ func (p *Publisher) Post(subject string, body []byte) error {
 	return nil
 }
 
-// refuse tells who waits for its acknowledgement that a message could not be sent.
+// refuse tells the waiting caller that its message could not be sent.
 func (p *Publisher) refuse(one parcel, err error) {
 	if one.m == nil {
-		return // nobody waits
+		return // no caller waits
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer(one.ticket, ack{err: p.refused(one.m, err)})
 }
 
-// send sends a message at once and does not wait; wait must follow.
+// send sends a message at once without waiting; the caller then calls wait.
 func (p *Publisher) send(m *nats.Msg) (*Slot, error) {
 	t, err := p.reserve(m.Subject)
 	if err != nil {
@@ -179,7 +179,7 @@ func (p *Publisher) send(m *nats.Msg) (*Slot, error) {
 	return t.slot, nil
 }
 
-// reserve takes a free slot for a message to a subject; release must follow.
+// reserve takes a free slot for a message to a subject; the caller releases it.
 func (p *Publisher) reserve(subject string) (ticket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +209,7 @@ func (p *Publisher) sendTo(t ticket, m *nats.Msg) error {
 	return nil
 }
 
-// reply is where the acknowledgements for the present generation of a slot are to go.
+// reply returns the reply subject of a slot's current generation.
 func (p *Publisher) reply(s *Slot) string {
 	var buf [64]byte
 	reply := append(buf[:0], p.prefix...)
@@ -219,7 +219,7 @@ func (p *Publisher) reply(s *Slot) string {
 	return string(reply)
 }
 
-// refused says why the client library does not take a message.
+// refused explains why the client library does not take a message.
 func (p *Publisher) refused(m *nats.Msg, err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: the server takes at most %d bytes", events.ErrTooLarge, p.nc.MaxPayload())
@@ -240,7 +240,7 @@ func (p *Publisher) wait(ctx context.Context, s *Slot) (uint64, error) {
 
 func (p *Publisher) release(s *Slot) {
 	p.mu.Lock()
-	if !s.again { // whoever answers now is too late
+	if !s.again { // a later answer comes too late
 		s.generation++
 		s.reply, s.stream, s.seq = "", "", 0
 	}
@@ -253,7 +253,7 @@ func (p *Publisher) release(s *Slot) {
 	p.mu.Unlock()
 }
 
-// receive hands an acknowledgement to who waits for it.
+// receive passes an acknowledgement to its waiter.
 func (p *Publisher) receive(m *nats.Msg) {
 	index, generation, ok := parseToken(m.Subject[len(p.prefix):])
 	if !ok {
@@ -267,7 +267,7 @@ func (p *Publisher) receive(m *nats.Msg) {
 	}
 }
 
-// answer must be called with mu held.
+// answer is called with mu held.
 func (p *Publisher) answer(t ticket, a ack) {
 	s := t.slot
 	if s.generation != t.generation || s.sent.IsZero() {
@@ -279,7 +279,7 @@ func (p *Publisher) answer(t ticket, a ack) {
 	case s.stream == "":
 		s.stream = string(a.stream)
 	case s.stream != string(a.stream):
-		again = false // whose sequences cannot be compared
+		again = false // its sequences cannot be compared
 	case a.seq <= s.seq:
 		if s.doubt.IsZero() {
 			s.doubt = time.Now()
@@ -294,8 +294,8 @@ func (p *Publisher) answer(t ticket, a ack) {
 	}
 }
 
-// forget has all messages to come be answered where no message to a stream was answered before:
-// the stream may be another one. It is called with mu held.
+// forget gives all later messages new reply subjects: the stream may be another one. It is called
+// with mu held.
 func (p *Publisher) forget(stream string) {
 	for _, s := range p.free {
 		if s.stream == stream {
@@ -312,8 +312,8 @@ func parseToken(token string) (int, uint64, bool) {
 	return int(index), generation, ok && err1 == nil && err2 == nil
 }
 
-// expire gives up acknowledgements that do not come: those that take too long,
-// and at once those that a lost connection took with it.
+// expire ends the wait for acknowledgements that do not come: those that take too long, and at once
+// those that were lost with a connection.
 func (p *Publisher) expire() {
 	defer close(p.done)
 	status := p.nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
@@ -321,7 +321,7 @@ func (p *Publisher) expire() {
 	tick := time.NewTicker(p.timeout / 16)
 	defer tick.Stop()
 	late := fmt.Errorf("waited for %v", p.timeout)
-	var lost time.Time // when the connection was
+	var lost time.Time // when the connection was lost
 	for {
 		select {
 		case <-p.quit:
@@ -334,14 +334,14 @@ func (p *Publisher) expire() {
 				lost = time.Now()
 				continue
 			}
-			// What was sent since then goes out now and will be answered.
+			// Messages sent since then go out now and will be answered.
 			p.giveUp(lost, errLost)
 			p.cuts.cut()
 		}
 	}
 }
 
-// giveUp ends the wait for what was sent before a time and has no answer.
+// giveUp ends the wait for unanswered messages that were sent before a time.
 func (p *Publisher) giveUp(before time.Time, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -352,7 +352,8 @@ func (p *Publisher) giveUp(before time.Time, why error) {
 	}
 }
 
-// giveUpDoubts ends the wait of those whose only answer came before a time and looked like an old one.
+// giveUpDoubts ends the wait of slots whose only answer came before a time and looked like an old
+// one.
 func (p *Publisher) giveUpDoubts(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -363,7 +364,8 @@ func (p *Publisher) giveUpDoubts(before time.Time) {
 	}
 }
 
-// Deny answers who waits for a message to a subject, or to any if that is "", and tells whether anybody did.
+// Deny answers callers that wait for a message to a subject, or all if that is "", and tells
+// whether there were any.
 func (p *Publisher) Deny(subject string, why error) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -376,13 +378,13 @@ func (p *Publisher) Deny(subject string, why error) (told bool) {
 	return told
 }
 
-// Answer reads the server's answer to a publish: the sequence at which it has stored the message.
+// Answer decodes the server's answer to a publish: the sequence at which it stored the message.
 func Answer(m *nats.Msg) (uint64, error) {
 	a := parseAck(m)
 	return a.seq, a.err
 }
 
-// parseAck reads the server's answer to a publish.
+// parseAck decodes the server's answer to a publish.
 func parseAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return ack{err: events.ErrNoStream}
@@ -403,8 +405,8 @@ func parseAck(m *nats.Msg) ack {
 	return ack{seq: answer.Seq}
 }
 
-// plainAck reads the plain answer {"stream":"X","seq":N}, which nearly all
-// are. Anything else is left to the JSON decoder.
+// plainAck decodes the plain answer {"stream":"X","seq":N}, which nearly all have. Any other form
+// is left to the JSON decoder.
 func plainAck(data []byte) (stream []byte, seq uint64, ok bool) {
 	const before, between = `{"stream":"`, `","seq":`
 	if !bytes.HasPrefix(data, []byte(before)) || data[len(data)-1] != '}' {

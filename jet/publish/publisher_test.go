@@ -119,19 +119,19 @@ func TestParseAck(t *testing.T) {
 	}
 }
 
-// An answer reaches the message that it is for, and no later one of the same slot: not when it comes twice, and
-// not when nobody waits for it any more.
+// An answer reaches its own message, and no later one of the same slot: not when it comes twice,
+// and not when its waiter has left.
 func TestAnswersOfOneSlot(t *testing.T) {
 	t.Parallel()
 	stored := func(stream string, seq uint64) string { return fmt.Sprintf(`{"stream":%q,"seq":%d}`, stream, seq) }
 	const refused = `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"A","seq":0}`
 	type said struct {
-		use  int // the message that it is said about, from 0
+		use  int // the message that the answer is for, from 0
 		body string
 	}
 	for _, c := range []struct {
 		name string
-		// says is what is heard while each message waits.
+		// says are the answers that arrive while each message waits.
 		says [][]said
 		want []uint64 // the sequence that each gets; 0 for an error
 		kept bool     // all answers go to the subject of the first one
@@ -182,8 +182,8 @@ func TestAnswersOfOneSlot(t *testing.T) {
 	}
 }
 
-// A message that leaves when its waiter has gone, as one can that waits for a batch, asks for no answer in the
-// place of whoever has the slot by then.
+// A message that leaves after its waiter has gone, as one that waits for a batch can, must not take
+// the answer of the slot's next message.
 func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	t.Parallel()
 	p := &Publisher{nc: rig.Connect(t, newServer(t)), prefix: "_INBOX.x."}
@@ -203,8 +203,8 @@ func TestLateMessageTakesNobodysAnswer(t *testing.T) {
 	}
 }
 
-// A stream that is deleted and made anew counts from 1 again. Its answers look like those that were
-// given before; the publisher waits no longer for them than it takes to be sure that no other follows.
+// A stream that is deleted and made again counts from 1 again. Its answers look like earlier ones;
+// the publisher waits for them only as long as it takes to be sure that no other follows.
 func TestPublishToAStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := newLog(t, streams.Layout{})

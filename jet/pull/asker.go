@@ -10,50 +10,50 @@ import (
 
 // Times of an asker.
 const (
-	// Silence is after what time a consumer is taken to be paused, at its limit or out of reach.
-	// The request stays with it; what it brings in the end is taken.
+	// Silence is how long a consumer may be silent before it counts as paused, at its limit or
+	// unreachable. The request stays open; what it still brings is taken.
 	Silence = 500 * time.Millisecond
-	askLost = 4 * time.Second  // after that the request may have been lost, and is made anew
-	Rest    = 10 * time.Second // how long one that was silent is let be
+	askLost = 4 * time.Second  // after that the request may have been lost, and is repeated
+	Rest    = 10 * time.Second // how long a silent one is left alone
 )
 
-// Asker asks a consumer for what it has at once. Unlike a puller it never waits at
-// one that has nothing, so that of several consumers only one at a time is asked
-// for the same place, and nothing is handed out that nobody can start.
+// Asker asks a consumer for the messages that it has right now. Unlike a puller it never waits at
+// an empty one. So of several consumers only one at a time is asked for the same slot, and no offer
+// is delivered that no slot can start.
 type Asker struct {
 	nc      *nats.Conn
 	subject string // of requests
 	// take is as a puller's.
 	take func(*nats.Msg) (accepted bool)
-	// bare is told that the consumer has nothing at present, or that it is silent.
+	// bare is called when the consumer has nothing at present, or is silent.
 	bare func(silent bool)
-	// gone is told that nobody answers for the consumer.
+	// gone is called when no server answers for the consumer.
 	gone func()
 
 	mu      sync.Mutex
 	inbox   string             // guarded by mu; "" before the first request
 	sub     *nats.Subscription // guarded by mu
 	closed  bool               // guarded by mu
-	wanted  int                // guarded by mu; messages that the owner waits for
-	asked   int                // guarded by mu; of those, the ones that the server was asked for
-	sent    time.Time          // guarded by mu; when it was asked last
-	silence *time.Timer        // guarded by mu; runs while an answer is awaited
+	wanted  int                // guarded by mu; messages that the owner wants
+	asked   int                // guarded by mu; how many of them the server was asked for
+	sent    time.Time          // guarded by mu; when it was last asked
+	silence *time.Timer        // guarded by mu; runs while an answer is expected
 }
 
-// NewAsker returns an asker at the consumer of a puller. Take is as the puller's; bare is told that the consumer has nothing at
-// present, or that it is silent.
+// NewAsker returns an asker for the consumer of a puller. take is as the puller's; bare is called
+// when the consumer has nothing at present, or is silent.
 func NewAsker(p *Puller, take func(*nats.Msg) (accepted bool), bare func(silent bool)) *Asker {
 	return &Asker{nc: p.nc, subject: p.subject, gone: p.gone, take: take, bare: bare}
 }
 
-// Waiting is how many messages the owner waits for.
+// Waiting returns how many messages the owner wants.
 func (a *Asker) Waiting() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wanted
 }
 
-// Want asks for n more messages; n may be negative when the owner gives up waiting.
+// Want asks for n more messages; n is negative when the owner withdraws.
 func (a *Asker) Want(n int) {
 	a.mu.Lock()
 	a.wanted += n
@@ -74,7 +74,8 @@ func (a *Asker) ask() {
 		a.asked += missing
 		a.sent = time.Now()
 		body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(missing), 10)
-		_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}')) // if it fails, the silence tells
+		// If it fails, the silence shows it.
+		_ = a.nc.PublishRequest(a.subject, a.inbox, append(body, '}'))
 	}
 	if a.silence == nil {
 		a.silence = time.AfterFunc(Silence, a.silent)
@@ -95,7 +96,7 @@ func (a *Asker) listen() bool {
 }
 
 func (a *Asker) receive(inbox string, m *nats.Msg) {
-	if m.Reply == "" { // the end of a request, and of what there is
+	if m.Reply == "" { // the end of a request: no more messages
 		a.mu.Lock()
 		old := inbox != a.inbox
 		if !old {
@@ -124,7 +125,7 @@ func (a *Asker) receive(inbox string, m *nats.Msg) {
 	a.ask()
 }
 
-// rest notes that nothing is asked for. The caller holds a.mu.
+// rest records that no request is open. The caller holds a.mu.
 func (a *Asker) rest() {
 	a.asked = 0
 	if a.silence != nil {
@@ -132,7 +133,7 @@ func (a *Asker) rest() {
 	}
 }
 
-// silent finds that nobody answers.
+// silent handles a consumer that does not answer.
 func (a *Asker) silent() {
 	a.mu.Lock()
 	if a.asked == 0 || a.closed {
@@ -147,8 +148,8 @@ func (a *Asker) silent() {
 	a.bare(true)
 }
 
-// Forget gives up what was asked for: it was lost, or the server forgets it as well, for nobody
-// listens any more.
+// Forget drops the open request: it was lost, or the server forgets it as well, since it has no
+// subscriber any more.
 func (a *Asker) Forget() {
 	a.mu.Lock()
 	sub := a.sub
@@ -156,11 +157,11 @@ func (a *Asker) Forget() {
 	a.rest()
 	a.mu.Unlock()
 	if sub != nil {
-		_ = sub.Drain() // what is on its way is still taken
+		_ = sub.Drain() // messages on their way are still taken
 	}
 }
 
-// Close ends the asker; what is on its way is still taken.
+// Close ends the asker; messages on their way are still taken.
 func (a *Asker) Close() {
 	a.mu.Lock()
 	a.closed = true

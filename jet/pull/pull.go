@@ -15,90 +15,98 @@ import (
 	"millrace/jet/wire"
 )
 
-// AtOnce is how many offers are worth a request while others are on their
-// way. Measured with 256 slots: 1 costs a tenth of the rate, above 64 the
-// pipeline runs dry.
+// AtOnce is the smallest number of offers worth a request while others are on their way. Measured
+// with 256 slots: 1 costs a tenth of the rate, above 64 the pipeline runs dry.
 const AtOnce = 32
 
 // Times of a pull request.
 const (
-	Look         = time.Second // how often a puller looks whether it is to ask again
+	Look         = time.Second // how often a puller checks whether to ask again
 	drainTimeout = time.Second
-	pullPast     = 4 // at how many inboxes of earlier requests a puller listens; connections can flap
+	// On how many inboxes of earlier requests a puller listens; connections can flap.
+	pullPast = 4
 )
 
-// Pace is how long requests to a consumer last, and how often it says that it has not forgotten them, besides
-// that they are over; 0 for never. The first bounds for how long the server hands messages to somebody
-// who is cut off, both how long a consumer may be lost unnoticed.
+// Pace is how long requests to a consumer last, and how often the server confirms with a heartbeat
+// that it still has them; 0 for never. Expires bounds how long the server sends messages to a
+// client that was cut off; both bound how long the loss of a consumer stays unnoticed.
 type Pace struct{ Expires, Beat time.Duration }
 
 var (
-	// ReaderPace is that of the few who follow something, and have to know soon that they missed a word.
+	// ReaderPace is for the few readers that follow a stream, and must notice soon that they missed
+	// a message.
 	ReaderPace = Pace{5 * time.Second, time.Second}
-	// WorkerPace is that of workers, of which thousands wait: each consumer costs an eighth of a message a second.
+	// WorkerPace is for workers, of which thousands wait: each consumer costs an eighth of a
+	// message a second.
 	WorkerPace = Pace{16 * time.Second, 0}
 )
 
-// silence is after what time without a word requests are taken for lost.
+// silence is how long the server may be silent before requests count as lost.
 func (p Pace) silence() time.Duration { return cmp.Or(p.Beat, p.Expires) + 2*Look }
 
-// Puller keeps a consumer supplied with pull requests, never for more messages
-// than its owner asked for. The client library has no call that does not either
-// fetch ahead or subscribe anew each time; see its Fetch and Messages.
+// Puller keeps a consumer supplied with pull requests, never for more messages than its owner
+// wants. Every call of the client library either fetches ahead or subscribes anew each time; see
+// its Fetch and Messages.
 //
-// The owner calls Want(1) for each message that it can take, and gets at least
-// that many calls of take; more if it has changed its mind meanwhile, with
-// Want(-1), or asked anew. What take accepts is no longer wanted. So wanted is
-// at all times the number of messages that the owner waits for, whatever the
-// order in which messages and changes of mind arrive.
+// The owner calls Want(1) for each message that it can take, and gets at least that many calls of
+// take; more if it has withdrawn meanwhile, with Want(-1), or asked again. A message that take
+// accepts is no longer wanted. So wanted is at all times the number of messages that the owner
+// waits for, in whatever order messages and changes arrive.
 type Puller struct {
 	nc      *nats.Conn
 	subject string // of requests
 	pace    Pace
 	take    func(*nats.Msg) (accepted bool)
 	revive  func(context.Context) // called when the consumer does not answer or was deleted
-	// Idle, if set before anything is wanted, is told now and then how many messages the consumer has sent.
+	// Idle, if set before the first Want, is called now and then with the number of messages that
+	// the consumer has sent.
 	Idle func(sent uint64)
-	// Most is how many bytes may answer a request, 0 for any number. What was asked for and does not go into
-	// them is no longer wanted, and Cut is told how many messages that are. It is more than any message has.
+	// Most is how many bytes may answer a request, 0 for any number; it must exceed any message.
+	// Messages that were asked for and do not fit are no longer wanted, and Cut is called with
+	// their number.
 	Most   int
 	Cut    func(left int)
 	cancel context.CancelFunc
 	done   chan struct{}
-	// elected tells that the consumer has another leader; nil for who hears of it often.
+	// elected receives the news that the consumer has another leader; nil for a puller that hears
+	// from the server often.
 	elected *nats.Subscription
 
 	mu sync.Mutex
-	// returned, if set, is told when the connection came back. Guarded by mu.
+	// returned, if set, is called when the connection came back. Guarded by mu.
 	returned func()
-	inbox    *inbox   // guarded by mu; where the present requests want their answers
-	past     []*inbox // guarded by mu; where earlier ones may still be answered
+	inbox    *inbox   // guarded by mu; receives the answers to current requests
+	past     []*inbox // guarded by mu; may still receive answers to earlier ones
 	closed   bool     // guarded by mu
-	wanted   int      // guarded by mu; messages that the owner waits for
-	asked    int      // guarded by mu; of those, the ones that the server was asked for
-	// atOnce is how many wanted messages are worth a request while others are on their way.
+	wanted   int      // guarded by mu; messages that the owner wants
+	asked    int      // guarded by mu; how many of them the server was asked for
+	// atOnce is the smallest number of wanted messages worth a request while others are on their
+	// way.
 	atOnce int
-	heard  time.Time // guarded by mu; when the server last said anything, or was last asked anew
-	// answered is when the consumer last answered, or when its owner began to
-	// want something of it; guarded by mu.
+	heard  time.Time // guarded by mu; when the server last sent anything, or was last asked anew
+	// answered is when the consumer last answered, or when its owner began to want messages;
+	// guarded by mu.
 	answered time.Time
-	mute     bool // guarded by mu; nobody answers for the consumer
-	// spare is whether nothing was wanted of what was asked for, at the last look. Guarded by mu.
+	mute     bool // guarded by mu; no server answers for the consumer
+	// spare tells whether, at the last look, requests were open although no message was wanted.
+	// Guarded by mu.
 	spare bool
 }
 
-// inbox is where answers to requests arrive. The server forgets requests to an inbox to which nobody listens,
-// and that is how they are taken back. What it has sent by then to another server of its cluster is lost until its
-// lease runs out. So that is not done at once: most requests are wanted again soon.
+// inbox receives answers to requests. The server forgets requests whose inbox has no subscriber,
+// and that is how they are withdrawn. Messages that it has already sent to another server of its
+// cluster are then lost until their lease expires. So a puller does not withdraw at once: most
+// requests are soon wanted again.
 type inbox struct {
 	p       *Puller
 	subject string
 	sub     *nats.Subscription
-	over    time.Time // guarded by p.mu; once another one has taken its place, when its last request has expired
+	over    time.Time // guarded by p.mu; for a replaced inbox, when its last request expires
 }
 
-// New returns a puller at a consumer of a stream, which asks with a pace, and for atOnce messages or more while others are on
-// their way. It hands take what comes and calls revive when the consumer does not answer or was deleted. Close or Drain must follow.
+// New returns a puller for a consumer of a stream. pace sets its requests; while messages are on
+// their way it asks only for atOnce or more. It passes messages to take and calls revive when the
+// consumer does not answer or was deleted. The caller calls Close or Drain.
 func New(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take func(*nats.Msg) bool, revive func(context.Context)) (*Puller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Puller{
@@ -107,8 +115,8 @@ func New(nc *nats.Conn, stream, consumer string, pace Pace, atOnce int, take fun
 	}
 	var err error
 	if p.inbox, err = p.listen(); err == nil && pace.Beat == 0 {
-		// Requests are forgotten when another server takes over. It says so, and who hears of the
-		// consumer seldom listens to that.
+		// Requests are forgotten when another server takes over. The server announces that; pullers
+		// that rarely hear from it subscribe.
 		p.elected, err = nc.Subscribe(wire.ElectedAdvisory+stream+"."+consumer, func(*nats.Msg) { p.Renew() })
 	}
 	if err != nil {
@@ -127,15 +135,14 @@ func (p *Puller) listen() (in *inbox, err error) {
 	return in, in.sub.SetPendingLimits(-1, -1) // bounded by what was asked for
 }
 
-// Close ends the puller; messages that are on their way are dropped.
+// Close ends the puller; messages on their way are dropped.
 func (p *Puller) Close() {
 	for _, in := range p.stop() {
 		_ = in.sub.Unsubscribe() // the connection may be gone already
 	}
 }
 
-// Drain ends the puller, but first has take see what is on its way, as far as
-// that is soon.
+// Drain ends the puller, but first passes messages on their way to take, if they come soon.
 func (p *Puller) Drain() {
 	all := p.stop()
 	over := make(chan struct{}, len(all))
@@ -155,7 +162,7 @@ func (p *Puller) Drain() {
 	}
 }
 
-// stop returns where answers may still arrive.
+// stop returns the inboxes that may still receive answers.
 func (p *Puller) stop() []*inbox {
 	p.cancel()
 	<-p.done
@@ -166,8 +173,8 @@ func (p *Puller) stop() []*inbox {
 	return append(p.past, p.inbox)
 }
 
-// Want asks for n more messages; n may be negative when the owner gives up
-// waiting. What comes all the same, for a second or two, finds its way back.
+// Want asks for n more messages; n is negative when the owner withdraws. Messages that still come
+// within a second or two must be returned.
 func (p *Puller) Want(n int) {
 	p.mu.Lock()
 	if p.wanted <= 0 && p.wanted+n > 0 {
@@ -179,21 +186,22 @@ func (p *Puller) Want(n int) {
 	p.request(batch, to)
 }
 
-// gone notes that nobody answers for the consumer; watch sees to it.
+// gone records that no server answers for the consumer; watch deals with that.
 func (p *Puller) gone() {
 	p.mu.Lock()
 	p.mute = true
 	p.mu.Unlock()
 }
 
-// OnReturn has returned called, on the goroutine of the puller, each time that the connection came back.
+// OnReturn makes the puller call returned, on its own goroutine, each time the connection came
+// back.
 func (p *Puller) OnReturn(returned func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.returned = returned
 }
 
-// Unmute asks again at once if nobody answered for the consumer a moment ago.
+// Unmute asks again at once if no server answered for the consumer a moment ago.
 func (p *Puller) Unmute() {
 	p.mu.Lock()
 	mute := p.mute
@@ -203,14 +211,15 @@ func (p *Puller) Unmute() {
 	}
 }
 
-// Waiting is how many messages the owner waits for; below 0 if it has given up more than it wanted.
+// Waiting returns how many messages the owner wants; below 0 if it has withdrawn more than it
+// wanted.
 func (p *Puller) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wanted
 }
 
-// Renew counts no longer on the requests that there are, and asks for what is wanted now.
+// Renew abandons the open requests, and asks for what is wanted now.
 func (p *Puller) Renew() {
 	in, err := p.listen()
 	if err != nil {
@@ -233,8 +242,8 @@ func (p *Puller) Renew() {
 	p.request(batch, to)
 }
 
-// tidy ends the inboxes at which no answer can arrive any more, and takes back what was not wanted since the last
-// look.
+// tidy ends the inboxes that cannot receive answers any more, and withdraws requests that were
+// unneeded at two looks in a row.
 func (p *Puller) tidy(now time.Time) {
 	p.mu.Lock()
 	spare := p.wanted <= 0 && p.asked > 0
@@ -251,9 +260,10 @@ func (p *Puller) tidy(now time.Time) {
 	}
 }
 
-// forget listens no longer at the oldest of the earlier inboxes. The caller holds p.mu.
+// forget stops listening on the oldest of the earlier inboxes. The caller holds p.mu.
 func (p *Puller) forget() {
-	_ = p.past[0].sub.Drain() // what is here is still taken; fails only if the connection is closed
+	// Received messages are still taken; fails only if the connection is closed.
+	_ = p.past[0].sub.Drain()
 	p.past = slices.Delete(p.past, 0, 1)
 }
 
@@ -291,7 +301,7 @@ func (p *Puller) request(batch int, to *inbox) {
 
 func (in *inbox) receive(m *nats.Msg) {
 	p := in.p
-	if m.Reply == "" { // any message asks for an acknowledgement, whatever its headers pretend
+	if m.Reply == "" { // every real message asks for an acknowledgement, whatever its headers say
 		p.status(in, m.Header)
 		return
 	}
@@ -310,11 +320,11 @@ func (in *inbox) receive(m *nats.Msg) {
 	p.request(batch, to)
 }
 
-// status reads the server's word about a request.
+// status handles the server's status message about a request.
 func (p *Puller) status(in *inbox, h nats.Header) {
 	status := h.Get("Status")
 	p.mu.Lock()
-	if in != p.inbox { // of an earlier request, which is not counted any more; that the consumer answers it shows as well
+	if in != p.inbox { // of an earlier, uncounted request; it too shows that the consumer answers
 		if status == "100" || status == "408" {
 			p.answered = time.Now()
 		}
@@ -325,7 +335,7 @@ func (p *Puller) status(in *inbox, h nats.Header) {
 	var batch, cut int
 	var to *inbox
 	switch over := left(h, p.asked); {
-	case status == "100": // a heartbeat: the request is remembered
+	case status == "100": // a heartbeat: the server has the request
 		p.answered = p.heard
 	case status == "408": // it has expired
 		p.answered = p.heard
@@ -337,9 +347,9 @@ func (p *Puller) status(in *inbox, h nats.Header) {
 		p.wanted -= over
 		cut = over
 	default:
-		// The consumer is gone (no responders, or it was deleted), its leader is
-		// changing, or the server refuses. To ask again at once would be in vain,
-		// perhaps a thousand times a second; watch asks soon.
+		// The consumer is gone (no responders, or it was deleted), its leader is changing, or the
+		// server refuses. Asking again at once would be useless, perhaps a thousand times a second;
+		// watch asks soon.
 		p.asked = 0
 		p.mute = status == "503" || h.Get("Description") == "Consumer Deleted"
 	}
@@ -355,10 +365,11 @@ func (p *Puller) status(in *inbox, h nats.Header) {
 	}
 }
 
-// bytesUsedUp is how the server says that the next message does not go into the bytes of a request any more.
+// bytesUsedUp is the server's text when the next message exceeds the bytes of a request.
 const bytesUsedUp = "Message Size Exceeds MaxBytes"
 
-// left is how many messages of a request that is over have not come; all that were asked for if the server does not say.
+// left returns how many messages of a finished request have not come; all of them if the server
+// does not say.
 func left(h nats.Header, asked int) int {
 	n, err := strconv.Atoi(h.Get("Nats-Pending-Messages"))
 	if err != nil {
@@ -367,7 +378,7 @@ func left(h nats.Header, asked int) int {
 	return min(n, asked)
 }
 
-// Trouble says what has kept messages away for some seconds; nil if nothing has.
+// Trouble returns what has kept messages away for some seconds; nil if nothing has.
 func (p *Puller) Trouble() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -378,12 +389,11 @@ func (p *Puller) Trouble() error {
 	return fmt.Errorf("%s has not answered for %v", p.subject[strings.LastIndexByte(p.subject, '.')+1:], silent.Truncate(time.Second))
 }
 
-// trouble is how long a consumer may say nothing at all. While it has nothing to deliver it says so with
-// each beat; after a change of leader it needs up to 6 s.
+// trouble is how long a consumer may be completely silent. An idle consumer still sends heartbeats
+// or expiries; after a change of leader it needs up to 6 s.
 func (p Pace) trouble() time.Duration { return p.silence() + 6*time.Second }
 
-// watch asks again where a request was lost: after a reconnect, and when the
-// server has gone silent.
+// watch asks again if a request was lost: after a reconnect, and when the server has gone silent.
 func (p *Puller) watch(ctx context.Context, status chan nats.Status) {
 	defer close(p.done)
 	defer p.nc.RemoveStatusListener(status)

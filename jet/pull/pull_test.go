@@ -49,7 +49,8 @@ func TestRefusedRequestsAreNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// A request that is not wanted any more serves the next want, and is taken back when there is none for some time.
+// A request that is no longer wanted serves the next want, and is withdrawn if there is none for
+// some time.
 func TestRequestIsTakenBackLate(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
@@ -78,7 +79,8 @@ func TestRequestIsTakenBackLate(t *testing.T) {
 	testkit.Eventually(t, "the request is taken back", func() bool { return requests() == 0 })
 }
 
-// Who wants something else every few seconds asks anew each time, and is answered only where it has asked before.
+// A puller that changes what it wants every few seconds makes a new request each time, and is
+// answered only on earlier inboxes.
 func TestAnEarlierRequestIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := must(New(connect(t), "NONE", "none", WorkerPace, 1, func(*nats.Msg) bool { return true }, nil))(t)

@@ -10,8 +10,8 @@ import (
 	"millrace/events"
 )
 
-// Delivery is what the server says of a message that it delivers, in the
-// subject on which it wants the acknowledgement:
+// Delivery is what the server says about a message that it delivers, in the message's reply
+// subject:
 //
 //	$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>[.<token>]
 type delivery struct {
@@ -37,7 +37,7 @@ func parseDelivery(reply string) (delivery, bool) {
 			break
 		}
 	}
-	first := 2 // behind stream and consumer
+	first := 2 // after stream and consumer
 	if n > 7 {
 		first = 4
 	}
@@ -55,8 +55,8 @@ func parseDelivery(reply string) (delivery, bool) {
 	return delivery{Delivered: int(v[0]), streamSeq: v[1], ConsumerSeq: v[2], stored: time.Unix(0, int64(v[3])).UTC(), Pending: v[4]}, true
 }
 
-// From makes r, which must be zero, the record of a message as a consumer delivers it; ok is false for
-// anything else, such as the server's word about a pull.
+// From sets r, which must be zero, to the record of a message that a consumer delivered; ok is
+// false for anything else, such as a status message.
 func From(r *events.Record, m *nats.Msg) (d delivery, ok bool) {
 	if d, ok = parseDelivery(m.Reply); ok {
 		readRecord(r, m.Subject, d.streamSeq, d.stored, cameWith(m.Header, 0), m.Data)

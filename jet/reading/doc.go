@@ -1,3 +1,3 @@
-// Package reading makes records of the messages of the log, however they were delivered, and reads those of a subject, of
-// a page or of a time. It writes nothing.
+// Package reading makes records of the messages of the log, however they were delivered, and reads
+// those of a subject, of a page or since a time. It writes nothing.
 package reading

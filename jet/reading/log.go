@@ -21,11 +21,11 @@ import (
 	"millrace/task/where"
 )
 
-// Log reads the log by a connection.
+// Log reads the log over a connection.
 type Log struct{ *link.Link }
 
-// Task implements [events.Reader]. It returns every birth and offer there is, also several births
-// of one id: which of them counts follows from the whole history alone.
+// Task implements [events.Reader]. It returns every birth and offer, also several births of one id:
+// only the whole history decides which of them counts.
 func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	records, err := s.ReadSubject(ctx, wire.ChainPrefix+string(id), 0)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Log) Task(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return records, nil
 }
 
-// readFew is ReadSubject where there is seldom more than one message: that costs two small requests,
-// for the last one and the first, and no batch.
+// readFew is ReadSubject for subjects that rarely have more than one message: it makes two small
+// requests, for the last one and the first, and no batch request.
 func (s *Log) readFew(ctx context.Context, subject string) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil || !found {
@@ -83,7 +83,7 @@ func (s *Log) Queue(ctx context.Context, name string) ([]events.Record, error) {
 	return s.ReadSubject(ctx, wire.StatePrefix+name, 0)
 }
 
-// AllOf reads what the log has about all nodes, all queues or all definitions, in its order.
+// AllOf reads the log's facts about all nodes, all queues or all definitions, in its order.
 func (s *Log) AllOf(ctx context.Context, kind events.Kind) ([]events.Record, error) {
 	switch kind {
 	case events.KindNode:
@@ -105,7 +105,7 @@ func (s *Log) Latest(ctx context.Context, about events.Fact) (events.Record, boo
 	return last, found, nil
 }
 
-// BreakerFacts reads what happened to the breaker of a job, in the order of the log.
+// BreakerFacts reads the facts about the breaker of a job, in the order of the log.
 func (s *Log) BreakerFacts(ctx context.Context, job string) ([]events.Record, error) {
 	if err := value.ValidName("job", job); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (s *Log) BreakerFacts(ctx context.Context, job string) ([]events.Record, er
 	return s.ReadSubject(ctx, wire.BreakPrefix+job, 0)
 }
 
-// Last implements [events.Follower]. A message that was removed since, such as a
-// timer, does not count: nobody will ever see it.
+// Last implements [events.Follower]. A message that was removed since, such as a timer, does not
+// count: no reader will ever see it.
 func (s *Log) Last(ctx context.Context) (uint64, error) {
 	last, _, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": ">"})
 	if err != nil {
@@ -123,9 +123,11 @@ func (s *Log) Last(ctx context.Context) (uint64, error) {
 	return last.Seq, nil
 }
 
-// LastAt is the last message before the first one that the log took after a time; false if the log begins later.
+// LastAt returns the last message before the first one that the log stored after a time; false if
+// the log begins later.
 func (s *Log) LastAt(ctx context.Context, at time.Time) (events.Record, bool, error) {
-	// Any replica may answer. What one that is behind takes for the end is not, so the leader says where that is.
+	// Any replica may answer. A replica that lags mistakes its own end for the log's, so the leader
+	// says where that is.
 	later, err := s.BatchGet(ctx, wire.LogStream, 1, map[string]any{"batch": 1, "start_time": at.Add(1).UTC(), "next_by_subj": ">"})
 	if err != nil {
 		return events.Record{}, false, fmt.Errorf("find %s in the log: %w", at.Format(time.RFC3339Nano), err)
@@ -148,7 +150,7 @@ func (s *Log) LastAt(ctx context.Context, at time.Time) (events.Record, bool, er
 	return events.Record{}, false, err
 }
 
-// LastUpTo is the last message of the log up to a sequence; false if the log begins later.
+// LastUpTo returns the last message of the log up to a sequence; false if the log begins later.
 func (s *Log) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	if seq == 0 {
 		return events.Record{}, false, nil
@@ -166,7 +168,7 @@ func (s *Log) LastUpTo(ctx context.Context, seq uint64) (events.Record, bool, er
 	return events.Record{}, false, err
 }
 
-// End is the sequence of the last message that the log took, also of one that was removed since.
+// End returns the sequence of the last message that the log stored, removed or not.
 func (s *Log) End(ctx context.Context) (uint64, error) {
 	log, err := s.JS.Stream(ctx, wire.LogStream)
 	if err != nil {
@@ -175,9 +177,9 @@ func (s *Log) End(ctx context.Context) (uint64, error) {
 	return log.CachedInfo().State.LastSeq, nil
 }
 
-// ReadSubject reads the records of a subject, which may have wildcards, after a
-// sequence. All that was acknowledged before the call is among them: the leader says where
-// the subject ends, and only then is a batch read, which a follower may answer.
+// ReadSubject reads the records of a subject, which may have wildcards, after a sequence. It
+// includes everything that was acknowledged before the call: the leader says where the subject
+// ends, and only then is a batch read, which a follower may answer.
 func (s *Log) ReadSubject(ctx context.Context, subject string, after uint64) ([]events.Record, error) {
 	end, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": subject})
 	if err != nil {
@@ -189,7 +191,7 @@ func (s *Log) ReadSubject(ctx context.Context, subject string, after uint64) ([]
 	return s.readTo(ctx, subject, after, end)
 }
 
-// readTo reads the records of a subject after a sequence, up to its last one.
+// readTo reads the records of a subject after a sequence, up to the record end.
 func (s *Log) readTo(ctx context.Context, subject string, after uint64, end events.Record) ([]events.Record, error) {
 	var records []events.Record
 	for from := after + 1; ; {
@@ -210,7 +212,7 @@ func (s *Log) readTo(ctx context.Context, subject string, after uint64, end even
 	}
 }
 
-// readRest reads one by one from the leader what a follower did not have.
+// readRest reads, one by one from the leader, what a follower did not have.
 func (s *Log) readRest(ctx context.Context, subject string, records []events.Record, from uint64, end events.Record) ([]events.Record, error) {
 	if n := len(records); n > 0 {
 		from = records[n-1].Seq + 1
@@ -245,11 +247,11 @@ func (s *Log) ReadBatch(ctx context.Context, subject string, from uint64) ([]eve
 	return s.readSome(ctx, link.MaxBatch, map[string]any{"batch": link.MaxBatch, "seq": from, "next_by_subj": subject})
 }
 
-// maxPage is how many bytes the records of a page have, about.
+// maxPage is roughly how many bytes the records of a page have.
 const maxPage = 4 << 20
 
-// Page reads records from a sequence on, at most so many and as many as go into some megabytes: fewer are there, or the
-// rest follows them. There are none if the log has none. It makes nothing on the server that has to be kept.
+// Page reads records from a sequence on: at most most, and about 4 MiB. There may be more after
+// them; there are none only if the log ends. It leaves nothing on the server.
 func (s *Log) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
 	most, from = min(most, link.MaxBatch), max(from, 1)
 	records, err := s.readSome(ctx, most, map[string]any{"batch": most, "seq": from, "next_by_subj": ">", "max_bytes": maxPage})
@@ -281,24 +283,25 @@ func (s *Log) readSome(ctx context.Context, most int, request map[string]any) ([
 	return records, nil
 }
 
-// sourcedLine is [wire.FiredHeader] in a message as it is stored.
+// sourcedLine finds [wire.FiredHeader] in the stored headers of a message.
 var sourcedLine = []byte("\r\n" + wire.FiredHeader + ":")
 
-// copiedLine is the same of the header in each message that was got directly from a stream.
+// copiedLine finds the header that every message from a direct get has.
 var copiedLine = []byte("\r\n" + jetstream.StreamHeader + ":")
 
-// came is how a message has got into the log.
+// came says how a message got into the log.
 type came int
 
 const (
 	byPublisher came = iota
 	byTimer          // a timer has brought it
-	// byCopy is what nobody has published: who gets a message directly from a stream names a subject for the
-	// answer, and the NATS server asks nobody whether he may publish there.
+	// byCopy marks a message that no user published: a client that gets a message directly from a
+	// stream names a subject for the answer, and the NATS server does not check whether that client
+	// may publish there.
 	byCopy
 )
 
-// cameWith reads it from a message's headers, as [Record] has them.
+// cameWith derives it from a message's headers, as [Record] gets them.
 func cameWith(h nats.Header, added int) came {
 	switch {
 	case len(h[jetstream.StreamHeader]) > added:
@@ -309,7 +312,7 @@ func cameWith(h nats.Header, added int) came {
 	return byPublisher
 }
 
-// cameStored reads it from headers as they are stored.
+// cameStored derives it from stored headers.
 func cameStored(header []byte) came {
 	switch {
 	case bytes.Contains(header, copiedLine):
@@ -320,14 +323,15 @@ func cameStored(header []byte) came {
 	return byPublisher
 }
 
-// Record reads a message of the log, to whose headers the way by which it was read has added so many that say where
-// it lay. It never fails: what cannot be understood becomes a record that says so.
+// Record decodes a message of the log. added is how many of its headers were added by the way of
+// reading it, to say where it lay. It never fails: an unreadable message becomes a record that says
+// so.
 func Record(subject string, seq uint64, stored time.Time, header nats.Header, added int, data []byte) (r events.Record) {
 	readRecord(&r, subject, seq, stored, cameWith(header, added), data)
 	return r
 }
 
-// readRecord reads a message of the log in place. r must be zero.
+// readRecord decodes a message of the log in place. r must be zero.
 func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, how came, data []byte) {
 	r.Seq, r.Stored, r.Place, r.Raw = seq, stored, subject, data
 	kind, about := wire.Place(subject)
@@ -358,14 +362,14 @@ func readRecord(r *events.Record, subject string, seq uint64, stored time.Time, 
 	}
 }
 
-// liesAt tells whether an offer on a route can lie at a subject.
+// liesAt tells whether an offer on a route may lie on a subject.
 func liesAt(route where.Route, subject string) bool {
 	at, _, ok := wire.RouteAt(subject)
 	return ok && at == route
 }
 
-// belongs tells whether facts of a type may lie in this part of the log. A type
-// that is not known may lie anywhere; nobody acts on it.
+// belongs tells whether facts of a type may lie in this part of the log. An unknown type may lie
+// anywhere; no process acts on it.
 func belongs(kind events.Kind, t events.Type) bool {
 	switch t {
 	case events.TaskSubmitted:
@@ -397,7 +401,8 @@ func belongs(kind events.Kind, t events.Type) bool {
 	return kind == events.KindChain || !slices.Contains(events.Types, t)
 }
 
-// SubjectOf is where the log keeps a record: where it says so itself, or, if it comes from a log of another kind, where a fact of its kind lies.
+// SubjectOf returns the subject of a record: the one it has or, if it comes from a log of another
+// kind, the one for a fact of its kind.
 func SubjectOf(r *events.Record) string {
 	if kind, _ := wire.Place(r.Place); kind != events.KindOther {
 		return r.Place
@@ -423,19 +428,20 @@ func SubjectOf(r *events.Record) string {
 	return wire.ChainSubject(f)
 }
 
-// HeaderOf is the header of the message in the log that was read as a record.
+// HeaderOf returns the headers that the record's message has in the log.
 func HeaderOf(r *events.Record) nats.Header {
 	h := nats.Header{}
 	if r.Fact.Type != "" {
 		h.Set(events.TypeHeader, string(r.Fact.Type))
 	}
 	if r.Fact.Type == events.TaskDue || r.Fact.Type == events.ScheduleFired {
-		h[wire.FiredHeader] = []string{"loaded 1 > > " + SubjectOf(r)} // from no stream on which the log goes on
+		// From no stream that the log still sources.
+		h[wire.FiredHeader] = []string{"loaded 1 > > " + SubjectOf(r)}
 	}
 	return h
 }
 
-// Message reads one message of the log; the second result is false if it is not there.
+// Message reads one message of the log; the second result is false if it does not exist.
 func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	r, found, err := s.LeaderGet(ctx, map[string]any{"seq": seq})
 	if err != nil {
@@ -444,7 +450,7 @@ func (s *Log) Message(ctx context.Context, seq uint64) (events.Record, bool, err
 	return r, found, nil
 }
 
-// Dismissal reads the fact that dismissed a message; false if nobody has.
+// Dismissal reads the fact that dismissed a message; false if there is none.
 func (s *Log) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	r, found, err := s.LeaderGet(ctx, map[string]any{"last_by_subj": wire.DeadPrefix + strconv.FormatUint(seq, 10)})
 	if err != nil {

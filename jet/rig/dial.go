@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Valve is a way to the server whose answers can be held back.
+// Valve is a connection to the server that can hold back its answers.
 type Valve struct {
 	mu   sync.Mutex
 	open chan struct{} // guarded by mu; closed while answers flow
@@ -36,7 +36,7 @@ func (v *Valve) Hold() {
 	v.open = make(chan struct{})
 }
 
-// Release lets flow what was held back.
+// Release lets the held answers through.
 func (v *Valve) Release() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,7 +67,8 @@ func (c *valveConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Sieve is a way to the server on which some messages are lost: those of which Lose, told the subject and where an answer would go, says so.
+// Sieve is a connection to the server that loses some messages: those for which Lose, given the
+// subject and the reply subject, returns true.
 type Sieve struct {
 	Lose func(subject, reply string) bool
 }
@@ -82,7 +83,7 @@ type sieveConn struct {
 	net.Conn
 	s    *Sieve
 	from *bufio.Reader
-	rest []byte // was let through, and is not read yet
+	rest []byte // let through, and not read yet
 }
 
 func (c *sieveConn) Read(b []byte) (int, error) {
@@ -118,7 +119,7 @@ func (c *sieveConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Counter is a way to the server that counts writes.
+// Counter is a connection to the server that counts writes.
 type Counter struct{ Writes atomic.Int64 }
 
 // Dial implements [nats.CustomDialer].

@@ -39,11 +39,11 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// lastWords is how long a NATS server that was stopped may keep goroutines: one that asks for a source just then waits
-// 30 s for the answer.
+// lastWords is how long a stopped NATS server may keep goroutines: one that is asking for a source
+// waits 30 s for the answer.
 const lastWords = 45 * time.Second
 
-// leaks is 1 if goroutines are left that do not end, else 0.
+// leaks returns 1 if goroutines are left that do not end, else 0.
 func leaks() int {
 	for began := time.Now(); ; {
 		err := goleak.Find()
@@ -57,17 +57,17 @@ func leaks() int {
 	}
 }
 
-// Patience is how long a test waits for what must come; only a failure takes so long.
+// Patience is how long a test waits for what must come; only a failure takes that long.
 const Patience = time.Minute
 
-// Within returns a context that ends when something that must come has not.
+// Within returns a context that ends after Patience.
 func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Must returns what a call has returned, and ends the test if that is an error.
+// Must returns the value of a call, and ends the test if it returned an error.
 func Must[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -92,9 +92,9 @@ func StartServer(t testing.TB, cfg embed.Config) *embed.Server {
 	return s
 }
 
-// StopServer stops a server once its streams hear what they source; one that was stopped already is left
-// alone. A server that asks for a source just when it stops leaves a goroutine behind, which waits for the
-// answer for some seconds more.
+// StopServer stops a server once its streams source each other; a stopped one is left alone. A
+// server that stops while it asks for a source leaves a goroutine behind, which waits some seconds
+// more for the answer.
 func StopServer(t testing.TB, s *embed.Server) {
 	t.Helper()
 	defer s.Stop()
@@ -129,7 +129,7 @@ func Connect(t testing.TB, url string, opts ...nats.Option) *nats.Conn {
 
 var ids atomic.Uint64
 
-// NewID returns a ULID that no other test of the package has.
+// NewID returns a ULID that is unique within the package's tests.
 func NewID() string { return fmt.Sprintf("01JNA0%020d", ids.Add(1)) }
 
 // NewTask is [NewID] for tasks.
@@ -140,7 +140,7 @@ func NewFact(id task.ID, e task.Event) *events.Fact {
 	return &events.Fact{ID: NewID(), At: time.Now().UTC(), Type: events.TypeOf(e), Task: id, Actor: "test", Event: e}
 }
 
-// Work is what a task of a queue does: nothing.
+// Work is the work of a task that does nothing, on a queue.
 func Work(queue string) task.Work {
 	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
 }
@@ -148,7 +148,7 @@ func Work(queue string) task.Work {
 // Note is an event that any chain takes.
 func Note(text string) task.Event { return task.GivenUp{Reason: reason.Expired, Detail: text} }
 
-// Raw stores a message as somebody could who knows nothing of facts.
+// Raw stores a message as a client would that knows nothing of facts.
 func Raw(t testing.TB, js jetstream.JetStream, subject string, header nats.Header, body []byte) uint64 {
 	t.Helper()
 	ack, err := js.PublishMsg(Within(t), &nats.Msg{Subject: subject, Header: header, Data: body})

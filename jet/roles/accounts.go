@@ -11,19 +11,21 @@ import (
 	"millrace/task/value"
 )
 
-// A realm has an account of the NATS server for each role. The permissions of a user are no wall inside an account: who
-// asks JetStream for something names a subject for the answer, and the NATS server sends it there with rights of its own.
-// An acknowledgement with the reply subject $JS.API.STREAM.DELETE.MR_LOG deletes the log. From another account
-// the answer ends in the account of who asked. So the streams lie in the account of the servers, and the other
-// roles import from there what the table of rights grants them, and nothing else is to be had.
+// A realm has an account of the NATS server for each role. Inside one account, the permissions of a
+// user are no wall: a client that asks JetStream for something names a subject for the answer, and
+// the NATS server sends it there with its own rights. An acknowledgement with the reply subject
+// $JS.API.STREAM.DELETE.MR_LOG deletes the log. Across accounts, the answer ends in the account of
+// the asking client. So the streams lie in the account of the servers; the other roles import from
+// there what the table of rights grants them, and can reach nothing else.
 
-// Realm is one installation of Millrace on a NATS server: accounts for each role, with their users.
+// Realm is one installation of Millrace on a NATS server: an account per role, with their users.
 type Realm struct {
-	// Name is that of the account that has the streams; those of the other roles begin with it.
+	// Name is the name of the account with the streams; the names of the other accounts begin with
+	// it.
 	Name  string
 	Users []User
-	// Store is how much its streams may hold, as the configuration of a NATS server has
-	// it ("50GB"). Default: what the server has.
+	// Store is how much its streams may hold, in the notation of a NATS server's configuration
+	// ("50GB"). Default: the server's limit.
 	Store string
 	// OneAccount puts all roles into one account, without the wall between them.
 	OneAccount bool
@@ -32,7 +34,7 @@ type Realm struct {
 // DefaultRealm is the name of the only realm of a NATS server.
 const DefaultRealm = "MILLRACE"
 
-// Validate says what is wrong with a realm, if anything. What is wrong with its users, [User.Rights] says.
+// Validate returns an error that says what is wrong with a realm. [User.Rights] checks its users.
 func (r *Realm) Validate() error {
 	if r.Store != "" && !sizeOf.MatchString(r.Store) {
 		return fmt.Errorf("the size %q: want a number and KB, MB, GB or TB", r.Store)
@@ -40,8 +42,8 @@ func (r *Realm) Validate() error {
 	return value.ValidName("account", r.Name)
 }
 
-// UserName is what a user of a realm is called if nobody says otherwise: no two users of a NATS server may share a
-// name, so those of a realm that is not the default one have its name before theirs.
+// UserName is the default name of a user of a realm. No two users of a NATS server may share a
+// name, so outside the default realm the realm's name comes first.
 func (r *Realm) UserName(name string) string {
 	if r.Name == DefaultRealm {
 		return name
@@ -57,10 +59,11 @@ func (r *Realm) AccountName(role Role) string {
 	return r.Name + "_" + strings.ToUpper(string(role))
 }
 
-// Account is an account of the NATS server, with what it gives to the others of its realm and has from them.
+// Account is an account of the NATS server, with what it exports to the others of its realm and
+// imports from them.
 type Account struct {
 	Name string `json:"account"`
-	// JetStream is whether it has streams, and Store how much they may hold.
+	// JetStream tells whether it has streams, and Store how much they may hold.
 	JetStream bool          `json:"jetstream"`
 	Store     string        `json:"store,omitempty"`
 	Users     []AccountUser `json:"users"`
@@ -68,7 +71,7 @@ type Account struct {
 	Imports   []Import      `json:"imports,omitempty"`
 }
 
-// AccountUser is a user with what it may do.
+// AccountUser is a user with its rights.
 type AccountUser struct {
 	Name  string  `json:"user"`
 	Role  Role    `json:"role"`
@@ -80,11 +83,12 @@ type AccountUser struct {
 // Export is a subject that other accounts may import.
 type Export struct {
 	Subject string `json:"subject"`
-	// Service is whether the others publish to it, and have answers; else they listen to it.
+	// Service is set if the importing accounts publish to it and get answers; else they subscribe
+	// to it.
 	Service bool     `json:"service"`
 	To      []string `json:"to"`
-	// Streamed is whether a request has several answers. The NATS server forgets where they go
-	// when none has come for [streamedFor].
+	// Streamed is set if a request has several answers. The NATS server forgets where they go when
+	// none has come for [streamedFor].
 	Streamed bool `json:"streamed,omitempty"`
 }
 
@@ -95,15 +99,16 @@ type Import struct {
 	From    string `json:"from"`
 }
 
-// streamedFor is longer than any request waits that has several answers.
+// streamedFor is longer than any wait for one of several answers.
 const streamedFor = time.Minute
 
-// apiAccount is what an account without JetStream imports, so that the NATS server takes its JetStream for another
-// account's. Else it would answer all requests itself, that there is none.
+// apiAccount is a subject that an account without JetStream imports, so that the NATS server knows
+// that its JetStream is another account's. Otherwise the server would itself answer all requests
+// with an error.
 const apiAccount = "$JS.API.INFO"
 
-// Accounts returns the accounts of a realm, for those roles that its users have. The error says what is wrong with
-// the realm or with a user.
+// Accounts returns the accounts of a realm, for the roles that its users have. The error says what
+// is wrong with the realm or with a user.
 func (r *Realm) Accounts() ([]*Account, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -136,7 +141,7 @@ func (r *Realm) Accounts() ([]*Account, error) {
 	return accounts, nil
 }
 
-// cross has the account of a role import what it is granted.
+// cross makes the account of a role import what the role is granted.
 func (r *Realm) cross(at map[string]*Account, role Role) {
 	r.share(at, apiAccount, true, Server, role)
 	for _, g := range rights {
@@ -160,7 +165,7 @@ func (r *Realm) cross(at map[string]*Account, role Role) {
 	}
 }
 
-// answerer is the role whose users answer what is published to a subject.
+// answerer returns the role whose users answer messages on a subject.
 func answerer(subject string) Role {
 	if strings.HasPrefix(subject, wire.PingPrefix) {
 		return Worker
@@ -168,9 +173,10 @@ func answerer(subject string) Role {
 	return Server
 }
 
-// sayers are the roles in whose accounts others listen to a subject: that of the servers, where JetStream's words
-// are as well, and those that may publish it. The NATS server passes on what a user publishes to the account of the
-// servers, but no further: who listens there from a third account does not hear it.
+// sayers are the roles from whose accounts messages on a subject may come: the servers, whose
+// account also has JetStream's messages, and the roles that may publish it. The NATS server passes
+// on a user's message to the account of the servers, but no further: a subscriber in a third
+// account would not receive it.
 func sayers(subject string) []Role {
 	from := []Role{Server}
 	for _, g := range rights {
@@ -185,16 +191,17 @@ func sayers(subject string) []Role {
 	return from
 }
 
-// anyOf stands for all nodes and users where a right is for one's own.
+// anyOf replaces a user's own node and name by wildcards in rights.
 var anyOf = strings.NewReplacer(ownNode, "*", ownName, "*")
 
-// share has an account import a subject from another. That with the streams may stand elsewhere, if no server is among the users.
+// share makes an account import a subject from another. The account with the streams may be on
+// another server, if no server is among the users.
 func (r *Realm) share(at map[string]*Account, subject string, service bool, from, to Role) {
 	if strings.HasPrefix(subject, ownInbox) {
-		return // answers find their way back
+		return // answers are routed back
 	}
 	if from != Server && at[r.AccountName(from)] == nil {
-		return // who would answer or say something there has no user
+		return // the role that would answer or publish has no user
 	}
 	subject = anyOf.Replace(subject)
 	in := Import{subject, service, r.AccountName(from)}

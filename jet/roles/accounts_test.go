@@ -10,7 +10,8 @@ import (
 	"millrace/jet/wire"
 )
 
-// What an account imports, another one exports to it, each message by one way; and it is all that its users may do.
+// What an account imports, another one exports to it, each message by one way; and its users may do
+// nothing else.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	realm := Realm{Name: "CRAWL", Store: "5GB", Users: []User{
@@ -73,8 +74,8 @@ func TestAccounts(t *testing.T) {
 	if used != 0 {
 		t.Errorf("what is imported and what is exported differ by %d", used)
 	}
-	// What one role says, each other one hears that listens to it: from its account, for what has come into that of
-	// the servers goes no further.
+	// Each role that subscribes to a subject receives it from the account of the publishing role,
+	// for what has come into the account of the servers goes no further.
 	for _, l := range accounts {
 		for _, in := range l.Imports {
 			if in.Service {

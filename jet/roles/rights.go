@@ -10,19 +10,19 @@ import (
 	"millrace/task/value"
 )
 
-// Role is what a user of the NATS server is there for. It decides what the user may
-// publish and what it may subscribe to.
+// Role is the purpose of a user of the NATS server. It decides what the user may publish and
+// subscribe to.
 type Role string
 
-// The roles. See docs/operations.md for what each is trusted with.
+// The roles. docs/operations.md says what each is trusted with.
 const (
-	// Server is a process `millrace server`. It makes the streams, so one has to
-	// start before anybody else can work.
+	// Server is a process `millrace server`. It makes the streams, so one must start before any
+	// other role can work.
 	Server Role = "server"
 	// Worker is one worker: a user of its own for each node.
 	Worker Role = "worker"
-	// Submitter has tasks made, by the service: it writes nothing itself, so that the service knows
-	// who it was, and touches no task that is there.
+	// Submitter makes tasks through the service: it writes nothing itself, so that the service
+	// knows and records the submitter, and it changes no existing task.
 	Submitter Role = "submitter"
 	// Viewer sees everything and changes nothing.
 	Viewer Role = "viewer"
@@ -31,17 +31,17 @@ const (
 	Operator Role = "operator"
 )
 
-// All are all roles, in the order in which they are shown.
+// All returns all roles, in the order in which they are shown.
 func All() []Role {
 	return []Role{Server, Worker, Submitter, Viewer, Operator}
 }
 
-// Asking are the roles that may ask the service for something.
+// Asking returns the roles that may use the service.
 func Asking() []Role {
 	return slices.DeleteFunc(All(), func(r Role) bool { return len(granted(r, Reading, Submitting, Operating)) == 0 })
 }
 
-// about says in a line who has the role.
+// about describes the users of a role in a line.
 func (r Role) about() string {
 	switch r {
 	case Server:
@@ -62,11 +62,11 @@ func (r Role) about() string {
 type User struct {
 	Name string
 	Role Role
-	// Node is the node of a worker, and of nobody else.
+	// Node is the node of a worker; other roles have none.
 	Node node.ID
-	// Inbox is what the subjects of the user's answers begin with. Default: [DefaultInbox] of
-	// the name, which nobody else may listen to. With "_INBOX" all users share theirs, and
-	// each can read what any other is answered.
+	// Inbox begins the subjects of the user's answers. Default: [DefaultInbox] of the name, to
+	// which no other user may subscribe. With "_INBOX" all users share one prefix, and each can
+	// read the others' answers.
 	Inbox string
 }
 
@@ -79,11 +79,11 @@ type Right struct {
 	Why      string   `json:"why"`
 }
 
-// Rights are what a user may do.
+// Rights are what a user may publish and subscribe to.
 type Rights struct {
 	Publish   []Right `json:"publish"`
 	Subscribe []Right `json:"subscribe"`
-	// Responds is whether the user may answer what it is asked, wherever the answer goes.
+	// Responds tells whether the user may answer requests, wherever the answer goes.
 	Responds bool `json:"allow_responses,omitempty"`
 }
 
@@ -95,8 +95,7 @@ type grant struct {
 	subscribe []string
 }
 
-// What stands for a user's own in the table of rights: the worker's node, the user's prefix of
-// inboxes, and its name.
+// Placeholders for a user's own node, inbox prefix and name in the table of rights.
 const (
 	ownNode  = "{node}"
 	ownInbox = "{inbox}"
@@ -113,15 +112,15 @@ var (
 
 )
 
-// everything is all that Millrace publishes beside what is JetStream's.
+// everything covers all that Millrace itself publishes, beside JetStream's subjects.
 const everything = "mr.>"
 
-// reads are the requests by which a stream is read through a consumer of one's own.
+// reads are the requests for reading a stream through one's own consumer.
 func reads(stream string) []string {
 	return []string{wire.APIMake + stream + ".>", wire.APIConsumer + stream + ".*", wire.APINext + stream + ".*", wire.APIDrop + stream + ".*"}
 }
 
-// asks are the subjects by which a user asks the service for these, under its own name.
+// asks are the subjects on which a user asks the service for these verbs, under its own name.
 func asks(verbs ...Verb) (subjects []string) {
 	for _, v := range verbs {
 		subjects = append(subjects, v.For(ownName))
@@ -129,9 +128,9 @@ func asks(verbs ...Verb) (subjects []string) {
 	return subjects
 }
 
-// rights is the table of rights: each subject that a role uses, with the reason. Whoever publishes
-// or subscribes to a new one adds it here; TestScriptsByRole in integration runs every script
-// under these rights and fails on each that is missing.
+// rights is the table of rights: each subject that a role uses, with the reason. Code that
+// publishes or subscribes to a new subject must add it here; TestScriptsByRole in integration runs
+// every script under these rights and fails on each missing one.
 var rights = []grant{
 	{servers, "it makes and keeps the streams, and writes every kind of fact",
 		[]string{everything, wire.BucketSubject + wire.DefsBucket + ".>",
@@ -192,7 +191,7 @@ var rights = []grant{
 	{All(), "answers to its own requests", nil, []string{ownInbox + ".>"}},
 }
 
-// Validate says what is wrong with a user, if anything.
+// Validate returns an error that says what is wrong with a user.
 func (u User) Validate() error {
 	if !slices.Contains(All(), u.Role) {
 		return fmt.Errorf("there is no role %q; want %s", u.Role, Listed(All()))
@@ -213,7 +212,7 @@ func (u User) Validate() error {
 	return nil
 }
 
-// inbox is the prefix of the user's inboxes.
+// inbox returns the prefix of the user's inboxes.
 func (u User) inbox() string {
 	if u.Inbox != "" {
 		return u.Inbox

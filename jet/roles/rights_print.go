@@ -10,9 +10,9 @@ import (
 
 var sizeOf = regexp.MustCompile(`^[1-9][0-9]*[KMGT]B$`)
 
-// RealmConfig returns the accounts of a realm in the form of the configuration of a NATS server, to stand in its
-// block accounts. The passwords are left to its environment: the user crawler-7 has the one in $CRAWLER_7_PASSWORD.
-// The error is that of [Realm.Accounts].
+// RealmConfig returns the accounts of a realm as the block accounts of a NATS server's
+// configuration. Passwords come from the server's environment: the user crawler-7 has the one in
+// $CRAWLER_7_PASSWORD. The error is that of [Realm.Accounts].
 func RealmConfig(r Realm) (string, error) {
 	accounts, err := r.Accounts()
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Account) write(b *strings.Builder) {
 	line(0, "}")
 }
 
-// Writers says of each subject of Millrace which roles may publish there, and why.
+// Writers lists for each subject of Millrace which roles may publish there, and why.
 func Writers() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -114,7 +114,7 @@ func Writers() string {
 			why = ""
 		}
 	}
-	_ = w.Flush() // it goes into memory
+	_ = w.Flush() // it writes to memory
 	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(b.String(), "")
 }
 
@@ -126,7 +126,7 @@ func Listed(roles []Role) string {
 	return strings.Join(names, ", ")
 }
 
-// wrapped quotes words and puts as many into a line as fit, with commas between.
+// wrapped quotes words and puts as many into a line as fit, separated by commas.
 func wrapped(words []string, width int) (lines []string) {
 	line := ""
 	for _, w := range words {
@@ -144,7 +144,8 @@ func wrapped(words []string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// PasswordVariable is the variable in the environment of the NATS server that holds the user's password.
+// PasswordVariable is the variable in the environment of the NATS server that holds the user's
+// password.
 func (u User) PasswordVariable() string {
 	return strings.ToUpper(strings.ReplaceAll(u.Name, "-", "_")) + "_PASSWORD"
 }

@@ -15,10 +15,10 @@ import (
 	"millrace/task/value"
 )
 
-// Verb is what the service can be asked for: a noun, a dot and a verb.
+// Verb is a request to the service: a noun, a dot and a verb.
 type Verb string
 
-// What the service can be asked for.
+// The verbs.
 const (
 	TaskSubmit  Verb = "task.submit"
 	TaskGet     Verb = "task.get"
@@ -40,7 +40,7 @@ const (
 	TaskRecords Verb = "task.records"
 	TaskFiles   Verb = "task.artifacts"
 
-	TasksCancel  Verb = "tasks.cancel" // that a filter chooses
+	TasksCancel  Verb = "tasks.cancel" // those that a filter chooses
 	TasksRetry   Verb = "tasks.retry"
 	TasksSignal  Verb = "tasks.signal"
 	TasksDismiss Verb = "tasks.dismiss" // dead letters
@@ -85,10 +85,11 @@ const (
 	SchedulePause  Verb = "schedule.pause"
 	ScheduleResume Verb = "schedule.resume"
 	ScheduleNext   Verb = "schedule.next"
-	// ScheduleBackfill makes the tasks of ticks that have passed, ScheduleProgress says how many of them have one.
+	// ScheduleBackfill makes the tasks of past ticks; ScheduleProgress counts how many of them have
+	// one.
 	ScheduleBackfill Verb = "schedule.backfill"
 	ScheduleProgress Verb = "schedule.progress"
-	// What has become of definitions.
+	// Histories of definitions.
 	JobHistory      Verb = "job.history"
 	JobDiff         Verb = "job.diff"
 	ScheduleHistory Verb = "schedule.history"
@@ -108,21 +109,21 @@ const (
 	ServerHealth Verb = "server.health"
 )
 
-// Access is what a caller does with a request. Roles are granted requests by it.
+// Access is what a request does. Roles are granted requests by it.
 type Access string
 
-// What requests are for.
+// Kinds of access.
 const (
 	// Reading changes nothing.
 	Reading Access = "reading"
-	// Submitting makes tasks, and touches none that is there.
+	// Submitting makes tasks, and changes no existing one.
 	Submitting Access = "submitting"
-	// Operating changes what is there, whoever made it.
+	// Operating changes anything, whichever user made it.
 	Operating Access = "operating"
 )
 
-// verbs says of everything that the service can be asked what it is for. A verb that is missing
-// here has no endpoint, and a test fails.
+// verbs lists the access of every verb. A verb that is missing here has no endpoint, and a test
+// fails.
 var verbs = []struct {
 	access Access
 	verbs  []Verb
@@ -134,7 +135,7 @@ var verbs = []struct {
 		NodeRelease, NodeLabel, NodeRetire, JobApply, JobRemove, CalendarApply, CalendarRemove, ScheduleApply, ScheduleRemove, SchedulePause, ScheduleResume, BreakerReset, FilesRemove}},
 }
 
-// Verbs are all that are for one of these.
+// Verbs returns all verbs with one of these kinds of access.
 func Verbs(of ...Access) (all []Verb) {
 	for _, v := range verbs {
 		if slices.Contains(of, v.access) {
@@ -144,7 +145,7 @@ func Verbs(of ...Access) (all []Verb) {
 	return all
 }
 
-// Access is what the verb is for; "" for one that the service does not know.
+// Access returns the access of the verb; "" for a verb that the service does not know.
 func (v Verb) Access() Access {
 	for _, of := range verbs {
 		if slices.Contains(of.verbs, v) {
@@ -154,8 +155,8 @@ func (v Verb) Access() Access {
 	return ""
 }
 
-// May tells whether who has a role may ask the service for something. It is the one place that decides that: the rights of
-// users of the NATS server are made from it, and the HTTP service asks it.
+// May tells whether users of a role may use a verb. This is the only place that decides it: the
+// rights of users of the NATS server are made from it, and the HTTP service asks it.
 func (r Role) May(v Verb) bool {
 	switch access := v.Access(); r {
 	case Operator:
@@ -168,7 +169,7 @@ func (r Role) May(v Verb) bool {
 	return false
 }
 
-// granted are the verbs for one of these of which a role may ask.
+// granted returns the verbs with one of these kinds of access that a role may use.
 func granted(r Role, of ...Access) (all []Verb) {
 	for _, v := range Verbs(of...) {
 		if r.May(v) {
@@ -181,20 +182,20 @@ func granted(r Role, of ...Access) (all []Verb) {
 // apiPrefix begins the subjects of requests: mr.api.<user>.<noun>.<verb>.
 const apiPrefix = "mr.api."
 
-// For is the subject by which a NATS user asks for it.
+// For is the subject on which a NATS user sends this request.
 func (v Verb) For(caller string) string { return apiPrefix + caller + "." + string(v) }
 
-// Endpoint is where the service listens for it, whoever asks.
+// Endpoint is the subject on which the service listens for it, from any caller.
 func (v Verb) Endpoint() string { return v.For("*") }
 
-// Misaddressed are subjects of requests that have too few words or too many, which is mostly so because the name of
-// who asks is missing, or has dots in it.
+// Misaddressed are subjects of requests with too few or too many tokens, mostly because the
+// caller's name is missing or contains dots.
 func Misaddressed() []string {
 	return []string{apiPrefix + "*", apiPrefix + "*.*", apiPrefix + "*.*.*.*"}
 }
 
-// ValidCaller refuses names by which nobody may ask the service: those that cannot be a token of a
-// subject, and those of parts of Millrace, for facts name who asked as they name these.
+// ValidCaller refuses names under which no one may use the service: names that cannot be a token of
+// a subject, and names of parts of Millrace, for facts use the same names for both.
 func ValidCaller(name string) error {
 	if err := value.ValidName("user", name); err != nil {
 		return err
@@ -205,8 +206,8 @@ func ValidCaller(name string) error {
 	return nil
 }
 
-// CallerOf reads the subject of a request: who asks. The NATS server lets each user
-// publish under its own name, so this is known, and not what the caller says.
+// CallerOf returns the caller from the subject of a request. The NATS server lets each user publish
+// only under its own name, so the name is certain.
 func CallerOf(subject string) (string, error) {
 	rest, ok := strings.CutPrefix(subject, apiPrefix)
 	caller, verb, named := strings.Cut(rest, ".")
@@ -216,16 +217,17 @@ func CallerOf(subject string) (string, error) {
 	return caller, ValidCaller(caller)
 }
 
-// Answerable tells whether an answer may go to a subject. Who asks chooses that, and the answer goes out with the
-// rights of who gives it: a server that answered to $JS.API.STREAM.PURGE.MR_LOG would purge the log.
+// Answerable tells whether an answer may go to a subject. The caller chooses the subject, and the
+// answer is published with the rights of the answering process: a server that answered to
+// $JS.API.STREAM.PURGE.MR_LOG would purge the log.
 func Answerable(reply string) bool {
 	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "mr.")
 }
 
-// nobody asks if it is not known who does.
+// nobody is the caller's name when it is unknown.
 const nobody = "nobody"
 
-// LocalCaller is the name of this user of the machine, as one that may ask.
+// LocalCaller returns the name of this user of the machine, in the form of a caller's name.
 func LocalCaller() string {
 	if s := callerNamed(systemName(nil)); s != "" {
 		return s
@@ -233,9 +235,10 @@ func LocalCaller() string {
 	return nobody
 }
 
-// CallerOn is under which name a connection asks the service: that of its NATS user. The name of a JWT
-// is the one in it, and of an nkey the public key. A user of a server that knows no
-// names, or of a token, has that of the operating system. What a token of a subject cannot hold becomes '_'.
+// CallerOn returns the name under which a connection uses the service: its NATS user's. For a JWT
+// it is the name in it, for an nkey the public key. If the server knows no names, or the user has
+// only a token, it is the name of the operating system's user. Characters that a token of a subject
+// cannot hold become '_'.
 func CallerOn(nc *nats.Conn) string {
 	for _, name := range []func(*nats.Conn) string{jwtName, urlName, passwordName, nkeyName, systemName} {
 		if s := callerNamed(name(nc)); s != "" {
@@ -245,7 +248,7 @@ func CallerOn(nc *nats.Conn) string {
 	return nobody
 }
 
-// callerNamed makes a name one that may ask; "" if nothing is left of it.
+// callerNamed turns a name into a caller's name; "" if nothing is left of it.
 func callerNamed(name string) string {
 	clean := []byte(name)
 	for i, c := range clean {
@@ -283,7 +286,7 @@ func jwtName(nc *nats.Conn) string {
 	return claims.Sub
 }
 
-// urlName is the user in the address, unless it is a token.
+// urlName returns the user in the address, unless it is a token.
 func urlName(nc *nats.Conn) string {
 	if at, err := url.Parse(nc.ConnectedUrl()); err == nil && at.User != nil {
 		if _, password := at.User.Password(); password {

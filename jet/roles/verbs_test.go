@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the service can be asked for is for one of three, and each name that asks is one.
+// Every verb has one of three kinds of access and a well-formed name.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
 	all := Verbs(Reading, Submitting, Operating)

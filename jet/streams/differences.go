@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Differences says in words where a log with such leases is not as the layout has it, and what to do about each. Zero
-// fields of the layout are not compared.
+// Differences describes where an existing log with this ackWait differs from the layout, and what
+// to do about each difference. Zero fields of the layout are not compared.
 func (l Layout) Differences(log jetstream.StreamConfig, ackWait time.Duration) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

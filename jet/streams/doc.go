@@ -1,3 +1,3 @@
-// Package streams says how the streams and buckets of Millrace are laid out and how much room each has, makes them, and
-// makes again what was deleted. What lies in them it does not know.
+// Package streams defines the layout of Millrace's streams and buckets and how much room each has,
+// makes them, and makes deleted ones again. It does not know their content.
 package streams

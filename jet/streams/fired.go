@@ -11,22 +11,23 @@ import (
 	"millrace/jet/wire"
 )
 
-// Timers lie in a stream of their own, for a stream that keeps them takes messages that remove others:
-// one header of one message empties it. The log takes no such message. It sources what fires:
+// Timers lie in a stream of their own. A stream with timers must accept messages that remove
+// others: one header of one message can empty it. The log accepts no such message. It sources the
+// timers that fire:
 //
-//	mr.timer.<task>     fires as  mr.due.<queue>.<priority>.<task>  and lies in the log as  mr.queue.<queue>.<priority>.due.<task>
-//	mr.cron.<schedule>  fires as  mr.due.<schedule>                 and lies in the log as  mr.fire.<schedule>
+//	mr.timer.<task>  fires as mr.due.<queue>.<priority>.<task> and lies in the log as mr.queue.<queue>.<priority>.due.<task>
+//	mr.cron.<schedule> fires as mr.due.<schedule>     and lies in the log as mr.fire.<schedule>
 //
-// A message stays in the stream until the log has it, however long that takes. Whoever may set a timer
-// may set any, with any target in this stream, and may remove all. So what fires is a reference
-// ([task.Due], [definition.ScheduleFired]), the log takes nothing else that comes this way, and a scheduler
-// sets again what is missing.
+// A message stays in the stream until the log has it, however long that takes. A user that may set
+// a timer may set any, with any target in this stream, and may remove all. So what fires is only a
+// reference ([task.Due], [definition.ScheduleFired]), the log takes nothing else from there, and a
+// scheduler sets missing timers again.
 
-// firedAtOnce is how much of what has fired is handed out to the log and not yet stored there.
+// firedAtOnce is how many fired timers may be on their way to the log.
 const firedAtOnce = 8192
 
-// maxTimer is the largest timer in bytes, its headers included. The log takes larger messages, so none of
-// them can be in the way of those behind it.
+// maxTimer is the largest timer in bytes, headers included. The log takes larger messages, so a
+// timer can never block those behind it.
 const maxTimer = 8 << 10
 
 // timerStream is the stream of timers.
@@ -35,10 +36,11 @@ func (l Layout) timerStream() jetstream.StreamConfig {
 		Name:        wire.TimerStream,
 		Description: "Millrace: timers of tasks and schedules, and what has fired until the log has it; made again from the log when lost",
 		Subjects:    []string{wire.TimerPrefix + "*", wire.CronPrefix + "*", wire.DuePrefix + "*", wire.DuePrefix + "*.*.*", wire.DueProbe},
-		// A timer is a message schedule, and that needs rollups.
+		// A timer is a message schedule, and schedules need rollups.
 		AllowMsgSchedules: true, AllowRollup: true,
 		AllowDirect: true,
-		// Not interest, with which a timer is acknowledged and gone; and no bound on age, by which one that is due later is lost.
+		// Not interest retention, with which a timer is acknowledged and gone; and no bound on age,
+		// which would lose a timer that is due later.
 		Retention: jetstream.WorkQueuePolicy,
 		Storage:   jetstream.FileStorage, Discard: jetstream.DiscardOld,
 		Duplicates: 100 * time.Millisecond,
@@ -47,7 +49,7 @@ func (l Layout) timerStream() jetstream.StreamConfig {
 	}
 }
 
-// timerSource is how the log takes over what has fired.
+// timerSource is how the log sources fired timers.
 func timerSource() *jetstream.StreamSource {
 	return &jetstream.StreamSource{
 		Name: wire.TimerStream,
@@ -60,8 +62,9 @@ func timerSource() *jetstream.StreamSource {
 	}
 }
 
-// ensureFired makes the consumer by which the log sources what has fired, if there is none, and tells whether it did.
-// It is made before the log asks for it: one that the server makes by itself it finds in its own way for 10 s after a restart.
+// ensureFired makes the consumer by which the log sources fired timers, if there is none, and tells
+// whether it did. It is made before the log asks for it: after a restart, a consumer that the
+// server makes by itself gets in its own way for 10 s.
 func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err error) {
 	stream, err := js.Stream(ctx, wire.TimerStream)
 	if err != nil {
@@ -80,8 +83,9 @@ func ensureFired(ctx context.Context, js jetstream.JetStream) (made bool, err er
 	return err == nil, err
 }
 
-// sourceAgain has the log begin anew to source the timers that have fired, after their stream or its consumer was made again. The server
-// would go on where the lost one was: what the new one delivers under numbers that have been it drops.
+// sourceAgain makes the log source fired timers from the beginning, after their stream or its
+// consumer was made again. Otherwise the server would continue after the lost one's last sequence,
+// and drop what the new one delivers under earlier numbers.
 func sourceAgain(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, wire.LogStream)
 	if err != nil {

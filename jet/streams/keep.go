@@ -11,26 +11,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Keeper looks after the streams and buckets.
+// Keeper makes deleted streams and buckets again.
 type Keeper struct {
 	js     jetstream.JetStream
 	timers jetstream.Stream
 	made   func(name string)
-	last   map[string]uint64 // the last sequence of each stream when it was looked at
+	last   map[string]uint64 // the last sequence of each stream at the last look
 }
 
-// NewKeeper returns one that calls made with the name of each stream or bucket that it has made again. What such a
-// stream held is lost.
+// NewKeeper returns a keeper that calls made with the name of each stream or bucket that it has
+// made again. The content of such a stream is lost.
 func NewKeeper(js jetstream.JetStream, timers jetstream.Stream, made func(name string)) *Keeper {
 	return &Keeper{js: js, timers: timers, made: made, last: map[string]uint64{}}
 }
 
-// sequenceGap is how far the first sequence of a stream that is made again is above the last one that
-// was seen: more than is stored between two looks. Processes remember sequences, as heads of chains
-// or as how far they have read; none of those must be met again with another meaning.
+// sequenceGap is how far the first sequence of a stream that is made again lies above the last one
+// seen: further than a stream grows between two looks. Processes remember sequences, as heads of
+// chains or as how far they have read; none of those may return with another meaning.
 const sequenceGap = 1 << 20
 
-// Look makes what is missing as the layout says.
+// Look makes missing streams as the layout says.
 func (k *Keeper) Look(ctx context.Context, l Layout) error {
 	l = l.withDefaults()
 	var errs []error
@@ -48,8 +48,8 @@ func (k *Keeper) Look(ctx context.Context, l Layout) error {
 	return errors.Join(errs...)
 }
 
-// keep makes a stream if it is missing. While a leader is elected none is made: only a leader can say
-// that a stream does not exist.
+// keep makes a stream if it is missing. It makes none while a leader is being elected: only a
+// leader can say that a stream does not exist.
 func (k *Keeper) keep(ctx context.Context, name string, make func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (k *Keeper) keep(ctx context.Context, name string, make func(context.Contex
 		}
 		return nil
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil // nobody can say
+		return nil // without a leader it is unknown
 	}
 	if name == wire.LogStream { // what the timers refer to is lost with it
 		err = k.timers.Purge(ctx)

@@ -11,32 +11,32 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Sizes are how many bytes the streams beside the log may hold, so that what tasks print and produce
-// leaves room for what is said about them: births, results, cancels and heartbeats. 0 stands for a
-// share of what there is (see [SharesOf]), and [NoBound] for as much as the server takes.
+// Sizes are how many bytes the streams beside the log may hold, so that output and records leave
+// room for births, results, cancels and heartbeats. 0 means a share of the total (see [SharesOf]),
+// and [NoBound] as much as the server takes.
 type Sizes struct {
-	// Output is what tasks print. When it is full the oldest output of all tasks goes.
+	// Output is what tasks print. When it is full the oldest output of all tasks is dropped.
 	Output int64
-	// Records is what tasks produce. When it is full new records are refused, and the attempts fail
-	// that have them: records are results, which nobody throws away unasked.
+	// Records is what tasks produce. When it is full new records are refused, and the attempts that
+	// produce them fail: records are results, which must not be dropped unasked.
 	Records int64
 	// Files holds bundles and artifacts. When it is full new ones are refused.
 	Files int64
-	// State is how tasks stand, and their checkpoints. When it is full new ones are refused.
+	// State is the progress of tasks, and their checkpoints. When it is full new ones are refused.
 	State int64
 }
 
-// NoBound is a size without one.
+// NoBound means a size without a bound.
 const NoBound = -1
 
-// SharesOf parts what all streams may hold together: a quarter for output, a fifth for records, three
-// twentieths for files, a twentieth for the standing of tasks. What is left, more
-// than a third, is for the log, heartbeats and definitions.
+// SharesOf divides what all streams may hold together: a quarter for output, a fifth for records,
+// three twentieths for files, a twentieth for progress and checkpoints. The rest, more than a
+// third, is for the log, heartbeats and definitions.
 func SharesOf(store int64) Sizes {
 	return Sizes{Output: store / 4, Records: store / 5, Files: store / 20 * 3, State: store / 20}
 }
 
-// or takes from other what s leaves open.
+// or fills the zero fields of s from other.
 func (s Sizes) or(other Sizes) Sizes {
 	for _, f := range []struct{ to, from *int64 }{
 		{&s.Output, &other.Output}, {&s.Records, &other.Records}, {&s.Files, &other.Files}, {&s.State, &other.State},
@@ -48,10 +48,10 @@ func (s Sizes) or(other Sizes) Sizes {
 	return s
 }
 
-// Set is the streams of a server that are there.
+// Set is the set of streams on a server.
 type Set struct{ *link.Link }
 
-// sized is a stream that has a size, and what becomes of new messages when it is full.
+// sized is a stream with a size, and what happens to new messages when it is full.
 type sized struct {
 	stream string
 	bytes  int64
@@ -67,20 +67,20 @@ func (s Sizes) streams() []sized {
 	}
 }
 
-// What a server may hold that does not say it is found out by trying: the most that is asked for, and
-// the least with which bounds make sense.
+// If a server does not say how much it may hold, that is found out by trying: the most that is
+// asked for, and the least with which bounds make sense.
 const (
 	mostStore  = 64 << 30
 	leastStore = 32 << 20
 )
 
-// Size gives the streams beside the log their sizes. Store is how many bytes all streams may hold
-// together, 0 if nobody knows: then as much as the account may hold counts, or else the
-// largest of 64 GiB, 32 GiB and so on that the server would set aside.
+// Size gives the streams beside the log their sizes. store is how many bytes all streams may hold
+// together. If store is 0, the account's limit counts, or else the largest of 64 GiB, 32 GiB and so
+// on that the server would reserve.
 //
-// A bound below what is stored throws nothing away but output: for the other streams what is stored
-// is the bound then. An error says of which stream the size could not be set; those
-// before it have theirs.
+// A bound below the stored size drops only output: for the other streams the stored size is then
+// the bound. An error says for which stream the size could not be set; streams before it have
+// theirs.
 func (s *Set) Size(ctx context.Context, want Sizes, store int64) error {
 	if store == 0 && (want.Output == 0 || want.Records == 0 || want.Files == 0 || want.State == 0) {
 		var err error
@@ -96,7 +96,7 @@ func (s *Set) Size(ctx context.Context, want Sizes, store int64) error {
 	return nil
 }
 
-// resize gives a stream its size, if it has another one. One that is not ours stays as it is.
+// resize sets a stream's size, if it differs. A foreign stream stays as it is.
 func (s *Set) resize(ctx context.Context, want sized) error {
 	stream, err := s.JS.Stream(ctx, want.stream)
 	if err != nil {
@@ -130,14 +130,14 @@ func (s *Set) estimate(ctx context.Context) (int64, error) {
 	}
 	now := stream.CachedInfo().Config
 	if now.MaxBytes > 0 {
-		return now.MaxBytes * 4, nil // found out before; [SharesOf] says how
+		return now.MaxBytes * 4, nil // found out before, when it got its share; see [SharesOf]
 	}
 	for store := int64(mostStore); store >= leastStore; store /= 2 {
 		try := now
 		try.MaxBytes = store
 		_, err := s.JS.UpdateStream(ctx, try)
 		switch {
-		case err == nil: // it is given back by the size that follows
+		case err == nil: // the next size releases it again
 			return store, nil
 		case !refusesSize(err):
 			return 0, fmt.Errorf("how much the server may hold: %w", err)
@@ -146,22 +146,22 @@ func (s *Set) estimate(ctx context.Context) (int64, error) {
 	return 0, errors.New("the server sets aside less than 32 MiB: give it more, or say the sizes of the streams")
 }
 
-// refusesSize tells whether the server has not as much room as a stream asks for.
+// refusesSize tells whether the server has less room than a stream asks for.
 func refusesSize(err error) bool {
 	return link.Answers(err, link.CodeStorageLimit, link.CodeResources, link.CodeAccountLimit, link.CodeNoPeers)
 }
 
-// Usage is how much a stream holds, and may hold.
+// Usage is how many bytes a stream holds, and may hold.
 type Usage struct {
-	// Stream says what it holds: log, output, records, files, state; all for the whole account.
+	// Stream names the content: log, output, records, files, state; all for the whole account.
 	Stream string
 	Bytes  int64
 	// Limit is 0 if there is none.
 	Limit int64
 }
 
-// Usages lists how much the streams hold. Store is how many bytes they may hold together; 0 if
-// nobody knows more than the account says.
+// Usages lists how much the streams hold. store is how many bytes they may hold together; 0 if only
+// the account's limit is known.
 func (s *Set) Usages(ctx context.Context, store int64) ([]Usage, error) {
 	account, err := s.JS.AccountInfo(ctx)
 	if err != nil {

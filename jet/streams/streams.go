@@ -14,11 +14,10 @@ import (
 	"millrace/jet/wire"
 )
 
-// Layout says how the streams are to be made. It has an effect only where they
-// do not exist yet; opening changes nothing of a stream that is there, but adds
-// the subjects that one of an earlier version lacks.
+// Layout says how the streams are made. It has an effect only on missing streams. Opening changes
+// an existing stream in one way: it adds subjects that an earlier version did not have.
 type Layout struct {
-	// Replicas is on how many servers each message lies: 1, 3 or 5. Default 1.
+	// Replicas is the number of servers that hold each message: 1, 3 or 5. Default 1.
 	Replicas int
 	// SyncAlways says that the servers flush every write to disk before they
 	// acknowledge it (sync_interval: always). Writers then share flushes by
@@ -28,7 +27,7 @@ type Layout struct {
 	AckWait time.Duration
 }
 
-// Keys of the metadata by which a stream tells its writers how it was made.
+// Keys of the metadata by which a stream tells writers how it was made.
 const (
 	metaSync    = "millrace.sync"
 	metaAckWait = "millrace.ack_wait"
@@ -53,19 +52,19 @@ func (l Layout) metadata() map[string]string {
 	return m
 }
 
-// LayoutOf is what writers go by of the layout of a log that is there.
+// LayoutOf returns the part of an existing log's layout that writers depend on.
 func LayoutOf(log jetstream.StreamConfig) (l Layout) {
 	l.SyncAlways = log.Metadata[metaSync] == syncAlways
 	l.AckWait, _ = time.ParseDuration(log.Metadata[metaAckWait]) // else it was made by hand
 	return l.withDefaults()
 }
 
-// maxConsumers is how many consumers the log may have: more than there is any use for. A stream that
-// says nothing, or "any number", gets the server's own limit, which is 1000, and then no worker can start
-// that serves another queue, and nobody can read the log.
+// maxConsumers is how many consumers the log may have: more than any use needs. A stream without a
+// value, or with "any number", gets the server's own limit of 1000; at that limit no worker for
+// another queue can start, and no reader of the log.
 const maxConsumers = 100_000
 
-// Streams are all there are; see [Layout] for what is left open.
+// Streams returns all streams; [Layout] says what varies.
 func (l Layout) Streams() []jetstream.StreamConfig {
 	l = l.withDefaults()
 	return []jetstream.StreamConfig{l.timerStream(), {
@@ -73,12 +72,12 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 		Description: "Millrace: every fact about tasks and nodes; the only truth",
 		Subjects: []string{wire.QueuePrefix + ">", wire.HoldPrefix + ">", wire.ChainPrefix + ">", wire.NodePrefix + ">", wire.DefPrefix + ">", wire.BreakPrefix + ">",
 			wire.StatePrefix + "*", wire.FirePrefix + ">", wire.TickPrefix + ">", wire.KeyPrefix + "*", wire.AdmitPrefix + ">", wire.CopiesSubject, wire.DeadPrefix + ">", wire.LogProbe},
-		// No rollup, no TTL and no schedules: with any of them one message can remove others, or itself.
+		// No rollup, no TTL and no schedules: each would let one message remove others, or itself.
 		AllowAtomicPublish: true, AllowDirect: true,
 		Sources:      []*jetstream.StreamSource{timerSource()},
 		MaxConsumers: maxConsumers,
 		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
-		// Facts are told apart by their own ids, so the server's window only costs memory.
+		// Facts are recognised by their own ids, so the server's window would only cost memory.
 		Duplicates: 100 * time.Millisecond,
 		MaxMsgSize: 1 << 20,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
@@ -103,12 +102,12 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 	}, l.filesStream(), l.stateStream()}
 }
 
-// MarkerTTL is how long the mark of a heartbeat that ran out or was removed stays.
-// Marks count among the heads that one request can read.
+// MarkerTTL is how long the marker of an expired or removed heartbeat stays. Markers count among
+// the heads that one request can read.
 const MarkerTTL = 10 * time.Minute
 
-// Config is the configuration of a stream of its own, as the API of JetStream has it, for a log that is laid into a data directory. It
-// sources nothing: opening lets the log source the timers.
+// Config returns the configuration of one stream, as the API of JetStream has it, for a log that is
+// written into a data directory. It has no sources: opening makes the log source the timers.
 func (l Layout) Config(name string) ([]byte, error) {
 	for _, cfg := range l.withDefaults().Streams() {
 		if cfg.Name == name {
@@ -124,29 +123,30 @@ func (l Layout) buckets() []jetstream.KeyValueConfig {
 		Bucket: wire.DefsBucket, Description: "Millrace: copies of jobs and schedules as the log has them; change them with millrace", History: 64,
 		Storage: jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}, {
-		// No bucket TTL: it would remove the markers that tell of an expiry.
+		// No bucket TTL: it would remove the markers of expiries.
 		Bucket: wire.NodesBucket, Description: "Millrace: heartbeats by node, each with its own TTL", History: 1,
 		LimitMarkerTTL: MarkerTTL,
 		Storage:        jetstream.FileStorage, Replicas: l.Replicas, Metadata: l.metadata(),
 	}}
 }
 
-// extend adds the subjects that a stream lacks which an earlier version has
-// made, and lets it have as many consumers as it needs. It is all that is ever changed of a stream, and only of our own.
+// extend adds the subjects that a stream of an earlier version lacks, and lets it have as many
+// consumers as it needs. Millrace changes nothing else of an existing stream, and only its own.
 func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	s, err := js.Stream(ctx, cfg.Name)
 	if err != nil {
 		return err
 	}
 	now := s.CachedInfo().Config
-	if cfg.Name == wire.LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 { // a server died while it had the log source them again
+	// A server died while it reset the log's source.
+	if cfg.Name == wire.LogStream && now.Metadata["millrace"] != "" && len(now.Sources) == 0 {
 		now.Sources = cfg.Sources
 		if _, err = js.UpdateStream(ctx, now); err != nil {
 			return err
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(cfg.Subjects), func(subject string) bool { return slices.Contains(now.Subjects, subject) })
-	few := cfg.MaxConsumers > 0 && now.MaxConsumers <= 0 // what an operator has set stays
+	few := cfg.MaxConsumers > 0 && now.MaxConsumers <= 0 // an operator's own value stays
 	if len(missing) == 0 && !few || now.Metadata["millrace"] == "" {
 		return nil
 	}
@@ -155,7 +155,8 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		now.MaxConsumers = cfg.MaxConsumers
 	}
 	_, err = js.UpdateStream(ctx, now)
-	if refused := (*jetstream.APIError)(nil); few && errors.As(err, &refused) { // by a server that cannot change that
+	// By a server that cannot change that.
+	if refused := (*jetstream.APIError)(nil); few && errors.As(err, &refused) {
 		if now.MaxConsumers = s.CachedInfo().Config.MaxConsumers; len(missing) == 0 {
 			return nil
 		}
@@ -164,12 +165,12 @@ func extend(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return err
 }
 
-// ErrOldLog means that the log has the form of a version whose log a single message could erase. No server can
-// change that of a stream that is there.
+// ErrOldLog: an earlier version made the log in a form that a single message could erase. No server
+// can change the form of an existing stream.
 var ErrOldLog = errors.New("the log has a form that single messages can erase, as versions before this one made it, and this version cannot go on with it: " +
 	"export it with that version, and give this one a server or an account of its own")
 
-// Current refuses a log of an old form.
+// Current returns an error for a log of an old form.
 func Current(log jetstream.StreamConfig) error {
 	if log.Metadata["millrace"] != "" && (log.AllowRollup || log.AllowMsgTTL || log.AllowMsgSchedules) {
 		return ErrOldLog
@@ -177,7 +178,7 @@ func Current(log jetstream.StreamConfig) error {
 	return nil
 }
 
-// Ensure makes the streams and buckets that do not exist.
+// Ensure makes missing streams and buckets.
 func Ensure(ctx context.Context, f *link.Former, js jetstream.JetStream, l Layout) error {
 	l = l.withDefaults()
 	err := f.Do(ctx, func(ctx context.Context) error {
@@ -208,7 +209,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, cfg)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			_, err = js.Stream(ctx, cfg.Name) // somebody else was faster
+			_, err = js.Stream(ctx, cfg.Name) // another process was faster
 		}
 	}
 	if err == nil && cfg.Name == wire.TimerStream { // before the log asks for it
@@ -231,7 +232,7 @@ func ensureBucket(ctx context.Context, js jetstream.JetStream, cfg jetstream.Key
 	return err
 }
 
-// stateStream holds the latest word of tasks: one message for each subject.
+// stateStream holds the latest reports of tasks: one message per subject.
 func (l Layout) stateStream() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        wire.StateStream,
@@ -245,8 +246,8 @@ func (l Layout) stateStream() jetstream.StreamConfig {
 	}
 }
 
-// maxFilesMessage is more than a chunk with its headers, and less than the
-// max_payload that a server has by default.
+// maxFilesMessage is more than a chunk with its headers, and less than a server's default
+// max_payload.
 const maxFilesMessage = 1 << 20
 
 // filesStream holds contents of files, by their digest.
@@ -256,7 +257,8 @@ func (l Layout) filesStream() jetstream.StreamConfig {
 		Description: "Millrace: contents of files by their digest, and what tasks have left",
 		Subjects:    []string{wire.ChunkPrefix + "*", wire.VersionPrefix + "*", wire.ProtectPrefix + "*", wire.DamagedPrefix + "*", wire.LeftPrefix + "*.*", wire.SweepSubject},
 		AllowDirect: true, AllowMsgTTL: true,
-		// What is stored again replaces its equal. At a limit it is refused, not exchanged for something older.
+		// A chunk that is stored again replaces its equal. At a limit new chunks are refused; old
+		// ones stay.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 		MaxMsgSize: maxFilesMessage,

@@ -1,5 +1,5 @@
-// Package wire says how what Millrace has on a JetStream server is called: streams, buckets, subjects, consumers. It
-// reads and makes names, and speaks with no server.
+// Package wire defines the names of everything that Millrace has on a JetStream server: streams,
+// buckets, subjects, consumers. It makes and parses names, and connects to no server.
 package wire
 
 import (
@@ -23,62 +23,69 @@ const (
 	TimerStream  = "MR_TIMER"   // timers, and what has fired until the log has it
 	OutputStream = "MR_TASKLOG" // what tasks print
 	DataStream   = "MR_DATA"    // what tasks produce
-	StateStream  = "MR_STATE"   // how tasks stand, and their checkpoints
+	StateStream  = "MR_STATE"   // progress of tasks, and their checkpoints
 	DefsBucket   = "MR_DEFS"    // copies of definitions, for people, with history
 	NodesBucket  = "MR_NODES"   // heartbeats, with a TTL
 	FilesStream  = "MR_FILES"   // contents of files, by digest
 )
 
-// Subjects. Each is literal per task or node, which is what makes the
-// compare-and-set on a chain airtight on any number of replicas.
+// Subjects. Each is literal per task or node: so compare-and-set on a chain is exact on any number
+// of replicas.
 const (
-	QueuePrefix      = "mr.queue."        // mr.queue.<queue>.<priority>.<task>: offers, those that timers bring at mr.queue.<queue>.<priority>.due.<task>; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see LanePrefix
-	HoldPrefix       = "mr.hold."         // mr.hold.<task>: births that cannot run yet
-	TimerPrefix      = "mr.timer."        // mr.timer.<task>: message schedules that refer to turns of tasks
-	DuePrefix        = "mr.due."          // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
-	ChainPrefix      = "mr.task."         // mr.task.<task>: transitions
-	NodePrefix       = "mr.node."         // mr.node.<node>: transitions
-	DefPrefix        = "mr.def."          // mr.def.<kind>.<name>: changes of a definition
-	KeyPrefix        = "mr.unique."       // mr.unique.<hash>: claims of a unique key
-	AdmitPrefix      = "mr.admit."        // mr.admit.<scope>: admissions by the limits of a scope
-	CopiesSubject    = "mr.copies"        // copies of definitions that were set back, all on one subject
-	DeadPrefix       = "mr.dead."         // mr.dead.<sequence>: what became of a message that nobody can read
-	BreakPrefix      = "mr.breaker."      // mr.breaker.<job>: transitions of its breaker
-	StatePrefix      = "mr.queue_state."  // mr.queue_state.<queue>: what operators have said of it
-	CronPrefix       = "mr.cron."         // mr.cron.<schedule>: the message schedule of its next fire
-	FirePrefix       = "mr.fire."         // mr.fire.<schedule>: its fires, which the server writes
-	TickPrefix       = "mr.tick."         // mr.tick.<schedule>: what was decided on its ticks
-	OutputPrefix     = "mr.tasklog."      // mr.tasklog.<task>: output lines
-	DataPrefix       = "mr.data."         // mr.data.<task>: records
-	LivePrefix       = "mr.live."         // mr.live.<task>: how it stands
-	RanPrefix        = "mr.ran."          // mr.ran.<hash>: where the last task of a job or key has started
-	CheckpointPrefix = "mr.checkpoint."   // mr.checkpoint.<task>: what its next attempt goes on from
-	SelectorPrefix   = "mr.selector."     // mr.selector.<hash>: what the route of a selector stands for
-	LaneWordPrefix   = "mr.lane_state."   // mr.lane_state.<queue>.<priority>.<number>: a special lane, and who uses it
-	LogProbe         = "mr.probe"         // what proves that the log takes messages; servers remove all but the last few
-	DueProbe         = "mr.due.log.probe" // what the log sources as a probe: see jet.Marks
-	HintPrefix       = "mr.hint."         // mr.hint.<node>: core messages, "look at this task"
-	LanesPrefix      = "mr.lanes."        // mr.lanes.<queue>: core messages, "it has one lane more"
-	SchedulersWord   = "mr.schedulers"    // core messages, "+<name>" and "-<name>": a scheduler is here, or goes
-	PingPrefix       = "mr.ping."         // mr.ping.<node>: core requests, which its process answers
+	QueuePrefix = "mr.queue."  // mr.queue.<queue>.<priority>.<task>: offers, those that timers bring at mr.queue.<queue>.<priority>.due.<task>; of a node's own route if <queue> is @<node>, of a selector's if it is ~<hash>; see LanePrefix
+	HoldPrefix  = "mr.hold."   // mr.hold.<task>: births that cannot run yet
+	TimerPrefix = "mr.timer."  // mr.timer.<task>: message schedules that refer to turns of tasks
+	DuePrefix   = "mr.due."    // mr.due.<queue>.<priority>.<task>, mr.due.<schedule>: what has fired, on its way to the log
+	ChainPrefix = "mr.task."   // mr.task.<task>: transitions
+	NodePrefix  = "mr.node."   // mr.node.<node>: transitions
+	DefPrefix   = "mr.def."    // mr.def.<kind>.<name>: changes of a definition
+	KeyPrefix   = "mr.unique." // mr.unique.<hash>: claims of a unique key
+	AdmitPrefix = "mr.admit."  // mr.admit.<scope>: admissions by the limits of a scope
+	// Copies of definitions that were restored, all on one subject.
+	CopiesSubject = "mr.copies"
+	DeadPrefix    = "mr.dead."        // mr.dead.<sequence>: the fate of an unreadable message
+	BreakPrefix   = "mr.breaker."     // mr.breaker.<job>: transitions of its breaker
+	StatePrefix   = "mr.queue_state." // mr.queue_state.<queue>: its settings by operators
+	CronPrefix    = "mr.cron."        // mr.cron.<schedule>: the message schedule of its next fire
+	FirePrefix    = "mr.fire."        // mr.fire.<schedule>: its fires, which the server writes
+	TickPrefix    = "mr.tick."        // mr.tick.<schedule>: decisions on its ticks
+	OutputPrefix  = "mr.tasklog."     // mr.tasklog.<task>: output lines
+	DataPrefix    = "mr.data."        // mr.data.<task>: records
+	LivePrefix    = "mr.live."        // mr.live.<task>: its progress
+	// Mr.ran.<hash>: where the last task of a job or key started.
+	RanPrefix        = "mr.ran."
+	CheckpointPrefix = "mr.checkpoint." // mr.checkpoint.<task>: where its next attempt continues
+	// Mr.selector.<hash>: the selector that a route stands for.
+	SelectorPrefix = "mr.selector."
+	// Mr.lane_state.<queue>.<priority>.<number>: a special lane, and its use.
+	LaneWordPrefix = "mr.lane_state."
+	// Proofs that the log takes messages; servers remove all but the last few.
+	LogProbe    = "mr.probe"
+	DueProbe    = "mr.due.log.probe" // what the log sources as a probe: see jet.Marks
+	HintPrefix  = "mr.hint."         // mr.hint.<node>: core messages, "look at this task"
+	LanesPrefix = "mr.lanes."        // mr.lanes.<queue>: core messages, "it has one more lane"
+	// Core messages, "+<name>" and "-<name>": a scheduler is here, or leaves.
+	SchedulersWord = "mr.schedulers"
+	PingPrefix     = "mr.ping." // mr.ping.<node>: core requests, which its process answers
 )
 
 // Subjects of the files' stream.
 const (
 	ChunkPrefix   = "mr.files.chunk."   // mr.files.chunk.<digest>: contents, never changed
 	VersionPrefix = "mr.files.version." // mr.files.version.<digest>: where a manifest lies
-	ProtectPrefix = "mr.files.protect." // mr.files.protect.<digest>: a version that gc must leave alone, for a day
-	LeftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: what an attempt has left
+	// Mr.files.protect.<digest>: a version that gc must spare, for a day.
+	ProtectPrefix = "mr.files.protect."
+	LeftPrefix    = "mr.files.left."    // mr.files.left.<task>.<epoch>: the artifacts of an attempt
 	DamagedPrefix = "mr.files.damaged." // mr.files.damaged.<digest>: a reader has found other contents there; the next push stores them again
-	SweepSubject  = "mr.files.sweep"    // while gc removes something
+	SweepSubject  = "mr.files.sweep"    // set while gc removes something
 )
 
-// Of the consumer by which the log sources the timers that have fired. Nobody but a server may publish on FiredSubject.
+// The consumer by which the log sources fired timers. Only a server may publish on FiredSubject.
 const (
 	FiredConsumer = "log"
 	FiredSubject  = "mr.fired"
 	// FiredHeader is in each message that the log has sourced, and in no other: the server refuses
-	// it in what is published.
+	// it in published messages.
 	FiredHeader = "Nats-Stream-Source"
 )
 
@@ -100,9 +107,8 @@ const (
 	BucketStream    = "KV_"
 )
 
-// OfferSubject is where an offer lies. What asks for nothing special lies where each
-// version has looked for it; other lanes have a name of their own, which no queue can have,
-// in place of the queue's.
+// OfferSubject is the subject of an offer. An offer without special needs lies where every version
+// has looked for it; other lanes have a name in place of the queue's that no queue can have.
 func OfferSubject(w *task.Work, id task.ID) string {
 	if l := w.Lane(); Special(l) {
 		return LanePrefix(l) + string(id)
@@ -113,12 +119,12 @@ func OfferSubject(w *task.Work, id task.ID) string {
 // Special tells whether offers of a lane have a consumer of their own.
 func Special(l where.Lane) bool {
 	if _, own := where.NodeOf(l.Queue); own {
-		return false // the node orders what lies there
+		return false // the node orders its own route
 	}
 	return !l.Plain() && (where.IsSelectorQueue(l.Queue) || where.ValidQueue(l.Queue) == nil)
 }
 
-// laneSign parts a queue's name and the number of a lane in subjects.
+// laneSign separates a queue's name and the number of a lane in subjects.
 const laneSign = "~"
 
 // LanePrefix begins the subjects of a special lane.
@@ -126,7 +132,7 @@ func LanePrefix(l where.Lane) string {
 	return QueuePrefix + l.Queue + laneSign + strconv.Itoa(l.Number) + "." + strconv.Itoa(l.Priority) + "."
 }
 
-// LaneFilter is what the consumer of a lane takes.
+// LaneFilter is the filter of a lane's consumer.
 func LaneFilter(l where.Lane) string {
 	if Special(l) {
 		return LanePrefix(l) + ">"
@@ -134,8 +140,8 @@ func LaneFilter(l where.Lane) string {
 	return QueuePrefix + l.Queue + ".>"
 }
 
-// RouteAt reads the subject of an offer: the route that lies there, whatever the lane, and the task. It
-// is false for a subject at which no offer can lie.
+// RouteAt parses the subject of an offer: its route, whatever the lane, and its task. It returns
+// false for a subject that no offer can have.
 func RouteAt(subject string) (where.Route, task.ID, bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, QueuePrefix), ".")
 	if len(tokens) == 4 && tokens[2] == FiredToken {
@@ -152,14 +158,14 @@ func RouteAt(subject string) (where.Route, task.ID, bool) {
 	return route, task.ID(tokens[2]), route.Validate() == nil
 }
 
-// FiredToken stands before the task in an offer that a timer has brought. So the NATS server, which after a crash
-// looks for the last of them, need not look at births: see jet.Marks.
+// FiredToken precedes the task in an offer that a timer has brought. So the NATS server, which
+// after a crash looks for the last of those, need not look at births: see jet.Marks.
 const FiredToken = "due"
 
 // laneConsumerPrefix begins the names of the consumers of special lanes.
 const laneConsumerPrefix = "lane_"
 
-// LaneConsumer is the consumer of a lane, shared by all who serve its queue.
+// LaneConsumer is the consumer of a lane, shared by all workers of its queue.
 func LaneConsumer(l where.Lane) string {
 	if !Special(l) {
 		return ConsumerName(l.Queue)
@@ -167,7 +173,7 @@ func LaneConsumer(l where.Lane) string {
 	return fmt.Sprintf("%s%02d_%02d_%s", laneConsumerPrefix, l.Priority, l.Number, l.Queue)
 }
 
-// LaneOf is the reverse of LaneConsumer for special lanes.
+// LaneOf inverts LaneConsumer for special lanes.
 func LaneOf(consumer string) (l where.Lane, ok bool) {
 	rest, ok := strings.CutPrefix(consumer, laneConsumerPrefix)
 	if !ok || len(rest) < 7 {
@@ -179,7 +185,7 @@ func LaneOf(consumer string) (l where.Lane, ok bool) {
 	return l, err == nil && err2 == nil && LaneConsumer(l) == consumer
 }
 
-// ChainSubject is where the transitions of what the fact is about lie.
+// ChainSubject is the subject of the transitions of a fact's task, node or other entity.
 func ChainSubject(f *events.Fact) string {
 	switch {
 	case f.Task != "":
@@ -204,12 +210,12 @@ func ChainSubject(f *events.Fact) string {
 	return CopiesSubject
 }
 
-// DefSubject is where the changes of a definition lie.
+// DefSubject is the subject of a definition's changes.
 func DefSubject(d definition.Def) string { return DefPrefix + string(d) }
 
 func UniqueSubject(key string) string { return KeyPrefix + value.Mark(key) }
 
-// Place reads a subject: what kind of record lies there, and what it is about.
+// Place parses a subject: the kind of record that lies there, and what it is about.
 func Place(subject string) (kind events.Kind, about events.Fact) {
 	switch {
 	case strings.HasPrefix(subject, ChainPrefix):
@@ -239,17 +245,17 @@ func Place(subject string) (kind events.Kind, about events.Fact) {
 	case strings.HasPrefix(subject, TickPrefix):
 		return events.KindTick, events.Fact{Schedule: subject[len(TickPrefix):]}
 	case strings.HasPrefix(subject, DeadPrefix):
-		seq, _ := strconv.ParseUint(subject[len(DeadPrefix):], 10, 64) // 0 is no fact's
+		seq, _ := strconv.ParseUint(subject[len(DeadPrefix):], 10, 64) // no fact has sequence 0
 		return events.KindDead, events.Fact{Message: seq}
 	}
 	return events.KindOther, about
 }
 
-// probeToken stands where an offer has its task. No task has such an id.
+// probeToken stands in place of the task of an offer. No task has such an id.
 const probeToken = ".probe"
 
-// ProbeSubject is where a node puts what proves that its own route reaches it.
-// It is one subject for ever: see jet.Store.TidyProbes.
+// ProbeSubject is where a node places the probe of its own route. The subject never changes: see
+// jet.Store.TidyProbes.
 func ProbeSubject(id node.ID) string {
 	return QueuePrefix + id.Queue() + "." + strconv.Itoa(where.DefaultPriority) + probeToken
 }
@@ -269,8 +275,8 @@ func NodeConsumer(id node.ID) string { return nodeConsumerPrefix + string(id) }
 // selectorConsumerPrefix begins the name of the consumer of a selector's route.
 const selectorConsumerPrefix = "MR_SELECT_"
 
-// ConsumerName is the durable consumer of a queue or of a selector's route, shared by
-// all who serve it, or the one of a node's own route.
+// ConsumerName is the durable consumer of a queue or of a selector's route, shared by all its
+// workers, or the consumer of a node's own route.
 func ConsumerName(queue string) string {
 	if node, own := where.NodeOf(queue); own {
 		return nodeConsumerPrefix + node
