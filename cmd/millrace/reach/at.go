@@ -191,11 +191,8 @@ func askFresh[A any](ctx context.Context, a *App, end func(context.Context) (uin
 	if err != nil {
 		return ask(ctx, Question{}) // its error says more than one about the end of the log
 	}
-	patience := catchUpFor
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(deadline)/2) // the other half is for the answer that is taken instead
-	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	// Half of a short --timeout is left for the answer that is taken instead.
+	waiting, cancel := context.WithTimeout(ctx, min(catchUpFor, a.Conn.Timeout/2))
 	defer cancel()
 	answer, err := ask(waiting, Question{AtLeast: last})
 	if err == nil || waiting.Err() == nil || ctx.Err() != nil {

@@ -36,7 +36,9 @@ func TestTheFirstAnswerReflectsTheEndOfTheLog(t *testing.T) {
 				var asked []uint64
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				_, err := askFresh(ctx, New(nil, io.Discard, &notes, nil),
+				a := New(nil, io.Discard, &notes, nil)
+				a.Conn.Timeout = 5 * time.Second
+				_, err := askFresh(ctx, a,
 					func(context.Context) (uint64, error) { return 7, c.end },
 					func(ctx context.Context, q Question) (string, error) {
 						asked = append(asked, q.AtLeast)
