@@ -190,6 +190,23 @@ func (s *suite) next(from events.Offers) *events.Offer {
 	return offer
 }
 
+// following returns the next offer after one that was acknowledged. If the machine was suspended, the
+// lease of that one may have expired before the server read the acknowledgement: it then
+// comes again, a lease after it was placed at the earliest.
+func (s *suite) following(from events.Offers, acked *events.Offer, placed time.Time) *events.Offer {
+	s.Helper()
+	for {
+		offer := s.next(from)
+		if offer.Seq != acked.Seq {
+			return offer
+		}
+		if after := time.Since(placed); after < s.o.AckWait {
+			s.Fatalf("offer %d came again %v after it was placed, and was acknowledged", offer.Seq, after)
+		}
+		s.ack(offer)
+	}
+}
+
 // nothing checks that no offer comes for a while.
 func (s *suite) nothing(from events.Offers, while time.Duration) {
 	s.Helper()
@@ -233,13 +250,21 @@ func (s *suite) holds(others events.Offers, while time.Duration, word time.Time)
 // machine may be suspended for longer than a lease.
 func (s *suite) until(told func(mine, others events.Offers) bool) {
 	s.Helper()
-	for range 20 {
+	s.repeat(func() bool {
 		mine, others := s.offers("default"), s.offers("default")
-		if told(mine, others) {
+		defer mine.Close()
+		defer others.Close()
+		return told(mine, others)
+	})
+}
+
+// repeat repeats a case until it tells that its outcome is conclusive.
+func (s *suite) repeat(told func() bool) {
+	s.Helper()
+	for range 20 {
+		if told() {
 			return
 		}
-		mine.Close()
-		others.Close()
 	}
 	s.Fatalf("this machine stood still for longer than a lease of %v, 20 times", s.o.AckWait)
 }

@@ -95,6 +95,7 @@ func life(s *suite) {
 	}
 	birth := work("default")
 	birth.Spec = &job.Spec{Handler: "flaky", Retry: job.Retry{Max: 1, Min: value.Duration(soon)}}
+	submitted := time.Now()
 	if _, err := r.Submit(ctx, id, task.Submitted{Work: birth}); err != nil {
 		s.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func life(s *suite) {
 	}
 	s.ack(first)
 
-	second := s.next(offers)
+	second := s.following(offers, first, submitted)
 	s.onTime(second, t.Due)
 	again := t.Due.Add(s.o.AckWait) // at the earliest: when the lease of the second may have run out
 	t = claim(second, "n1", nil)
