@@ -13,27 +13,27 @@ import (
 // Bounds of [Desk.BearSome].
 const (
 	// part is how many births are made and then placed at a time. Nothing is on its way between two
-	// parts, so a small one is slow.
+	// parts, so a small part would be slow.
 	part = 16_384
-	// settling is how many timers are armed at the same time.
+	// settling is how many timers are armed concurrently.
 	settling = 16
 )
 
-// Plain tells whether nothing but the queue can refuse the birth, and nothing follows it.
+// Plain tells whether only the queue can refuse the birth, and no further write follows it.
 func (n *Newborn) Plain() bool {
 	key, err := n.Birth.UniqueKey()
 	return err == nil && key == "" && !n.Named && !n.Birth.OnChain() && !n.Birth.Spec.Parental()
 }
 
-// BearSome is [Desk.Bear] for the plain births at the beginning of a list, far faster than one by one:
-// all that wait in the queue of the first if that has a bound, and no more than it has room for. It
-// returns how many these were. Each sequence goes to done, in order. Its error is the first that
-// occurred; births before and after it may be recorded.
+// BearSome is [Desk.Bear] for the plain births at the beginning of a list, much faster than one by
+// one. If the queue of the first has a bound, it takes only births of that queue, and no more than
+// there is room for. It returns how many births it took. Done gets each sequence, in order. The
+// error is the first that occurred; births before and after it may be recorded.
 func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done func(id task.ID, seq uint64)) (int, error) {
 	n = min(n, part)
 	facts := make([]*events.Fact, 0, n)
 	ids := make([]task.ID, 0, n)
-	var queue string // with a bound
+	var queue string // the queue with a bound
 	var last *task.Submitted
 	var event task.Event // of last, made once: it is large
 	first := at(0)
@@ -83,7 +83,7 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 			})
 		}
 	})
-	_ = g.Wait() // errs has what went wrong
+	_ = g.Wait() // errs has the failures
 	for i, err := range errs {
 		if err == nil {
 			done(i, seqs[i])
@@ -92,9 +92,9 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 	return errors.Join(errs...)
 }
 
-// BearChildren records the births of these children of a parent, many at once. Others may do so at the
-// same time: what is there already is left as it is, and two of one birth are one. A parent gets none that
-// its cancel would stop at once, nor after its end.
+// BearChildren records the births of these children of a parent, many at once. Other processes may
+// do so concurrently: existing children stay as they are, and a repeated birth counts once. A
+// parent whose cancel would stop them at once, or that has ended, gets none.
 func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
 	if len(names) == 0 || parent.Unmade() || parent.State.Terminal() {
 		return nil

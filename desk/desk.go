@@ -1,15 +1,18 @@
-// Package desk is where tasks come into the world. Whoever makes one (a client, one at a time or
-// many, a schedule, a backfill, a copy, a program that spawns children) passes it, and so meets the
-// same conditions: the job is looked up, files are pinned, what is asked for is checked, the queue
-// has room, the unique key is free, and of an id that others may use, too, one birth is accepted.
+// Package desk is the only entrance for new tasks. Every maker of tasks (a client, a schedule, a
+// backfill, a copy, a program that spawns children) passes it and meets the same conditions: the
+// job exists, files are pinned to versions, the submission is valid, the queue has room, the unique
+// key is free, and an id that others may use gets only one accepted birth.
 //
-// The children of a parent (steps, values of a list, one for each node) are part of what was
-// submitted with it: they share its files and its key, and no bound refuses them once it is accepted.
+// The children of a parent (steps, values of a list, one per node) belong to the parent's
+// submission: they share its files and its key, and no bound refuses them once the parent is
+// accepted.
 //
-// A birth may be under several conditions, and a message has one expectation. It goes to the key if
-// there is one, for nothing but the claim says who has that; the id is then guarded by its chain,
-// where the first birth counts whoever comes second, or, for a tick, by a look behind the claim. The
-// bound of a queue is kept before either, by a ledger; see [Desk.reserve].
+// A birth may have several conditions, but a message can have only one expectation. If there is a
+// unique key, the expectation is the key's, because only the claim tells who holds it. The chain
+// then guards the id, where the first birth counts, or for a tick a check after the claim. The
+// bound of a queue is enforced before either, with a ledger; see [Desk.reserve].
+//
+// The package does not choose nodes or start tasks.
 package desk
 
 import (
@@ -28,21 +31,21 @@ import (
 	"millrace/task/value"
 )
 
-// ErrInvalid refuses a submission that is wrong in itself.
+// ErrInvalid refuses a submission that is invalid in itself.
 var ErrInvalid = errors.New("invalid submission")
 
-// ErrOther refuses a submission under an id that has a task which does something else.
+// ErrOther refuses a submission under an id that already has a task with another specification.
 var ErrOther = task.ErrOther
 
-// Store is what a birth depends on beside the log.
+// Store is what a birth depends on besides the log.
 type Store interface {
 	// JobAt returns a revision of a job, the present one for 0.
 	JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error)
-	// PinFiles returns files as the version that they stand for now, which is kept from being removed
-	// until the task can be seen.
+	// PinFiles returns files with the version that they name now. That version is kept from removal
+	// until the task is visible.
 	PinFiles(ctx context.Context, f *job.Files) (*job.Files, error)
-	// Waiting counts the tasks that wait in a queue of which at most so many may. All that was placed
-	// before the call counts.
+	// Waiting counts the tasks that wait in a queue with bound most. It includes all tasks placed
+	// before the call.
 	Waiting(ctx context.Context, queue string, most int) (int, error)
 }
 
@@ -56,7 +59,7 @@ type Desk struct {
 	shared *rooms // in place of own, if it is not nil; see [Desk.For]
 }
 
-// rooms is what is known of queues and of definitions.
+// rooms is the known state of queues and definitions.
 type rooms struct {
 	definitions events.Definitions
 
@@ -64,7 +67,8 @@ type rooms struct {
 	bounds map[string]bound // guarded by mu
 }
 
-// For returns a desk for somebody else: it goes by what d knows of queues and definitions, and adds to it.
+// For returns a desk for another store and recorder that shares d's knowledge of queues and
+// definitions.
 func (d *Desk) For(store Store, rec *events.Recorder) *Desk {
 	return &Desk{Store: store, Rec: rec, shared: d.rooms()}
 }
@@ -79,14 +83,14 @@ func (d *Desk) rooms() *rooms {
 // Newborn is a task to be.
 type Newborn struct {
 	ID task.ID
-	// Birth is not modified; several may share one.
+	// Birth is not modified; several births may share it.
 	Birth *task.Submitted
-	// Named says that somebody chose the id, so that others may choose it, too.
+	// Named says that the submitter chose the id, so that others may choose it, too.
 	Named bool
 }
 
-// Outside refuses what no submission from outside may say: what follows from a schedule, a tick or
-// a parent is Millrace's own to make. The error wraps [ErrInvalid].
+// Outside refuses what a submission from outside may not set: only Millrace makes the tasks of
+// schedules, ticks and parents. The error wraps [ErrInvalid].
 func Outside(s *task.Submission) error {
 	switch {
 	case s.Origin != (task.Origin{}):
@@ -107,8 +111,8 @@ func Outside(s *task.Submission) error {
 	return nil
 }
 
-// Make is the birth that a submission becomes: of its job at this revision, nil for none, with all
-// files pinned. The error wraps [ErrInvalid] if a field is wrong, or is the store's.
+// Make returns the birth of a submission: with its job at this revision, nil for none, and all
+// files pinned. The error wraps [ErrInvalid] if a field is invalid; otherwise it is the store's.
 func (d *Desk) Make(ctx context.Context, s task.Submission, job *job.Job, revision uint64) (task.Submitted, error) {
 	job, err := d.pin(ctx, &s, job)
 	if err != nil {
@@ -121,8 +125,8 @@ func (d *Desk) Make(ctx context.Context, s task.Submission, job *job.Job, revisi
 	return birth, d.shut(ctx, &birth)
 }
 
-// Copy is [Desk.Make] for a copy of a task: it runs what that ran, with the same versions of files, if
-// they are still there. See [task.Copy].
+// Copy is [Desk.Make] for a copy of a task: it runs the same spec, with the same versions of files
+// if they still exist. See [task.Copy].
 func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.Submitted, error) {
 	if of.Spec != nil {
 		job, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
@@ -142,8 +146,8 @@ func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.
 	return birth, d.shut(ctx, &birth)
 }
 
-// declared are the parameters that a task's job declared when it was made, if s changes any. Of a job of which
-// nothing is known any more, what the task has for secrets stays so.
+// declared returns the parameters that a task's job declared when the task was made, if s changes
+// any. If the job's revision is no longer known, the secrets of the task stay secrets.
 func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) (declared []param.Param, err error) {
 	if len(s.Params)+len(s.Texts) == 0 || of.Job == "" {
 		return nil, nil
@@ -158,8 +162,8 @@ func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) 
 	return declared, nil
 }
 
-// shut refuses a birth whose window, or that of a step of it, is no calendar, and has one wait whose window is
-// closed when it is due.
+// shut refuses a birth with a window, its own or a step's, that names no calendar. If its window is
+// closed at the due time, the birth is made to wait.
 func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
 	for _, name := range birth.Spec.Windows() {
 		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.Named(definition.DefCalendar, name))
@@ -191,8 +195,8 @@ func (d *Desk) Job(ctx context.Context, s *task.Submission) (*job.Job, uint64, e
 	return &job, revision, err
 }
 
-// Refused tells why a birth cannot be just now: its queue is full ([queue.ErrFull]), or its key
-// is taken (an [*events.Taken]). It writes nothing, so [Desk.Bear] may find something else.
+// Refused says why a birth is not possible at present: its queue is full ([queue.ErrFull]), or its
+// key is taken (an [*events.Taken]). It writes nothing, so [Desk.Bear] may have another result.
 func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) error {
 	if err := d.Rec.FreeFor(ctx, id, birth); err != nil {
 		return err
@@ -208,9 +212,9 @@ func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) e
 	return err
 }
 
-// Bear records a birth, and what must follow it, and returns its sequence. The error wraps
-// [queue.ErrFull], an [*events.Taken], or, if the id was not drawn for this birth and has a task
-// already, an [*events.Exists].
+// Bear records a birth and its consequences, and returns its sequence. The error wraps
+// [queue.ErrFull], an [*events.Taken] or, if the id was not drawn for this birth and already has a
+// task, an [*events.Exists].
 func (d *Desk) Bear(ctx context.Context, n *Newborn) (uint64, error) {
 	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before room is made for it
 		return 0, err
@@ -236,10 +240,10 @@ func (d *Desk) bear(ctx context.Context, n *Newborn) (uint64, error) {
 	return d.Rec.SubmitOnce(ctx, n.ID, *n.Birth) // a scheduler that is as fast makes the same birth
 }
 
-// Same tells whether a submission asks for what the task does that exists under its id already: nil
-// if it does, else the error wraps [ErrOther] and names the first difference. It is held against the
-// revision of the job that the task was made of. A delay begins anew with each submission, and a
-// name of files stands for any version.
+// Same tells whether a submission asks for the same as the task that already exists under its id:
+// nil if it does; otherwise the error wraps [ErrOther] and names the first difference. It compares
+// with the revision of the job from which the task was made. A delay starts anew with each
+// submission, and a name of files matches any version.
 func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
@@ -275,8 +279,8 @@ func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists
 	return other(there, &was, &asked)
 }
 
-// SameBirth is [Desk.Same] for a birth that Millrace makes itself. What differs from one maker to the
-// next, which is how the tick came to its task, does not matter.
+// SameBirth is [Desk.Same] for a birth that Millrace makes itself. It ignores how the tick came to
+// its task, which may differ between makers.
 func (d *Desk) SameBirth(there *events.Exists, birth *task.Submitted) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
@@ -297,14 +301,14 @@ func other(there *events.Exists, was, asked *task.Submitted) error {
 	return nil
 }
 
-// bound is what is known of the bound on what waits in a queue.
+// bound is the known bound of waiting tasks in a queue.
 type bound struct {
 	most int
 	at   time.Time
-	// settled is the latest entry of the queue's ledger by this desk of which all is placed.
+	// settled is the latest entry of the queue's ledger by this desk whose births are all placed.
 	settled uint64
 }
 
-// boundFor is how long a desk goes by what it knows of the bound of a queue, so that a queue without
-// any costs nothing.
+// boundFor is how long a desk uses a queue's bound without reading it again, so that a queue
+// without a bound costs nothing.
 const boundFor = time.Second

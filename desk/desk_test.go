@@ -18,11 +18,11 @@ import (
 	"millrace/task/value"
 )
 
-// store is a log in memory, and what lies beside it.
+// store is a log in memory with jobs and files beside it.
 type store struct {
 	*events.Memory
 	jobs  map[string]job.Job
-	files map[string]string // the version that a name stands for
+	files map[string]string // the version that a name refers to
 }
 
 var errNoJob, errNoFiles = errors.New("no job"), errors.New("no files")
@@ -92,7 +92,7 @@ func newDesk(t *testing.T) (*desk.Desk, store) {
 
 func id(n int) task.ID { return task.ID(fmt.Sprintf("01HZ%022d", n)) }
 
-// birth is what a submission becomes, with its job looked up.
+// birth returns the birth of a submission, with its job looked up.
 func birth(t *testing.T, d *desk.Desk, s task.Submission) *task.Submitted {
 	t.Helper()
 	job, revision, err := d.Job(t.Context(), &s)
@@ -110,7 +110,7 @@ func handler(queue string) task.Submission {
 	return task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue}
 }
 
-// One birth meets each condition, under each kind of id.
+// A single birth meets each condition, under each kind of id.
 func TestBear(t *testing.T) {
 	keyed := handler("q")
 	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
@@ -132,7 +132,7 @@ func TestBear(t *testing.T) {
 			if err := bear(free); err != nil {
 				t.Fatal(err)
 			}
-			if kind != "drawn" { // nobody else has one that was drawn
+			if kind != "drawn" { // a drawn id is unique
 				other := *free
 				other.Birth = birth(t, d, handler("elsewhere"))
 				for _, n := range []*desk.Newborn{free, &other} {
@@ -189,7 +189,8 @@ func TestBear(t *testing.T) {
 	}
 }
 
-// Many are placed at once, in order, as far as there is room, and up to the first that has conditions of its own.
+// BearSome places many births at once, in order, as far as there is room, up to the first that has
+// conditions of its own.
 func TestBearSome(t *testing.T) {
 	keyed := handler("q")
 	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
@@ -241,7 +242,7 @@ func TestBearSome(t *testing.T) {
 	}
 }
 
-// Children are made once whoever makes them, and a stranger under the id of one is found.
+// Children are made once by any number of makers, and a stranger under a child's id is found.
 func TestBearChildren(t *testing.T) {
 	d, s := newDesk(t)
 	parent := func(n int, commands ...task.Command) task.Task {
@@ -309,7 +310,7 @@ func TestBearChildren(t *testing.T) {
 	}
 }
 
-// What a submission names is looked up and pinned, in copies; what is wrong in it refuses it.
+// Make looks up and pins in copies what a submission names, and refuses invalid submissions.
 func TestMake(t *testing.T) {
 	d, s := newDesk(t)
 	text := func(v any) string {
@@ -350,7 +351,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// A copy has the files of what it copies, if they are still there.
+// A copy has the files of the original, if they still exist.
 func TestCopy(t *testing.T) {
 	d, s := newDesk(t)
 	if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1), Birth: birth(t, d, task.Submission{Job: "j"})}); err != nil {
@@ -373,7 +374,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Who dies between its entry in a queue's ledger and its births holds up the others for two seconds, and takes no place.
+// A submitter that dies between its ledger entry and its births delays the others for two seconds,
+// and takes no place.
 func TestRoomOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newDesk(t)
@@ -389,14 +391,14 @@ func TestRoomOfTheDead(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Second || took > 3*time.Second {
 			t.Errorf("two that come later wait for %v together", took)
 		}
-		other := d.For(d.Store, d.Rec) // which goes by what the first has seen
+		other := d.For(d.Store, d.Rec) // it uses what the first desk has seen
 		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: birth(t, d, handler("two"))}); !errors.Is(err, queue.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 	})
 }
 
-// What follows from a schedule, a tick or a parent no submission from outside may say.
+// No submission from outside may set a schedule, a tick or a parent.
 func TestOutside(t *testing.T) {
 	for what, s := range map[string]task.Submission{
 		"a schedule": {Origin: task.Origin{Schedule: "s"}}, "a tick": {Origin: task.Origin{Tick: time.UnixMilli(1)}},

@@ -19,7 +19,7 @@ func filesOf(s *task.Submission, job *job.Job) *job.Files {
 	return s.Files
 }
 
-// over is what a submission says of files, and what it leaves open as the definition has it.
+// over is the files of a submission, with unset fields as in the definition.
 func over(said, defined *job.Files) *job.Files {
 	if said == nil || defined == nil || said.To != "" || said.Mode != "" {
 		return cmp.Or(said, defined)
@@ -27,8 +27,8 @@ func over(said, defined *job.Files) *job.Files {
 	return &job.Files{Bundle: said.Bundle, To: defined.To, Mode: defined.Mode}
 }
 
-// pin replaces the files of what is submitted, and those of its steps, by the versions that they
-// stand for now, in copies: s gets one itself, and the job is returned, as it was if it has none.
+// pin replaces the files of a submission and of the job's steps with the versions that they name
+// now. It changes copies: s gets its own, and the job is returned, unchanged if it has no files.
 func (d *Desk) pin(ctx context.Context, s *task.Submission, job *job.Job) (*job.Job, error) {
 	job, err := d.pinSteps(ctx, s, job)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Desk) pinSteps(ctx context.Context, s *task.Submission, job *job.Job) (
 	return nil, nil
 }
 
-// pinSpec returns a spec whose steps have pinned files, and whether that made a difference.
+// pinSpec returns a spec whose steps have pinned files, and whether it changed anything.
 func (d *Desk) pinSpec(ctx context.Context, spec job.Spec) (job.Spec, bool, error) {
 	changed := false
 	err := spec.ChangeSteps(func(_ string, step *job.Step) error {

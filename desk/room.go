@@ -41,25 +41,25 @@ func full(name string, waiting, most int) error {
 		queue.ErrFull, waiting, name, most, name)
 }
 
-// How long a reservation may be without the births that are to follow it, and how often that is
-// looked at.
+// reservationPatience is how long a reservation may lack its births. reservationLook is the
+// interval of the checks.
 const (
 	reservationPatience = 2 * time.Second
 	reservationLook     = 5 * time.Millisecond
 )
 
-// reserve makes room for births like this one in a queue that has a bound, and returns for how many
-// of the ids, from the first on. A queue without a bound costs nothing.
+// reserve makes room for births like this one in a queue with a bound, and returns for how many of
+// the ids, from the first. A queue without a bound costs nothing.
 //
-// Counting and placing are two steps, so several submitters could go by the same room. A ledger, the
-// chain of a key that no task can have, orders them: each entry names the last task that its writer
-// is about to place, and the next submitter counts when that one is there. It writes its own entry
-// by compare-and-set at the entry that it went by, so nobody has placed anything since it counted.
-// A submitter that stands still between its entry and its births for longer than two seconds is not
-// waited for; by as many as it then still places the bound is exceeded.
+// Counting and placing are two steps, so several submitters could use the same room. A ledger
+// orders them: the chain of a key that no task can have. Each entry names the last task that its
+// writer is about to place. The next submitter counts once that task exists, and writes its own
+// entry by compare-and-set on that entry, so no task was placed since it counted. The others stop
+// waiting for a submitter that pauses more than two seconds between its entry and its births; the
+// births that it still places exceed the bound.
 //
-// Over is to be called when the births are placed, or are known not to be: then the entry is taken
-// back, so that nobody waits for them.
+// Call over when the births are placed, or are known not to be: in that case it withdraws the
+// entry, so that no submitter waits for them.
 func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
 	queue, most, err := d.boundOf(ctx, birth)
 	if err != nil || most == 0 {
@@ -102,8 +102,8 @@ func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool
 	r.bounds[queue] = b
 }
 
-// settled returns the last entry of a queue's ledger when what it announced is there, or is not
-// waited for any longer; 0 if there is none.
+// settled returns the last entry of a queue's ledger once its births exist, or the wait for them
+// has ended; 0 if there is none.
 func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time

@@ -9,7 +9,8 @@ import (
 	"millrace/task/value"
 )
 
-// What a node and its heartbeat say about the lease of an attempt that its session s1 claimed as epoch 7.
+// The evidence of a node and its heartbeat about the lease of an attempt that its session s1
+// claimed as epoch 7.
 func TestAccount(t *testing.T) {
 	const lease = 30 * time.Second
 	now, claimed, stored := noon.Add(time.Hour), noon, noon.Add(time.Minute)
@@ -22,7 +23,7 @@ func TestAccount(t *testing.T) {
 		name  string
 		node  Node
 		pulse Pulse
-		want  task.Account // beside what is always the same
+		want  task.Account // beside the constant parts
 	}{
 		{"nothing is known", Node{ID: "n1"}, Pulse{}, task.Account{}},
 		{"it beats and names it", beats, Pulse{Beat: Heartbeat{Session: "s1", Runs: []uint64{3, 7}}, Stored: stored}, task.Account{Named: stored, Beats: with.TTL}},

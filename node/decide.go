@@ -16,21 +16,20 @@ type Command interface{ isCommand() }
 type Register struct {
 	Session string
 	Profile
-	// Until is when the heartbeat that the node has now runs out; zero if that is not known.
+	// Until is when the node's present heartbeat expires; zero if unknown.
 	Until time.Time
 }
 
-// Beat says that the session's heartbeat was stored over its Connection-th
-// connection (0 if nobody counts), which Reason says why it has.
+// Beat reports that the session's heartbeat was stored over its Connection-th connection (0 if
+// connections are not counted). Reason says why it has that connection.
 type Beat struct {
 	Session    string
 	Connection uint64
 	Reason     string
 }
 
-// Prove says that something put on the node's own route has come through the
-// connection, how long that took, and what was found of the attempts that the
-// node still runs.
+// Prove reports that a message put on the node's own route has come through the connection, how
+// long that took, and what became of the attempts that the node still ran.
 type Prove struct {
 	Session, Reason string
 	Connection      uint64
@@ -39,24 +38,24 @@ type Prove struct {
 	Low             uint64
 }
 
-// Drain asks the session to take no new work, for its process is to end. What an
-// operator asks is a [Change].
+// Drain asks the session to take no new work, because its process is about to end. An operator's
+// order is a [Change].
 type Drain struct{ Session, Reason string }
 
-// Leave ends the session, by its own word.
+// Leave ends the session at its own request.
 type Leave struct {
 	Session, Reason string
 	Low             uint64
 }
 
-// Judged is a command to which somebody came by more than the history of the node.
+// Judged is a command whose decision used more than the history of the node.
 type Judged struct {
 	Command
 	By task.By
 }
 
-// DecidedBy is what the event that follows from a command was decided by; nil if the node itself and
-// the time are all, or somebody has simply said so.
+// DecidedBy returns the inputs of the event that follows from a command; nil if the node and the
+// time are all, or if the command is a plain order.
 func DecidedBy(c Command) *task.By {
 	switch c := c.(type) {
 	case Judged:
@@ -67,7 +66,7 @@ func DecidedBy(c Command) *task.By {
 	return nil
 }
 
-// RanOut is why a session ends without a word of its own.
+// RanOut is the reason why a session ends without announcing it.
 const RanOut = "its heartbeat ran out"
 
 // Vanish ends the session because its heartbeat stopped.
@@ -80,20 +79,20 @@ type Change struct {
 	Grace  value.Duration
 }
 
-// Judge quarantines a node that comes and goes too often, or releases one that
-// has been calm since, by its score at an instant.
+// Judge quarantines a node that comes and goes too often, or releases one that has been calm since,
+// by its score at an instant.
 type Judge struct {
 	At     time.Time
 	Policy FlapPolicy
-	// Alone says that nobody else takes work from one of its queues ([Node.Alone]): it
-	// is released as soon as it has stayed for [ShortSession].
+	// Alone says that no other node takes work from one of its queues ([Node.Alone]): it is then
+	// released once it has stayed for [ShortSession].
 	Alone bool
 }
 
-// Release ends a quarantine by an operator's word.
+// Release ends a quarantine at an operator's order.
 type Release struct{ Reason string }
 
-// Retire says that the node will not come back. It must be offline.
+// Retire records that the node will not come back. It must be offline.
 type Retire struct{ Reason string }
 
 func (Register) isCommand() {}
@@ -109,21 +108,21 @@ func (Retire) isCommand()   {}
 
 // Why a command is refused.
 var (
-	// ErrSuperseded refuses a command of a session that is over: another process
-	// has registered under the same node id.
+	// ErrSuperseded refuses a command of an ended session: another process has registered under the
+	// same node id.
 	ErrSuperseded = errors.New("another session has registered under this node id")
-	// ErrUnknown: nobody has ever registered under this id.
+	// ErrUnknown: no worker has ever registered under this id.
 	ErrUnknown = errors.New("no such node")
-	// ErrRetired: the node was retired, and nobody has registered under its id since.
+	// ErrRetired: the node was retired, and no worker has registered under its id since.
 	ErrRetired = errors.New("the node is retired")
 	// ErrAlive refuses to retire a node that beats.
 	ErrAlive = errors.New("the node is alive: stop its worker first")
-	// ErrNotOnline refuses a proof over a connection that is over.
+	// ErrNotOnline refuses a proof over a connection that has ended.
 	ErrNotOnline = errors.New("the connection that the proof is about is over")
 )
 
-// Decide returns the event that follows from a command, to be recorded at
-// n.Head. No event and no error means that what was asked for holds already.
+// Decide returns the event that follows from a command, to be recorded at n.Head. No event and no
+// error means that the requested state holds already.
 func Decide(n Node, c Command) (Event, error) {
 	switch c := c.(type) {
 	case Judged:

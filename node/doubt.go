@@ -8,25 +8,24 @@ import (
 	"millrace/task"
 )
 
-// Doubt says why nothing may be expected of the node on which a task depends:
-// it has vanished, or nothing was heard of it for suspiciously long.
+// Doubt says why the node of a task may be lost: it has vanished, or was silent for suspiciously
+// long.
 type Doubt struct {
 	Node ID `json:"node"`
 	// Reason says it in words.
 	Reason string `json:"reason"`
-	// Since is the last that was heard of the node; zero if there is nothing.
+	// Since is when the node was last heard; zero if it never was.
 	Since time.Time `json:"since,omitzero"`
-	// By is when what runs there is moved at the latest, if nothing more is heard; zero of
-	// a task that only waits for the node, of which its policy decides.
+	// By is when its running tasks move at the latest, if it stays silent; zero for a task that
+	// only waits for the node, where the task's policy decides.
 	By time.Time `json:"by,omitzero"`
 }
 
-// Gone is since when nothing is to be expected of a session of the node; zero if
-// that is not over.
+// Gone is since when a session of the node counts as gone; zero if it has not ended.
 func (n *Node) Gone(session string) time.Time {
 	switch {
 	case n.State == Retired:
-		return n.Since // none of its sessions goes on
+		return n.Since // all of its sessions have ended
 	case n.Session == session && n.State == Offline:
 		return n.Since
 	case n.Session == session:
@@ -35,20 +34,19 @@ func (n *Node) Gone(session string) time.Time {
 		return n.Before.Gone
 	case n.Before.Session == "": // an old log, or a node that was retired
 		return n.Started.Add(Succession)
-	case n.Before.Older.IsZero(): // one of which nothing is known
+	case n.Before.Older.IsZero(): // an unknown session
 		return n.Before.Gone
 	}
 	return n.Before.Older
 }
 
-// Silent tells whether the node's last heartbeat, zero for none that is left, is so old that its state
-// holds no longer, though nobody has recorded that yet: no scheduler looks, or the log
-// takes no messages.
+// Silent tells whether the node's last heartbeat, zero for none, is so old that its recorded state
+// is outdated, though that is not recorded yet: no scheduler runs, or the log accepts no messages.
 func (n *Node) Silent(last, now time.Time, s Settings) bool {
 	return n.State != Offline && n.State != Retired && (last.IsZero() || now.Sub(last) > s.TTL)
 }
 
-// Doubts knows the nodes and their heartbeats at one look.
+// Doubts is the nodes and their heartbeats at one moment.
 type Doubts struct {
 	nodes map[ID]*Node
 	beats map[ID]Heartbeat
@@ -56,8 +54,8 @@ type Doubts struct {
 	ttl   time.Duration
 }
 
-// NewDoubts is what these nodes, and the heartbeats that have not run out, say now. The settings are for
-// heartbeats that do not say themselves how long they last.
+// NewDoubts takes the present nodes, and the heartbeats that have not expired. The settings apply
+// to heartbeats without a lifetime of their own.
 func NewDoubts(nodes []Node, beats map[ID]Heartbeat, now time.Time, s Settings) *Doubts {
 	d := &Doubts{nodes: make(map[ID]*Node, len(nodes)), beats: beats, now: now, ttl: s.TTL}
 	for i := range nodes {
@@ -66,8 +64,8 @@ func NewDoubts(nodes []Node, beats map[ID]Heartbeat, now time.Time, s Settings) 
 	return d
 }
 
-// DependsOn is the node on which a task depends, and in which session ("" for
-// whichever it has): the one that runs it, or the only one that may. "" if there is none.
+// DependsOn returns the node on which a task depends, and in which session ("" for any): the node
+// that runs it, or the only one that may. "" if there is none.
 func DependsOn(t *task.Task) (id ID, session string) {
 	if t.Live() && t.Node != "" {
 		return ID(t.Node), t.Session
@@ -78,7 +76,7 @@ func DependsOn(t *task.Task) (id ID, session string) {
 	return "", ""
 }
 
-// Of says what is to be doubted about the node on which a task depends; nil for nothing.
+// Of returns the doubt about the node on which a task depends; nil for none.
 func (d *Doubts) Of(t *task.Task) *Doubt {
 	id, session := DependsOn(t)
 	if id == "" {
@@ -117,11 +115,12 @@ func (d *Doubts) of(n *Node, session string) *Doubt {
 	return nil
 }
 
-// lasts is how long the heartbeat lasts; one that does not say lasts for ttl.
+// lasts is the lifetime of the heartbeat; ttl if it names none.
 func (h Heartbeat) lasts(ttl time.Duration) time.Duration { return cmp.Or(h.TTL.Std(), ttl) }
 
-// late is after what time the next heartbeat is missing: when it is half an interval late, for it
-// takes its way. Of a node that does not say how often it beats, one of the three in a ttl is missing.
+// late is after what time the next heartbeat counts as missing: when it is half an interval late,
+// because it takes time to arrive. If the node names no interval, it beats three times in a ttl,
+// and one of these is missing.
 func (h Heartbeat) late(ttl time.Duration) time.Duration {
 	if h.Every > 0 {
 		return min(h.Every.Std()*3/2, h.lasts(ttl))
@@ -129,7 +128,7 @@ func (h Heartbeat) late(ttl time.Duration) time.Duration {
 	return h.lasts(ttl) * 2 / 3
 }
 
-// String says it in a line.
+// String describes the doubt in a line.
 func (d *Doubt) String() string {
 	text := d.Reason
 	if !d.Since.IsZero() {

@@ -10,9 +10,8 @@ import (
 	"millrace/task/where"
 )
 
-// However often the process of a node is started again, what each of its sessions ran may
-// start elsewhere when that one would have fallen silent, and 3s after its successor came
-// at the latest.
+// However often a node's process restarts, the tasks of each session may start elsewhere when that
+// session would have fallen silent, and at the latest 3 s after its successor came.
 func TestGone(t *testing.T) {
 	at := func(s float64) time.Time {
 		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
@@ -24,8 +23,8 @@ func TestGone(t *testing.T) {
 	}{
 		{"first", at(0), time.Time{}},
 		{"second", at(10), at(12)},   // its heartbeat would have lasted for 2s more
-		{"third", at(11), at(17)},    // and that of the second for 6s: no heartbeat is waited for that long
-		{"fourth", at(12), at(11.5)}, // of the third there was none any more
+		{"third", at(11), at(17)},    // and that of the second for 6 s: a heartbeat is not awaited that long
+		{"fourth", at(12), at(11.5)}, // the third had no heartbeat any more
 		{"fifth", at(20), time.Time{}},
 	} {
 		n = Evolve(n, Recorded{Seq: uint64(2*seq + 1), At: r.at, Event: Registered{Session: r.session, Until: r.until}})
@@ -48,8 +47,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A task is suspect as soon as a heartbeat of its node is missing, and it is said
-// until when it is moved if no other one comes.
+// A task is suspect as soon as a heartbeat of its node is missing, with the time at which it moves
+// if no other comes.
 func TestDoubts(t *testing.T) {
 	const ttl = 6 * time.Second
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -117,7 +116,7 @@ func TestSilent(t *testing.T) {
 	s := Settings{TTL: 15 * time.Second}
 	for _, c := range []struct {
 		state State
-		beat  time.Duration // ago; below zero for none
+		beat  time.Duration // its age; below zero for none
 		want  bool
 	}{
 		{Ready, 3 * time.Second, false}, {Ready, 15 * time.Second, false}, {Ready, 36 * time.Second, true}, {Ready, -1, true},

@@ -5,27 +5,25 @@ import (
 	"time"
 )
 
-// Duty is what must happen next to a node, and by whom. No node waits for
-// something without it.
+// Duty is the next action on a node, and its actor. A node never waits without a duty.
 type Duty struct {
 	// Who must act: "an operator", "its worker", "the scheduler" or "nobody".
 	Who string `json:"who"`
-	// What they must do, in words.
+	// What is the action, in words.
 	What string `json:"what"`
-	// By is until when, or when at the earliest; zero if nothing sets a time.
+	// By is the deadline, or the earliest time; zero if there is no time.
 	By time.Time `json:"by,omitzero"`
-	// Else is what follows if they do not; "" if nothing does.
+	// Else is what happens otherwise; "" for nothing.
 	Else string `json:"else,omitempty"`
 }
 
-// Settings are the numbers that the rules of duties need.
+// Settings are the numbers in the rules of duties.
 type Settings struct {
 	// TTL is how long a heartbeat lasts.
 	TTL time.Duration
 }
 
-// Owes says who must act next on a node. It is the text of `node show` and of a
-// wait that ended in vain.
+// Owes returns the duty on a node. `node show` and a wait that ended in vain show its text.
 func Owes(n Node, s Settings) Duty {
 	const (
 		operator  = "an operator"

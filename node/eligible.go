@@ -11,42 +11,42 @@ import (
 	"millrace/task/where"
 )
 
-// Want is what a task asks of a node.
+// Want is what a task requires of a node.
 type Want struct {
-	// Queue must be served; "" if only names count.
+	// Queue must be served; "" if only names matter.
 	Queue string
-	// Nodes are the only ones that may run it; none for all.
+	// Nodes are the only nodes that may run it; none for all.
 	Nodes []string
-	// Needs must choose the node's labels.
+	// Needs must match the node's labels.
 	Needs where.Selector
-	// Means is what the node must be able to run, as [job.Spec.Means] says; "" for anything.
+	// Means is the label for what the node must be able to run, from [job.Spec.Means]; "" for none.
 	Means string
 }
 
-// WantOf is what the spec of a task in a queue asks of nodes, wherever it waits at present.
+// WantOf is what the spec of a task in a queue requires of nodes, regardless of where the task
+// waits at present.
 func WantOf(spec *job.Spec, queue string) Want {
 	if spec == nil {
 		return Want{Queue: queue}
 	}
 	w := Want{Queue: queue, Nodes: spec.Place.Nodes, Needs: spec.Needs(), Means: spec.Means()}
 	if len(w.Nodes) > 0 && len(spec.Place.Labels)+len(spec.Place.Avoid) == 0 {
-		w.Queue = "" // the own route of a node asks for no queue
+		w.Queue = "" // a node's own route requires no queue
 	}
 	return w
 }
 
-// Rule is what excludes a node from a task.
+// Rule is a reason that excludes a node from a task.
 type Rule string
 
-// The rules. The first ones are about what the node is, the others about how it
-// stands at present.
+// The rules. The first ones concern lasting properties of the node, the others its present state.
 const (
 	RuleName    Rule = "name"    // the task names other nodes
 	RuleAvoid   Rule = "avoid"   // the task avoids it
 	RuleQueue   Rule = "queue"   // it does not serve the queue
-	RuleLabel   Rule = "label"   // its labels are not those that are asked for
+	RuleLabel   Rule = "label"   // its labels do not match
 	RuleSlots   Rule = "slots"   // the task takes more slots than it has
-	RuleHandler Rule = "handler" // it has not the task's handler, or runs no commands
+	RuleHandler Rule = "handler" // it lacks the task's handler, or runs no commands
 	RuleRetired Rule = "retired" // it will not come back
 
 	RuleOffline     Rule = "offline"
@@ -56,7 +56,7 @@ const (
 	RuleUnproved    Rule = "unproved" // it beats, and has not proved yet that work reaches it
 )
 
-// Passing tells whether the rule is about how the node stands, and not about what it is.
+// Passing tells whether the rule concerns the node's present state rather than a lasting property.
 func (r Rule) Passing() bool {
 	switch r {
 	case RuleOffline, RuleDraining, RuleQuarantined, RuleCordoned, RuleUnproved:
@@ -65,8 +65,8 @@ func (r Rule) Passing() bool {
 	return false
 }
 
-// Excluded returns the rule that keeps a task from the node, and why in words; ""
-// if the node may claim it. Busy slots exclude nobody: the task waits for one.
+// Excluded returns the rule that keeps a task from the node, and the reason in words; "" if the
+// node may claim it. Busy slots exclude no node: the task waits for one.
 func (n *Node) Excluded(w Want) (Rule, string) {
 	if n.State == Retired || n.State == Unknown {
 		return RuleRetired, "it is " + n.State.String()
@@ -117,7 +117,7 @@ func (n *Node) standsAside() (Rule, string) {
 	return RuleUnproved, "it has not proved yet that work reaches it"
 }
 
-// WantOfTask is what a task asks of nodes where it waits at present.
+// WantOfTask is what a task requires of nodes where it waits at present.
 func WantOfTask(t *task.Task) Want {
 	queue, needs := t.Asks()
 	on, own := t.Route.Node()
@@ -131,20 +131,20 @@ func WantOfTask(t *task.Task) Want {
 	return w
 }
 
-// Verdict says whether a node may claim a task, and if not, why.
+// Verdict says whether a node may claim a task and, if not, why.
 type Verdict struct {
 	Node ID `json:"node"`
-	// Rule excludes it; "" if it may.
+	// Rule excludes the node; "" if it may claim the task.
 	Rule Rule `json:"rule,omitempty"`
-	// Why is the rule in words.
+	// Why explains the rule in words.
 	Why string `json:"why,omitempty"`
-	// Score is what it gains by the preferences of the task.
+	// Score is the node's score by the preferences of the task.
 	Score int `json:"score,omitempty"`
-	// Ran says that it is the node to which the task sticks.
+	// Ran says that the task sticks to this node.
 	Ran bool `json:"ran,omitempty"`
 }
 
-// Eligible judges all nodes, those that may claim the task first.
+// Eligible judges all nodes. Those that may claim the task come first.
 func Eligible(nodes []Node, w Want) []Verdict {
 	all := make([]Verdict, len(nodes))
 	for i := range nodes {
@@ -157,9 +157,9 @@ func Eligible(nodes []Node, w Want) []Verdict {
 	return all
 }
 
-// Choose picks count of the nodes, which all may claim the task, and returns their
-// names and those of the rest. They are taken in the order of their names; with a
-// label to spread over, one for each of its values in turn, and those without it last.
+// Choose picks count of the nodes, which all may claim the task, and returns their names and those
+// of the rest. It takes them by name. With a label to spread over, it takes one for each value of
+// the label in turn, and nodes without the label last.
 func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 	groups := map[string][]string{}
 	var order, turn, without []string
@@ -198,7 +198,7 @@ func Expand(t *task.Task, nodes []Node, at uint64) task.Expand {
 		return task.Expand{Children: own}
 	}
 	c := task.Children{AtSeq: at}
-	if len(place.Nodes) > 0 { // whatever is known of them
+	if len(place.Nodes) > 0 { // known or not
 		c.Names = place.Nodes
 		return task.Expand{Children: c}
 	}

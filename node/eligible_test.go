@@ -120,7 +120,7 @@ func TestExpandOverNodes(t *testing.T) {
 	}
 }
 
-// Labels that an operator has changed stay changed, whatever the worker says next.
+// Labels that an operator has changed stay changed, whatever the worker announces next.
 func TestLabels(t *testing.T) {
 	n := given(registered...)
 	own := n.Labels

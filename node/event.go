@@ -9,25 +9,25 @@ import (
 // Event is a fact about a node. The set is closed.
 type Event interface{ isEvent() }
 
-// Registered begins a session; whatever session was there before is over. After
-// [Retired] it begins a new life.
+// Registered begins a session and ends any earlier one. After [Retired] it begins a new life of the
+// node.
 type Registered struct {
 	Session string `json:"session,omitzero"`
 	Profile
-	// Until is when the heartbeat of the session before runs out, if that does not renew
-	// it; in the past if it had none, zero if that is not known.
+	// Until is when the heartbeat of the earlier session expires unless that session renews it; in
+	// the past if it had none, zero if unknown.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// WentOnline says that a heartbeat of the session was seen over a connection
-// which has not proved itself yet: the first one, or one that came back.
+// WentOnline records a heartbeat of the session over a connection that has not proved itself yet:
+// the first one, or one that came back.
 type WentOnline struct {
 	Session    string `json:"session,omitzero"`
 	Reason     string `json:"reason,omitzero"`
 	Connection uint64 `json:"connection,omitzero"`
 }
 
-// BecameReady says that work reaches the node over its present connection.
+// BecameReady records that work reaches the node over its present connection.
 type BecameReady struct {
 	Session    string         `json:"session,omitzero"`
 	Reason     string         `json:"reason,omitzero"`
@@ -38,14 +38,13 @@ type BecameReady struct {
 	Low        uint64         `json:"low,omitzero"`
 }
 
-// Drained says that the session takes no new work, because it was asked to end.
+// Drained records that the session takes no new work, because it was asked to end.
 type Drained struct {
 	Session string `json:"session,omitzero"`
 	Reason  string `json:"reason,omitzero"`
 }
 
-// WentOffline ends what can be expected of the session. Lost says that it did
-// not say goodbye.
+// WentOffline records that the session has ended. Lost says that it ended without announcing it.
 type WentOffline struct {
 	Session string `json:"session,omitzero"`
 	Reason  string `json:"reason,omitzero"`
@@ -66,12 +65,12 @@ type WasQuarantined struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// WasReleased ends a quarantine and forgets what led to it.
+// WasReleased ends a quarantine and resets the score that led to it.
 type WasReleased struct {
 	Reason string `json:"reason,omitzero"`
 }
 
-// WasRetired says that the node will not come back.
+// WasRetired records that the node will not come back.
 type WasRetired struct {
 	Reason string `json:"reason,omitzero"`
 }

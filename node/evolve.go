@@ -1,7 +1,7 @@
 package node
 
-// Evolve adds one recorded event to a node. It is total; an event of a session
-// that is over changes nothing but Head, one at or below n.Head nothing at all.
+// Evolve adds one recorded event to a node. It is total. An event of an ended session changes only
+// Head; one at or below n.Head changes nothing.
 func Evolve(n Node, r Recorded) Node {
 	if r.Seq <= n.Head {
 		return n
@@ -83,13 +83,13 @@ func Evolve(n Node, r Recorded) Node {
 	return n
 }
 
-// registered tells whether the node has a life that facts can be about.
+// registered tells whether the node has a life that facts can concern.
 func (n *Node) registered() bool { return n.State != Unknown && n.State != Retired }
 
-// is tells whether the session is the present one; a node that never registered has none.
+// is tells whether the session is the present one. A node that never registered has none.
 func (n *Node) is(session string) bool { return n.registered() && n.Session == session }
 
-// end closes the stretch during which the node was online, if there is one.
+// end closes the present period online, if there is one.
 func (n *Node) end(r Recorded, dropped bool) {
 	if n.Alive() {
 		n.Stability.end(n.OnlineSince, r.At, dropped)
@@ -108,8 +108,8 @@ func (n *Node) link(r Recorded, s State, reason string) {
 	n.stand(r, true)
 }
 
-// stand finds the state that all of it adds up to. What is the node's own word
-// about its link begins the state anew, even if it was there before.
+// stand derives the node's state from all of its parts. A report of the node about its link begins
+// the state anew, even if it is the same.
 func (n *Node) stand(r Recorded, moved bool) {
 	s, reason := n.Link, n.LinkReason
 	switch {
@@ -126,7 +126,7 @@ func (n *Node) stand(r Recorded, moved bool) {
 	}
 }
 
-// Words say who has given an order and why; "" for none.
+// Words describes an operator's order, its author and reason; "" for none.
 func (s Standing) Words() string {
 	said := map[Order]string{OrderCordon: "cordoned", OrderDrain: "drained"}[s.Order]
 	if said != "" && s.By != "" {

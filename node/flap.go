@@ -9,15 +9,15 @@ import (
 	"millrace/task/value"
 )
 
-// What counts as flapping. These are no settings, because everybody who folds
-// the log must come to the same score.
+// The constants of flapping. They are not settings, because every reader of the log must compute
+// the same score.
 const (
-	// ShortSession is how long a node must stay for its coming to have been
-	// worth it: about what it takes to claim a task, run a short one and report.
+	// ShortSession is how long a session must last to be useful: about the time to claim a task,
+	// run a short one and report.
 	ShortSession = 20 * time.Second
-	// FlapHalfLife is how long it takes for half of a score to be forgotten. With
-	// it a node that drops a few times in a row, or once a minute, stays below the
-	// default limit for ever, and one that drops every five seconds reaches it within a minute.
+	// FlapHalfLife is the half-life of a score. With it, a node that drops a few times in a row, or
+	// once a minute, always stays below the default limit; one that drops every five seconds
+	// reaches it within a minute.
 	FlapHalfLife = 2 * time.Minute
 )
 
@@ -36,7 +36,7 @@ func (f Flap) Now(at time.Time) float64 {
 	return f.Score * math.Exp2(-float64(age)/float64(FlapHalfLife))
 }
 
-// falls is when the score will have come down to a bound.
+// falls is when the score will have fallen to a bound.
 func (f Flap) falls(to float64) time.Time {
 	if f.Score <= to || to <= 0 {
 		return f.At
@@ -44,15 +44,14 @@ func (f Flap) falls(to float64) time.Time {
 	return f.At.Add(time.Duration(math.Log2(f.Score/to) * float64(FlapHalfLife))).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// FlapPolicy says which score is too much. Zero fields mean the default.
+// FlapPolicy says which score is too high. Zero fields mean the default.
 type FlapPolicy struct {
-	// Limit is the score at which a node is quarantined. Default 10: about the
-	// eleventh short session within two minutes. A node that is tried out, repaired or
-	// restarted by hand never gets there, and one in a loop soon does. Below zero
-	// nothing is quarantined.
+	// Limit is the score at which a node is quarantined. Default 10: about the eleventh short
+	// session within two minutes. A node that is tried out, repaired or restarted by hand stays
+	// below it; one in a restart loop soon reaches it. Below zero, no node is quarantined.
 	Limit float64
-	// Release is the score below which it is released by itself. Default 3, at
-	// most Limit: far enough below, or a node would come and go between the two.
+	// Release is the score below which the node is released automatically. Default 3, at most
+	// Limit. It must be well below Limit, or a node would alternate between the two.
 	Release float64
 }
 
@@ -73,22 +72,21 @@ func (p FlapPolicy) withDefaults() FlapPolicy {
 	return p
 }
 
-// Settled tells whether a quarantined node has stayed for long enough to be released
-// if it is alone.
+// Settled tells whether a quarantined node has stayed long enough to be released if it is alone.
 func (n *Node) Settled(at time.Time) bool {
 	return n.Quarantine != nil && n.Alive() && !at.Before(n.OnlineSince.Add(ShortSession))
 }
 
-// Alone tells whether one of the node's queues is served by none of the others: to
-// keep work from it would be to keep it from everybody.
+// Alone tells whether no other node serves one of the node's queues: without this node its tasks
+// would not run at all.
 func (n *Node) Alone(others []Node) bool {
 	return slices.ContainsFunc(n.Queues, func(queue string) bool {
 		return !slices.ContainsFunc(others, func(o Node) bool { return o.ID != n.ID && o.Serves(queue) })
 	})
 }
 
-// judge tells what follows from the score of a node at an instant: an event to
-// be recorded, or nil if everything is as it should be.
+// judge returns the event that follows from the score of a node at an instant; nil if there is
+// none.
 func (p FlapPolicy) judge(n *Node, c Judge) Event {
 	p = p.withDefaults()
 	at := c.At
@@ -114,11 +112,11 @@ func (p FlapPolicy) judge(n *Node, c Judge) Event {
 
 // Stability sums up how a node came and went.
 type Stability struct {
-	// Sessions counts the stretches during which the node was online, the present one
-	// included: one for each start and each connection that came back.
+	// Sessions counts the periods online, including the present one: one for each start and each
+	// connection that came back.
 	Sessions int `json:"sessions,omitempty"`
-	// Ended counts those that are over, Lived is how long they were in all, and
-	// Short counts those that were cut off within [ShortSession].
+	// Ended counts the periods that are over, Lived is their total length, and Short counts those
+	// that were cut off within [ShortSession].
 	Ended int            `json:"ended,omitempty"`
 	Lived value.Duration `json:"lived,omitempty"`
 	Short int            `json:"short,omitempty"`
@@ -126,7 +124,7 @@ type Stability struct {
 	Flap Flap `json:"flap,omitzero"`
 }
 
-// end adds a stretch. One that ended with a goodbye surprised nobody, and is no drop.
+// end adds a period. One that the node announced to end is not a drop.
 func (s *Stability) end(since, at time.Time, dropped bool) {
 	lived := max(at.Sub(since), 0)
 	s.Ended++
@@ -137,8 +135,7 @@ func (s *Stability) end(since, at time.Time, dropped bool) {
 	}
 }
 
-// MeanSession is how long the node was online each time, on the average of the
-// sessions that are over; 0 if none is.
+// MeanSession is the mean length of the periods online that are over; 0 if there is none.
 func (s *Stability) MeanSession() time.Duration {
 	if s.Ended == 0 {
 		return 0

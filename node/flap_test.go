@@ -42,7 +42,7 @@ func TestFlapping(t *testing.T) {
 		session := string(rune('a' + i))
 		var events []Event
 		if i > 0 {
-			events = append(events, WentOffline{Session: string(rune('a' + i - 1))}) // it said goodbye
+			events = append(events, WentOffline{Session: string(rune('a' + i - 1))}) // it announced its end
 		}
 		return append(events, Registered{Session: session}, WentOnline{Session: session})
 	}
@@ -75,7 +75,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// A node without which nobody would do the work need only stay for a while.
+// A node that alone serves a queue need only stay for a while.
 func TestAloneInQuarantine(t *testing.T) {
 	n, _ := life(13, time.Second, 0, reconnects)
 	n.Queues = []string{"default", "gpu"}
@@ -143,7 +143,7 @@ func TestHysteresis(t *testing.T) {
 	if e, ok := judge(q.Until.Add(time.Minute)).(WasReleased); !ok {
 		t.Errorf("calm for long enough: %+v", e)
 	}
-	// Who goes on flapping meanwhile waits longer.
+	// A node that continues to flap meanwhile waits longer.
 	for i := range 4 {
 		n = Evolve(n, Recorded{Seq: n.Head + 1, At: q.Until.Add(time.Duration(i-10) * time.Second), Event: WentOnline{Session: "s", Connection: 50 + uint64(i)}})
 	}

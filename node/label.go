@@ -12,14 +12,14 @@ import (
 	"millrace/task/where"
 )
 
-// Label changes labels of a node, whatever its worker says of itself: a value sets
-// one, nil removes it. It holds over restarts of the worker.
+// Label changes labels of a node, over those that its worker announces: a value sets one, nil
+// removes it. It survives restarts of the worker.
 type Label struct {
 	Labels map[string]*string
 	Reason string
 }
 
-// Labelled says that labels were changed.
+// Labelled records changes of labels.
 type Labelled struct {
 	Labels map[string]*string `json:"labels"`
 	Reason string             `json:"reason,omitzero"`
@@ -58,10 +58,10 @@ func (n *Node) label(c Label) (Event, error) {
 // ErrBadLabel refuses a label that no selector could name.
 var ErrBadLabel = errors.New("this cannot be a label")
 
-// ErrOwnLabel refuses to change a label that follows from what the node is.
+// ErrOwnLabel refuses to change a label that describes what the node is.
 var ErrOwnLabel = errors.New("nobody can change it")
 
-// relabel notes changes, and what all of them add up to.
+// relabel records changes, and the sum of all changes.
 func (n *Node) relabel(changes map[string]*string) {
 	if n.Relabels == nil {
 		n.OwnLabels = n.Labels
@@ -75,7 +75,7 @@ func (n *Node) relabel(changes map[string]*string) {
 	n.addLabels()
 }
 
-// addLabels puts the labels together: what the worker says, and what was changed.
+// addLabels combines the worker's labels with the changes.
 func (n *Node) addLabels() {
 	if n.Relabels == nil {
 		return
@@ -94,12 +94,12 @@ func (n *Node) addLabels() {
 	n.Labels = labels
 }
 
-// ownLabel tells whether a label follows from what the node is.
+// ownLabel tells whether a label describes what the node is.
 func ownLabel(name string) bool {
 	return name == where.LabelNode || name == where.LabelSlots || name == job.LabelCommands || strings.HasPrefix(name, job.LabelHandler)
 }
 
-// Selectable are the labels by which tasks choose: those of the node, its name and its slots, and what
+// Selectable returns the labels that selectors see: the node's labels, its name and slots, and what
 // it has announced that it can run.
 func (n *Node) Selectable() map[string]string {
 	labels := make(map[string]string, len(n.Labels)+len(n.Handlers)+3)
@@ -118,8 +118,8 @@ func (n *Node) Selectable() map[string]string {
 	return labels
 }
 
-// Runs tells whether the node can run tasks that need a label of [job.Spec.Means]. One that does not
-// announce what it runs may run any.
+// Runs tells whether the node can run tasks that need a label of [job.Spec.Means]. A node that
+// announces nothing may run any.
 func (n *Node) Runs(means string) bool {
 	if means == "" || !n.Announces {
 		return true

@@ -17,29 +17,29 @@ type ID string
 // Validate refuses an ID that cannot be one token of a subject.
 func (id ID) Validate() error { return value.ValidName("node", string(id)) }
 
-// Queue is the queue part of the node's own route, "@node-1", which it serves
-// besides its queues and nobody else does.
+// Queue is the queue part of the node's own route, "@node-1". The node serves it besides its
+// queues; no other node does.
 func (id ID) Queue() string { return where.NodeQueue(string(id)) }
 
-// State says how far a node can be counted on.
+// State says how far a node can be relied on.
 type State uint8
 
 // The states of a node.
 const (
-	// Unknown: nobody has ever registered under this id.
+	// Unknown: no worker has ever registered under this id.
 	Unknown State = iota
 	// Online nodes beat, and have not proved yet that work reaches them.
 	Online
-	// Ready nodes have proved, over the connection they have now, that they can fetch.
+	// Ready nodes have proved that they can fetch over their present connection.
 	Ready
-	// Draining nodes take no new work and end or release what they run: their
-	// process was asked to end, or an operator has drained them.
+	// Draining nodes take no new work and end or release their tasks: their process was asked to
+	// end, or an operator has drained them.
 	Draining
-	// Quarantined nodes came and went too often; they beat and take no work.
+	// Quarantined nodes came and went too often; they beat and get no work.
 	Quarantined
-	// Offline nodes said goodbye, fell silent, or have not beaten yet.
+	// Offline nodes announced their end, fell silent, or have not beaten yet.
 	Offline
-	// Retired nodes will not come back, says an operator.
+	// Retired nodes will not come back, by an operator's word.
 	Retired
 )
 
@@ -60,7 +60,7 @@ func (s State) String() string {
 // MarshalText spells the state by name, so JSON shows words.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the form that MarshalText writes.
 func (s *State) UnmarshalText(text []byte) error {
 	i := slices.Index(stateNames, string(text))
 	if i < 0 {
@@ -70,17 +70,16 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Order is what an operator has asked of a node. It holds until another one
-// comes, over any number of restarts.
+// Order is an operator's order to a node. It holds until the next one, over any number of restarts.
 type Order uint8
 
 // The orders.
 const (
-	// OrderServe: nothing is asked, the node does what it is for.
+	// OrderServe: no restriction, the node works normally.
 	OrderServe Order = iota
-	// OrderCordon: no new work; what runs goes on.
+	// OrderCordon: no new work; running tasks continue.
 	OrderCordon
-	// OrderDrain: no new work, and what runs ends or is given back. The process stays.
+	// OrderDrain: no new work; running tasks end or are given back. The process stays.
 	OrderDrain
 )
 
@@ -96,7 +95,7 @@ func (o Order) String() string {
 // MarshalText spells the order by name.
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the form that MarshalText writes.
 func (o *Order) UnmarshalText(text []byte) error {
 	i := slices.Index(orderNames, string(text))
 	if i < 0 {
@@ -106,7 +105,7 @@ func (o *Order) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Profile is what a node says of itself when it starts.
+// Profile is what a worker announces about its node when it starts.
 type Profile struct {
 	Host    string            `json:"host,omitempty"`
 	PID     int               `json:"pid,omitempty"`
@@ -116,15 +115,15 @@ type Profile struct {
 	Slots int `json:"slots,omitempty"`
 	// Queues are those that it serves.
 	Queues []string `json:"queues,omitempty"`
-	// Probes says that the node proves its readiness. Workers from before that did
-	// not: they count as serving once online.
+	// Probes says that the node proves its readiness. Older workers do not: they count as serving
+	// once online.
 	Probes bool `json:"probes,omitempty"`
 	// Announces says that the node runs tasks of Handlers, commands if Commands is set, and no
-	// others. Workers from before that do not announce anything: they may run any.
+	// others. Older workers announce nothing: they may run any.
 	Announces bool     `json:"announces,omitempty"`
 	Handlers  []string `json:"handlers,omitempty"`
 	Commands  bool     `json:"commands,omitempty"`
-	// TTL is how long a heartbeat of the node lasts; 0 if it does not say.
+	// TTL is the lifetime of the node's heartbeats; 0 if it names none.
 	TTL value.Duration `json:"ttl,omitempty"`
 }
 
@@ -137,25 +136,25 @@ type Node struct {
 	// Session names the process's life; it is new at each start.
 	Session string `json:"session"`
 	Profile
-	// Relabels are the labels that an operator has set, or removed (nil), whatever the
-	// worker says, and OwnLabels what it says if there are any; Labels are the sum.
+	// Relabels are the labels that an operator has set or removed (nil), and OwnLabels the worker's
+	// own, if there are Relabels. Labels are the sum.
 	Relabels  map[string]*string `json:"relabels,omitempty"`
 	OwnLabels map[string]string  `json:"own_labels,omitempty"`
-	// Head is the sequence of the last fact: what the next one must expect.
+	// Head is the sequence of the last fact, which the next one must expect.
 	Head uint64 `json:"head"`
-	// Since is when the present state began, Started when the session did.
+	// Since is when the present state began. Started is when the session began.
 	Since   time.Time `json:"since"`
 	Started time.Time `json:"started"`
 
 	// Before is the session before this one.
 	Before Predecessor `json:"before,omitzero"`
 
-	// Link is how far the session itself has come, whatever else keeps work from
-	// the node: Offline, Online or Ready; and LinkReason is why.
+	// Link is the progress of the session itself, apart from other reasons to get no work: Offline,
+	// Online or Ready. LinkReason explains it.
 	Link       State  `json:"link"`
 	LinkReason string `json:"link_reason,omitempty"`
-	// OnlineSince is when the present connection was first seen to beat, and
-	// ReadySince when it proved that work reaches it; zero if it does not hold.
+	// OnlineSince is when the present connection first beat. ReadySince is when it proved that work
+	// reaches it; zero if that does not hold.
 	OnlineSince time.Time `json:"online_since,omitzero"`
 	ReadySince  time.Time `json:"ready_since,omitzero"`
 	// Connection counts the connections of the session from 1; 0 if it does not say.
@@ -172,9 +171,9 @@ type Node struct {
 	// Leaving says that the session was asked to end.
 	Leaving       bool   `json:"leaving,omitempty"`
 	LeavingReason string `json:"leaving_reason,omitempty"`
-	// Standing is what an operator has asked of the node.
+	// Standing is the operator's order to the node.
 	Standing Standing `json:"standing,omitzero"`
-	// Quarantine keeps work from the node because it came and went too often; nil if it does not.
+	// Quarantine keeps work from the node because it came and went too often; nil for none.
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
 
 	Stability
@@ -184,14 +183,14 @@ type Node struct {
 type Standing struct {
 	Order  Order  `json:"order"`
 	Reason string `json:"reason,omitempty"`
-	// By is who gave it.
+	// By is the operator that gave the order.
 	By string `json:"by,omitempty"`
-	// Grace is how long what runs may go on after a drain; 0 for the worker's own setting.
+	// Grace is how long running tasks may continue after a drain; 0 for the worker's own setting.
 	Grace value.Duration `json:"grace,omitempty"`
 	Since time.Time      `json:"since,omitzero"`
 }
 
-// Quarantine is why and how long a node gets no work.
+// Quarantine says why and how long a node gets no work.
 type Quarantine struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
@@ -199,18 +198,17 @@ type Quarantine struct {
 	Until time.Time `json:"until"`
 }
 
-// Takes tells whether the node takes new work at all.
+// Takes tells whether the node takes any new work.
 func (n *Node) Takes() bool {
 	return n.Standing.Order == OrderServe && (n.State == Ready || n.State == Online && !n.Probes)
 }
 
-// Serves tells whether the node takes new work from the queue, or from its own
-// route if that is what the queue names.
+// Serves tells whether the node takes new work from the queue, which may also name its own route.
 func (n *Node) Serves(queue string) bool {
 	return n.Takes() && (slices.Contains(n.Queues, queue) || queue == n.ID.Queue())
 }
 
-// Alive tells whether the session beats, as far as the log knows.
+// Alive tells whether by the log the session beats.
 func (n *Node) Alive() bool { return n.Link == Online || n.Link == Ready }
 
 // Stable tells whether the node has been ready without a drop for d.
@@ -218,16 +216,16 @@ func (n *Node) Stable(now time.Time, d time.Duration) bool {
 	return n.State == Ready && !now.Before(n.ReadySince.Add(d))
 }
 
-// Predecessor is a session of which another one has taken the place.
+// Predecessor is a session that another one has replaced.
 type Predecessor struct {
 	Session string `json:"session,omitempty"`
-	// Gone is since when nothing is to be expected of it, and Older since when of those before it.
+	// Gone is since when it counts as gone, and Older since when those before it do.
 	Gone  time.Time `json:"gone,omitzero"`
 	Older time.Time `json:"older,omitzero"`
 }
 
-// succeeded is what a session, whose heartbeat lasts until then (zero: nobody knows),
-// leaves when another one registers.
+// succeeded returns the predecessor that remains of a session when another one registers. Its
+// heartbeat lasts until then (zero if unknown).
 func (p Predecessor) succeeded(session string, at, until time.Time) Predecessor {
 	if session == "" {
 		return p
@@ -242,43 +240,43 @@ func (p Predecessor) succeeded(session string, at, until time.Time) Predecessor 
 	return Predecessor{Session: session, Gone: gone, Older: p.Gone}
 }
 
-// Succession is how long at most after another session has taken a node's name the tasks
-// of the one before may start elsewhere; when its heartbeat would have run out they may
-// in any case. A worker that hears of its successor has ended what it runs by then; it
-// hears at once, as long as it has a connection.
+// Succession is the longest time after another session has taken a node's name until the tasks of
+// the earlier session may start elsewhere. If the earlier heartbeat would have expired sooner, they
+// may then. A worker that learns of its successor has ended its attempts by then; while it has a
+// connection it learns of it at once.
 const Succession = 3 * time.Second
 
-// Heartbeat is what a node writes again and again while it lives. It is no
-// fact: it vanishes by itself when it is not renewed.
+// Heartbeat is what a node writes again and again while it lives. It is not a fact: it expires if
+// it is not renewed.
 type Heartbeat struct {
 	Session string    `json:"session"`
 	At      time.Time `json:"at"`
-	// Every is how long after this one the next comes, and TTL how long this one lasts: whoever
-	// looks judges the node by what it promised. Both are 0 from a worker that does not say.
+	// Every is the time until the next heartbeat, and TTL the lifetime of this one: readers judge
+	// the node by its own promise. Both are 0 if the worker names none.
 	Every value.Duration `json:"every,omitempty"`
 	TTL   value.Duration `json:"ttl,omitempty"`
 	// Runs are the epochs of the attempts that the session has run for a while: the heartbeat
-	// renews their leases. What has started just now is not among them.
+	// renews their leases. An attempt that has only just started may be missing.
 	Runs []uint64 `json:"runs,omitempty"`
 }
 
-// Pulse is what the log's server says of a node's heartbeat at one moment.
+// Pulse is the server's state of a node's heartbeat at one moment.
 type Pulse struct {
-	// Now is the server's time. It was asked before the heartbeat was read.
+	// Now is the server's time, read before the heartbeat.
 	Now time.Time
 	// Beat is the heartbeat; its session is "" if there is none.
 	Beat Heartbeat
-	// Stored is when the server stored it, or if there is none, the mark of its end; zero if
-	// there is no mark either.
+	// Stored is when the server stored the heartbeat or, without one, the mark of its end; zero if
+	// there is neither.
 	Stored time.Time
-	// RanOut tells whether the mark says that it ran out. Otherwise the node took it back.
+	// RanOut says that by the mark the heartbeat expired. Otherwise the node withdrew it.
 	RanOut bool
 }
 
-// Vanished tells whether a heartbeat as it was read means that the session is over. One that has run out, or was
-// taken back, leaves a mark. If there is no mark either, somebody has emptied the bucket, or lost it: a
-// node that lives beats again while its heartbeat would have lasted. Since is when it was first
-// found so by whoever asks, zero if it is now.
+// Vanished tells whether the session has ended, by the heartbeat as read. An expired or withdrawn
+// heartbeat leaves a mark. Without a mark, the bucket was emptied or lost: a living node beats
+// again before its heartbeat would have expired. Since is when the caller first found neither, zero
+// if that is now.
 func (n *Node) Vanished(p Pulse, since time.Time) bool {
 	switch {
 	case p.Beat.Session != "":
@@ -289,9 +287,9 @@ func (n *Node) Vanished(p Pulse, since time.Time) bool {
 	return !since.IsZero() && p.Now.Sub(since) >= n.TTL.Std()
 }
 
-// Account is what the node, and its heartbeat as it was read after that, say about the lease of a live
-// attempt of the node, claimed or adopted at a time of the server. A node that nobody knows says
-// nothing. A session that beats is not over, whatever somebody slow has recorded about it.
+// Account is the evidence of the node, and of its heartbeat as read afterwards, about the lease of
+// a live attempt of the node, claimed or adopted at a time of the server. An unknown node gives no
+// evidence. A session that beats has not ended, even if a slow recorder says so.
 func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Duration) task.Account {
 	a := task.Account{Epoch: t.Epoch, Session: t.Session, Now: p.Now, Claimed: claimed, Lease: value.Duration(lease)}
 	names := slices.Contains(p.Beat.Runs, t.Epoch)
@@ -306,12 +304,13 @@ func (n *Node) Account(t *task.Task, claimed time.Time, p Pulse, lease time.Dura
 		a.Over = n.Gone(t.Session)
 	}
 	if n.Session == t.Session && a.Over.After(p.Now) {
-		a.Over = p.Now // it is over; whoever recorded that has a clock that is ahead
+		a.Over = p.Now // it has ended; the recorder's clock is ahead
 	}
 	switch {
 	case n.Session != t.Session || p.Stored.IsZero():
 	case p.Beat.Session != "":
-		// A process that was suspended has written over it: until then, it may have named the epoch.
+		// A suspended process has overwritten the heartbeat: until then, it may have named the
+		// epoch.
 		a.Named, a.Beats = p.Stored, n.TTL
 	case p.RanOut:
 		a.Silent = p.Stored.Add(-n.TTL.Std())

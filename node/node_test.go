@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at is when the event with a sequence happens in a history: a minute after the one before.
+// at is the time of the event with a sequence in a history: a minute after the one before.
 func at(seq uint64) time.Time { return noon.Add(time.Duration(seq) * time.Minute) }
 
 func given(events ...Event) Node {
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// what became of a command: an event, nothing because it holds, or a refusal.
+// The outcomes of a command: an event, none because its state holds, or a refusal.
 const (
 	holds      = "holds"
 	superseded = "superseded"
@@ -147,7 +147,7 @@ func outcome(e Event, err error) string {
 	return strings.TrimPrefix(reflect.TypeOf(e).String(), "node.")
 }
 
-// What a command says is in the event.
+// The event carries the fields of its command.
 func TestDecideCarries(t *testing.T) {
 	for _, c := range []struct {
 		given []Event
@@ -241,7 +241,7 @@ func TestEvolve(t *testing.T) {
 	}
 }
 
-// What an operator has said and what a node has earned outlast its sessions; what a session said of itself does not.
+// An operator's orders and the node's score outlast its sessions; the session's own reports do not.
 func TestNextSession(t *testing.T) {
 	for name, want := range map[string]State{"ready": Ready, "draining": Ready, "offline": Ready, "cordoned": Ready, "drained": Draining, "quarantined": Quarantined, "retired": Ready} {
 		n := given(after(histories[name], Registered{Session: "s2", Profile: profile}, WentOnline{Session: "s2", Connection: 1}, BecameReady{Session: "s2", Connection: 1})...)
@@ -260,7 +260,7 @@ func TestNextSession(t *testing.T) {
 	}
 }
 
-// What an old session says moves the head and nothing else.
+// Events of an ended session move only the head.
 func TestEvolveIgnores(t *testing.T) {
 	for name, events := range histories {
 		for _, session := range []string{"", "s0"} {
@@ -286,8 +286,8 @@ func TestEvolveIgnores(t *testing.T) {
 	}
 }
 
-// Any events in any order: the fold never fails, is idempotent, follows the
-// chain, and its form on disk says the same.
+// For any events in any order, the fold never fails, is idempotent, follows the chain, and its form
+// on disk is equal.
 func TestEvolveIsTotal(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -358,7 +358,7 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// Whatever state a node is in, somebody knows what to do about it.
+// Every state of a node has a duty with an actor.
 func TestOwes(t *testing.T) {
 	for name := range histories {
 		d := Owes(given(histories[name]...), Settings{TTL: 15 * time.Second})

@@ -2,15 +2,15 @@ package node
 
 import "time"
 
-// Pong is what a node's process answers for itself when it is asked over the wire. What the log says of the
+// Pong is the answer of a node's process when it is asked over the wire. The log's state of the
 // node may be older, or of another process.
 type Pong struct {
 	Node    ID     `json:"node"`
 	Session string `json:"session"`
 	Version string `json:"version,omitempty"`
-	// Serving is whether it asks for work.
+	// Serving says that it asks for work.
 	Serving bool `json:"serving"`
-	// Running is how many tasks it runs, and Slots how many it can run at once.
+	// Running is how many tasks it runs. Slots is how many it can run at once.
 	Running int `json:"running"`
 	Slots   int `json:"slots"`
 	// LastBeat is when its last heartbeat was stored; zero for never.

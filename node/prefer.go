@@ -7,8 +7,8 @@ import (
 	"millrace/task/job"
 )
 
-// Prefer adds to the verdicts what a task prefers, and puts the better nodes before the others. Ran is
-// the node to which it sticks, "" if there is none.
+// Prefer adds a task's preferences to the verdicts, and puts the better nodes first. Ran is the
+// node to which the task sticks, "" if there is none.
 func Prefer(all []Verdict, nodes []Node, place *job.Place, ran string) {
 	if !place.Prefers() {
 		return

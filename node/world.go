@@ -9,25 +9,25 @@ import (
 	"millrace/task/where"
 )
 
-// World is what is known of all nodes, and of what operators have said about queues, at one look. It is
-// for one goroutine.
+// World is the state of all nodes, and the operators' settings of queues, at one moment. It is for
+// one goroutine.
 type World struct {
-	// At is the sequence up to which the nodes are known, and Seen when they were looked at.
+	// At is the sequence up to which the nodes are known. Seen is when they were read.
 	At   uint64
 	Seen time.Time
 
 	nodes map[ID]Node
 	// fresh are nodes that were read later, for the sake of those tasks that depend on them.
 	fresh map[ID]Node
-	// unserved are queues that nobody serves, and since when that is known.
+	// unserved are unserved queues, and since when that is known.
 	unserved map[string]time.Time
-	// told are the queues as operators have them, as far as somebody has looked.
+	// told are the settings of the queues that were read.
 	told map[string]queue.Queue
-	// selectors are what routes of selectors ask of nodes, as far as a task there was seen.
+	// selectors are what selectors' routes require of nodes, where a task there was seen.
 	selectors map[string]Want
 }
 
-// NewWorld is the world as these nodes make it, which are known up to a sequence and seen now.
+// NewWorld returns the world of these nodes, known up to a sequence and read now.
 func NewWorld(nodes []Node, at uint64, now time.Time) *World {
 	known := make(map[ID]Node, len(nodes))
 	for _, n := range nodes {
@@ -36,29 +36,29 @@ func NewWorld(nodes []Node, at uint64, now time.Time) *World {
 	return (&World{At: at, nodes: known}).Again(now)
 }
 
-// Node is a node as it was when the world was seen; zero if there was none.
+// Node returns a node as of the world's moment; zero if there was none.
 func (w *World) Node(id ID) Node { return w.nodes[id] }
 
-// Freshen adds what was read of a node since. It counts only for tasks that depend on this node: what is known of all
-// nodes must be of one moment.
+// Freshen adds a node that was read later. It counts only for tasks that depend on this node: the
+// state of all nodes together must be of one moment.
 func (w *World) Freshen(n Node) { w.fresh[n.ID] = n }
 
-// Tell adds what operators have said about a queue.
+// Tell adds the settings of a queue.
 func (w *World) Tell(q queue.Queue) { w.told[q.Name] = q }
 
-// Told tells whether somebody has said so, and the pause of the queue, nil for none.
+// Told tells whether the settings of a queue were added, and returns its pause, nil for none.
 func (w *World) Told(queue string) (pause *queue.Pause, told bool) {
 	q, told := w.told[queue]
 	return q.PausedAt(w.Seen), told
 }
 
-// Unserved says since when it is known that nobody serves a queue.
+// Unserved records since when a queue is known to be unserved.
 func (w *World) Unserved(queue string, since time.Time) { w.unserved[queue] = since }
 
-// Learn says what the route of a selector asks of nodes.
+// Learn records what a selector's route requires of nodes.
 func (w *World) Learn(route string, want Want) { w.selectors[route] = want }
 
-// Home is the queue whose pause holds for what waits on a route: the route's own, or that of its selector.
+// Home is the queue whose pause applies to a route: the route's own queue, or that of its selector.
 func (w *World) Home(queue string) string {
 	if want, ok := w.selectors[queue]; ok {
 		return want.Queue
@@ -100,7 +100,7 @@ func (w *World) own(id ID) (Node, bool) {
 	return n, ok
 }
 
-// Around is what the duty of a task depends on besides the task.
+// Around returns the facts outside a task on which its duty depends.
 func (w *World) Around(t *task.Task) task.Surroundings {
 	queue := t.Route.Queue()
 	if t.Route.Selected() {
@@ -136,7 +136,7 @@ func (w *World) able(t *task.Task) (names []string) {
 	return names
 }
 
-// lacks says that of the nodes that are there none can run a task that waits.
+// lacks says in words that none of the present nodes can run a waiting task.
 func (w *World) lacks(t *task.Task) string {
 	means := t.Spec.Means()
 	if means == "" || t.State != task.Pending {
@@ -155,8 +155,8 @@ func (w *World) lacks(t *task.Task) string {
 	return "no node that is there " + job.HasMeans(means)
 }
 
-// Doubted is the node on which the task's duty depends, if what is known of it says
-// that nothing is to be expected of it and is older than what is known of the task; "" for none.
+// Doubted is the node on which the task's duty depends, if that node counts as gone by a state
+// older than that of the task; "" for none.
 func (w *World) Doubted(t *task.Task, around task.Surroundings) ID {
 	id := depends(t, around)
 	if n, _ := w.own(id); id == "" || t.Seq < n.Head {
@@ -165,7 +165,7 @@ func (w *World) Doubted(t *task.Task, around task.Surroundings) ID {
 	return id
 }
 
-// depends is the node on which the task's duty depends, if nothing is to be expected of it.
+// depends is the node on which the task's duty depends, if that node counts as gone.
 func depends(t *task.Task, around task.Surroundings) ID {
 	if on, own := t.Route.Node(); own && t.State == task.Pending && around.Serving == 0 {
 		return ID(on)
@@ -176,7 +176,7 @@ func depends(t *task.Task, around task.Surroundings) ID {
 	return ""
 }
 
-// By is what a decision about a task was made by that follows from its duty in this world.
+// By returns the inputs of a decision that follows from the task's duty in this world.
 func (w *World) By(t *task.Task, around task.Surroundings, s task.Settings) task.By {
 	by := task.By{Rule: task.RuleDuty, Task: t.Seq, Seen: w.At, Bounds: s.Bounds()}
 	if q, told := w.told[w.Home(t.Route.Queue())]; told && t.Waiting() {
@@ -195,8 +195,8 @@ func (w *World) By(t *task.Task, around task.Surroundings, s task.Settings) task
 	return by
 }
 
-// Accounted tells whether a live attempt counts as lost only by an account of its lease: by when nothing
-// is left of it depends on times that were written by other clocks.
+// Accounted tells whether a live attempt counts as lost only by an account of its lease: the times
+// that would otherwise decide come from other clocks.
 func (w *World) Accounted(t *task.Task, around task.Surroundings) bool {
 	if around.NodeGone.IsZero() {
 		return false
@@ -205,7 +205,7 @@ func (w *World) Accounted(t *task.Task, around task.Surroundings) bool {
 	return t.Spec.Adopts() || n.Session != t.Session
 }
 
-// Again is the world of the same nodes, seen at another time, with nothing else known.
+// Again returns the world of the same nodes at another time, without any other knowledge.
 func (w *World) Again(now time.Time) *World {
 	return &World{At: w.At, Seen: now, nodes: w.nodes, fresh: map[ID]Node{},
 		unserved: map[string]time.Time{}, told: map[string]queue.Queue{}, selectors: map[string]Want{}}
