@@ -12,7 +12,7 @@ import (
 	"millrace/verify"
 )
 
-// An attempt that a new session goes on with is that session's, and must be the one that runs.
+// An adopted attempt belongs to the new session, and must be the running one.
 func TestAdopted(t *testing.T) {
 	id := task.ID("01JNAT00000000000000000009")
 	work := task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}, Route: "default.5"}
@@ -65,5 +65,5 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// chains are all rules but that of decisions, for histories of which nobody has decided anything.
+// chains are all rules except decisions, for histories without decisions.
 var chains = slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool { return r == verify.Decisions })

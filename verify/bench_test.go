@@ -16,7 +16,7 @@ import (
 	"millrace/verify"
 )
 
-// lives makes the records of tasks that come to their ends, three for each.
+// lives makes the records of tasks that run to their ends, three for each.
 func lives(b *testing.B, n int) []events.Record {
 	b.Helper()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -46,7 +46,7 @@ func lives(b *testing.B, n int) []events.Record {
 	return records
 }
 
-// BenchmarkAdd verifies 300,000 facts of 100,000 tasks, and says what stays in memory.
+// BenchmarkAdd verifies 300,000 facts of 100,000 tasks, and reports the memory that remains in use.
 func BenchmarkAdd(b *testing.B) {
 	records := lives(b, 100_000)
 	for b.Loop() {
@@ -107,7 +107,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// BenchmarkBacklog says what 100,000 tasks that wait keep in memory.
+// BenchmarkBacklog reports the memory for 100,000 waiting tasks.
 func BenchmarkBacklog(b *testing.B) {
 	records := lives(b, 100_000)
 	for b.Loop() {
@@ -123,8 +123,8 @@ func BenchmarkBacklog(b *testing.B) {
 	}
 }
 
-// BenchmarkLimited verifies the admissions of 100,000 tasks that all wait for one limit, and says what a task keeps in memory
-// while it waits.
+// BenchmarkLimited verifies the admissions of 100,000 tasks that all wait for one limit, and
+// reports the memory for a waiting task.
 func BenchmarkLimited(b *testing.B) {
 	const n = 100_000
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -15,14 +15,14 @@ import (
 	"millrace/verify/thin"
 )
 
-// What an id and a key promise. Several births of one id ask for the same, or the log holds a
-// submission that never comes to an end of its own (I-2), and what ran is the work of the first of
-// them. An id that follows from a schedule or a parent is born of that and after it (I-7). Of tasks
-// with one unique key one is in the way of all others (I-4).
+// The promises about ids and keys. All births of one id ask for the same; otherwise the log holds a
+// submission that never ends by itself (I-2). The work that ran is that of the first birth. A
+// derived id is born from its schedule or parent, and after it (I-7). Of tasks with one unique key,
+// one blocks all others (I-4).
 
-// births is what is remembered of ids and keys.
+// births is the verifier's memory of ids and keys.
 type births struct {
-	// expected are the children that parents were expanded into and that are not born.
+	// expected are the children of expanded parents that are not born yet.
 	expected map[ulid.ULID]struct{}
 	holders  map[thin.Word][]holder // by the number of the key
 }
@@ -39,19 +39,19 @@ func newBirths() births {
 	return births{expected: map[ulid.ULID]struct{}{}, holders: map[thin.Word][]holder{}}
 }
 
-// wish is what a birth asks for, as digests.
+// wish is the content of a birth, as digests.
 type wish struct {
 	work         thin.Digest
 	route, holds thin.Word
 }
 
-// wish tells births apart that ask for something else. Dates and who wrote them do not matter.
+// wish distinguishes births that ask for different things. Dates and authors do not matter.
 func (t *tasks) wish(e *task.Submitted) wish {
 	return wish{t.digests.Work(&task.Task{Work: e.Work, RetryOf: e.RetryOf}), t.words.Number(string(e.Route)), t.words.Number(strings.Join(e.Holds, ","))}
 }
 
-// forgive takes a rival off a task again that asks for what the task was born with. The fold compares
-// the births themselves, of which there are only digests here.
+// forgive removes a rival that asks for the same as the task's birth. The fold compares the births
+// themselves; here there are only digests of them.
 func (t *tasks) forgive(k *task.Task, was *folded) {
 	n := len(k.Rivals)
 	if n == 0 || was.rivals != nil && len(*was.rivals) == n {
@@ -127,7 +127,7 @@ func (b *births) expects(parent task.ID, names []string) {
 	}
 }
 
-// ran tells whether a task has ever had an attempt, so that its program may have asked for children.
+// ran tells whether a task has ever had an attempt, so that its program may have spawned children.
 func (t *tasks) ran(id task.ID) bool {
 	if s, ok := t.open[id]; ok {
 		return len(s.attempts) > 0
@@ -153,7 +153,7 @@ func (t *tasks) state(id task.ID) task.State {
 	return task.Unknown
 }
 
-// holds checks that nobody else has the unique key of a task that is born, or gets another life.
+// holds checks that no other live task has the unique key of a task that is born or reopened.
 func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 	if w.Spec == nil || w.Spec.Unique.Key == "" {
 		return
@@ -171,7 +171,7 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 	v.hold(s, holder{s.id, r.Seq, r.Fact.At, &unique}, r)
 }
 
-// livesAgain is holds for a task that gets another life.
+// livesAgain is holds for a reopened task.
 func (s *story) livesAgain(v *Verifier, r *events.Record) {
 	if s.key == 0 {
 		return

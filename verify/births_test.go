@@ -13,7 +13,7 @@ import (
 	"millrace/verify"
 )
 
-// One id has one birth, one key one live holder, and an id that follows from something is born of that.
+// An id has one birth, a key one live holder, and a derived id is born from its origin.
 func TestBirths(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	work := func(handler, key string) task.Work {

@@ -12,9 +12,9 @@ import (
 	"millrace/verify/thin"
 )
 
-// queued checks an offer (I-7): it is for a turn that has begun, and says of the
-// attempt what was planned then. It may be stale, and there may be several.
-// Whether it came before it was due is not judged: clocks of hosts differ.
+// queued checks an offer (I-7): its turn has begun, and it names the attempt that was planned then.
+// It may be stale, and there may be several. Whether it came before it was due is not judged,
+// because clocks of hosts differ.
 func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	if !s.born && len(s.limit) == 0 {
@@ -37,7 +37,7 @@ func (s *story) queued(v *Verifier, e task.Queued, r *events.Record) {
 	}
 }
 
-// offered notes an offer for a turn, whoever has placed it or set the timer that has.
+// offered records an offer for a turn, from any component or timer.
 func (s *story) offered(v *Verifier, after uint64, r *events.Record) {
 	if s.cut {
 		s.turn = max(s.turn, after)
@@ -51,9 +51,10 @@ func (s *story) offered(v *Verifier, after uint64, r *events.Record) {
 	}
 }
 
-// due checks what a timer has brought (I-7): it refers to a turn that has begun, where the task waits and when it is
-// due. It may be stale, and there may be several. Whoever may set timers may set any, so one that
-// refers to nothing proves that somebody did; it is no offer, and what is claimed under it is found as well.
+// due checks a timer's message (I-7): it refers to a turn that has begun, on the route where the
+// task waits, at its due time. It may be stale, and there may be several. A client with the
+// permission to set timers can set any, so a message that refers to nothing proves that a client
+// did. It is not an offer, and a claim under it is found as well.
 func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	i := slices.IndexFunc(s.turns, func(t turn) bool { return t.since == e.After })
@@ -66,7 +67,7 @@ func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
 		return
 	}
 	t := &s.turns[i]
-	// In a part of a log it may be a birth before it that counts, with another route and date.
+	// In a part of a log, an earlier birth with another route and date may count.
 	now := v.whole() && e.After == s.turn && s.end == 0 && !s.cut && len(s.rivals) == 0
 	switch {
 	case now && s.now.route != 0 && v.tasks.words.Number(string(e.Route)) != s.now.route:
@@ -125,7 +126,7 @@ func (c *causes) visit(v *Verifier, r *events.Record) {
 	}
 }
 
-// end tells of causes that are nowhere; in a part of a log they may lie before it.
+// end reports missing causes. In a part of a log they may lie before it.
 func (c *causes) end(v *Verifier) {
 	if !v.whole() {
 		return

@@ -16,7 +16,7 @@ import (
 	"millrace/verify"
 )
 
-// Of what earlier versions have logged verify says what it always said. This is also the form of `verify --json`.
+// The reports on logs of earlier versions stay the same. They are also the form of `verify --json`.
 func TestReportOfCorpus(t *testing.T) {
 	logs, err := filepath.Glob("../events/testdata/corpus/*/v*/*.jsonl")
 	if err != nil || len(logs) < 4 {

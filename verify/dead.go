@@ -10,8 +10,8 @@ import (
 	"millrace/verify/book"
 )
 
-// dismissed takes a message that could not be understood off the list. What is
-// dismissed comes before that (I-7); it may be one that this version can read.
+// dismissed takes an unreadable message off the list. The dismissed message comes before the
+// dismissal (I-7); this version may be able to read it.
 func (v *Verifier) dismissed(r *events.Record) {
 	if _, ok := r.Fact.Event.(task.MessageDismissed); !ok {
 		return
@@ -26,7 +26,7 @@ func (v *Verifier) dismissed(r *events.Record) {
 	delete(v.poison, r.Fact.Message)
 }
 
-// dismissed: only what its surroundings ended is a dead letter (I-7).
+// dismissed checks that the task ended abnormal: only such a task is a dead letter (I-7).
 func (s *story) dismissed(v *Verifier, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	switch {

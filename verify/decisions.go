@@ -10,12 +10,12 @@ import (
 	"millrace/verify/book"
 )
 
-// I-11. A fact that records a decision names what it was made by ([task.By]), beside the history of what it
-// is about. Here each is made again, from the state before the fact, by the function that made it: what
-// comes of it must be the fact. Decisions of before the range are not judged, nor those for which
-// something is needed that came before.
+// I-11. A fact that records a decision names its inputs ([task.By]), beside the history of its
+// subject. Here each decision is repeated, from the state before the fact, with the function that
+// made it: the result must be the fact. Decisions before the range, or with inputs before it, are
+// not judged.
 
-// Decided makes every decision of a whole log again and returns what is not as it was decided.
+// Decided repeats every decision of a whole log and returns those with another result.
 func Decided(log []events.Record) []Finding {
 	v := New(Config{Rules: []Rule{Decisions}})
 	for i := range log {
@@ -26,8 +26,7 @@ func Decided(log []events.Record) []Finding {
 	return v.Report(time.Time{}).Findings
 }
 
-// decided makes the decision again that a fact on the chain of a task records, if it is one. K is the
-// task before it.
+// decided repeats the decision of a fact on a task's chain, if it is one. K is the task before it.
 func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	if s.old || s.cut || !s.born || r.Err != nil {
 		return // its state is not known
@@ -82,7 +81,7 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Concluded:
 		s.concluded(v, k, e, r)
 	case task.Unheld:
-		if e.Hold != task.HoldSignal { // which somebody has given
+		if e.Hold != task.HoldSignal { // which was given from outside
 			s.ofNeeds(v, k, r)
 		}
 	}
@@ -104,7 +103,7 @@ func (s *story) ruledOut(v *Verifier, k *task.Task, r *events.Record) {
 	s.unruled(v, r)
 }
 
-// remade makes the decision of a fact again: it must follow from the command, and be by nothing else.
+// remade repeats the decision of a fact: it must follow from the command, with exactly its inputs.
 func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Record) {
 	v.book.Checked[Decisions]++
 	event, err := k.Decide(c, r.Fact.At)
@@ -118,19 +117,19 @@ func (s *story) remade(v *Verifier, k *task.Task, c task.Command, r *events.Reco
 		is.By = nil
 	}
 	if !v.cfg.Other.None() {
-		is.By = r.Fact.By // what it is made by is not what it says
+		is.By = r.Fact.By // under other settings the inputs are not compared
 	}
 	if differ := v.book.Differ(&r.Fact, &is); differ != "" {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s, decided again from what it names, is another one: %s", r.Fact.Type, differ)
 	}
 }
 
-// retried decides again whether a failure is followed by another attempt, and when ([job.Retry.Plan]):
-// by the class and the exit code that the fact has, the pause that the task asked for, the chance
-// that was drawn, and whether the task said that it is final.
+// retried repeats the decision whether another attempt follows a failure, and when
+// ([job.Retry.Plan]), from the fact's class and exit code, the delay that the task asked for, the
+// random number, and whether the task called the failure final.
 func (s *story) retried(v *Verifier, k *task.Task, e *task.AttemptFailed, r *events.Record) {
 	if !k.Live() || k.Epoch != e.Epoch {
-		return // I-3 says so
+		return // I-3 reports that
 	}
 	if was := v.tasks.task(s.id, &s.now); e.Class == reason.Timeout && stops(&was, r.Fact.At) && !stops(k, r.Fact.At) {
 		s.found(v, Decisions, []uint64{r.Seq}, "the attempt would not have been stopped for its run timeout")

@@ -11,11 +11,11 @@ import (
 	"millrace/verify/past"
 )
 
-// Breakers are decided again from the facts about them, and from the ends of attempts of their jobs' tasks up
-// to what was seen. A scheduler that has seen only the last trials may close a breaker by fewer of them than the
-// log has, as long as they are enough.
+// Decisions on breakers are repeated from the facts about the breakers, and the ends of attempts of
+// their jobs' tasks up to the sequence seen. A scheduler that has seen only the last trials may
+// close a breaker after fewer of them than the log has, as long as they are enough.
 
-// manyOutcomes is how many ends of attempts of a job with a breaker are remembered.
+// manyOutcomes is how many ends of attempts are remembered for a job with a breaker.
 const manyOutcomes = 256
 
 // guarded is a job with a breaker.
@@ -49,7 +49,7 @@ func (g *guarded) remember(s breakerStep) {
 	g.facts = append(g.facts, s)
 }
 
-// outcomes are what somebody knew who had seen the log to a sequence.
+// outcomes returns the ends known to a scheduler that had seen the log up to a sequence.
 func (g *guarded) outcomes(policy *breaker.Breaker, seen uint64) *breaker.Outcomes {
 	o := &breaker.Outcomes{}
 	for i := range g.facts {
@@ -136,7 +136,7 @@ func (v *Verifier) breakerAgain(g *guarded, e breaker.Event, r *events.Record) {
 	}
 }
 
-// heldBack decides again what a breaker said to a claim.
+// heldBack repeats a breaker's answer to a claim.
 func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 	by := book.By(r)
 	if !v.whole() {

@@ -13,7 +13,7 @@ import (
 	"millrace/verify"
 )
 
-// An admission that a budget does not allow is found, and so is one that waits for more than the budget has it wait.
+// The verifier finds an admission beyond a budget, and one delayed longer than the budget requires.
 func TestDecisionsOnBudgets(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -44,7 +44,7 @@ func TestDecisionsOnBudgets(t *testing.T) {
 		budget  limit.Budget
 		timeout time.Duration
 		log     []said
-		cut     bool   // each has left something to the next one
+		cut     bool   // each has left more to the next one
 		wrong   string // of the last admission
 	}{
 		"as many as it allows":      {two, 0, []said{admits(0, 1), admits(h, 2)}, true, ""},

@@ -10,12 +10,12 @@ import (
 	"millrace/verify/book"
 )
 
-// owed decides again what followed from a duty that nobody had met ([task.Owes]): from the nodes as they
-// were at what the fact says was seen, the node on which the task depends and the queue as they were known, and since when
-// nobody had been seen who would take the work.
+// owed repeats a decision that followed from an unmet duty ([task.Owes]): from the nodes at the
+// sequence seen, the known states of the task's node and queue, and since when no node had been
+// seen that would take the work.
 func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	if !v.whole() {
-		return // nodes and queues may be what facts before the range made of them
+		return // facts before the range may have shaped the nodes and queues
 	}
 	by := book.By(r)
 	if late := max(by.Seen, by.Node, by.Queue, by.Task); late >= r.Seq {
@@ -65,12 +65,12 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	s.remade(v, k, task.Judged{Command: command, By: by}, r)
 }
 
-// offeredAfter tells whether an offer of the task lies behind a sequence.
+// offeredAfter tells whether the task has an offer behind a sequence.
 func (s *story) offeredAfter(seq uint64) bool {
 	return slices.ContainsFunc(s.offers, func(o offer) bool { return o.seq > seq })
 }
 
-// worldFor is the world as it was known to who decided about k; false if that is forgotten.
+// worldFor is the world known to the decider about k; false if it is no longer remembered.
 func (v *Verifier) worldFor(k *task.Task, by *task.By, r *events.Record) (*node.World, bool) {
 	if v.world == nil || v.world.At != by.Seen || v.worldTo < by.Seen {
 		nodes, known := v.pasts.At(by.Seen)

@@ -21,7 +21,7 @@ import (
 func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account task.Account, ok bool) {
 	by := book.By(r)
 	if !v.whole() {
-		return account, false // what is known of the node may lie before the range
+		return account, false // the node's facts may lie before the range
 	}
 	if by.Lease == nil {
 		s.found(v, Decisions, []uint64{k.Head, r.Seq}, "%s follows from the end of a lease, and does not say by what that was found", r.Fact.Type)
@@ -61,10 +61,11 @@ func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account ta
 	return is, true
 }
 
-// tookOver decides again whether an attempt might be taken over. Whether the node fits is another question.
+// tookOver repeats the decision that an attempt could be taken over. It does not check whether the
+// node matches.
 func (s *story) tookOver(v *Verifier, k *task.Task, e task.AttemptStarted, r *events.Record) {
 	if !k.Live() || k.Offer != e.Offer {
-		return // I-3 says what is wrong with that
+		return // I-3 reports the fault
 	}
 	account, ok := s.account(v, k, r)
 	if !ok {
@@ -83,7 +84,7 @@ func anywhere(k *task.Task) *task.Task {
 // lost decides again whether an attempt counts as lost.
 func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.Record) {
 	if !k.Live() || k.Epoch != e.Epoch {
-		return // I-3 says so
+		return // I-3 reports that
 	}
 	lose := task.Lose{Epoch: e.Epoch, Reason: e.Reason}
 	switch by := book.By(r); {
@@ -96,13 +97,13 @@ func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.R
 	}
 }
 
-// rebirth is a later birth of the same id, which asks for the same. Its bounds are counted from its own time, and
-// hold for who claims that one.
+// rebirth is a later birth of the same id that asks for the same. Its bounds count from its own
+// time, and apply to the claim of its offer.
 type rebirth struct {
 	startBy, endBy time.Time
 }
 
-// gaveUp decides again whether a task is given up.
+// gaveUp repeats the decision to give up a task.
 func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Record) {
 	switch book.By(r).Rule {
 	case task.RuleClaim:
@@ -137,7 +138,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleOwn:
 		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: book.By(r)}, r)
 	default:
-		if short, _ := task.Follow(k, nil); r.Fact.By == nil && short != nil { // whatever became of its children
+		if short, _ := task.Follow(k, nil); r.Fact.By == nil && short != nil { // regardless of its children
 			if _, ends := short.(task.GiveUp); ends {
 				s.remade(v, k, short, r)
 				return
@@ -147,8 +148,9 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	}
 }
 
-// bornFor is the task with the bounds of that of its births by which a claim has come to what is recorded. Who claims an
-// offer goes by what that carries, or by the first birth if he has read all of the task.
+// bornFor returns the task with the bounds of the birth by which a claim leads to the recorded
+// event. A claim uses the bounds in its offer, or those of the first birth if the worker has read
+// the whole task.
 func (s *story) bornFor(k *task.Task, c task.Claim, recorded task.Event, r *events.Record) *task.Task {
 	comes := func(k *task.Task) bool {
 		event, _ := k.Decide(c, r.Fact.At)
@@ -169,10 +171,10 @@ func (s *story) bornFor(k *task.Task, c task.Claim, recorded task.Event, r *even
 	return k
 }
 
-// undelivered decides again what follows from an offer that was handed out too often.
+// undelivered repeats the consequence of an offer that was handed out too often.
 func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
 	by := book.By(r)
-	dead := task.Recorded{Seq: by.Offer, Event: task.Queued{After: r.Seq}} // an offer that is not there is for no turn
+	dead := task.Recorded{Seq: by.Offer, Event: task.Queued{After: r.Seq}} // a missing offer is for no turn
 	if i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == by.Offer }); i >= 0 {
 		dead.Event = task.Queued{After: s.offers[i].after}
 	}
@@ -194,8 +196,8 @@ func (s *story) undelivered(v *Verifier, k *task.Task, r *events.Record) {
 	s.remade(v, k, task.Judged{Command: command, By: by}, r)
 }
 
-// refused decides again what becomes of a task for which a limit has no place. That it has none is what the limit
-// says, see limits.
+// refused repeats the decision on a task for which a limit has no place. Package limits checks that
+// the limit had none.
 func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Record) {
 	by := book.By(r)
 	v.book.Checked[Decisions]++
@@ -212,7 +214,7 @@ func (s *story) refused(v *Verifier, k *task.Task, detail string, r *events.Reco
 	v.lines.Stopped(s.id, r, "")
 }
 
-// unruled tells of a decision that does not say by which rule it was made.
+// unruled reports a decision that does not name its rule.
 func (s *story) unruled(v *Verifier, r *events.Record) {
 	v.book.Checked[Decisions]++
 	s.found(v, Decisions, []uint64{r.Seq}, "%s names no rule by which it was decided, or one that does not lead to it: %q", r.Fact.Type, book.By(r).Rule)

@@ -15,7 +15,7 @@ import (
 	"millrace/verify"
 )
 
-// An admission that takes more than its limits allow is found, and so is one that says something else of them.
+// The verifier finds an admission beyond its limits, and one that misstates them.
 func TestDecisionsOnLimits(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -38,7 +38,7 @@ func TestDecisionsOnLimits(t *testing.T) {
 		return task.AttemptFailed{Attempt: 1, Epoch: 5, Class: reason.Task, RetryAfter: value.Duration(again)}
 	}
 	ran := []said{{0, "", task.Granted{Grants: grants(1), Rates: left(after(time.Second))}}, {0, ids[0], task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}}}
-	// Three tasks of a job wait, of which two may run and one may start each second.
+	// Three tasks of a job wait. Two may run, and one may start each second.
 	for name, c := range map[string]struct {
 		log   []said
 		wrong string // of the last admission
@@ -97,7 +97,8 @@ func TestDecisionsOnLimits(t *testing.T) {
 	}
 }
 
-// An admission that overtakes somebody in its line is found, and so is a limit that refuses though it had a place.
+// The verifier finds an admission out of order in its line, and a refusal although the limit had a
+// place.
 func TestDecisionsOnWhoGoes(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -210,5 +211,5 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	}
 }
 
-// cutOff is an admission that has left something to the next one.
+// cutOff is an admission that left more to the next one.
 type cutOff struct{ task.Granted }

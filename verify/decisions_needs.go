@@ -16,34 +16,36 @@ import (
 	"millrace/verify/thin"
 )
 
-// What follows from other tasks is decided again from what the log says of those. Of each as much is kept as
-// that takes: when it ended, and of its result and of how it failed how long they are and their digests. A result is
-// decided by only where it would not fit, so one of the same length stands for it, and the digest of the one in the fact is compared.
+// Decisions that follow from other tasks are repeated from the log's facts of those. For each task
+// only the necessary is kept: when it ended, and the length and digest of its result and of its
+// error. Results affect the decision only by their size, so a text of the same length stands in,
+// and the fact's result is compared by digest.
 
-// kin is what is kept of few tasks, for decisions that follow from other tasks.
+// kin is what is kept for few tasks, for decisions that follow from other tasks.
 type kin struct {
 	needs *wants
-	// tail are the messages after its end, and earlier the ends of lives before with those after them.
+	// tail are the messages after its end. Earlier are the ends of earlier lives with the messages
+	// after them.
 	tail, earlier []uint64
-	// said is how the end of its parent tells that it failed; zero if that is not asked.
+	// said is the error of the task as its parent's end quotes it; zero if not needed.
 	said said
-	// onNode are the bounds on how many of its kind run on one node.
+	// onNode are its per_node bounds.
 	onNode limits.Bounds
 }
 
-// none tells whether nothing has to be kept.
+// none tells whether nothing must be kept.
 func (k *kin) none() bool {
 	return k.needs == nil && len(k.tail) == 0 && len(k.earlier) == 0 && k.said == said{} && len(k.onNode) == 0
 }
 
-// said is a text of which the length and the digest are kept.
+// said is a text kept as its length and digest.
 type said struct {
 	text thin.Digest
 	size int
-	cut  bool // it is the beginning of a longer one
+	cut  bool // it is the beginning of a longer text
 }
 
-// wants are [task.Needs] in a third of the memory.
+// wants is a [task.Needs] in a third of the memory.
 type wants struct {
 	rule thin.Word
 	of   []want
@@ -74,7 +76,7 @@ func (t *tasks) needs(w *wants) *task.Needs {
 	return n
 }
 
-// related keeps what decisions on other tasks will ask of this one. K is the task after the record.
+// related keeps what decisions on other tasks need of this one. K is the task after the record.
 func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
 	if string(k.Result) != unchanged {
 		s.size = uint32(len(k.Result))
@@ -89,13 +91,13 @@ func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
 	case s.end == 0:
 	case k.State.Terminal():
 		s.kin.tail = append(s.kin.tail, r.Seq)
-	default: // it has another life
+	default: // it was reopened
 		s.kin.earlier = append(append(s.kin.earlier, s.end), s.kin.tail...)
 		s.kin.tail = nil
 	}
 }
 
-// known is what is known of a task; nil if nothing is.
+// known returns the story of a task; nil if there is none.
 func (t *tasks) known(id task.ID) *story {
 	if s, ok := t.open[id]; ok {
 		return s
@@ -108,12 +110,12 @@ func (t *tasks) known(id task.ID) *story {
 	return nil
 }
 
-// endAt is how far a task had come at one of its messages.
+// endAt is the progress of a task at one of its messages.
 func (v *Verifier) endAt(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string) {
 	in.Task, in.Seq = id, seq
 	o := v.tasks.known(id)
 	switch {
-	case seq == 0: // nothing was known of it
+	case seq == 0: // it was unknown
 	case o == nil:
 		return in, false, fmt.Sprintf("there is no message of task %s at %d", id, seq)
 	case o.end != 0 && (seq == o.end || slices.Contains(o.kin.tail, seq)):
@@ -139,11 +141,11 @@ func filler(size uint32) json.RawMessage {
 	return json.RawMessage(`"` + strings.Repeat("x", int(size)-2) + `"`)
 }
 
-// needed decides again what follows for a task from the ends of those that it needs; nil if that cannot be done, or
-// nothing follows, which is told.
+// needed repeats the command for a task that follows from the ends of its needs; nil if that cannot
+// be done, or if none follows, which is reported.
 func (s *story) needed(v *Verifier, r *events.Record) (c task.Command, of []task.Input) {
 	if !v.whole() || s.kin.needs == nil || len(s.rivals) > 0 {
-		return nil, nil // they may have ended before the range, and of two births each may name others
+		return nil, nil // they may have ended before the range, and each of two births may name others
 	}
 	needs, ends := v.tasks.needs(s.kin.needs), book.By(r).Ends
 	known := make([]task.Input, len(needs.Of))
@@ -174,7 +176,7 @@ func (s *story) needed(v *Verifier, r *events.Record) (c task.Command, of []task
 	return c, known
 }
 
-// ofNeeds decides again that a task goes, or never will, by what it needs.
+// ofNeeds repeats the decision that a task is released, or never will be, by its needs.
 func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
 	c, known := s.needed(v, r)
 	if c == nil {
@@ -186,7 +188,7 @@ func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
 		s.remade(v, k, c, r)
 		return
 	}
-	// What it was told before stays, and is no decision.
+	// Its earlier inputs stay, and are not part of the decision.
 	if wrong := v.told(e.Inputs, free.Inputs, known); wrong != "" {
 		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s tells of what it needed: %s", r.Fact.Type, wrong)
@@ -198,7 +200,7 @@ func (s *story) ofNeeds(v *Verifier, k *task.Task, r *events.Record) {
 	s.remade(v, &bare, free, &same)
 }
 
-// freed decides again that a task goes by an offer.
+// freed repeats the decision that an offer releases a task.
 func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record) {
 	opens := e.After == k.Turn && e.After < r.Seq && k.State == task.Held && slices.Contains(k.Holds, task.HoldNeeds) && !slices.Contains(k.Holds, task.HoldSignal)
 	if !opens && r.Fact.By == nil {
@@ -236,7 +238,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 	}
 }
 
-// told compares what a task is told of those that it needed with what it should be.
+// told compares the inputs of a task with the ones it should have.
 func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
 	if v.book.Hides(was) {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"millrace/verify/book"
 )
 
-// judgedNode decides again what somebody else than a node decided about it: that it has vanished, by a
-// heartbeat that was not there, and that it comes and goes too often, by its score. N is the node before the fact.
+// judgedNode repeats decisions of others about a node: that it has vanished, because of a missing
+// heartbeat, and that it comes and goes too often, by its score. N is the node before the fact.
 func (v *Verifier) judgedNode(n *node.Node, r *events.Record) {
 	by := book.By(r)
 	var command node.Command
@@ -74,7 +74,8 @@ func (v *Verifier) wrongNode(n *node.Node, r *events.Record, what string) {
 		Look: book.Show(r.Seq)})
 }
 
-// throttled decides again whether the rate of a queue has not admitted a task: which rate, its name says.
+// throttled repeats the decision that the rate of a queue has not admitted a task. The name tells
+// which rate.
 func (s *story) throttled(v *Verifier, k *task.Task, e *task.Throttled, r *events.Record) {
 	if !v.whole() {
 		return

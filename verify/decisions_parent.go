@@ -13,11 +13,11 @@ import (
 	"millrace/verify/thin"
 )
 
-// What becomes of a parent is decided again from its children as they were at what the fact says was seen, and which
-// they are from the nodes at the sequence that it names. Results and messages of children are kept as digests only: those that
-// the fact has are compared with these.
+// Decisions on a parent are repeated from its children at the sequence seen, and the choice of
+// children from the nodes at the named sequence. Results and messages of children are kept only as
+// digests, with which those in the fact are compared.
 
-// whole is a parent with all that it was born with and was told.
+// whole returns a parent with everything from its birth and its inputs.
 func (s *story) whole(k *task.Task) *task.Task {
 	p := *k
 	if w := s.now.whole; w != nil {
@@ -48,7 +48,7 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 	by := book.By(r)
 	command := task.Command(node.Expand(k, nodes, e.AtSeq))
 	switch by.Rule {
-	case task.RuleBeats: // heartbeats are not in the log: those that were named had one
+	case task.RuleBeats: // heartbeats are not in the log: the named nodes had one
 		nodes = slices.DeleteFunc(nodes, func(n node.Node) bool {
 			return !slices.Contains(e.Names, string(n.ID)) && !slices.Contains(e.Spares, string(n.ID))
 		})
@@ -114,8 +114,8 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 	s.remade(v, k, command, &same)
 }
 
-// endsAt are the ends of the children of a parent as they were at a sequence, each with that of its message which the end of the parent
-// tells; whether one of them has had another life since.
+// endsAt returns the ends of a parent's children at a sequence, each with the message that the
+// parent's end quotes, and whether a child was reopened since.
 func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task.ID]task.End, overtaken bool) {
 	ends = make(map[task.ID]task.End, len(k.Children.Names))
 	for _, name := range k.Children.Names {
@@ -139,7 +139,8 @@ func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task
 	return ends, false
 }
 
-// find looks behind a mark for the text of which the length and the digest are known, and returns what it stands for, and the rest.
+// find looks behind a mark for the text with the known length and digest, and returns a text to
+// stand for it, and the rest.
 func (s said) find(d *thin.Digests, in, mark string) (text, rest string) {
 	i := strings.Index(in, mark)
 	if i < 0 {
@@ -156,7 +157,7 @@ func (s said) find(d *thin.Digests, in, mark string) (text, rest string) {
 	return text, rest
 }
 
-// gathered compares the results of children with what their parent has of them.
+// gathered compares the results of children with those in their parent's result.
 func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.RawMessage) string {
 	if v.book.Hides(was) {
 		return ""
@@ -196,7 +197,7 @@ func results(all json.RawMessage) map[string]json.RawMessage {
 	if json.Unmarshal(all, &named) == nil {
 		return named
 	}
-	_ = json.Unmarshal(all, &list) // of what is neither there are none
+	_ = json.Unmarshal(all, &list) // a result that is neither has none
 	named = make(map[string]json.RawMessage, len(list))
 	for i, result := range list {
 		named[fmt.Sprint(i)] = result
@@ -204,7 +205,7 @@ func results(all json.RawMessage) map[string]json.RawMessage {
 	return named
 }
 
-// stranger is the first child of a parent that is a task which the parent has not made.
+// stranger is the first child of a parent that the parent has not made.
 func (v *Verifier) stranger(k *task.Task) (name string, ok bool) {
 	births := task.Births(k)
 	for _, name := range k.Children.Names {

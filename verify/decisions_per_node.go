@@ -7,11 +7,12 @@ import (
 	"millrace/verify/book"
 )
 
-// A node that has no place for a task names the attempts that it runs. Each must have started there, under the same counter
-// and before. Whether one of them had ended is not judged: the node counts it until nothing of it runs there, and
-// who else ends an attempt in the log does not wait for that. Nor is when the last one comes again that the node had postponed.
+// A node without a place for a task names the attempts that it runs. Each must have started there
+// before, under the same counter. Two points are not judged. Whether one of them had ended: the
+// node counts it until none of its processes runs there, and an end recorded by others does not
+// wait for that. And when the last task that the node had postponed comes again.
 
-// crowdedOut decides again that a node had no place for a task.
+// crowdedOut repeats the decision that a node had no place for a task.
 func (s *story) crowdedOut(v *Verifier, k *task.Task, r *events.Record) {
 	by := book.By(r)
 	i := v.terms.Index(s.kin.onNode, by.Limit)

@@ -12,7 +12,7 @@ import (
 	"millrace/verify"
 )
 
-// What a node said that had no place for a task is decided again from the attempts that it names.
+// The decision of a node without a place is repeated from the attempts that it names.
 func TestCrowdsAreDecidedAgain(t *testing.T) {
 	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	work := task.Work{Spec: &job.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
@@ -57,7 +57,8 @@ func TestCrowdsAreDecidedAgain(t *testing.T) {
 	}
 }
 
-// More attempts under one counter in one session than a task among them allows are found, once all have ended by their own word.
+// The verifier finds more attempts under one counter in a session than a task among them allows,
+// once all have ended by their own reports.
 func TestCrowdedNodesAreFound(t *testing.T) {
 	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -7,11 +7,12 @@ import (
 	"millrace/verify/book"
 )
 
-// Where a task waits is decided by duties, which see all nodes, and by nodes that leave it to others. Those know
-// others as each was read last, and not all of one moment: so what is decided again is whether the node that
-// was chosen is better, as both were known, and not whether another one would have been better still.
+// Two kinds of decisions place a waiting task: duties, which see all nodes, and nodes that leave it
+// to others. Such a node knows each of the others as last read, and not all at one moment. So the
+// repetition only checks whether the chosen node is better than the deciding one, as both were
+// known, and not whether another one would have been better still.
 
-// leftTo decides again whether a task is left to others.
+// leftTo repeats the decision to leave a task to others.
 func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 	by := book.By(r)
 	switch by.Rule {
@@ -47,7 +48,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// known is a node as somebody knew it; false if that cannot be told.
+// known is a node as the decider knew it; false if that cannot be told.
 func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p task.Peer, ok bool) {
 	if k == nil {
 		s.unruled(v, r)

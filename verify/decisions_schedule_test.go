@@ -15,7 +15,7 @@ import (
 	"millrace/verify"
 )
 
-// A decision on a tick is found to be wrong, whatever is wrong with it.
+// Every kind of fault in a decision on a tick is found.
 func TestDecisionsOnTicks(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,7 +29,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 	}
 	overlaps := "overlap is skip: task " + string(made(0)) + " has not ended"
 	by := func(ends ...uint64) task.By { return task.By{Offer: 5, Ends: ends} }
-	// The task of the first tick is born at 4; the fire of the second one lies at 5.
+	// The task of the first tick is born at 4. The fire of the second one lies at 5.
 	for name, c := range map[string]struct {
 		e     definition.ScheduleEvent
 		by    task.By

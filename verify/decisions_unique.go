@@ -12,8 +12,9 @@ import (
 	"millrace/verify/thin"
 )
 
-// Claims of unique keys are decided again from the claim before and from what was known of those who had claimed it: whether one of
-// them is in the way, and which of them the next claim has to look at. That somebody who was not born yet was waited for, the log does not say.
+// Claims of unique keys are repeated from the claim before, and from the known states of earlier
+// claimants: whether one of them blocks the key, and which of them the next claim must check. The
+// log does not show whether a claimant waited for one that was not born yet.
 
 // keyClaim is the last claim of a key.
 type keyClaim struct {
@@ -29,7 +30,7 @@ func (v *Verifier) claimFact(r *events.Record) {
 	}
 	e, ok := r.Fact.Event.(task.KeyClaimed)
 	if r.Err != nil || !ok {
-		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Seq} // rubbish claims nothing
+		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Seq} // an unreadable claim claims nothing
 		return
 	}
 	key := v.tasks.words.Number(r.Fact.Key)
@@ -95,7 +96,8 @@ func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed,
 	}
 }
 
-// claimant is a task as it was at its message of a sequence, 0 for none; whether it has moved on since, and whether it has such a message.
+// claimant is a task as of its message at a sequence, 0 for none; whether it has moved on since,
+// and whether it has such a message.
 func (v *Verifier) claimant(id task.ID, seq uint64, key thin.Word, name string) (c task.Claimant, overtaken, there bool) {
 	o := v.tasks.known(id)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"millrace/verify"
 )
 
-// Claims of a unique key are decided again: the first, one behind a task that has ended, one that a birth never followed, and one under
-// another policy. What is changed in them is found.
+// Claims of a unique key are repeated: the first, one behind an ended task, one without a birth,
+// and one under another policy. Changes in them are found.
 func TestClaimsAreDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := events.NewMemory(time.Now, time.Minute)
@@ -63,7 +63,7 @@ func TestClaimsAreDecidedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		end(first)
-		must() // behind a claim for another life: it looks at those before, too
+		must() // behind a claim to be reopened: it checks the earlier claimants, too
 		for _, f := range verify.Decided(log.All()) {
 			t.Errorf("%s", f.What)
 		}

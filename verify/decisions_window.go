@@ -13,8 +13,8 @@ import (
 	"millrace/verify/past"
 )
 
-// What the window of a task said to its birth, and to a claim, is decided again from the revision of the calendar that
-// the fact names.
+// Decisions of windows on births and claims are repeated from the revision of the calendar that the
+// fact names.
 
 // calendar remembers a change of a calendar.
 func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.DefinitionEvent) {
@@ -28,9 +28,10 @@ func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.Defin
 	v.calendars[key] = all
 }
 
-// wait is what a window says by a revision of its calendar; false if that is not known any more.
+// wait is a window's answer by a revision of its calendar; false if that revision is no longer
+// remembered.
 func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r *events.Record) (*schedule.Wait, bool) {
-	is := &definition.Definition{} // there was none
+	is := &definition.Definition{} // there was no calendar
 	if revision > 0 {
 		var forgotten bool
 		is, forgotten = v.calendars[definition.Named(definition.DefCalendar, name)].At(revision, func(d *definition.Definition) uint64 { return d.Revision })
@@ -84,14 +85,15 @@ func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 }
 
-// No task starts while the window of its queue is closed. A claim names neither the settings of the queue nor the revision of the
-// calendar that its worker knew, and workers hear of both a little later. So a start counts as wrong if it is by none of
-// those that held lately.
+// No task starts while the window of its queue is closed. A claim names neither the settings of the
+// queue nor the revision of the calendar that its worker knew, and workers learn of both a little
+// later. So a start is wrong only if none of the recent settings and revisions allows it.
 
-// heard is in what time a worker hears of a change: it looks once a minute if it has missed every word.
+// heard is how soon a worker learns of a change: it polls once a minute if it has missed all
+// notices.
 const heard = 2 * time.Minute
 
-// window is that of a queue from a time on; "" is none.
+// window is the window of a queue from a time on; "" is none.
 type window struct {
 	from     time.Time
 	calendar string
@@ -117,7 +119,7 @@ func (s *story) flows(v *Verifier, k *task.Task, r *events.Record) {
 				v.book.Forgotten++
 				return
 			}
-			calendars = append([]definition.Definition{{}}, calendars...) // there was none
+			calendars = append([]definition.Definition{{}}, calendars...) // there was no calendar
 		}
 		for i := range calendars {
 			shut, _ := schedule.Flow(&q, &calendars[i], at)

@@ -13,7 +13,7 @@ import (
 	"millrace/verify"
 )
 
-// What a window said is decided again by the revision of its calendar that the fact names.
+// Decisions of windows are repeated by the revision of the calendar that the fact names.
 func TestWindowsAreDecidedAgain(t *testing.T) {
 	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	opens := start.Add(6 * time.Hour)

@@ -12,16 +12,16 @@ import (
 	"millrace/task/definition"
 )
 
-// Definitions. I-7: their changes are counted one by one, and a revision that a task or a decision on a
-// tick names was there before. I-8: the copies that people see are what the log has.
+// I-7 for definitions: the revisions count up one by one, and a revision named by a task or a
+// decision on a tick existed before. I-8: the copies that people see equal the log.
 
-// remembered is what is known of a definition.
+// remembered is the verifier's memory of a definition.
 type remembered struct {
-	is      definition.Definition // Text says only that there is one
+	is      definition.Definition // its Text only says that there is one
 	digest  string                // of the text
 	stored  time.Time
 	removed []uint64 // revisions that were removals
-	seen    bool     // its copy has come
+	seen    bool     // its copy was added
 }
 
 // someText stands for a text that is not kept.
@@ -72,7 +72,7 @@ func (v *Verifier) revisionsOf(r *events.Record) {
 	}
 }
 
-// names checks that a revision was there before it is named; 0 names none.
+// names checks that a named revision existed before; 0 names none.
 func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) {
 	d := v.definitions[key]
 	if revision == 0 || !v.whole() && (d == nil || d.is.Revision < revision) {
@@ -87,9 +87,10 @@ func (v *Verifier) names(r *events.Record, key definition.Def, revision uint64) 
 		Look: fmt.Sprintf("`millrace events show %d`", r.Seq)})
 }
 
-// Copy compares a copy of a definition with the log (I-8), under its key, such as job.hello. All records must have been added.
-// A copy of a later revision has moved on, and one of a definition that was changed within the margin may be late: they are only
-// counted. A copy that a server has made of what the log has never heard of is left of a log that was lost, which a note says.
+// Copy compares a copy of a definition with the log (I-8), under its key, such as job.hello. All
+// records must have been added. A copy of a later revision has moved on, and one of a definition
+// that was changed within the margin may be late: these are only counted. A server's copy of a
+// definition that the log does not know is the remainder of a lost log, which a note says.
 func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 	d := v.definitions[key]
 	if d != nil {
@@ -118,7 +119,7 @@ func (v *Verifier) Copy(key definition.Def, c definition.Copied) {
 	}
 }
 
-// CopiesEnd says that all copies have come: whatever has none is missing.
+// CopiesEnd says that all copies were added: definitions without one lack it.
 func (v *Verifier) CopiesEnd() {
 	for key, d := range v.definitions {
 		if d.is.Exists() && !d.seen && !v.fresh(d) {
@@ -128,7 +129,7 @@ func (v *Verifier) CopiesEnd() {
 	}
 }
 
-// fresh tells whether a definition was changed so lately that its copy may not be there yet.
+// fresh tells whether a definition was changed so recently that its copy may be missing.
 func (v *Verifier) fresh(d *remembered) bool { return v.stored.Sub(d.stored) < v.cfg.Margin }
 
 func (v *Verifier) copied(key definition.Def, seq uint64, what string) {

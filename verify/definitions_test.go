@@ -14,7 +14,7 @@ import (
 
 var defNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// defLog is a log of definitions and what names them, an hour apart.
+// defLog is a log of definitions and of facts that name them, an hour apart.
 type defLog struct {
 	records []events.Record
 }
@@ -46,7 +46,7 @@ func (l *defLog) born(id task.ID, name string, revision uint64) {
 		Spec: &job.Spec{Handler: "x"}, Route: where.QueueRoute(where.DefaultQueue, where.DefaultPriority)}}})
 }
 
-// findings are what a log breaks of causes and copies, in words.
+// findings returns in words what a log violates of causes and copies.
 func (l *defLog) findings(t *testing.T, cfg Config, copies map[definition.Def]definition.Copied) string {
 	t.Helper()
 	cfg.Rules = []Rule{CauseFirst, ReadModel}
@@ -75,7 +75,7 @@ func (l *defLog) findings(t *testing.T, cfg Config, copies map[definition.Def]de
 func TestRevisionsThatAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(l *defLog)
-		want  string // of what is found; "" for nothing
+		want  string // part of the findings; "" for none
 	}{
 		"as it should be": {func(l *defLog) {
 			l.job("j", 1, `{"n":1}`)
@@ -126,7 +126,7 @@ func TestRevisionsThatAreNamed(t *testing.T) {
 				t.Errorf("found %q, want %q", got, c.want)
 			}
 			if strings.HasPrefix(name, "a ") && c.want != "" && len(l.records) > 1 {
-				// In a part of a log nothing is known of what came before it.
+				// A part of a log proves nothing about earlier facts.
 				if got := l.findings(t, Config{From: uint64(len(l.records))}, nil); got != "" {
 					t.Errorf("in the last fact alone is found %q", got)
 				}

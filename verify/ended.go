@@ -10,19 +10,19 @@ import (
 	"millrace/verify/thin"
 )
 
-// endedTasks are the tasks that have ended. A log has millions of them, so what all of them have lies in pages
-// without pointers: the collector of garbage need not go through those.
+// endedTasks are the tasks that have ended. A log has millions of them, so their common fields lie
+// in pages without pointers, which the garbage collector need not scan.
 type endedTasks struct {
 	places map[ulid.ULID]uint32
 	pages  [][]ended
-	free   []uint32           // places that nobody has
-	odd    map[ulid.ULID]*odd // of those for which there is something in it
+	free   []uint32           // unused places
+	odd    map[ulid.ULID]*odd // only of tasks with such fields
 }
 
-// endedPage is how many have a page.
+// endedPage is how many ended tasks a page holds.
 const endedPage = 1 << 10
 
-// ended is what is remembered of a task that has ended.
+// ended is the memory of an ended task.
 type ended struct {
 	core
 	end, bornAt                           uint64
@@ -35,15 +35,15 @@ type ended struct {
 	odd                                   bool // there is more of it
 }
 
-// odd is what few of them have.
+// odd holds the fields that few of them have.
 type odd struct {
 	rest
 	limit  limits.Bounds
 	kin    kin
-	course *course // nil if it was one turn since the birth with at most one attempt
+	course *course // nil for one turn since the birth with at most one attempt
 }
 
-// course are the turns and attempts of a task that had more than one.
+// course are the turns and attempts of a task with several.
 type course struct {
 	turns    []turn
 	attempts []attempt
@@ -55,7 +55,7 @@ func newEndedTasks() endedTasks {
 
 func (t *endedTasks) at(place uint32) *ended { return &t.pages[place/endedPage][place%endedPage] }
 
-// get is what is remembered of a task until the next put or drop; nil if it is not among them.
+// get returns an ended task, valid until the next put or drop; nil if it is missing.
 func (t *endedTasks) get(key ulid.ULID) *ended {
 	place, ok := t.places[key]
 	if !ok {
@@ -64,7 +64,7 @@ func (t *endedTasks) get(key ulid.ULID) *ended {
 	return t.at(place)
 }
 
-// all are all of them, in no order.
+// all iterates over all of them, in no order.
 func (t *endedTasks) all() iter.Seq2[ulid.ULID, *ended] {
 	return func(yield func(ulid.ULID, *ended) bool) {
 		for key, place := range t.places {
@@ -75,7 +75,7 @@ func (t *endedTasks) all() iter.Seq2[ulid.ULID, *ended] {
 	}
 }
 
-// place is that of a task, which gets one if it has none.
+// place returns the place of a task, and assigns one if needed.
 func (t *endedTasks) place(key ulid.ULID) uint32 {
 	place, ok := t.places[key]
 	switch n := len(t.free); {
@@ -102,7 +102,7 @@ func (t *endedTasks) drop(key ulid.ULID) {
 	}
 }
 
-// put remembers of a task's story what is needed after its end.
+// put keeps the part of a task's story that is needed after its end.
 func (t *endedTasks) put(key ulid.ULID, s *story) {
 	e := ended{core: s.now.core, end: s.end, told: s.told, key: s.key, job: s.job, bornAt: s.bornAt, birth: s.birth,
 		born: s.born, undue: s.undue, seen: s.seen, finished: s.result, old: s.old, size: s.size, child: s.child}
@@ -124,7 +124,7 @@ func (t *endedTasks) put(key ulid.ULID, s *story) {
 	*t.at(t.place(key)) = e
 }
 
-// folded is the fold of one of them.
+// folded returns the fold of an ended task.
 func (t *endedTasks) folded(key ulid.ULID, e *ended) folded {
 	f := folded{core: e.core}
 	if e.odd {

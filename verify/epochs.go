@@ -12,9 +12,9 @@ import (
 	"millrace/verify/limits"
 )
 
-// started checks a claim (I-3): none runs, or the one that runs is taken over by
-// its epoch and under its offer; and it follows from an offer of this turn.
-// That the offer is there, and the attempt's number, are I-7.
+// started checks a claim (I-3): no attempt runs, or the running one is taken over by its epoch and
+// under its offer; and the claim follows from an offer of this turn. I-7 covers the existence of
+// the offer, and the attempt's number.
 func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.book.Checked[OneEpoch]++
 	s.attempts = append(s.attempts, attempt{epoch: r.Seq, number: int32(e.Attempt)})
@@ -22,7 +22,7 @@ func (s *story) started(v *Verifier, e task.AttemptStarted, r *events.Record) {
 		s.old, s.cut, s.attempt = false, false, 0
 	}
 	if s.cut {
-		// The first that is known of it; offers and turns before are not.
+		// Its first known attempt; earlier offers and turns are unknown.
 		s.cut = false
 	} else if !s.mayStart(v, e, r) {
 		return // the fold ignores it, too
@@ -57,7 +57,7 @@ func (s *story) mayStart(v *Verifier, e task.AttemptStarted, r *events.Record) b
 	return true
 }
 
-// claimed checks what a claim refers to.
+// claimed checks the references of a claim.
 func (s *story) claimed(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	i := slices.IndexFunc(s.offers, func(o offer) bool { return o.seq == e.Offer })
@@ -74,8 +74,8 @@ func (s *story) claimed(v *Verifier, e task.AttemptStarted, r *events.Record) {
 	}
 }
 
-// ends checks that what ends an attempt is about the one that runs (I-3), which
-// started before under the same number (I-7). It returns whether the attempt has ended.
+// ends checks that the end of an attempt names the running one (I-3), which started before under
+// the same number (I-7). It returns whether the attempt has ended.
 func (s *story) ends(v *Verifier, r *events.Record, epoch uint64, number int, own bool) bool {
 	if !s.ran(v, r, epoch, number, own) {
 		return false
@@ -92,7 +92,7 @@ func (s *story) ends(v *Verifier, r *events.Record, epoch uint64, number int, ow
 	return true
 }
 
-// ran checks that an epoch is one that has started, and had this number.
+// ran checks that an epoch has started, with this number.
 func (s *story) ran(v *Verifier, r *events.Record, epoch uint64, number int, own bool) bool {
 	v.book.Checked[CauseFirst]++
 	a := s.attemptAt(epoch)
@@ -132,8 +132,8 @@ func (s *story) attemptAt(epoch uint64) *attempt {
 	return &s.attempts[i]
 }
 
-// late: what is kept as refused was refused. An epoch that ended by its own word
-// has nothing more to say (I-3), and one that never started has nothing at all (I-7).
+// late checks that a report kept as refused had to be refused. An epoch that ended by its own
+// report has nothing more to report (I-3), and one that never started has nothing at all (I-7).
 func (s *story) late(v *Verifier, e task.AttemptLate, r *events.Record) {
 	v.book.Checked[CauseFirst]++
 	a := s.attemptAt(e.Epoch)
@@ -154,7 +154,7 @@ func (s *story) askedToStop(v *Verifier, r *events.Record) {
 	s.asked = true
 }
 
-// cancelled checks I-5: nothing runs, or the attempt that runs says that it has ended.
+// cancelled checks I-5: no attempt runs, or the running one reports its end.
 func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record) {
 	v.book.Checked[ExitSeen]++
 	switch {
@@ -176,7 +176,7 @@ func (s *story) cancelled(v *Verifier, e task.CancelConfirmed, r *events.Record)
 	s.over(r)
 }
 
-// adopted moves the attempt that runs to another session of its node (I-3).
+// adopted moves the running attempt to another session of its node (I-3).
 func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 	if !s.ran(v, r, e.Epoch, e.Attempt, false) {
 		return
@@ -193,21 +193,21 @@ func (s *story) adopted(v *Verifier, e task.AttemptAdopted, r *events.Record) {
 	v.running.Enter(s.openOn, s.kin.onNode, e.Epoch, v.tasks.specs.spec(s.now.spec).Cost())
 }
 
-// Bounds of what the log can say about a lease. Heartbeats are not in it.
+// Bounds on what the log proves about a lease. Heartbeats are not in it.
 const (
-	leastLease = time.Second // what a takeover is judged by that does not say how long a lease lasts
-	// serverError is by how much the clocks of the servers that store a log may differ, and
-	// writerError those of who writes it.
+	leastLease = time.Second // assumed length of a lease, for a takeover that names none
+	// serverError is how far the clocks of the log's servers may differ, and writerError those of
+	// its writers.
 	serverError = 250 * time.Millisecond
 	writerError = 2 * time.Second
 )
 
-// founded checks that the attempt which is taken over could not hold its lease any more by the
-// log's own account (I-3): its session was over, or it lasted for a lease since it was claimed; and
-// that what the takeover says of itself agrees with that.
+// founded checks that the attempt taken over could not hold its lease any more by the log itself
+// (I-3): its session had ended, or a lease had passed since its claim; and that the takeover's own
+// evidence agrees.
 func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 	if s.held == 0 || r.Stored.IsZero() {
-		return // nothing is known of the claim
+		return // the claim is unknown
 	}
 	v.book.Checked[OneEpoch]++
 	from := task.LeaseBy{}
@@ -232,9 +232,9 @@ func (s *story) founded(v *Verifier, o *task.TookOver, r *events.Record) {
 	}
 }
 
-// over tells whether a session was over by the facts of its node, as a writer could know them that writes at a time and
-// has looked before, if it says so. Between the two another session may have begun, and then the one before it
-// counts as over a little later than it did.
+// over tells whether a session had ended by the facts of its node known to a writer at a time, up
+// to the sequence it names, if it names one. If another session began in between, the earlier one
+// counts as ended a little later.
 func (v *Verifier) over(key limits.Session, at time.Time, looked *task.LeaseBy) bool {
 	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
 	if !ok {
@@ -256,13 +256,14 @@ func (v *Verifier) over(key limits.Session, at time.Time, looked *task.LeaseBy) 
 	return !gone.IsZero() && !gone.After(at.Add(writerError))
 }
 
-// knows tells whether the facts that were read say what became of a session: in a part of a log it may have ended before.
+// knows tells whether the facts read tell the end of a session: in a part of a log it may have
+// ended before.
 func (v *Verifier) knows(key limits.Session) bool {
 	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
 	return v.whole() || ok && n.Session == v.tasks.words.Text(key.Session)
 }
 
-// beats is how long a heartbeat of a session lasts; lease if that is not known.
+// beats is the lifetime of a session's heartbeat; lease if unknown.
 func (v *Verifier) beats(key limits.Session, lease time.Duration) time.Duration {
 	n, ok := v.nodes[node.ID(v.tasks.words.Text(key.Node))]
 	if !ok || n.TTL == 0 {
@@ -271,7 +272,7 @@ func (v *Verifier) beats(key limits.Session, lease time.Duration) time.Duration 
 	return n.TTL.Std()
 }
 
-// nanoseconds is a time as a number, 0 for none.
+// nanoseconds returns a time as a number, 0 for none.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -279,12 +280,13 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// MostReleases is how often a node may give one task back within a second. Who gives a task back cannot run it, and would do
-// no more than that if it claimed it again at once.
+// MostReleases is how often a node may give one task back within a second. A node that gives a task
+// back cannot run it, and would repeat this if it claimed the task again at once.
 const MostReleases = 3
 
-// Spins finds the tasks that a node has claimed and given back more often than [MostReleases] within a second, each once. That
-// breaks no promise to who submitted one: it wears out the log and the node.
+// Spins finds the tasks that a node has claimed and given back more than [MostReleases] times
+// within a second, each once. That breaks no promise to submitters, but it wears out the log and
+// the node.
 func Spins(log []events.Record) (spins []string) {
 	type giver struct {
 		task task.ID

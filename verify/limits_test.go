@@ -26,15 +26,14 @@ func TestBrokenLimit(t *testing.T) {
 	}
 }
 
-// A place that was given back by a failure is somebody else's until the limit admits the
-// task again.
+// A place that a failure freed belongs to another task until the limit admits the first one again.
 func TestGoodLimit(t *testing.T) {
 	if r := check(t, "good.limit", verify.Config{Settled: true}); r.Violations > 0 || r.Rules[verify.Limits-1].Checked == 0 {
 		t.Errorf("found %+v", r.Findings)
 	}
 }
 
-// An admission lies on the chains of all scopes whose limits it names, and on no other.
+// An admission lies on the chains of exactly the scopes whose limits it names.
 func TestAdmissionOnAllOfItsChains(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	common := limit.ScopeOf("key:/x")

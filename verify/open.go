@@ -10,13 +10,13 @@ import (
 	"millrace/verify/thin"
 )
 
-// judgeOpen judges what has not ended at now, and counts tasks and those that are open.
+// judgeOpen judges the tasks that have not ended at now, and counts all and open tasks.
 func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	queues, skipped := v.queues(), 0
 	all = len(v.tasks.ended.places)
 	for id, s := range book.Sorted(v.tasks.open) {
 		if s.now.state == task.Unknown {
-			continue // nothing of it could be understood
+			continue // none of its facts could be read
 		}
 		if all++; s.now.state.Terminal() {
 			continue
@@ -27,7 +27,7 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 			continue
 		}
 		if !s.born {
-			continue // its spec is not known, and I-7 has said so
+			continue // its spec is unknown, and I-7 has reported that
 		}
 		k := v.tasks.task(id, &s.now)
 		s.overdue(v, &k, now)
@@ -47,16 +47,16 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 	return all, open
 }
 
-// judge holds an open task against the duty that somebody has. If the duty is to
-// place an offer, which needs no scheduler, it belongs to I-10, else to I-1.
+// judge checks an open task's duty. A duty to place an offer, which needs no scheduler, belongs to
+// I-10, any other to I-1.
 func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now time.Time) {
 	duty := task.Owes(*k, around, v.cfg.Settings)
-	if duty.By.IsZero() || duty.Look { // a look ends nothing
+	if duty.By.IsZero() || duty.Look { // a check ends nothing
 		return
 	}
 	rule, limit := Deadlines, duty.By.Add(v.cfg.Margin)
 	if _, missing := task.NextOffer(k); missing {
-		// Whoever has the offer before in hand may still do it, when its lease has run out.
+		// The holder of the offer before may still do it, when its lease has expired.
 		rule, limit = NoScheduler, limit.Add(v.cfg.Settings.AckWait)
 	}
 	if rule == Deadlines {
@@ -78,10 +78,10 @@ func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now t
 	}
 }
 
-// queue is who serves one.
+// waiting is the number of nodes that serve a queue.
 type waiting struct {
 	serving  int
-	unserved time.Time // since when nobody does, if somebody did
+	unserved time.Time // since when none does, if one did
 }
 
 func (v *Verifier) queues() map[string]waiting {
@@ -100,9 +100,9 @@ func (v *Verifier) queues() map[string]waiting {
 	return all
 }
 
-// around is what the duty of a task depends on, as a scheduler reads it off the
-// nodes. Heartbeats are not in the log: a node that is silent counts as online
-// until a fact says that it is not.
+// around returns the facts outside a task on which its duty depends, as a scheduler derives them
+// from the nodes. Heartbeats are not in the log: a silent node counts as online until a fact says
+// otherwise.
 func (v *Verifier) around(k *task.Task, queues map[string]waiting) task.Surroundings {
 	q := queues[k.Route.Queue()]
 	around := task.Surroundings{Serving: q.serving, Unserved: q.unserved}

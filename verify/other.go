@@ -15,31 +15,32 @@ import (
 	"millrace/verify/book"
 )
 
-// Decisions are made again under other settings by the same rule. All facts are folded as they were recorded: only what a decision is
-// asked with differs, and what comes of it is never folded. So a finding says what would have been different as long as
-// nothing before it was; [Verifier] tells of each life of a task but once.
+// Decisions can be repeated under other settings. All facts are folded as recorded: only the inputs
+// of a decision change, and its result is never folded. So a finding tells the difference under the
+// condition that nothing before it was different; [Verifier] reports only the first of each life of
+// a task.
 
-// Other are settings in place of those by which decisions were made. Zero fields leave what was.
+// Other are settings in place of those of the recorded decisions. Zero fields change nothing.
 type Other struct {
-	// NodeTTL is how long heartbeats last.
+	// NodeTTL is the lifetime of heartbeats.
 	NodeTTL time.Duration
-	// Bounds are those of schedulers, AckWait among them.
+	// Bounds are the settings of schedulers, including AckWait.
 	Bounds task.Bounds
 	// Flap are the scores by which nodes are quarantined and released.
 	Flap task.FlapBounds
-	// Spec is what a task would have been born with that was born with a spec, which must not be modified; nil leaves all as they were.
-	// Job is "" for a task without one.
+	// Spec returns the spec with which a task would have been born, given its own, which must not
+	// be modified; nil changes none. Job is "" for a task without one.
 	Spec func(job string, spec *job.Spec) *job.Spec
-	// Schedule is when a schedule would have fired; nil leaves all as they were.
+	// Schedule returns when a schedule would have fired; nil changes none.
 	Schedule func(name string, when job.Schedule) job.Schedule
 }
 
-// None tells whether all is as it was.
+// None tells whether no setting is changed.
 func (o *Other) None() bool {
 	return o.NodeTTL == 0 && o.Bounds == task.Bounds{} && o.Flap == task.FlapBounds{} && o.Spec == nil && o.Schedule == nil
 }
 
-// bounds are those of a decision, nil for those of the verifier.
+// bounds returns the settings for a decision, nil for those of the verifier.
 func (v *Verifier) bounds(by *task.Bounds) task.Settings {
 	b := cmp.Or(by, v.cfg.Settings.Bounds())
 	o := &v.cfg.Other.Bounds
@@ -63,7 +64,7 @@ func (v *Verifier) policy(name string, was *breaker.Breaker) *breaker.Breaker {
 	return v.cfg.Other.Spec(name, &job.Spec{Breaker: was}).Breaker
 }
 
-// work is what a task is born with, as decisions about it are to see it.
+// work is a task's work as repeated decisions see it.
 func (s *story) work(v *Verifier, w *task.Work) *task.Work {
 	if v.cfg.Other.Spec == nil || w.Spec == nil {
 		return w
@@ -74,7 +75,7 @@ func (s *story) work(v *Verifier, w *task.Work) *task.Work {
 	return &other
 }
 
-// asked is the task with which a decision about it is made again.
+// asks returns the task as repeated decisions see it.
 func (s *story) asks(v *Verifier, k *task.Task) *task.Task {
 	spec := v.tasks.specs.spec(s.other)
 	switch w := s.now.whole; {
@@ -89,8 +90,8 @@ func (s *story) asks(v *Verifier, k *task.Task) *task.Task {
 	return &other
 }
 
-// pulse is what a decision knew of a heartbeat, with the time that it would have lasted. If it had run out and would not have, it tells
-// until when it would have lasted.
+// pulse is a decision's knowledge of a heartbeat, with the changed lifetime. If the heartbeat had
+// expired and would not have, lasts is until when.
 func (v *Verifier) pulse(n *node.Node, p node.Pulse) (is node.Pulse, lasts time.Time) {
 	ttl := v.cfg.Other.NodeTTL
 	if ttl == 0 {
@@ -132,8 +133,8 @@ func (v *Verifier) wasSooner(r *events.Record, by time.Duration) {
 // Sooner are the decisions that could have been made sooner under [Config.Other], in the order of the log.
 func (v *Verifier) Sooner() []Sooner { return v.sooner }
 
-// overdue tells of a task for which a decision would have been owed before a time under the other settings, and was not under those
-// that held: an end by a deadline, or the stop of an attempt that ran for too long.
+// overdue reports a task for which the other settings would have required a decision before a time,
+// and the recorded ones did not: an end by a deadline, or the stop of an attempt that ran too long.
 func (s *story) overdue(v *Verifier, k *task.Task, now time.Time) {
 	if v.cfg.Other.None() || !s.born || s.old || s.cut || len(s.rivals) > 0 || !v.whole() {
 		return
@@ -163,12 +164,13 @@ func passed(d *task.Duty, now time.Time) bool {
 	return d.Command != nil && !d.Look && !d.By.IsZero() && d.By.Before(now)
 }
 
-// never tells of a decision that no fact records, and that would have been made by a time.
+// never reports a decision that no fact records, and that would have been made by a time.
 func (s *story) never(v *Verifier, by time.Time, format string, args ...any) {
 	s.finding(v, Decisions, Finding{Seqs: []uint64{s.now.seq}, At: by, Never: true, About: string(s.id)}, format, args...)
 }
 
-// waited looks at all that waits before a node takes work, or none does any more: what nobody would have waited for so long.
+// waited examines all waiting tasks before a node takes work, or before none does any more: the
+// waits would have ended earlier under the other settings.
 func (v *Verifier) waited(r *events.Record) {
 	if v.cfg.Other.None() {
 		return
@@ -180,7 +182,7 @@ func (v *Verifier) waited(r *events.Record) {
 	}
 }
 
-// wouldTrip tells of a breaker that would have opened by the end of an attempt, and did not.
+// wouldTrip reports a breaker that would have opened at the end of an attempt, and did not.
 func (v *Verifier) wouldTrip(g *guarded, job string, was *breaker.Breaker, r *events.Record) {
 	is := v.policy(job, was)
 	if v.cfg.Other.Spec == nil || is == nil || !g.circuit.Closed() || !v.whole() {

@@ -2,7 +2,7 @@ package verify
 
 import "millrace/verify/book"
 
-// What a report is made of, as [book] has it.
+// The parts of a report, from package book.
 type (
 	Rule        = book.Rule
 	Finding     = book.Finding

@@ -51,7 +51,7 @@ func (v *Verifier) Row(row *task.Task) {
 	}
 }
 
-// RowsEnd says that all rows have come: whatever has none is missing.
+// RowsEnd says that all rows were added: tasks without one lack it.
 func (v *Verifier) RowsEnd() {
 	v.rowsCame = true
 	missing := func(id task.ID, seq uint64) {
@@ -75,7 +75,7 @@ func (v *Verifier) RowsEnd() {
 func (t *tasks) differences(row, fold folded) (list []string) {
 	list = moreDiffers(row.more, fold.more)
 	for _, f := range []*folded{&row, &fold} {
-		f.spec, f.whole, f.rivals, f.more = 0, nil, nil, "" // the digests say all of it, and of more was told
+		f.spec, f.whole, f.rivals, f.more = 0, nil, nil, "" // the digests cover these, and more was reported
 	}
 	if row == fold {
 		return list
@@ -93,7 +93,7 @@ func (t *tasks) differences(row, fold folded) (list []string) {
 	return list
 }
 
-// moreDiffers names the fields in which what [moreForm] has written differs.
+// moreDiffers names the differing fields in the output of [moreForm].
 func moreDiffers(row, fold string) (list []string) {
 	if row == fold {
 		return nil
@@ -119,7 +119,7 @@ func moreDiffers(row, fold string) (list []string) {
 	return list
 }
 
-// difference says how a field of a row differs from that of the fold.
+// difference describes how a field of a row differs from the fold.
 func (t *tasks) difference(name string, row, fold reflect.Value) string {
 	switch {
 	case row.Type() != reflect.TypeFor[thin.Digest]():
@@ -148,8 +148,7 @@ func (t *tasks) shown(v reflect.Value) string {
 	return fmt.Sprint(v)
 }
 
-// folded is the fold of a task, as far as it is kept. Cut tells that it is not
-// the whole fold.
+// folded is the fold of a task, as far as it is kept. Cut says that it may lack earlier facts.
 func (v *Verifier) folded(id task.ID) (f folded, cut, ok bool) {
 	if s, ok := v.tasks.open[id]; ok && s.now.state != task.Unknown {
 		return s.now, s.old, true

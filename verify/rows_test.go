@@ -10,8 +10,8 @@ import (
 	"millrace/verify/book"
 )
 
-// filled is a task with every field set, and a verifier whose fold it is. The task is no parent if
-// alone is set.
+// filled returns a task with every field set, and a verifier whose fold it is. With alone, the task
+// is no parent.
 func filled(t *testing.T, alone bool) (*Verifier, *task.Task) {
 	t.Helper()
 	var full task.Task
@@ -27,7 +27,7 @@ func filled(t *testing.T, alone bool) (*Verifier, *task.Task) {
 	return v, throughJSON(t, &full)
 }
 
-// throughJSON is what comes of a task that is sent as JSON.
+// throughJSON returns a task after a round trip through JSON.
 func throughJSON(t *testing.T, k *task.Task) *task.Task {
 	t.Helper()
 	text, err := json.Marshal(k)
@@ -41,7 +41,7 @@ func throughJSON(t *testing.T, k *task.Task) *task.Task {
 	return row
 }
 
-// I-8: a row that differs from the fold in any field, at whatever depth, is found.
+// I-8: a row that differs from the fold in any field, at any depth, is found.
 func TestRowsAreComparedInEveryField(t *testing.T) {
 	for name, alone := range map[string]bool{"parent": false, "no parent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRowsAreComparedInEveryField(t *testing.T) {
 			check := func(what string, want bool) {
 				t.Helper()
 				before := v.book.Broken(ReadModel)
-				came := *row // with a specification of its own, which is known by where it lies
+				came := *row // with its own copy of the spec, which is known by its address
 				if row.Spec != nil {
 					spec := *row.Spec
 					came.Spec = &spec
@@ -91,7 +91,7 @@ func TestRowsThroughJSON(t *testing.T) {
 	}
 }
 
-// What is kept of a task folds on as the task does, whatever it is a digest of.
+// The kept part of a task folds further like the task itself, although it has digests.
 func TestThinTaskIsTheTask(t *testing.T) {
 	_, full := filled(t, true)
 	v := New(Config{})

@@ -7,7 +7,7 @@ import (
 	"millrace/task/job"
 )
 
-// What a rule postpones is decided again.
+// The decision of every postponing rule is repeated.
 func TestEachRuleIsDecidedAgain(t *testing.T) {
 	for _, name := range job.Postponing() {
 		if postponers[name] == nil {

@@ -11,53 +11,53 @@ import (
 	"millrace/verify/thin"
 )
 
-// story is what is known of one task: the fold, and beside it a plain reading
-// of the facts, which says what each of them may refer to.
+// story is the state of one task: the fold, and beside it a plain reading of the facts, which tells
+// the valid references of each.
 type story struct {
 	id  task.ID
 	now folded
 
-	// born is whether a birth was seen, undue whether one of them was an offer itself.
+	// born says that a birth was seen, undue that a birth was itself an offer.
 	born, undue bool
-	// old is whether the task may have begun before the range. A birth in the range
-	// proves nothing, for it may have been submitted before, too; a claim of the
-	// first attempt does. cut is whether its state is not known yet for that reason.
+	// old says that the task may have begun before the range. A birth in the range proves nothing,
+	// because it may repeat an earlier one; a claim of the first attempt does. cut says that its
+	// state is unknown for that reason.
 	old, cut bool
-	// seen is whether the read model has a row of it.
+	// seen says that the read model has a row of it.
 	seen bool
-	// told has a bit for each rule that this life is known to break.
+	// told has a bit for each rule whose violation was reported for this life.
 	told uint16
 	kept bool // among the open ones
 
-	open      uint64 // epoch of the attempt that runs, 0 for none
-	openOffer uint64 // the offer that it holds, 0 if that is not known
+	open      uint64 // epoch of the running attempt, 0 for none
+	openOffer uint64 // the offer that it holds, 0 if unknown
 	openOn    limits.Session
-	held      int64 // when the log stored that the session has it, in nanoseconds; 0 if that is not known
-	asked     bool  // to stop
-	attempt   int32 // the latest, or unknown
+	held      int64 // when the log stored the session's claim of it, in nanoseconds; 0 if unknown
+	asked     bool  // it was asked to stop
+	attempt   int32 // number of the latest attempt, or unknown
 	result    bool  // a result was accepted in this life
 	end       uint64
 	turn      uint64 // the fact since which it waits; 0 since its birth
-	byOthers  bool   // somebody else than a scheduler opened the turn
+	byOthers  bool   // a component other than a scheduler opened the turn
 
 	limit limits.Bounds
 	key   thin.Word // its unique key; 0 for none
 
 	bornAt   uint64   // the sequence of its first birth
-	repeated uint64   // and that of the last one, if there are several
-	birth    wish     // what the first asks for
-	rivals   []uint64 // births that ask for something else
+	repeated uint64   // the sequence of the last birth, if there are several
+	birth    wish     // the content of the first birth
+	rivals   []uint64 // births with another content
 	reborn   *[]rebirth
-	job      thin.Word // of a task with a breaker; 0 for any other
+	job      thin.Word // only of a task with a breaker; else 0
 
-	other uint32 // the spec with which decisions about it are made again; 0 for its own
+	other uint32 // the spec for repeated decisions; 0 for its own
 
 	size  uint32 // of its result, in bytes
-	child bool   // of another task
+	child bool   // it is a child
 	kin   kin
 
 	offers   []offer
-	turns    []turn // without the one since a birth that was an offer itself
+	turns    []turn // without the turn of a birth that was itself an offer
 	attempts []attempt
 }
 
@@ -68,21 +68,21 @@ const (
 	anyDue  thin.Stamp = -1
 )
 
-// offer is one that is in the log: at a sequence, good for a turn.
+// offer is an offer in the log: its sequence, and the turn it is for.
 type offer struct{ seq, after uint64 }
 
-// turn is a wait for the next attempt, since a fact at a sequence.
+// turn is a wait for the next attempt, since the fact at a sequence.
 type turn struct {
 	since   uint64
 	due     thin.Stamp
 	attempt int32
 }
 
-// attempt is one that started, at its epoch.
+// attempt is a started attempt, with its epoch.
 type attempt struct {
 	epoch  uint64
 	number int32
-	own    bool // it ended by its own word
+	own    bool // it ended by its own report
 }
 
 // visit reads a fact that was understood.
@@ -190,7 +190,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	}
 }
 
-// begin: in a whole log, the first fact of a task is one of its births.
+// begin checks that in a whole log the first fact of a task is a birth.
 func (s *story) begin(v *Verifier, r *events.Record) {
 	if s.born || !v.whole() {
 		return
@@ -199,7 +199,7 @@ func (s *story) begin(v *Verifier, r *events.Record) {
 	s.found(v, CauseFirst, []uint64{r.Seq}, "%s before any birth (task.submitted) of the task", r.Fact.Type)
 }
 
-// lives: nothing happens in a life that has ended (I-2).
+// lives checks that an ended life has no further facts (I-2).
 func (s *story) lives(v *Verifier, r *events.Record) bool {
 	if s.end == 0 {
 		return true
@@ -208,7 +208,7 @@ func (s *story) lives(v *Verifier, r *events.Record) bool {
 	return false
 }
 
-// parental tells whether the task lives by its children: no attempt of it ever starts.
+// parental tells whether the task has children instead of attempts.
 func (s *story) parental() bool {
 	live := s.now.state == task.Running || s.now.state == task.Cancelling
 	return live && s.now.epoch == 0
@@ -244,13 +244,13 @@ func (s *story) submitted(v *Verifier, e task.Submitted, r *events.Record) {
 	if len(s.kin.onNode) == 0 {
 		s.kin.onNode = v.terms.OnNode(work)
 	}
-	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // to offer what is held is the schedulers' business
+	s.byOthers = s.byOthers || s.turn == 0 && len(e.Holds) == 0 // offering a held task is up to the schedulers
 	if e.Spec.Parental() {
-		return // it is no offer, and none follows
+		return // it is not an offer, and none follows
 	}
 	since := uint64(0)
 	if r.Kind == events.KindChain {
-		s.turn, since = r.Seq, r.Seq // an offer follows, and refers to it
+		s.turn, since = r.Seq, r.Seq // an offer that refers to it follows
 	}
 	if !e.Offers() || since > 0 {
 		v.book.Checked[NoScheduler]++
@@ -280,7 +280,7 @@ func (s *story) moved(v *Verifier, r *events.Record) {
 		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "moved while epoch %d runs", s.open)
 		return
 	}
-	// Of births that differ, either may be the one that was read.
+	// If births differ, the writer may have read either.
 	was := s.turn
 	open := slices.ContainsFunc(s.turns, func(t turn) bool { return t.since == was && t.due != s.now.due })
 	s.waits(v, r, time.Time{})
@@ -290,7 +290,7 @@ func (s *story) moved(v *Verifier, r *events.Record) {
 	}
 }
 
-// postponed opens a turn for the same attempt, with a due of its own.
+// postponed opens a turn for the same attempt, with its own due time.
 func (s *story) postponed(v *Verifier, e task.Postponed, r *events.Record) {
 	if s.open != 0 {
 		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "postponed while epoch %d runs", s.open)
@@ -312,16 +312,16 @@ func (s *story) reopened(v *Verifier, r *events.Record) {
 	s.waits(v, r, time.Time{})
 }
 
-// scheduler is the actor in what a scheduler writes.
+// scheduler is the actor of schedulers' facts.
 const scheduler = "scheduler"
 
-// found tells of a task, once for each rule and life: what follows from a first
-// mistake says nothing new.
+// found reports a fault of a task, once for each rule and life: further faults may follow from the
+// first.
 func (s *story) found(v *Verifier, rule Rule, seqs []uint64, format string, args ...any) {
 	s.finding(v, rule, Finding{Seqs: seqs}, format, args...)
 }
 
-// finding is found, where there is more to say.
+// finding is found with a given Finding to complete.
 func (s *story) finding(v *Verifier, rule Rule, f Finding, format string, args ...any) {
 	if s.told&(1<<rule) != 0 {
 		return

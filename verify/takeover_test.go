@@ -13,7 +13,8 @@ import (
 	"millrace/verify"
 )
 
-// A takeover is founded on what the log can know: the lease lasted since the claim, or the session was over.
+// A takeover needs evidence in the log: a lease has passed since the claim, or the session has
+// ended.
 func TestFoundedTakeovers(t *testing.T) {
 	const lease = 6 * time.Second
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -47,7 +48,7 @@ func TestFoundedTakeovers(t *testing.T) {
 		heard  float64
 		judged float64
 		found  string
-		read   uint64 // the fact of its node up to which it was known; 0 if that is not said
+		read   uint64 // the node's fact up to which it was known; 0 if not named
 	}{
 		{"a lease after the claim", nil, 6, task.GroundClaim, 0, 6, "", 0},
 		{"its node has fallen silent long since", nil, 50, task.GroundSilence, 30, 50, "", 0},

@@ -18,25 +18,24 @@ import (
 	"millrace/verify/thin"
 )
 
-// tasks holds what must be remembered of each task: much of those that have not
-// ended, little of the others.
+// tasks holds the memory of each task: much for open tasks, little for ended ones.
 type tasks struct {
 	open  map[task.ID]*story
 	ended endedTasks
-	// ranged is whether the records begin behind the beginning of the log.
+	// ranged says that the records begin after the beginning of the log.
 	ranged bool
 	words  thin.Words
 	specs  timeouts
-	// scratch is what forms read and write, so that no other task need lie on the heap.
+	// scratch is the value that forms read and write, to avoid other tasks on the heap.
 	scratch task.Task
 	buf     []byte
-	// now is the task whose fact is folded, for the same reason. Nobody may keep it.
+	// now is the task whose fact is being folded, for the same reason. It must not be kept.
 	now task.Task
-	// spare are stories that have ended, to be used again.
+	// spare are unused stories, for reuse.
 	spare []*story
-	// took is what the fact did to the attempts of that task.
+	// took is the effect of the fact on the attempts of that task.
 	took limit.Shift
-	// digests are of what is compared and else of no use.
+	// digests stand for values that are only compared.
 	digests thin.Digests
 }
 
@@ -44,14 +43,14 @@ func newTasks(ranged bool) *tasks {
 	return &tasks{ranged: ranged, open: map[task.ID]*story{}, ended: newEndedTasks(), digests: thin.NewDigests(), words: thin.NewWords(), specs: timeouts{index: map[specKey]uint32{}}}
 }
 
-// timeouts are those of specs, together with where tasks may run, their limits and what decides on
-// their attempts: the only parts on which deadlines, decisions and the fold depend. 0 is no spec.
+// timeouts are the timeouts of specs, together with place, limits and the settings that decide on
+// attempts: the only parts on which deadlines, decisions and the fold depend. 0 is no spec.
 type timeouts struct {
 	index map[specKey]uint32
 	list  []*job.Spec
 }
 
-// specKey tells specs apart by these parts. Nearly all have no rules.
+// specKey distinguishes specs by these parts. Nearly all have no rules.
 type specKey struct {
 	timeout job.Timeout
 	parent  bool
@@ -99,10 +98,10 @@ func (w *timeouts) number(spec *job.Spec) uint32 {
 		}
 		thin.Timeout, thin.Retry, thin.OnRestart, thin.Handler, thin.Signal = spec.Timeout, spec.Retry, spec.OnRestart, spec.Handler, spec.Signal
 		if spec.Run != nil {
-			thin.Run = &job.Run{} // what it runs decides nothing
+			thin.Run = &job.Run{} // its content affects no decision
 		}
 		if key.parent {
-			thin.Each = &job.Each{} // says enough: it has children whichever nodes there are
+			thin.Each = &job.Each{} // enough: it has children independent of nodes
 		}
 		w.list = append(w.list, thin)
 		n = uint32(len(w.list))
@@ -118,19 +117,19 @@ func (w *timeouts) spec(n uint32) *job.Spec {
 	return w.list[n-1]
 }
 
-// folded is a [task.Task] of which only that is kept in full on which anything here depends, the
-// fold itself included. Of the rest it has digests, by which it is compared with a row.
+// folded is a [task.Task] that keeps in full only the fields on which checks or the fold depend.
+// For the rest it has digests, to compare with a row.
 type folded struct {
 	core
 	rest
 }
 
-// core is what most tasks have when they have ended.
+// core are the fields of most ended tasks.
 type core struct {
 	seq, head, turn, epoch, offer    uint64
 	submitted, since, started, ended thin.Stamp
 	ran                              value.Duration
-	work                             thin.Digest // what it was born with, and keeps
+	work                             thin.Digest // its unchanging content since birth
 	message, exit, result, usage     thin.Digest
 	spec                             uint32
 	route, node, session             thin.Word
@@ -139,47 +138,47 @@ type core struct {
 	offered                          bool
 }
 
-// rest is what few of them have.
+// rest are the fields that few tasks have.
 type rest struct {
 	due              thin.Stamp
 	inputs, children thin.Digest
 	holds, reason    thin.Word
 	needs            bool
 	whole            *whole // of a parent; nil for any other task
-	// more is all that has no field here or in core, as [moreForm] writes it; "" for none.
+	// more is every field without a place here or in core, as [moreForm] writes it; "" for none.
 	more string
 
-	others thin.Digest   // other births, before a claim
-	rivals *[]task.Rival // those themselves; nil for none
+	others thin.Digest   // digest of other births, before a claim
+	rivals *[]task.Rival // the other births; nil for none
 }
 
-// moreForm is that of what is kept of a task as it is. A field that is added to a task is among that, so it is folded
-// and compared without another word. Left out is what [core] and [rest] have fields for, and of the work what the digest
-// of that says and nobody needs.
+// moreForm is the form of the fields that are kept unchanged. A field added to a task is part of it
+// automatically, so it is folded and compared. It leaves out the fields of [core] and [rest], and
+// the unneeded parts of the work, which the digest covers.
 var moreForm = form.Of[task.Task](form.Own(), form.Without(
 	"id", "seq", "head", "turn", "epoch", "offer", "submitted_at", "since", "started_at", "ended_at", "ran",
 	"job", "revision", "params", "labels", "group", "parent", "step", "fair_key", "schedule", "tick", "trigger", "retry_of",
 	"message", "exit", "result", "usage", "spec", "route", "node", "session", "attempt", "state", "offered",
 	"due", "inputs", "children", "holds", "reason", "needs", "rivals"))
 
-// whole is what the fold of a parent looks at besides. There are few parents.
+// whole is what the fold of a parent needs besides. There are few parents.
 type whole struct {
 	work     task.Work
 	children *task.Children
 }
 
-// unchanged stands in a task for what is kept as a digest: what the fold has not replaced is
-// still there afterwards.
+// unchanged stands in a task for a value kept as a digest: if it is still there after the fold, the
+// value did not change.
 const unchanged = "\x00unchanged"
 
-// What stands there for values of other types.
+// The stand-ins for values of other types.
 var (
 	unchangedExit  = new(int)
 	unchangedUsage = new(task.Usage)
 )
 
-// thin is what is kept of a task whose fold was f before: that tells what stands in the task for
-// digests. Shared tells that its spec is one of those that facts share.
+// thin returns the kept part of a task after a fold. Was is the part before it: it has the digests
+// for which stand-ins are in the task.
 func (t *tasks) thin(k *task.Task, was *folded) folded {
 	f := *was
 	f.seq, f.head, f.turn, f.epoch, f.offer = k.Seq, k.Head, k.Turn, k.Epoch, k.Offer
@@ -210,7 +209,7 @@ func (t *tasks) thin(k *task.Task, was *folded) folded {
 	return f
 }
 
-// more is what [moreForm] writes of a task of which that was written before.
+// more returns the output of [moreForm] for a task, given the output before.
 func (t *tasks) more(k *task.Task, was string) string {
 	t.scratch = *k
 	text, err := moreForm.Append(t.buf[:0], &t.scratch)
@@ -224,7 +223,7 @@ func (t *tasks) more(k *task.Task, was string) string {
 	return string(text)
 }
 
-// thinPointers keeps of a task what lies behind pointers.
+// thinPointers keeps the targets of a task's pointers.
 func (t *tasks) thinPointers(k *task.Task, f *folded) {
 	if k.Exit != unchangedExit {
 		if f.exit = 0; k.Exit != nil {
@@ -259,7 +258,7 @@ func (t *tasks) thinPointers(k *task.Task, f *folded) {
 	}
 }
 
-// task is the reverse of thin, with stand-ins for what is kept as a digest.
+// task is the reverse of thin, with stand-ins for digests.
 func (t *tasks) task(id task.ID, f *folded) task.Task {
 	var holds []string
 	if f.holds != 0 {
@@ -273,13 +272,13 @@ func (t *tasks) task(id task.ID, f *folded) task.Task {
 	if f.whole != nil {
 		k.Work, k.Children = f.whole.work, f.whole.children
 	} else if k.Spec = t.specs.spec(f.spec); f.needs {
-		k.Needs = &task.Needs{} // which they are is nobody's business here
+		k.Needs = &task.Needs{} // which ones does not matter here
 	}
 	k.Route, k.Holds = where.Route(t.words.Text(f.route)), holds
 	k.StartBy, k.EndBy, k.Asked = time.Time{}, time.Time{}, nil // a parent's birth may have had others
 	if f.more != "" {
 		t.scratch = k
-		_ = moreForm.Read([]byte(f.more), &t.scratch) // it is our own writing
+		_ = moreForm.Read([]byte(f.more), &t.scratch) // we have written it
 		k = t.scratch
 	}
 	if f.rivals != nil {
@@ -329,11 +328,11 @@ func (t *tasks) take(id task.ID) *story {
 	return s
 }
 
-// mostSpare are as many as come and go at once. What a burst of a million has left is garbage: it would else be
-// looked through at each collection.
+// mostSpare bounds the unused stories. A burst of a million leaves garbage instead, which would
+// otherwise be scanned at each collection.
 const mostSpare = 1 << 10
 
-// blank is a story without a word, in memory that others have left.
+// blank returns an empty story, in reused memory.
 func (t *tasks) blank() *story {
 	n := len(t.spare)
 	if n == 0 {
@@ -345,8 +344,8 @@ func (t *tasks) blank() *story {
 	return s
 }
 
-// put keeps a story, and most of it no longer if the task has ended and the fold
-// says so, too. Then nobody may use it any more.
+// put keeps a story, or only little of it if the task has ended and the fold agrees. In that case
+// the story must not be used any more.
 func (t *tasks) put(s *story) {
 	agree := s.now.state.Terminal() && s.now.attempt == s.attempt && s.now.turn == s.turn
 	if s.end != 0 && agree {
@@ -365,11 +364,11 @@ func (t *tasks) put(s *story) {
 	}
 	t.open[s.id], s.kept = s, true
 	if key, ok := keyOf(s.id); ok {
-		t.ended.drop(key) // it has another life
+		t.ended.drop(key) // it was reopened
 	}
 }
 
-// keyOf packs the id of a task; false for what is no ULID in its one spelling.
+// keyOf packs the id of a task; false if it is not a ULID in canonical spelling.
 func keyOf(id task.ID) (ulid.ULID, bool) {
 	u, err := ulid.ParseStrict(string(id))
 	return u, err == nil && u.String() == string(id)
@@ -381,7 +380,7 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	k := &t.now
 	*k = t.task(s.id, &s.now)
 	if v.book.Asked(Decisions) {
-		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // such a decision is made again itself
+		if r.Fact.By == nil || r.Fact.By.Rule != task.RuleDuty { // that decision itself is repeated
 			s.overdue(v, k, r.Fact.At)
 		}
 		s.decided(v, s.asks(v, k), r)
@@ -397,7 +396,8 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 	s.now = t.thin(k, &s.now)
 }
 
-// standing follows how tasks stand before their limits, and which pauses were asked for. The story is that after the record.
+// standing tracks the state of tasks before their limits, and the requested delays. The story is
+// that after the record.
 func (s *story) standing(v *Verifier, r *events.Record) {
 	if !v.book.Asked(Decisions) || !v.whole() {
 		return

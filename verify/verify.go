@@ -18,29 +18,29 @@ import (
 	"millrace/verify/ticks"
 )
 
-// Config says what is to be checked. Zero fields mean the default.
+// Config says what to check. Zero fields mean the default.
 type Config struct {
-	// From is the sequence at which the records begin. Default 1: the beginning of
-	// the log. With more, nothing is expected of what came before, and tasks that
-	// were born before are checked as far as the range shows them.
+	// From is the sequence at which the records begin. Default 1: the beginning of the log. With
+	// more, nothing is assumed about earlier facts, and tasks born earlier are checked as far as
+	// the range shows them.
 	From uint64
-	// Settled says that everything has come to rest: no task may be left without an end.
+	// Settled says that all work is done: every task must have ended.
 	Settled bool
-	// Settings are the bounds by which deadlines are judged. Defaults as package scheduler has them.
+	// Settings are the bounds for deadlines. Default: as in package scheduler.
 	Settings task.Settings
-	// Margin is how long after a deadline the fact that says so may take: some
-	// sweeps of a scheduler, and the difference between the clocks of hosts. Default 15s.
+	// Margin is how long after a deadline its fact may come: some sweeps of a scheduler, and the
+	// difference between the clocks of hosts. Default 15s.
 	Margin time.Duration
-	// Acknowledged are the tasks of which a client was told that they are recorded; nil for none.
+	// Acknowledged are the tasks whose submission was confirmed to a client; nil for none.
 	Acknowledged []task.ID
-	// Rules are those to check. Default: all.
+	// Rules are the rules to check. Default: all.
 	Rules []Rule
 	// Keep is how many findings of each rule are kept. Default 100.
 	Keep int
-	// Hidden tells of a value of JSON that it stands for one that was taken out, as in an incident file: it is compared with nothing.
-	// nil if nothing was.
+	// Hidden tells whether a JSON value is a placeholder for a removed one, as in an incident file:
+	// such a value is not compared. nil if none was removed.
 	Hidden func(value any) bool
-	// Other are settings under which decisions are made again, in place of those by which they were made.
+	// Other are settings under which decisions are repeated, in place of the recorded ones.
 	Other Other
 }
 
@@ -75,7 +75,7 @@ type Verifier struct {
 	stored      time.Time
 	facts       int
 	probes      int
-	poison      map[uint64]struct{} // what could not be understood, and was not dismissed
+	poison      map[uint64]struct{} // unreadable messages that were not dismissed
 	unknown     map[events.Type]int
 	repairs     int
 
@@ -84,12 +84,13 @@ type Verifier struct {
 	pasts     past.Nodes
 	guards    map[string]*guarded
 	queuePast past.Queues
-	windows   map[string][]window // of queues that ever had one, the latest last
-	// world is that of the latest decision, and worldTo how far the log had been read when it was made.
+	windows   map[string][]window // of queues that ever had a window, the latest last
+	// world is the world of the latest decision, and worldTo the position in the log when it was
+	// made.
 	world   *node.World
 	worldTo uint64
-	back    map[node.ID]time.Time        // when the session of a node that had counted as gone was heard again
-	ended   map[limits.Session]time.Time // since when a session counts as gone that another one has followed; a node forgets the older ones
+	back    map[node.ID]time.Time        // when a session that had counted as gone was heard again
+	ended   map[limits.Session]time.Time // since when each replaced session counts as gone; a node forgets older ones
 	terms   *limits.Terms
 	running *limits.Running
 	lines   *limits.Lines
@@ -102,13 +103,13 @@ type Verifier struct {
 	claims      map[thin.Word]keyClaim // by the number of the key
 
 	sooner  []Sooner
-	tripped []string // jobs of which it was told that their breaker would have opened
+	tripped []string // jobs whose breaker was reported to open under other settings
 
-	rowsCame bool // the rows of a read model were compared
+	rowsCame bool // rows of a read model were compared
 	rowsOpen int  // rows that have moved on since
 }
 
-// New returns a verifier that has read nothing yet.
+// New returns a verifier that has read no records yet.
 func New(cfg Config) *Verifier {
 	cfg = cfg.withDefaults()
 	v := &Verifier{
@@ -127,14 +128,14 @@ func New(cfg Config) *Verifier {
 // whole tells whether the records begin with the log.
 func (v *Verifier) whole() bool { return v.cfg.From <= 1 }
 
-// before tells whether a sequence lies before the range, so that nothing is known of it.
+// before tells whether a sequence lies before the range and is thus unknown.
 func (v *Verifier) before(seq uint64) bool { return !v.whole() && seq < v.cfg.From }
 
 // errBackwards: the records are not in the order of the log.
 var errBackwards = errors.New("the log goes backwards")
 
-// Add reads the next record. The verifier keeps nothing of r. The only error is
-// that r is not after the record before, and then r is not counted.
+// Add reads the next record. It keeps no reference to r. The only error is that r does not come
+// after the record before; then r is not counted.
 func (v *Verifier) Add(r *events.Record) error {
 	if r.Seq <= v.last {
 		return fmt.Errorf("%w: sequence %d comes after %d", errBackwards, r.Seq, v.last)
@@ -231,7 +232,7 @@ func (v *Verifier) node(r *events.Record) {
 	v.nodes[n.ID] = n
 }
 
-// limitsOf are the limits under which a task stands, and since when it waits; false if there is none.
+// limitsOf returns the limits of a task, and since when it waits; false if there is no such task.
 func (v *Verifier) limitsOf(id task.ID) (under limits.Bounds, turn uint64, ok bool) {
 	s := v.tasks.known(id)
 	if s == nil || s.now.seq == 0 {
@@ -251,7 +252,8 @@ func (v *Verifier) queueFact(r *events.Record) {
 	}
 }
 
-// Judged counts the decisions that were made again so far, and those that could not be: with them a caller knows which record is one.
+// Judged counts the decisions repeated so far, and those that could not be: with them a caller can
+// tell which records are decisions.
 func (v *Verifier) Judged() (checked, not int) {
 	return v.book.Checked[Decisions], v.book.Forgotten + v.book.Overtaken
 }
@@ -259,18 +261,17 @@ func (v *Verifier) Judged() (checked, not int) {
 // Last is the sequence of the last record that the read model reflects, 0 for none.
 func (v *Verifier) Last() uint64 { return v.lastFact }
 
-// Stored is when the log took the latest of the records; zero if there was none.
+// Stored is when the log stored the latest record; zero if there was none.
 func (v *Verifier) Stored() time.Time { return v.stored }
 
-// CouldNot says why a rule cannot be checked, for example because nobody
-// answers for the read model.
+// CouldNot records why a rule cannot be checked, for example because no read model answers.
 func (v *Verifier) CouldNot(rule Rule, why string) { v.book.CouldNot(rule, why) }
 
-// Nothing says why there is nothing to check of a rule, where that is as it should be.
+// Nothing records why a rule has nothing to check, where that is normal.
 func (v *Verifier) Nothing(rule Rule, why string) { v.book.Note(rule, "%s", why) }
 
-// Report judges what is left open at now, and sums up. A zero now means the time
-// at which the log took the last record. It is called once, at the end.
+// Report judges the open tasks at now, and sums up. A zero now means the time at which the log
+// stored the last record. Call it once, at the end.
 func (v *Verifier) Report(now time.Time) *Report {
 	if now.IsZero() {
 		now = v.stored

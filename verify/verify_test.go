@@ -46,8 +46,8 @@ func read(t testing.TB, name string, each func(*events.Record)) {
 	}
 }
 
-// check verifies an export with what lies beside it: rows of a read model, and
-// acknowledged tasks. Without rows, those of the fold are taken.
+// check verifies an export with the files beside it: rows of a read model, and acknowledged tasks.
+// Without rows, it uses those of the fold.
 func check(t testing.TB, name string, cfg verify.Config) *verify.Report {
 	t.Helper()
 	if text, err := os.ReadFile(filepath.Join("testdata", name+".acknowledged")); err == nil {
@@ -128,7 +128,7 @@ func TestGoodLog(t *testing.T) {
 	}
 }
 
-// A part of a good log is good, wherever it begins and ends.
+// Every part of a good log is good.
 func TestPartsOfAGoodLog(t *testing.T) {
 	var records []events.Record
 	read(t, "good", func(r *events.Record) { records = append(records, *r) })
@@ -147,7 +147,7 @@ func TestPartsOfAGoodLog(t *testing.T) {
 	}
 }
 
-// With --settled, what is open in the end is broken.
+// With --settled, an open task at the end is a fault.
 func TestSettled(t *testing.T) {
 	v := verify.New(verify.Config{Settled: true})
 	read(t, "good", func(r *events.Record) {
@@ -161,7 +161,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// What cannot be understood is counted, and never breaks anything.
+// Unreadable messages are counted, and never a fault.
 func TestPoisonAndUnknownTypes(t *testing.T) {
 	v := verify.New(verify.Config{})
 	about := events.Fact{Task: "01JNAT00000000000000000009"}
@@ -189,7 +189,7 @@ func TestPoisonAndUnknownTypes(t *testing.T) {
 	}
 }
 
-// What is dismissed is off the list, and must have been on it.
+// A dismissed message is off the list, and must have been on it.
 func TestDismissed(t *testing.T) {
 	id := task.ID("01JNAT00000000000000000009")
 	work := task.Work{Spec: &job.Spec{Handler: "work"}, Route: "default.5"}

@@ -10,19 +10,19 @@ import (
 	"millrace/task"
 )
 
-// Book is what is written down of a log while it is read, and adds up to a report. It is for one goroutine.
+// Book collects the results while a log is read, and adds up to a report. It is for one goroutine.
 type Book struct {
-	// Checked counts what was looked at, by rule.
+	// Checked counts the checks, by rule.
 	Checked [end]int
-	// Forgotten and Overtaken count decisions that were not judged: those that were made by what is remembered no more, and
-	// those on tasks of which an offer came at the same moment.
+	// Forgotten and Overtaken count decisions that were not judged: Forgotten those whose inputs
+	// are no longer remembered, Overtaken those on tasks that got an offer at the same moment.
 	Forgotten, Overtaken int
 
 	cfg   Config
 	asked [end]bool
 
-	now    *events.Record // that is read at present
-	fields Differences    // in which the decision differs that was made again last
+	now    *events.Record // the record being read
+	fields Differences    // the fields in which the last repeated decision differs
 
 	broken    [end]int
 	kept      [end]int
@@ -31,18 +31,19 @@ type Book struct {
 	findings  []Finding
 }
 
-// Config says what is to be written down.
+// Config says what to collect.
 type Config struct {
-	// Rules are those to check, and Keep is how many findings of each are kept.
+	// Rules are the rules to check. Keep is how many findings of each are kept.
 	Rules []Rule
 	Keep  int
-	// Otherwise says that decisions are made again under other settings.
+	// Otherwise says that decisions are repeated under other settings.
 	Otherwise bool
-	// Hidden tells of a value of JSON that it stands for one that was taken out; nil if nothing was.
+	// Hidden tells whether a JSON value is a placeholder for a removed one; nil if none was
+	// removed.
 	Hidden func(value any) bool
 }
 
-// New is a book in which nothing is written.
+// New returns an empty book.
 func New(cfg Config) *Book {
 	b := &Book{cfg: cfg}
 	for _, r := range cfg.Rules {
@@ -51,17 +52,17 @@ func New(cfg Config) *Book {
 	return b
 }
 
-// Asked tells whether a rule is to be checked.
+// Asked tells whether to check a rule.
 func (b *Book) Asked(rule Rule) bool { return b.asked[rule] }
 
-// Turn says which record is read from now on; nil for none.
+// Turn sets the record being read; nil for none.
 func (b *Book) Turn(r *events.Record) {
 	if b.now = r; r != nil {
 		b.fields = nil
 	}
 }
 
-// Find keeps a finding, unless its rule was not asked for or has told enough.
+// Find keeps a finding, unless its rule is not to be checked or has enough findings.
 func (b *Book) Find(rule Rule, f Finding) {
 	if !b.asked[rule] {
 		return
@@ -84,21 +85,21 @@ func (b *Book) Findings() []Finding { return b.findings }
 // Broken counts the findings of a rule, also those that were not kept.
 func (b *Book) Broken(rule Rule) int { return b.broken[rule] }
 
-// Note says of a rule what its status does not.
+// Note adds a remark to a rule, beside its status.
 func (b *Book) Note(rule Rule, format string, args ...any) {
 	b.notes[rule] = append(b.notes[rule], fmt.Sprintf(format, args...))
 }
 
-// Noted tells whether there is a note on a rule.
+// Noted tells whether a rule has a remark.
 func (b *Book) Noted(rule Rule) bool { return len(b.notes[rule]) > 0 }
 
-// CouldNot says why a rule cannot be checked.
+// CouldNot records why a rule cannot be checked.
 func (b *Book) CouldNot(rule Rule, why string) {
 	b.unchecked[rule] = true
 	b.Note(rule, "%s", why)
 }
 
-// By is what the decision of a record was made by, zero if it names nothing.
+// By returns the inputs of a record's decision, zero if it names none.
 func By(r *events.Record) task.By {
 	if r.Fact.By == nil {
 		return task.By{}
@@ -106,8 +107,8 @@ func By(r *events.Record) task.By {
 	return *r.Fact.By
 }
 
-// Differ says in which fields a decision differs from the same one made again; "" if in none. Under other settings words that give
-// the reason count for nothing. A finding about the record has the fields.
+// Differ names the fields in which a decision differs from its repetition; "" if none. Under other
+// settings it ignores the words of reasons. A finding about the record gets the fields.
 func (b *Book) Differ(was, is *events.Fact) string {
 	text, all := differences(was, is, b.cfg.Hidden)
 	if b.fields = all; !b.cfg.Otherwise || len(all) == 0 {
@@ -123,13 +124,13 @@ func (b *Book) Differ(was, is *events.Fact) string {
 	return text
 }
 
-// Hides tells whether a text of JSON stands for one that was taken out.
+// Hides tells whether a JSON text is a placeholder for a removed one.
 func (b *Book) Hides(text json.RawMessage) bool {
 	var value any
 	return b.cfg.Hidden != nil && json.Unmarshal(text, &value) == nil && b.cfg.Hidden(value)
 }
 
-// Sum writes what came of the rules into a report.
+// Sum writes the results of all rules into a report.
 func (b *Book) Sum(r *Report) {
 	for _, rule := range Rules() {
 		r.Rules = append(r.Rules, b.sum(rule))
@@ -140,7 +141,7 @@ func (b *Book) Sum(r *Report) {
 	}
 }
 
-// sum is what came of a rule. Notes hold what a status does not say.
+// sum is the result of a rule. Notes hold remarks beside the status.
 func (b *Book) sum(rule Rule) RuleReport {
 	r := RuleReport{Rule: rule, Promise: rule.Promise(), Checked: b.Checked[rule], Things: promises[rule].things, Violations: b.broken[rule]}
 	r.Note = strings.Join(b.notes[rule], "; ")

@@ -22,7 +22,8 @@ type Difference struct {
 // Differences are those of one decision.
 type Differences []Difference
 
-// differences are the fields in which a decision differs from the same one made again, in words as well; what is hidden differs from nothing.
+// differences returns the fields in which a decision differs from its repetition, also in words.
+// Hidden values never differ.
 func differences(was, is *events.Fact, hidden func(any) bool) (string, Differences) {
 	if is.Event == nil {
 		return "nothing follows", nil
@@ -73,7 +74,8 @@ func rawOf(object map[string]any, name string) json.RawMessage {
 	return text
 }
 
-// alike compares values of JSON, and times to the microsecond: a verifier keeps no more of them. What is hidden is like anything.
+// alike compares JSON values, and times to the microsecond, because a verifier keeps no more. A
+// hidden value is like any other.
 func alike(a, b any, hidden func(any) bool) bool {
 	if hidden != nil && hidden(a) {
 		return true

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Rule is one of the promises. Its text is I-1 to I-11.
+// Rule is one of the promises I-1 to I-11.
 type Rule int
 
-// The promises. What each of them can mean for a log alone stands at its check.
+// The promises. Each check documents what its promise means for a log alone.
 const (
 	Deadlines   Rule = iota + 1 // I-1
 	OneEnd                      // I-2

@@ -10,8 +10,7 @@ import (
 // Show is the command that shows a message.
 func Show(seq uint64) string { return "`millrace events show " + strconv.FormatUint(seq, 10) + "`" }
 
-// Sorted goes through a map in the order of its keys, so that reports are the
-// same each time.
+// Sorted iterates over a map in the order of its keys, so that reports are reproducible.
 func Sorted[K interface {
 	comparable
 	~string

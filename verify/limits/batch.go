@@ -11,11 +11,12 @@ import (
 	"millrace/verify/book"
 )
 
-// batch are admissions that lie directly one behind the other: a task under limits of several scopes is admitted on
-// the chains of all of them in one batch. So whoever takes from one of its counters has seen it.
+// batch is a group of admissions that lie directly behind each other: a task under limits of
+// several scopes is admitted on the chains of all of them in one batch. So every later admission
+// from one of its counters has seen it.
 type batch struct {
 	first, last uint64
-	missing     map[granted][]limit.Scope // of those seen so far, on which chains they have not been
+	missing     map[granted][]limit.Scope // the chains on which the grants seen so far are still missing
 }
 
 // granted is an admission of a task.
@@ -55,7 +56,7 @@ func (l *Lines) admittedOn(r *events.Record, g *task.Grant) {
 			}
 		}
 		if len(open) == 0 {
-			return // it is under none any more
+			return // it has no limits any more
 		}
 	}
 	at := slices.Index(open, r.Fact.Scope)

@@ -17,16 +17,18 @@ import (
 	"millrace/verify/thin"
 )
 
-// Whom limits admit, and whom cancel_old stops, follows from all tasks that a scheduler knew of. The admission names up to
-// where that was, so a [quota.Limiter] that knows just that decides again. It lags behind the log: what has been read is kept
-// until no admission is to be expected that was made without it. Schedulers know the log up to different places, so admissions
-// are judged in the order of what was known, and not of the log; on the chain of a scope both are one.
+// Which tasks limits admit, and which cancel_old stops, follows from all tasks that the scheduler
+// knew. The admission names the sequence up to which it knew the log, so a [quota.Limiter] with
+// exactly that knowledge repeats the decision. The limiter lags behind the log: what was read is
+// kept until no admission made with less knowledge can come. Schedulers know the log up to
+// different sequences, so admissions are judged in the order of knowledge, not of the log. On the
+// chain of a scope the two orders are the same.
 
-// lagging is how many sequences after it an admission is judged, at the earliest. One that was made by less than what is
-// known by then is not judged.
+// lagging is how many sequences later an admission is judged, at the earliest. One that was made
+// with less than the limiter's knowledge by then is not judged.
 const lagging = 8192
 
-// Lines are what is known of tasks before their limits.
+// Lines is the state of tasks before their limits.
 type Lines struct {
 	book  *book.Book
 	terms *Terms
@@ -37,34 +39,34 @@ type Lines struct {
 
 	known *quota.Limiter
 	upTo  uint64
-	next  uint64                    // when admissions are judged again
-	taken int                       // of news, what is known
+	next  uint64                    // when admissions are judged next
+	taken int                       // how many of news the limiter knows
 	news  []news                    // after upTo, in order
 	open  []*admission              // not judged yet, in the order of the log
-	rated map[task.ID]bool          // tasks that the rate of a queue holds and nothing else
-	ruled bool                      // a queue has a rate or had one
-	stops map[task.ID]stop          // tasks that limits have stopped, until the admission that says so
-	shut  map[limit.Scope]time.Time // scopes of which a rate may be shut because a task asked for a pause, and until when
+	rated map[task.ID]bool          // tasks that only the rate of a queue holds
+	ruled bool                      // a queue has or had a rate
+	stops map[task.ID]stop          // tasks that limits have stopped, until the admission that names them
+	shut  map[limit.Scope]time.Time // scopes with a rate that a delay may have shut, and until when
 }
 
-// Log is what else must be known of the log.
+// Log is the other required knowledge of the log.
 type Log struct {
 	// Whole tells whether the records begin with the log.
 	Whole bool
-	// Margin is by how much the clocks of who decides may differ.
+	// Margin is how far the deciders' clocks may differ.
 	Margin time.Duration
-	// Queues are those of the log.
+	// Queues are the queues of the log.
 	Queues past.Queues
-	// Task tells under which limits a task stands, and since when it waits; false if there is none.
+	// Task returns the limits of a task, and since when it waits; false if there is no such task.
 	Task func(id task.ID) (under Bounds, turn uint64, ok bool)
 }
 
-// NewLines knows of no task yet.
+// NewLines returns a Lines without tasks.
 func NewLines(b *book.Book, terms *Terms, log Log) *Lines {
 	return &Lines{book: b, terms: terms, log: log, rates: map[thin.Word]*bucket{}}
 }
 
-// Next hears of each record before anybody else does.
+// Next gets each record before all other checks.
 func (l *Lines) Next(r *events.Record) {
 	if l.first == 0 {
 		l.first = r.Seq
@@ -79,27 +81,29 @@ func (l *Lines) Next(r *events.Record) {
 	}
 }
 
-// stop is the end of a task that a limit refuses, or the request to stop of one that has to make place: that has details.
+// stop is the end of a task that a limit refuses, or the request to stop one that must make place:
+// the latter has details.
 type stop struct {
 	seq, seen      uint64
 	limit, details string
 }
 
-// news is what one record has changed: of a task, or of a queue.
+// news is the effect of one record on a task or a queue.
 type news struct {
 	stand quota.Stand
 	limit Bounds
 	queue *queue.Queue
-	took  limit.Shift // what it did to the attempts of the task
+	took  limit.Shift // its effect on the attempts of the task
 	seq   uint64
 }
 
-// admission is what was recorded of one decision: a fact for each of its scopes, one behind the other.
+// admission is the record of one decision: a fact for each of its scopes, directly behind each
+// other.
 type admission struct {
 	facts []admitted
 	by    task.By
 	at    time.Time
-	shut  []limit.Scope // where a rate may have been shut then because a task asked for a pause
+	shut  []limit.Scope // where a delay may have shut a rate at that time
 }
 
 // admitted is one of these facts.
@@ -108,9 +112,9 @@ type admitted struct {
 	at    time.Time
 	scope limit.Scope
 	what  task.Granted
-	from  map[string]time.Time // how its rates stood before
-	stops map[task.ID]stop     // of those that it names as refused
-	told  bool                 // what is wrong with it
+	from  map[string]time.Time // the state of its rates before
+	stops map[task.ID]stop     // of the tasks that it names as refused
+	told  bool                 // its fault was reported
 }
 
 func (a *admission) first() uint64 { return a.facts[0].seq }
@@ -124,10 +128,10 @@ func (l *Lines) limiter() *quota.Limiter {
 	return l.known
 }
 
-// Follows tells whether it counts how a task stands under bounds.
+// Follows tells whether the state of a task under bounds matters here.
 func (l *Lines) Follows(under Bounds) bool { return len(under) > 0 || l.ruled }
 
-// Stands keeps what a record has made of a task, and took of its attempts.
+// Stands keeps a task's state after a record, and the effect on its attempts.
 func (l *Lines) Stands(k *task.Task, under Bounds, took limit.Shift, seq uint64) {
 	l.limiter()
 	if len(under) == 0 {
@@ -141,7 +145,7 @@ func (l *Lines) Stands(k *task.Task, under Bounds, took limit.Shift, seq uint64)
 	l.news = append(l.news, news{seq: seq, stand: quota.StandOf(k), limit: under, took: took})
 }
 
-// Said keeps what was said of a queue.
+// Said keeps the settings of a queue.
 func (l *Lines) Said(seq uint64, q *queue.Queue) {
 	if q.RateSince > 0 {
 		l.ruled = true
@@ -149,7 +153,7 @@ func (l *Lines) Said(seq uint64, q *queue.Queue) {
 	}
 }
 
-// Stopped keeps that a limit refused a task, or asked it to make place and said why.
+// Stopped keeps the fact that a limit refused a task, or asked it to make place, with the details.
 func (l *Lines) Stopped(id task.ID, r *events.Record, details string) {
 	if by := book.By(r); by.Rule == task.RuleLimit && l.log.Whole {
 		l.limiter()
@@ -164,8 +168,8 @@ func (l *Lines) pauses(of limit.Scope, until time.Time) {
 	}
 }
 
-// shutAt are the scopes of which a rate may be shut. An admission has to keep them: when it is judged, what was recorded since
-// may have used a pause up.
+// shutAt returns the scopes with a rate that a delay may have shut. An admission keeps them,
+// because facts recorded before it is judged may have ended the delay.
 func (l *Lines) shutAt(at time.Time, margin time.Duration) (all []limit.Scope) {
 	for of, until := range l.shut {
 		switch {
@@ -178,7 +182,8 @@ func (l *Lines) shutAt(at time.Time, margin time.Duration) (all []limit.Scope) {
 	return all
 }
 
-// unborne tells of those that no admission has borne out, now that their batch is over for certain.
+// unborne reports the stops that no admission has confirmed, now that their batch is certainly
+// over.
 func (l *Lines) unborne() {
 	for id, s := range book.Sorted(l.stops) {
 		delete(l.stops, id)
@@ -236,7 +241,8 @@ func (l *Lines) mine(e *task.Granted) (own task.Granted) {
 	return own
 }
 
-// joins tells whether an admission is of one decision with that before it: they admit a task together.
+// joins tells whether an admission belongs to the same decision as the one before: both admit a
+// task together.
 func (a *admission) joins(before *admission) bool {
 	if before.last()+1 != a.first() || before.by.Seen != a.by.Seen || !before.at.Equal(a.at) {
 		return false
@@ -253,7 +259,7 @@ func (a *admission) joins(before *admission) bool {
 	return false
 }
 
-// CatchUp judges the admissions that lie so far back that none is to be expected any more which was made by less.
+// CatchUp judges the admissions that lie so far back that none made with less knowledge can come.
 func (l *Lines) CatchUp(last uint64) {
 	slices.SortStableFunc(l.open, func(a, b *admission) int { return cmp.Compare(a.by.Seen, b.by.Seen) })
 	for slices.ContainsFunc(l.open, func(a *admission) bool { return a.last() <= last }) {
@@ -268,7 +274,7 @@ func (l *Lines) CatchUp(last uint64) {
 	l.taken = 0
 }
 
-// advance takes over what was known up to a sequence.
+// advance gives the limiter the changes up to a sequence.
 func (l *Lines) advance(to uint64) {
 	for ; l.taken < len(l.news) && l.news[l.taken].seq <= to; l.taken++ {
 		now := &l.news[l.taken]
@@ -284,7 +290,8 @@ func (l *Lines) advance(to uint64) {
 	l.upTo = max(l.upTo, to)
 }
 
-// together takes out the admission that was made by least, and others that were decided with it, as far as can be told.
+// together removes and returns the admission with the least knowledge, and those of the same
+// decision, as far as can be told.
 func (l *Lines) together() (all []*admission) {
 	first := l.open[0]
 	scopes := map[limit.Scope]bool{}
@@ -337,14 +344,14 @@ func (l *Lines) judge(all []*admission) {
 		return
 	}
 	for _, a := range all {
-		if a.whole() { // else I-4 says so, unless the log ends here
+		if a.whole() { // otherwise I-4 reports it, unless the log ends here
 			l.compare(a, &d)
 		}
 	}
 	l.known.Undo(&d)
 }
 
-// compare tells what is wrong with an admission.
+// compare reports the faults of an admission.
 func (l *Lines) compare(a *admission, d *quota.Decision) {
 	for i := range a.facts {
 		f := &a.facts[i]
@@ -364,8 +371,8 @@ func (l *Lines) compare(a *admission, d *quota.Decision) {
 	}
 }
 
-// unsure tells whether a decision depends on other chains of which it is not certain what was known: an admission there came
-// since, which may be by whoever decided or not, or a pause was asked for.
+// unsure tells whether a decision depends on other chains whose known state is uncertain: an
+// admission came there since, possibly by the same decider, or a delay was asked for.
 func (l *Lines) unsure(a *admission) bool {
 	var scopes []limit.Scope
 	for i := range a.facts {
@@ -380,7 +387,7 @@ func (l *Lines) unsure(a *admission) bool {
 	return slices.ContainsFunc(a.shut, func(of limit.Scope) bool { return slices.Contains(open, of) })
 }
 
-// whole tells whether all scopes of those whom it admits are there.
+// whole tells whether all scopes of its grants are present.
 func (a *admission) whole() bool {
 	for i := range a.facts {
 		for _, g := range a.facts[i].what.Grants {
@@ -395,7 +402,7 @@ func (a *admission) whole() bool {
 	return true
 }
 
-// differs says what is wrong with whom a fact admits.
+// differs describes a fault in the grants of a fact.
 func (a *admission) differs(have, want []task.Grant) (task.ID, string) {
 	for i, g := range have {
 		switch {
@@ -413,7 +420,7 @@ func (a *admission) differs(have, want []task.Grant) (task.ID, string) {
 	return "", ""
 }
 
-// refused tells what is wrong with those whom a fact names as refused, or has make place.
+// refused reports faults in the tasks that a fact names as refused, or stops to make place.
 func (l *Lines) refused(a *admission, f *admitted) {
 	limits := map[string]bool{}
 	for id, s := range book.Sorted(f.stops) {
@@ -432,7 +439,7 @@ func (l *Lines) refused(a *admission, f *admitted) {
 	}
 }
 
-// replaced tells what is wrong with those who have to make place under a limit.
+// replaced reports faults in the tasks that must make place under a limit.
 func (l *Lines) replaced(a *admission, f *admitted, name string) {
 	oldest := map[task.ID]string{}
 	for _, r := range l.known.Oldest(name) {
@@ -453,14 +460,15 @@ func (l *Lines) replaced(a *admission, f *admitted, name string) {
 	}
 }
 
-// wentOn tells whether a task ended, or was asked to stop, after what is known and before a sequence.
+// wentOn tells whether a task ended, or was asked to stop, after the limiter's knowledge and before
+// a sequence.
 func (l *Lines) wentOn(id task.ID, before uint64) bool {
 	return slices.ContainsFunc(l.news[l.taken:], func(n news) bool {
 		return n.seq < before && n.stand.ID == id && (n.stand.State.Terminal() || n.stand.State == task.Cancelling)
 	})
 }
 
-// take takes over what was recorded.
+// take gives the limiter a recorded admission.
 func (l *Lines) take(a *admission) {
 	for i := range a.facts {
 		for _, g := range a.facts[i].what.Grants {
@@ -476,7 +484,7 @@ func (l *Lines) take(a *admission) {
 	}
 }
 
-// admittedWrong tells what is wrong with an admission.
+// admittedWrong reports a fault in an admission.
 func (l *Lines) admittedWrong(f *admitted, id task.ID, what string) {
 	l.book.Find(book.Decisions, book.Finding{Task: id, Seqs: []uint64{f.seq},
 		Type: events.LimitGranted, About: string(f.scope), At: f.at,

@@ -14,18 +14,19 @@ import (
 	"millrace/verify/book"
 )
 
-// Of what limits admit is decided here what needs no other task: that each stands under the counters that its admission
-// names, and what is left of the rates. Only a pause of a rate, which a task that fails asks for, may have come before and
-// not be heeded. Who is admitted, and who is not, comes of all tasks: [Lines].
+// This file repeats the part of an admission that needs no other task: each task is under the
+// counters that its admission names, and the rest of each rate is right. Only a delay that a
+// failing task asks for may have come before without being known. Which tasks are admitted depends
+// on all tasks: see [Lines].
 
-// bucket is what is kept of a rate.
+// bucket is the memory of a rate.
 type bucket struct {
 	used   time.Time
-	seq    uint64      // of the admission that has left it so
-	paused []time.Time // what it became when tasks asked for a pause, as long as that is more
+	seq    uint64      // of the admission that left this state
+	paused []time.Time // its states after requested delays, as long as they are later
 }
 
-// Pause shuts the rates of a task until a time: of the limits under which it stands, and of its queue.
+// Pause shuts the rates of a task until a time: those of its limits, and that of its queue.
 func (l *Lines) Pause(under Bounds, of string, until time.Time) {
 	for _, b := range under {
 		if how, ok := l.terms.rate(b); ok {
@@ -68,7 +69,7 @@ func (l *Lines) Granted(r *events.Record) {
 	if book.By(r).Seen == 0 {
 		l.granted(r, "", 0, "it does not say up to where tasks were known")
 	}
-	takes := map[string][]limit.Rate{} // by what each is taken from in turn
+	takes := map[string][]limit.Rate{} // the draws from each rate, in order
 	for i := range e.Grants {
 		l.grantAgain(r, &e.Grants[i], takes)
 	}
@@ -84,7 +85,7 @@ func (l *Lines) Granted(r *events.Record) {
 	l.admits(r, &e, from, l.book.Broken(book.Decisions) > found)
 }
 
-// granted tells what is wrong with an admission.
+// granted reports a fault in an admission.
 func (l *Lines) granted(r *events.Record, id task.ID, other uint64, what string) {
 	seqs := []uint64{r.Seq}
 	if other > 0 {
@@ -95,7 +96,7 @@ func (l *Lines) granted(r *events.Record, id task.ID, other uint64, what string)
 		Look: book.Show(r.Seq)})
 }
 
-// grantAgain judges one grant, and adds what it takes from the rates of the scope.
+// grantAgain judges one grant, and adds its draws from the rates of the scope.
 func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]limit.Rate) {
 	under, turn, ok := l.log.Task(g.Task)
 	switch {
@@ -140,7 +141,7 @@ func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[
 	return ""
 }
 
-// rateAgain judges what is left of a rate from which so much was taken, and returns how it stood before.
+// rateAgain judges what is left of a rate after some draws, and returns its state before.
 func (l *Lines) rateAgain(r *events.Record, name string, left time.Time, takes []limit.Rate) (from time.Time) {
 	b, at := l.bucket(name), r.Fact.At
 	from = b.used

@@ -11,15 +11,14 @@ import (
 	"millrace/verify/thin"
 )
 
-// I-4, as far as there are limits: the epochs that run on a node at one time
-// are never more than the slots with which its session registered, nor those under one counter
-// more than a task among them allows on one node.
+// I-4, as far as it concerns limits: the epochs that run on a node at one time are never more than
+// the slots with which its session registered, and those under one counter never more than a task
+// among them allows per node.
 //
-// An epoch may stay open in the log though nothing runs: the answer to the claim
-// was lost, or the report, and then somebody else ends it. So only epochs that
-// ended by their own word are held against the slots.
+// An epoch may stay open in the log although nothing runs: the answer to the claim was lost, or the
+// report, and another component ends it. So only epochs that ended by their own report count.
 
-// Running are the epochs that run, on nodes and under limits.
+// Running are the running epochs, on nodes and under limits.
 type Running struct {
 	book  *book.Book
 	terms *Terms
@@ -29,15 +28,15 @@ type Running struct {
 	uses     map[thin.Word]use
 }
 
-// NewRunning knows of nothing that runs.
+// NewRunning returns a Running without epochs.
 func NewRunning(b *book.Book, terms *Terms) *Running {
 	return &Running{book: b, terms: terms, sessions: map[counted]*session{}, began: map[counted][]uint64{}, uses: map[thin.Word]use{}}
 }
 
-// Session is one life of a node, by the numbers of their words.
+// Session is one life of a node, as the numbers of its words.
 type Session struct{ Node, Session thin.Word }
 
-// counted is a session, or a counter of what runs there. Without a session it is a counter in all lives.
+// counted is a session, or a counter within it. Without a session it is a counter over all lives.
 type counted struct {
 	Session
 	counter thin.Word
@@ -58,10 +57,10 @@ type crowd struct {
 	alreadyAbove bool
 }
 
-// maxCrowds bounds what is remembered of a session whose epochs nobody ends.
+// maxCrowds bounds the memory of a session whose epochs never end.
 const maxCrowds = 256
 
-// Register says that a session of a node has begun, with so many slots.
+// Register records the beginning of a node's session, with its slots.
 func (n *Running) Register(id, name string, slots int) {
 	w := n.terms.words.Number(id)
 	for key, s := range n.sessions {
@@ -99,8 +98,8 @@ func (n *Running) Enter(at Session, under Bounds, epoch uint64, cost int) {
 	}
 }
 
-// Began finds the first of some epochs that did not begin on a node under its bound of that counter, or is named twice; -1 for
-// none. Known is false if one before that lies too far back.
+// Began returns the index of the first epoch that did not begin on a node under that counter, or
+// that is named twice; -1 for none. Known is false if an epoch is older than the memory.
 func (n *Running) Began(on, counter string, epochs []uint64) (not int, known bool) {
 	began := n.began[counted{Session{Node: n.terms.words.Number(on)}, n.terms.words.Number(counter)}]
 	for i, epoch := range epochs {
@@ -168,5 +167,5 @@ func (n *Running) leave(key counted, epoch uint64, own bool, of task.ID) {
 	}
 }
 
-// over tells whether nothing more can come of a crowd.
+// over tells whether a crowd can no longer break the rule.
 func (c *crowd) over(slots int) bool { return c.alreadyAbove || len(c.undecided)+len(c.sure) <= slots }

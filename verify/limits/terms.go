@@ -8,20 +8,21 @@ import (
 	"millrace/verify/thin"
 )
 
-// Bounds are the limits that a task stands under: the bounds on its concurrency, then its budgets, and then its rates.
+// Bounds are the limits of a task: concurrency, then budgets, then rates.
 type Bounds []bound
 
-// bound is one of them. Its counter is the number of a word; a rate and a budget have the number of what they allow, and max is 0.
+// bound is one limit. Its counter is the number of a word. A rate or a budget has the number of its
+// allowance, and max 0.
 type bound struct {
 	counter  thin.Word
 	max, how uint32
 	onLimit  string
 }
 
-// Max is how many may run at once under one of them.
+// Max is how many may run at once under the i-th bound.
 func (b Bounds) Max(i int) int { return int(b[i].max) }
 
-// Terms are what bounds are written with: few words and allowances for many tasks.
+// Terms holds the words and allowances in bounds, which many tasks share.
 type Terms struct {
 	words      *thin.Words
 	allowances allowances
@@ -32,18 +33,18 @@ func NewTerms(words *thin.Words) *Terms {
 	return &Terms{words: words, allowances: allowances{index: map[allowed]uint32{}}}
 }
 
-// Index is the place of a counter among bounds; -1 if it is none of them.
+// Index is the index of a counter among bounds; -1 if it is missing.
 func (t *Terms) Index(of Bounds, counter string) int {
 	return slices.IndexFunc(of, func(b bound) bool { return t.words.Text(b.counter) == counter })
 }
 
-// allowed is what a rate or a budget allows; the other one is zero.
+// allowed is the allowance of a rate or of a budget; the other one is zero.
 type allowed struct {
 	rate   limit.Rate
 	budget limit.Allowance
 }
 
-// allowances are what rates and budgets allow: few for many tasks.
+// allowances numbers the allowances of rates and budgets, which many tasks share.
 type allowances struct {
 	index map[allowed]uint32
 	list  []allowed
@@ -58,20 +59,20 @@ func (r *allowances) number(how allowed) uint32 {
 	return n
 }
 
-// rate is the rate that a limit is; false if it is none.
+// rate returns the rate of a limit; false if it is not a rate.
 func (t *Terms) rate(b bound) (limit.Rate, bool) {
 	how := t.allowances.list[b.how].rate
 	return how, how.Limit > 0
 }
 
-// Of are the limits that a task stands under which is born with something.
+// Of returns the limits of a task born with w.
 func (t *Terms) Of(w *task.Work) Bounds {
 	if !w.Spec.Limited() {
 		return nil
 	}
 	counters, err := w.Counters()
 	if err != nil {
-		return nil // nobody can have admitted it
+		return nil // it cannot have been admitted
 	}
 	var all Bounds
 	for _, c := range counters {
@@ -88,7 +89,7 @@ func onLimit(s string) string {
 	return ""
 }
 
-// OnNode are the bounds per node that a task stands under.
+// OnNode returns the per_node bounds of a task.
 func (t *Terms) OnNode(w *task.Work) Bounds {
 	if w.Spec == nil || len(w.Spec.PerNode) == 0 {
 		return nil

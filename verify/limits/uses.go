@@ -8,10 +8,11 @@ import (
 	"millrace/verify/book"
 )
 
-// At no sequence run more epochs under one counter than the most that a task among them allows. Slots are freed by the end of an
-// epoch only, so there is no epoch that is open in the log and whose place somebody else may have.
+// At every sequence, at most as many epochs run under one counter as the most permissive task among
+// them allows. Only the end of an epoch frees a place, so an open epoch's place cannot have gone to
+// another task.
 
-// use is who runs under a counter: epochs, and what each of them allows.
+// use is the running epochs under a counter, each with the bound that it allows.
 type use map[uint64]uint32
 
 // Occupy opens an epoch under its limits.

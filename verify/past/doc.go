@@ -1,3 +1,3 @@
-// Package past remembers nodes, queues and other things about which there are few facts as they were after each of the latest: whoever
-// decided something knew them as they were a moment before.
+// Package past remembers recent states of nodes, queues and other subjects with few facts, one
+// state per fact: a decider knew them as they were a moment earlier. Older states are forgotten.
 package past

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Of many editions the latest are there, and it is known of which there may have been one.
+// The latest of many editions are kept, and it is known which earlier ones may have existed.
 func TestLatest(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
@@ -36,7 +36,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// What held lately is what held at the beginning of the while, if anything did, and what came since.
+// Lately returns the edition in force at the beginning of the period, if there is one, and the
+// later ones.
 func TestLately(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	all := []time.Time{at(10), at(20), at(30)}

@@ -16,10 +16,10 @@ type Node struct {
 	later                []fact
 }
 
-// fact is one of a node, by both times. Its memory is its own.
+// fact is a fact of a node, with both times. It owns its memory.
 type fact struct{ written, stored node.Recorded }
 
-// Add takes a fact in.
+// Add adds a fact.
 func (p *Node) Add(r *events.Record) {
 	written := r.Node()
 	written.Event = owned(written.Event, r)
@@ -34,7 +34,7 @@ func (p *Node) Add(r *events.Record) {
 	p.now = node.Evolve(p.now, written)
 }
 
-// At is the node as it was when everything to a sequence was known; false if that is forgotten.
+// At is the node as of a sequence; false if that state is forgotten.
 func (p *Node) At(seq uint64) (n node.Node, known bool) {
 	if n = p.written; n.Head > seq {
 		return n, false
@@ -48,8 +48,8 @@ func (p *Node) At(seq uint64) (n node.Node, known bool) {
 	return n, true
 }
 
-// StoredAt is the node by the times of the server, as it was at its fact of a sequence; false if that is
-// forgotten, or none of its facts.
+// StoredAt is the node by the server's times, as of its fact at a sequence; false if that state is
+// forgotten, or there is no such fact.
 func (p *Node) StoredAt(seq uint64) (n node.Node, known bool) {
 	n = p.stored
 	for i := range p.later {
@@ -84,13 +84,13 @@ func (p *Node) Now() node.Node { return p.now }
 // Takes tells whether the node takes work at present.
 func (p *Node) Takes() bool { return p.now.Takes() }
 
-// Forgot tells whether the fact of a sequence is one of those that are not remembered singly any more.
+// Forgot tells whether the fact at a sequence is too old to be remembered.
 func (p *Node) Forgot(seq uint64) bool { return seq <= p.written.Head }
 
-// Nodes are the nodes of which there are facts.
+// Nodes are the nodes with facts.
 type Nodes map[node.ID]*Node
 
-// Of is the past of a node, empty for one of which there is no fact.
+// Of returns the past of a node, empty for one without facts.
 func (all Nodes) Of(id string) *Node {
 	if p := all[node.ID(id)]; p != nil {
 		return p
@@ -99,7 +99,7 @@ func (all Nodes) Of(id string) *Node {
 	return &Node{written: none, stored: none, now: none}
 }
 
-// At are all nodes as they were when everything to a sequence was known; false if that is forgotten.
+// At returns all nodes as of a sequence; false if a state is forgotten.
 func (all Nodes) At(seq uint64) (are []node.Node, known bool) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		n, known := all[id].At(seq)

@@ -11,7 +11,7 @@ import (
 // Queues are queues as operators had them after each of the latest facts about them.
 type Queues map[string]Latest[queue.Queue]
 
-// Add takes a fact about a queue in, and tells what that has made of it.
+// Add adds a fact about a queue, and returns the states before and after it.
 func (all Queues) Add(r *events.Record) (was, is *queue.Queue) {
 	e, _ := r.Fact.Event.(queue.Event)
 	past, ok := all[r.Fact.Queue]
@@ -28,7 +28,7 @@ func (all Queues) Add(r *events.Record) (was, is *queue.Queue) {
 	return was, is
 }
 
-// Now is a queue as the latest fact has left it; false if there is none.
+// Now is a queue after its latest fact; false if there is none.
 func (all Queues) Now(name string) (q queue.Queue, ok bool) {
 	past := all[name]
 	if len(past) == 0 {
@@ -37,7 +37,7 @@ func (all Queues) Now(name string) (q queue.Queue, ok bool) {
 	return past[len(past)-1], true
 }
 
-// At is a queue as it was after the fact at a sequence; nil if that is forgotten, or no fact about it.
+// At is a queue as of the fact at a sequence; nil if that is forgotten, or there is no such fact.
 func (all Queues) At(name string, seq uint64) (q *queue.Queue, forgotten bool) {
 	return all[name].At(seq, func(q *queue.Queue) uint64 { return q.Head })
 }

@@ -12,19 +12,20 @@ import (
 	"millrace/task/job"
 )
 
-// Digest stands for a value that is compared with others and never shown: equal values have equal
-// digests. 0 stands for none. It is good for one process.
+// Digest stands for a value that is only compared and never shown: equal values have equal digests.
+// 0 stands for none. Digests are valid within one process.
 type Digest uint64
 
-// Digests makes digests. The digest of a value is that of the same value after it was written as
-// JSON and read, as rows of a read model are.
+// Digests makes digests. The digest of a value equals that of the value after a round trip through
+// JSON, as in rows of a read model.
 type Digests struct {
 	seed maphash.Seed
 	buf  []byte
-	// born is for what work writes, and scratch what it writes it of: so no other work need lie on the heap.
+	// born is the buffer for work, and scratch the value written to it: they avoid other work on
+	// the heap.
 	born    []byte
 	scratch task.Work
-	// specs are those of specs, which many facts and rows share, so that each is written but once.
+	// specs caches digests of specs, which many facts and rows share.
 	specs map[*job.Spec]Digest
 }
 
@@ -36,13 +37,13 @@ func NewDigests() Digests {
 	return Digests{seed: maphash.MakeSeed(), specs: map[*job.Spec]Digest{}}
 }
 
-// sum is the digest of what was collected.
+// sum is the digest of the collected bytes.
 func (d *Digests) sum(b []byte) Digest {
-	d.buf = b[:0] // kept for its memory
+	d.buf = b[:0] // to reuse its memory
 	return max(Digest(maphash.Bytes(d.seed, b)), 1)
 }
 
-// Text is the digest of a text; 0 of none.
+// Text is the digest of a text; 0 for none.
 func (d *Digests) Text(s string) Digest {
 	if s == "" {
 		return 0
@@ -50,7 +51,7 @@ func (d *Digests) Text(s string) Digest {
 	return d.sum(appendText(d.buf[:0], s))
 }
 
-// Raw is the digest of JSON, however it is spelled; 0 of none.
+// Raw is the digest of JSON, regardless of its spelling; 0 for none.
 func (d *Digests) Raw(r json.RawMessage) Digest {
 	if len(r) == 0 {
 		return 0
@@ -58,7 +59,7 @@ func (d *Digests) Raw(r json.RawMessage) Digest {
 	return d.sum(AppendCanonical(d.buf[:0], r))
 }
 
-// Value is the digest of what JSON writes of v. A value that JSON cannot write came from none.
+// Value is the digest of v's JSON. A value without JSON has none.
 func (d *Digests) Value(v any) Digest {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -67,7 +68,7 @@ func (d *Digests) Value(v any) Digest {
 	return d.Raw(text)
 }
 
-// spec is the digest of a spec, which is not modified: many facts share one, and so do the rows of a page.
+// spec is the digest of an unmodified spec: many facts share one, and so do the rows of a page.
 func (d *Digests) spec(s *job.Spec) Digest {
 	if s == nil {
 		return 0
@@ -83,10 +84,10 @@ func (d *Digests) spec(s *job.Spec) Digest {
 	return sum
 }
 
-// bornWith is the form of what a task was born with and keeps for its life, but for parts with digests of their own.
+// bornWith is the form of a task's unchanging content, without the parts with their own digests.
 var bornWith = form.Of[task.Work](form.Without("spec", "needs", "route", "start_by", "end_by", "holds", "inputs", "asked"))
 
-// Work is the digest of what a task was born with and keeps for its life.
+// Work is the digest of a task's unchanging content.
 func (d *Digests) Work(k *task.Task) Digest {
 	spec, needs := d.spec(k.Spec), Digest(0)
 	if k.Needs != nil {
@@ -105,14 +106,14 @@ func (d *Digests) Work(k *task.Task) Digest {
 // appendText appends a text as JSON would have it, and its end.
 func appendText(b []byte, s string) []byte {
 	if !utf8.ValidString(s) {
-		s = string([]rune(s)) // each wrong byte becomes a sign of its own, as in JSON
+		s = string([]rune(s)) // each invalid byte becomes a replacement character, as in JSON
 	}
 	return append(append(b, s...), 0)
 }
 
 // AppendCanonical appends JSON in one spelling: without white space between values, and with
-// strings that escape nothing but what JSON forbids. The order of fields, and how numbers are
-// written, stay.
+// strings that escape only what JSON requires. It keeps the order of fields and the spelling of
+// numbers.
 func AppendCanonical(b, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; c {
@@ -138,7 +139,7 @@ func AppendCanonical(b, raw []byte) []byte {
 	return b
 }
 
-// appendString appends a string of JSON, which escapes nothing if it is plain.
+// appendString appends a JSON string. A plain one escapes nothing.
 func appendString(b, text []byte, plain bool) []byte {
 	if plain && utf8.Valid(text) {
 		return append(b, text...)
@@ -164,7 +165,7 @@ func appendString(b, text []byte, plain bool) []byte {
 // Stamp is a time in microseconds, 0 for none: a third of the memory of a [time.Time].
 type Stamp int64
 
-// StampOf is a time as a stamp.
+// StampOf returns a time as a stamp.
 func StampOf(t time.Time) Stamp {
 	switch {
 	case t.IsZero():
@@ -175,7 +176,7 @@ func StampOf(t time.Time) Stamp {
 	return Stamp(t.UnixMicro())
 }
 
-// Time is what it stands for, in UTC.
+// Time returns the stamp's time, in UTC.
 func (s Stamp) Time() time.Time {
 	if s == 0 {
 		return time.Time{}

@@ -1,3 +1,3 @@
-// Package thin keeps what is known of millions of tasks in little memory: texts as the numbers of their words, times as stamps, and what
-// is only compared as digests.
+// Package thin stores the state of millions of tasks in little memory: texts as numbers of words,
+// times as stamps, and values that are only compared as digests.
 package thin

@@ -2,7 +2,7 @@ package thin
 
 import "strings"
 
-// Words are texts that many tasks have in common: nodes, sessions, routes. Of each its number is kept; 0 is the empty one.
+// Words numbers texts that many tasks share: nodes, sessions, routes. 0 is the empty text.
 type Words struct {
 	index map[string]Word
 	list  []string
@@ -14,10 +14,10 @@ type Word uint32
 // NewWords has the empty text.
 func NewWords() Words { return Words{index: map[string]Word{"": 0}, list: []string{""}} }
 
-// Text is what has a number.
+// Text returns the text with a number.
 func (w *Words) Text(n Word) string { return w.list[n] }
 
-// Number is that of a text, which shares no memory with it.
+// Number returns the number of a text. It keeps no reference to the text's memory.
 func (w *Words) Number(s string) Word {
 	if s == "" {
 		return 0

@@ -13,16 +13,16 @@ import (
 	"millrace/verify/book"
 )
 
-// Decisions on ticks are decided again from the definition by which they were made, the fire or the rule that brought them
-// up, what the decision before has left, and how far the tasks of earlier ticks had come. Why a birth was refused, nobody
-// decides again, only that the tick was to get a task.
+// Decisions on ticks are repeated from the definition in force, the fire or rule that triggered
+// them, the ledger of the decision before, and the progress of earlier ticks' tasks. The reason of
+// a refused birth is not repeated, only that the tick was to get a task.
 
-// ticking is what is kept of a schedule for that.
+// ticking is the memory of a schedule for that.
 type ticking struct {
 	plans  []planned // of its latest definitions, at most [plansKept]
 	fires  []fired   // the latest of its fires, at most [firesKept]
 	ledger definition.Ledger
-	seq    uint64    // of the latest decision, which has left that
+	seq    uint64    // of the latest decision, which left ledger
 	at     time.Time // when it was made
 }
 
@@ -31,7 +31,7 @@ const (
 	firesKept = 64
 )
 
-// planned is a definition; its plan is nil if nothing fires by it.
+// planned is a definition; its plan is nil if it fires no ticks.
 type planned struct {
 	revision uint64
 	since    time.Time
@@ -44,7 +44,7 @@ type fired struct {
 	detail string
 }
 
-// Again takes in what a fact says of a schedule, and makes it again if it is a decision.
+// Again adds a fact about a schedule, and repeats it if it is a decision.
 func (all *Ticks) Again(r *events.Record) {
 	name := r.Fact.Schedule
 	if r.Fact.Def.Kind() == definition.DefSchedule {
@@ -86,7 +86,7 @@ func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
 	return p
 }
 
-// ownLedger is a ledger in memory that is the verifier's.
+// ownLedger returns a ledger in memory of its own.
 func ownLedger(l definition.Ledger) definition.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for i, id := range l.Open {
@@ -142,7 +142,7 @@ func about(e definition.ScheduleEvent) (revision uint64, tick time.Time) {
 	return 0, time.Time{}
 }
 
-// again is a decision that is made again.
+// again is a decision being repeated.
 type again struct {
 	all      *Ticks
 	r        *events.Record
@@ -150,12 +150,12 @@ type again struct {
 	tick     time.Time
 	revision uint64
 	plan     *schedule.Plan
-	ledger   definition.Ledger // what the decision before has left
+	ledger   definition.Ledger // the ledger of the decision before
 
 	forgotten, overtaken bool // it cannot be judged
 }
 
-// judge says what is wrong, "" for nothing.
+// judge describes the fault, "" for none.
 func (a *again) judge(s *ticking) string {
 	by := book.By(a.r)
 	if by.Rule == task.RuleBirth {
@@ -186,7 +186,7 @@ func (a *again) judge(s *ticking) string {
 	for _, o := range look.Owed {
 		first := a.plan.Decide(seen, o, a.revision)[0]
 		if _, tick := about(first); !tick.Equal(a.tick) {
-			continue // another one had to make room
+			continue // another tick had to make room
 		}
 		if wrong = a.differs(a.refused(first, seen, o)); wrong == "" {
 			return ""
@@ -195,7 +195,7 @@ func (a *again) judge(s *ticking) string {
 	return wrong
 }
 
-// refused is a decision as it becomes if no task could be made, which the fact says.
+// refused is the decision after a refused birth, if the fact says that it was refused.
 func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, o schedule.Owed) definition.ScheduleEvent {
 	e, skipped := a.e.(definition.ScheduleSkipped)
 	if _, admitted := first.(definition.ScheduleAdmitted); !admitted || !skipped || !schedule.Refuses(e.Reason) {
@@ -206,7 +206,7 @@ func (a *again) refused(first definition.ScheduleEvent, seen definition.Ledger, 
 	return is
 }
 
-// left judges that a tick which was to get a task got none.
+// left judges that an admitted tick got no task.
 func (a *again) left() string {
 	e, ok := a.e.(definition.ScheduleSkipped)
 	t := a.all.ticks[tick{a.r.Fact.Schedule, a.tick.UnixNano()}]
@@ -221,7 +221,7 @@ func (a *again) left() string {
 	return a.differs(is)
 }
 
-// fire is what brought the tick up.
+// fire is the trigger of the tick.
 func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong string) {
 	if by.Rule == task.RuleWatch {
 		fire, detail, ok := a.plan.Watched(by.At)
@@ -266,7 +266,7 @@ func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong stri
 	return schedule.Heed(a.ledger, known, a.r.Fact.At.Sub(s.at)), ""
 }
 
-// differs compares the decision with what follows.
+// differs compares the decision with its repetition.
 func (a *again) differs(is definition.ScheduleEvent) string {
 	if is == nil {
 		return "nothing follows"

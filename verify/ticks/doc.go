@@ -1,3 +1,3 @@
-// Package ticks holds what a log says of schedules against their promise: a tick gets one decision and one task at most (I-6), and
-// each decision on a tick is made again by the function that made it (I-11).
+// Package ticks checks a log against the promises about schedules: a tick gets at most one decision
+// and one task (I-6), and repeating each decision on a tick gives the same result (I-11).
 package ticks

@@ -12,13 +12,13 @@ import (
 	"millrace/verify/book"
 )
 
-// I-6. A tick gets one decision at most, by which it has a task or none, and one task at most. Only a
-// task that is refused after the decision (its key is taken, its queue is full) is taken back by a second one. Whatever
-// admits a tick names the same one, and the births of a tick are all of that task. A task that
-// somebody asked for by hand has no tick to share. That a birth follows each decision is I-2's
-// concern: a tick that was left out may still get its task by a backfill.
+// I-6. A tick gets at most one decision, to have a task or none, and at most one task. A second
+// decision may only revoke a task that was refused after the first (its key is taken, its queue is
+// full). Every admission of a tick names the same task, and all births of a tick are of that task.
+// A task requested by hand has no tick. That a birth follows each decision belongs to I-2: a
+// skipped tick may still get its task by a backfill.
 
-// Ticks are what the log says of schedules and their ticks.
+// Ticks are the log's facts of schedules and their ticks.
 type Ticks struct {
 	book *book.Book
 	log  Log
@@ -27,18 +27,19 @@ type Ticks struct {
 	schedules map[string]*ticking
 }
 
-// Log is what else must be known of the log.
+// Log is the other required knowledge of the log.
 type Log struct {
 	// Whole tells whether the records begin with the log.
 	Whole bool
-	// When is when a schedule would have fired by which ticks are decided on again; nil leaves all as they were.
+	// When returns when a schedule would have fired, for decisions repeated under other settings;
+	// nil changes none.
 	When func(schedule string, was job.Schedule) job.Schedule
-	// EndAt is how far a task had come at one of its messages, whether it has had another life since, and what is wrong if it has no
-	// such message.
+	// EndAt returns the progress of a task at one of its messages, whether it was reopened since,
+	// and the fault if it has no such message.
 	EndAt func(id task.ID, seq uint64) (in task.Input, overtaken bool, wrong string)
 }
 
-// New knows of no schedule yet, and writes into a book.
+// New returns a Ticks without schedules, which reports to a book.
 func New(b *book.Book, log Log) *Ticks {
 	return &Ticks{book: b, log: log, ticks: map[tick]*ticked{}, schedules: map[string]*ticking{}}
 }
@@ -49,16 +50,16 @@ type tick struct {
 	at       int64 // nanoseconds since 1970
 }
 
-// ticked is what the log says of a tick.
+// ticked is what the log holds about a tick.
 type ticked struct {
-	made     task.ID // "" if nobody has named a task
-	seq      uint64  // of who named it
+	made     task.ID // "" if no fact has named a task
+	seq      uint64  // the sequence of the fact that named it
 	admitted uint64  // the sequence of the decision that gave it its task, 0 for none
 	born     bool    // that task is there
-	skipped  uint64  // likewise of the one that left it out
+	skipped  uint64  // the sequence of the decision that skipped it, 0 for none
 }
 
-// Add checks what a fact says of ticks of schedules.
+// Add checks a fact about ticks of schedules.
 func (all *Ticks) Add(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
@@ -76,7 +77,7 @@ func (all *Ticks) Add(r *events.Record) {
 		t.admitted = r.Seq
 	case definition.ScheduleSkipped:
 		if e.Count > 1 {
-			return // each of them is told apart only by the rules of the schedule
+			return // only the rules of the schedule tell them apart
 		}
 		t := all.tick(r.Fact.Schedule, e.Tick)
 		switch refused := e.Reason == definition.SkipUnique || e.Reason == definition.SkipFull || e.Reason == definition.SkipInvalid; {
@@ -109,7 +110,7 @@ func (all *Ticks) tick(schedule string, at time.Time) *ticked {
 	return t
 }
 
-// named checks that a tick's task is the one that was named before.
+// named checks that a tick's task is the one named before.
 func (all *Ticks) named(schedule string, at time.Time, made task.ID, seq uint64) *ticked {
 	t := all.tick(schedule, at)
 	switch {
