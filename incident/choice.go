@@ -8,16 +8,19 @@ import (
 	"millrace/task/definition"
 )
 
-// Choice is what a span of a log needs to be folded: all facts of each thing that lives in it, from its beginning on. It is shown the
-// log up to the end of the span once ([Choice.See]), and says of each record then whether it belongs into the file ([Choice.Keeps]).
+// Choice selects the facts that are needed to fold a span of a log: all facts of each subject that
+// lives in the span, from its beginning. First show it the log up to the end of the span
+// ([Choice.See]). Then ask for each record whether it belongs in the file ([Choice.Keeps]).
 //
-//   - A task lives in the span if there is a fact about it in the span, or if it had not ended before. With it come all
-//     tasks of its family (parents, children, steps), and those that it needs.
-//   - Nodes, queues, definitions and breakers are there whole, and messages that nobody can read if they lie at no task.
-//   - Of the ticks of a schedule and the admissions of a scope there are those in the span, those that name a task that is
-//     there, and the last one before the span, which says how things stood.
-//   - The claims of a unique key are there if a task that is there holds it.
-//   - What is no fact is there only within the span.
+//   - A task lives in the span if the span has a fact about it, or if it had not ended before. With
+//     it come all tasks of its family (parents, children, steps), and those that it needs.
+//   - Nodes, queues, definitions and breakers are complete, and so are unreadable messages that
+//     belong to no task.
+//   - Of a schedule's ticks and a scope's admissions, the file has those in the span, those that
+//     name a task in the file, and the last one before the span, which gives the state at its
+//     beginning.
+//   - Claims of a unique key are there if a task in the file holds the key.
+//   - Messages that are not facts are there only within the span.
 type Choice struct {
 	from, to uint64
 	tasks    map[task.ID]*life
@@ -29,7 +32,7 @@ type Choice struct {
 	seen     int
 }
 
-// life is what is known of a task.
+// life is the state of a task.
 type life struct {
 	state  *task.Task // nil once it has ended
 	parent task.ID
@@ -80,7 +83,7 @@ func (c *Choice) seeTask(r *events.Record) {
 	case l == nil:
 		l = &life{state: &task.Task{ID: r.Fact.Task}}
 		c.tasks[r.Fact.Task] = l
-	case l.state == nil: // it has another life, or somebody has said something late: it is taken along
+	case l.state == nil: // it had ended: a reopening makes it live, a late report does not
 		l.lives = l.lives || r.Fact.Type == events.TaskReopened
 	}
 	if r.Seq >= c.from {
@@ -135,7 +138,7 @@ func (c *Choice) settle() {
 	}
 }
 
-// Lives tells whether a task is there.
+// Lives tells whether a task is in the file.
 func (c *Choice) Lives(id task.ID) bool {
 	c.settle()
 	l := c.tasks[id]
@@ -168,7 +171,7 @@ func (c *Choice) Tasks() (there, all int) {
 // Seen is how many facts the log has up to the end of the span.
 func (c *Choice) Seen() int { return c.seen }
 
-// Keeps tells whether a record belongs into the file.
+// Keeps tells whether a record belongs in the file.
 func (c *Choice) Keeps(r *events.Record) bool {
 	c.settle()
 	inside := r.Seq >= c.from
@@ -178,7 +181,7 @@ func (c *Choice) Keeps(r *events.Record) bool {
 	case r.Kind == events.KindOther || r.Kind == events.KindProbe || r.Kind == events.KindCopies:
 		return inside
 	case r.Unreadable() != "" && r.Fact.Task == "":
-		return true // else it goes with its task, which would otherwise be there by it alone
+		return true // otherwise it goes with its task, but does not alone include it
 	}
 	switch r.Kind {
 	case events.KindOffer, events.KindHold, events.KindChain:

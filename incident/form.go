@@ -10,29 +10,31 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An incident file is a sequence of blocks, each readable without the others. A block is a skippable frame of zstd with
-// what stands below, and a frame of zstd with lines of JSON. So `zstd -dc FILE` prints the lines, whatever reads them.
+// An incident file is a sequence of blocks, each readable without the others. A block is a
+// skippable zstd frame with the head below, and a zstd frame with lines of JSON. So `zstd -dc FILE`
+// prints the lines on any system.
 //
 //	magic(4) length(4) "MRIF" version(1) section(1) 0(2) number(4) lines(4) first(8) last(8) packed(4) unpacked(4) sum of the frame(4) sum of this(4)
 //
-// All numbers are little-endian, and the sums CRC-32C. Number counts the blocks from 0, first and last are sequences of facts.
-// The manifest comes first, then facts, output, the index, which says how many facts there are of each thing, and the end, which lists the blocks before it and repeats the manifest. Notes and
-// another end are appended: the last end that is whole counts.
+// All numbers are little-endian, and the sums are CRC-32C. Number counts the blocks from 0; first
+// and last are sequences of facts. The manifest comes first, then facts, output, the index with the
+// number of facts of each subject, and the end. The end lists the blocks before it and repeats the
+// manifest. Notes and another end are appended later: the last intact end counts.
 
-// Version is the version of the form that is written.
+// Version is the version in which the form is written.
 const Version = 1
 
-// Section is what a block holds.
+// Section is the kind of a block's content.
 type Section uint8
 
 // The sections.
 const (
 	SectionManifest Section = iota + 1
 	SectionFacts            // lines of an export
-	SectionOutput           // what tasks have printed
-	SectionNotes            // what people have noted
-	SectionEnd              // which blocks there are
-	SectionIndex            // how many facts there are of each thing
+	SectionOutput           // output of tasks
+	SectionNotes            // notes of people
+	SectionEnd              // the list of blocks
+	SectionIndex            // the number of facts of each subject
 )
 
 var sectionNames = [...]string{SectionManifest: "manifest", SectionFacts: "facts", SectionOutput: "output", SectionNotes: "notes", SectionEnd: "end", SectionIndex: "index"}
@@ -44,7 +46,7 @@ func (s Section) String() string {
 	return fmt.Sprintf("section %d", uint8(s))
 }
 
-// Block says which block of a file something is.
+// Block identifies a block of a file.
 type Block struct {
 	Section Section `json:"section"`
 	Number  uint32  `json:"number"`
@@ -54,16 +56,17 @@ type Block struct {
 }
 
 const (
-	skippable = 0x184D2A5D // one of the magic numbers of frames that readers of zstd skip
+	skippable = 0x184D2A5D // one of the magic numbers of frames that zstd readers skip
 	headSize  = 8 + 48
 	sumAt     = headSize - 4
-	// maxBlock is how large a block may be when it is unpacked: the largest message that a NATS server can be told to
-	// take is 64 MB, in base64.
+	// maxBlock is the largest unpacked size of a block: the largest message that a NATS server
+	// accepts is 64 MB, in base64.
 	maxBlock = 128 << 20
-	// maxFile is how large all blocks together may be: what they hold is kept in memory.
+	// maxFile is the largest unpacked size of all blocks together, because their content is kept in
+	// memory.
 	maxFile = 8 << 30
-	// A block ends when it is a sixteenth of all that is before it, within these bounds: what is damaged is lost by the
-	// block, and what is in large blocks takes less room.
+	// A block ends when it is a sixteenth of all before it, within these bounds. Damage loses whole
+	// blocks, and large blocks pack better.
 	blockShare = 16
 	minBlock   = 4 << 10
 	maxLines   = 256 << 10
@@ -94,7 +97,7 @@ func appendBlock(dst []byte, enc *zstd.Encoder, b Block, lines []byte) []byte {
 	return append(append(dst, head...), packed...)
 }
 
-// head is what stands before the frame of a block.
+// head is the part before the frame of a block.
 type head struct {
 	Block
 	version          uint8
@@ -102,7 +105,7 @@ type head struct {
 	sum              uint32
 }
 
-// readHead reads the head at the beginning of some bytes; false if there is none that is whole.
+// readHead reads the head at the beginning of b; false if there is no intact one.
 func readHead(b []byte) (h head, ok bool) {
 	if len(b) < headSize || !bytes.HasPrefix(b, lead) {
 		return h, false
@@ -122,7 +125,7 @@ var (
 	errSize = errors.New("it is damaged: it says that it is larger than any block")
 )
 
-// lines are those of the block whose head stands at the beginning of some bytes.
+// lines returns the lines of the block whose head is at the beginning of b.
 func (h *head) lines(b []byte, dec *zstd.Decoder) ([]byte, error) {
 	b = b[headSize:]
 	switch {

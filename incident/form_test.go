@@ -25,7 +25,7 @@ func sample(t testing.TB, facts int) (file []byte, records []events.Record) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range facts {
-		raw := fmt.Appendf(nil, `{"x":"%x"}`, random.Uint64()) // what does not pack well
+		raw := fmt.Appendf(nil, `{"x":"%x"}`, random.Uint64()) // incompressible data
 		for range 60 {
 			raw = fmt.Appendf(raw[:len(raw)-2], `%016x"}`, random.Uint64())
 		}
@@ -76,7 +76,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("%+v, %v", l, err)
 		}
 	}
-	// Notes are appended, and one of the same name comes in the stead of the one before.
+	// Notes are appended, and one of the same name replaces the one before.
 	for _, text := range []string{"first", "second"} {
 		var more bytes.Buffer
 		if err := Append(&more, f, []Note{{Name: "a", Seq: 20, Text: text}, {Name: text}}); err != nil {
@@ -103,8 +103,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut or damaged: it opens, what it still has is what it had, each fact that it has no more lies in a part
-// that it says is missing, and it says so of nothing that is there.
+// A file is cut or damaged at any place. It opens, the rest is unchanged, each lost fact lies in a
+// part that is reported as missing, and no present fact does.
 func TestDamaged(t *testing.T) {
 	file, records := sample(t, 500)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -164,7 +164,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Whatever is damaged: of each thing [File.Whole] has all facts, or none, or those before the first that is missing anywhere.
+// For any damage, [File.Whole] has for each subject all facts, or none, or those before the first
+// missing fact anywhere.
 func TestWhole(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewWriter(&b, Manifest{})
@@ -234,7 +235,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is read or refused.
+// Any file is either read or refused.
 func FuzzOpen(f *testing.F) {
 	file, _ := sample(f, 3)
 	f.Add(file)
@@ -265,7 +266,7 @@ func fixSum(b []byte) {
 	binary.LittleEndian.PutUint32(b[sumAt:], crc32.Checksum(b[:sumAt], castagnoli))
 }
 
-// Of a short file, too, most can be read when a part is damaged, wherever that is.
+// Even of a short file, most can be read when any one place is damaged.
 func TestDamagedInOnePlace(t *testing.T) {
 	file, _ := sample(t, 40)
 	for at := 2000; at < len(file)-2000; at += 500 { // the manifest is at both ends

@@ -8,17 +8,18 @@ import (
 	"millrace/events"
 )
 
-// Manifest says what a file holds.
+// Manifest describes the content of a file.
 type Manifest struct {
 	// Incident is the version of the form.
 	Incident int `json:"incident"`
-	// Millrace is the version of the program that has written it, and Made when that was.
+	// Millrace is the version of the writing program, and Made the time of writing.
 	Millrace string    `json:"millrace"`
 	Made     time.Time `json:"made"`
-	// Around is what was asked for, in words; Why is why it was written, if nobody has asked: which check has failed.
+	// Around is the request in words. Why is the failed check that caused the file, if it was not
+	// requested.
 	Around string `json:"around,omitempty"`
 	Why    string `json:"why,omitempty"`
-	// From and To bound the span: everything that lives in it is there, from its beginning on.
+	// From and To bound the span. Every subject that lives in it is in the file from its beginning.
 	From Point `json:"from"`
 	To   Point `json:"to"`
 	// Facts is how many facts are there, and Left how many of the log up to the end of the span were left out.
@@ -27,17 +28,18 @@ type Manifest struct {
 	// Tasks is how many tasks are there, of so many that the log has up to the end of the span.
 	Tasks   int  `json:"tasks"`
 	AllOf   int  `json:"all_tasks"`
-	Output  int  `json:"output"`  // batches of lines that tasks have printed
-	Outputs bool `json:"outputs"` // they were asked for
-	// Raw says that nothing was redacted; else Rules are the rules by which that was done.
+	Output  int  `json:"output"`  // batches of output lines
+	Outputs bool `json:"outputs"` // output was requested
+	// Raw says that nothing was redacted. Otherwise Rules are the rules of redaction.
 	Raw   bool     `json:"raw,omitempty"`
 	Rules []string `json:"rules,omitempty"`
-	// AckWait is how long a silent worker keeps a lease, and Settings are those of who has written the file.
+	// AckWait is how long a silent worker keeps a lease. Settings are those of the writer.
 	AckWait  string            `json:"ack_wait,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"`
-	// Details are what else helps to find the cause: the seed of a simulation, the options of a run.
+	// Details are further hints for finding the cause: the seed of a simulation, the options of a
+	// run.
 	Details json.RawMessage `json:"details,omitempty"`
-	// Needs are what a reader must know beyond this version, to read it rightly.
+	// Needs are features, beyond this version, that a reader must know.
 	Needs []string `json:"needs,omitempty"`
 }
 
@@ -47,7 +49,7 @@ type Point struct {
 	Stored time.Time `json:"stored"`
 }
 
-// Lines are a batch of what a task has printed, as its stream has it.
+// Lines are a batch of a task's output, as in its stream.
 type Lines struct {
 	Seq     uint64          `json:"seq"`
 	Stored  time.Time       `json:"stored"`
@@ -55,7 +57,7 @@ type Lines struct {
 	Body    json.RawMessage `json:"body"`
 }
 
-// Note is what somebody has noted at a place. One of the same name comes in its stead.
+// Note is a person's remark at a place. A note replaces an earlier one of the same name.
 type Note struct {
 	Name string    `json:"name"`
 	Seq  uint64    `json:"seq"`
@@ -72,7 +74,7 @@ type entry struct {
 	Facts int    `json:"facts"`
 }
 
-// thing is what a record is about, as the index has it; "" if that is nothing.
+// thing is the subject of a record in the index; "" if it has none.
 func thing(r *events.Record) string {
 	switch {
 	case !r.IsFact():

@@ -20,12 +20,13 @@ type File struct {
 	Manifest Manifest
 	// Blocks are those that the file has, or had.
 	Blocks []Block
-	// Notes are what people have noted, in the order in which they did.
+	// Notes are the notes of people, in order of writing.
 	Notes []Note
-	// Missing are the parts that are not there, or damaged; the rest is whole.
+	// Missing are the parts that are absent or damaged; the rest is intact.
 	Missing []Missing
 
-	// Incomplete are the things of which facts are missing, such as "task 01J…"; nil as well if the index is not whole.
+	// Incomplete are the subjects that lack facts, such as "task 01J…"; also nil if the index is
+	// not intact.
 	Incomplete []string
 
 	facts  [][]byte // lines
@@ -33,36 +34,36 @@ type File struct {
 	index  map[string]int
 }
 
-// Missing is a part of a file that is not there.
+// Missing is a part that the file lacks.
 type Missing struct {
 	Section string `json:"section"`
 	// After is the last sequence before it, and Before the first one behind it; 0 if there is none.
 	After  uint64 `json:"after"`
 	Before uint64 `json:"before,omitempty"`
-	// Lines is how many facts, or batches, it had; 0 if nothing tells.
+	// Lines is how many facts, or batches, it had; 0 if unknown.
 	Lines int    `json:"lines,omitempty"`
 	Why   string `json:"why"`
 }
 
-// Errors of a file that is none, or cannot be read at all.
+// Errors of files that are not incident files, or entirely unreadable.
 var (
-	// ErrNone: it has nothing of an incident file.
+	// ErrNone: the data has no part of an incident file.
 	ErrNone = errors.New("it is no incident file: `millrace incident export` writes them")
-	// ErrLater: it is of a later version, or needs what this program does not know.
+	// ErrLater: the file is of a later version, or needs features unknown to this program.
 	ErrLater = errors.New("use a newer millrace")
 )
 
-// Lead is how many bytes [Is] looks at.
+// Lead is how many bytes [Is] needs.
 var Lead = len(lead)
 
-// Is tells whether a file begins as incident files do.
+// Is tells whether a file begins like an incident file.
 func Is(beginning []byte) bool { return bytes.HasPrefix(beginning, lead) }
 
-// Open reads a file. What is cut off or damaged is left out, and [File.Missing] says what that was. The error wraps
-// [ErrNone] if nothing at all can be read, or [ErrLater].
+// Open reads a file. It leaves out cut or damaged parts, and [File.Missing] lists them. The error
+// wraps [ErrNone] if nothing is readable, or [ErrLater].
 func Open(data []byte) (*File, error) { return OpenUpTo(data, maxFile) }
 
-// OpenUpTo is [Open] of a file from somebody else: one that holds more than so many bytes is refused before it is unpacked.
+// OpenUpTo is [Open] for a foreign file: it refuses one with more than most bytes before unpacking.
 func OpenUpTo(data []byte, most int) (*File, error) {
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
@@ -76,7 +77,7 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 	return o.done()
 }
 
-// Read is [Open] of what a reader has.
+// Read is [Open] for the content of a reader.
 func Read(r io.Reader) (*File, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -90,17 +91,17 @@ type opening struct {
 	file  *File
 	seen  map[uint32]bool // blocks that are whole, by their numbers
 	whole []Block
-	bad   map[uint32]string // why blocks are damaged whose heads are whole
-	heads []Block           // of those
-	known bool              // the manifest is
-	end   *ending           // the last one that is whole
-	cut   string            // what is wrong where no head could be read
+	bad   map[uint32]string // the damage of blocks with intact heads
+	heads []Block           // the heads of these
+	known bool              // the manifest was read
+	end   *ending           // the last intact one
+	cut   string            // the fault where no head could be read
 	later error
 	size  int // of all blocks
-	most  int // that it may be
+	most  int // the allowed size
 }
 
-// scan passes over all blocks, and over what is between them.
+// scan visits all blocks, and skips the data between them.
 func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 	o.bad = map[uint32]string{}
 	for at := 0; at < len(data); {
@@ -132,18 +133,18 @@ func (o *opening) scan(data []byte, dec *zstd.Decoder) error {
 				o.bad[h.Number] = err.Error()
 				o.heads = append(o.heads, h.Block)
 			}
-			continue // its length may be wrong as well: the next one is looked for
+			continue // its length may be wrong as well: search for the next one
 		}
 		at += int(h.packed)
 	}
 	return o.later
 }
 
-// take takes a block that is whole.
+// take takes an intact block.
 func (o *opening) take(h *head, lines []byte) error {
 	f := o.file
 	if o.seen[h.Number] && h.Section != SectionEnd {
-		return nil // the same once more
+		return nil // a repeated block
 	}
 	switch h.Section {
 	case SectionManifest:
@@ -184,7 +185,7 @@ func (o *opening) take(h *head, lines []byte) error {
 	return nil
 }
 
-// done says what is missing.
+// done determines the missing parts.
 func (o *opening) done() (*File, error) {
 	f := o.file
 	switch {
@@ -222,18 +223,18 @@ func (o *opening) done() (*File, error) {
 		f.Missing = append(f.Missing, Missing{Section: SectionNotes.String(), Why: o.cut + " behind the last block"})
 	}
 	if o.end == nil {
-		f.index = nil // nobody knows whether it is whole
+		f.index = nil // it may be incomplete
 	}
 	f.findIncomplete()
 	return f, nil
 }
 
-// lacks tells whether something of a section is missing.
+// lacks tells whether part of a section is missing.
 func (f *File) lacks(s Section) bool {
 	return slices.ContainsFunc(f.Missing, func(m Missing) bool { return m.Section == s.String() })
 }
 
-// findIncomplete finds the things of which facts are missing.
+// findIncomplete finds the subjects that lack facts.
 func (f *File) findIncomplete() {
 	if !f.lacks(SectionFacts) {
 		return
@@ -256,7 +257,8 @@ func (f *File) findIncomplete() {
 	slices.Sort(f.Incomplete)
 }
 
-// Until is up to which sequence all facts of the file are there; false if all are, or if it is known what is [File.Incomplete].
+// Until is the sequence up to which the file has all facts; false if it has all, or if
+// [File.Incomplete] is known.
 func (f *File) Until() (seq uint64, bounded bool) {
 	if f.index != nil || !f.lacks(SectionFacts) {
 		return 0, false
@@ -270,8 +272,8 @@ func (f *File) Until() (seq uint64, bounded bool) {
 	return seq, true
 }
 
-// Whole are the facts of those things of which none is missing, or, if it is not known of which that is so, those before the first that
-// is missing. What they add up to is what it was.
+// Whole returns the facts of subjects that lack none. If these subjects are not known, it returns
+// the facts before the first missing one. The fold of these facts is the true state.
 func (f *File) Whole() iter.Seq2[events.Record, error] {
 	until, bounded := f.Until()
 	return func(yield func(events.Record, error) bool) {
@@ -286,7 +288,8 @@ func (f *File) Whole() iter.Seq2[events.Record, error] {
 	}
 }
 
-// listed are the blocks that there are or were, as far as anything tells: the end of the file, or else their numbers.
+// listed returns the present and former blocks, as far as known: from the end of the file, or else
+// from their numbers.
 func (o *opening) listed() []Block {
 	var all []Block
 	add := func(more ...Block) {
@@ -311,7 +314,7 @@ func (o *opening) listed() []Block {
 	if o.end != nil {
 		return all
 	}
-	// Numbers that are left out are blocks of which nothing is left.
+	// Missing numbers are blocks that are lost entirely.
 	var filled []Block
 	for i, b := range all {
 		first := uint32(0)
@@ -382,7 +385,7 @@ func (f *File) Facts() iter.Seq2[events.Record, error] {
 	}
 }
 
-// Output is what tasks have printed, as far as the file has it.
+// Output is the output of tasks, as far as the file has it.
 func (f *File) Output() iter.Seq2[Lines, error] {
 	return func(yield func(Lines, error) bool) {
 		for _, block := range f.output {

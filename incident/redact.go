@@ -25,25 +25,25 @@ import (
 	"millrace/task/where"
 )
 
-// class is what becomes of a text.
+// class is the treatment of a text.
 type class uint8
 
 // The classes. A field without one is hidden, and fails the test of this table.
 const (
-	hide     class = iota // a keyed hash: within a file equal values stay equal, and nobody can guess them
-	keep                  // as it is: names, ids, places in the log, rules
-	word                  // as it is if it is a word of Millrace's own, else hidden
-	data                  // JSON of which the names stay and the values are hidden
-	drop                  // JSON in whose place there is one hidden value
-	actor                 // as it is if it names a part of Millrace, else hidden
-	counter               // the name of a limit's counter: what stands behind its first / is hidden
-	template              // {params.x} stays, what is written out is hidden
-	values                // hidden, but for numbers, which rules compare
-	unique                // hidden, but for the ledger of a queue
-	named                 // the text of a definition: as its own type has it
+	hide     class = iota // a keyed hash: equal values stay equal within a file, and cannot be guessed
+	keep                  // unchanged: names, ids, places in the log, rules
+	word                  // unchanged if it is one of Millrace's own words, else hidden
+	data                  // JSON whose names stay and whose values are hidden
+	drop                  // JSON, replaced by one hidden value
+	actor                 // unchanged if it names a part of Millrace, else hidden
+	counter               // the name of a limit's counter: the part behind its first / is hidden
+	template              // {params.x} stays, literal parts are hidden
+	values                // hidden, except numbers, which rules compare
+	unique                // hidden, except the ledger of a queue
+	named                 // the text of a definition: treated by its own type
 )
 
-// classes are those of the texts in facts and in definitions, by type and field.
+// classes are the classes of texts in facts and definitions, by type and field.
 var classes = map[string]class{
 	"events.Fact.ID": keep, "events.Fact.Type": keep, "events.Fact.Task": keep, "events.Fact.Node": keep, "events.Fact.Def": keep, "events.Fact.Job": keep,
 	"events.Fact.Queue": keep, "events.Fact.Schedule": keep, "events.Fact.Scope": keep, "events.Fact.Cause": keep, "events.Fact.Corr": keep,
@@ -99,7 +99,7 @@ var classes = map[string]class{
 	"schedule.Calendar.Name": keep, "schedule.Calendar.Title": hide, "schedule.Calendar.Timezone": keep, "schedule.Calendar.Otherwise": word, "schedule.Rule.Open": keep, "schedule.Rule.Closed": keep,
 }
 
-// Rules say in words what [Redactor] does.
+// Rules describes the work of [Redactor] in words.
 var Rules = []string{
 	"parameters, environments, labels: the names stay, the values are hashed",
 	"commands, shell text, directories, users, files, hosts, people, groups: hashed",
@@ -112,16 +112,16 @@ var Rules = []string{
 	"what tasks have printed: without values of 4 characters or more, and parts of 6 or more, that were hashed elsewhere in the file",
 }
 
-// Redactor takes out of facts what is nobody else's business. It is for one goroutine.
+// Redactor hides confidential values in facts. It is for one goroutine.
 type Redactor struct {
 	key    []byte
-	hidden map[string]string // by what was hidden
+	hidden map[string]string // by the hidden text
 }
 
-// NewRedactor returns one for a file, with a key that nobody keeps.
+// NewRedactor returns a redactor for a file, with a key that is not stored.
 func NewRedactor(key []byte) *Redactor { return &Redactor{key: key, hidden: map[string]string{}} }
 
-// hash is what comes in the place of a text; nothing for nothing.
+// hash returns the replacement of a text; "" for "".
 func (x *Redactor) hash(text string) string {
 	if text == "" {
 		return ""
@@ -136,7 +136,8 @@ func (x *Redactor) hash(text string) string {
 	return h
 }
 
-// Fact is a record as it may be in the file. The error says that it cannot be written so.
+// Fact returns a record in the form for the file. The error says that it cannot be written in this
+// form.
 func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 	is := *r
 	switch {
@@ -148,7 +149,7 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 		is.Fact = events.Fact{Task: r.Fact.Task, Node: r.Fact.Node}
 		return is, nil
 	}
-	f, err := events.Decode(bytes.Clone(r.Raw)) // the caller's shares what it points to with others
+	f, err := events.Decode(bytes.Clone(r.Raw)) // a copy, because the caller's shares its targets with others
 	if err != nil {
 		return is, err
 	}
@@ -168,7 +169,7 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 	return is, err
 }
 
-// place is where the log would keep what was redacted: keys are part of subjects by their marks.
+// place is where the log would keep the redacted fact: keys are part of subjects, as marks.
 func (x *Redactor) place(place string, f *events.Fact) string {
 	switch {
 	case f.Key != "":
@@ -179,7 +180,8 @@ func (x *Redactor) place(place string, f *events.Fact) string {
 	return place
 }
 
-// scope is that of a key common to all jobs by another mark, for from its own one could guess the key.
+// scope replaces the mark of a key common to all jobs, because the key could be guessed from its
+// own mark.
 func (x *Redactor) scope(s limit.Scope) limit.Scope {
 	if mark, ok := strings.CutPrefix(string(s), "key."); ok {
 		return limit.Scope("key." + value.Mark(x.hash(mark)))
@@ -195,7 +197,7 @@ func (x *Redactor) uniqueKey(key string) string {
 	return x.hash(key)
 }
 
-// edition is a definition whose text is redacted as its own type has it.
+// edition is a definition whose text is redacted by its own type.
 func (x *Redactor) edition(def definition.Def, e definition.DefinitionEvent) definition.DefinitionEvent {
 	applied, ok := e.(definition.DefinitionApplied)
 	if !ok || len(applied.Text) == 0 {
@@ -219,7 +221,7 @@ func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
 	case definition.DefCalendar:
 		of = new(schedule.Calendar)
 	case definition.DefBundle, definition.DefToken:
-		return text, nil // names, and digests of what nobody can guess
+		return text, nil // names, and digests of values that cannot be guessed
 	default:
 		return nil, fmt.Errorf("definitions of kind %q are not known", def.Kind())
 	}
@@ -230,7 +232,8 @@ func (x *Redactor) definition(def definition.Def, text []byte) ([]byte, error) {
 	return json.Marshal(of)
 }
 
-// walk redacts all texts below a value that can be set. What it points to is copied: facts share specs.
+// walk redacts all texts below a settable value. It copies targets of pointers, because facts share
+// specs.
 func (x *Redactor) walk(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -312,7 +315,7 @@ func texts(t reflect.Type) bool {
 	return false
 }
 
-// apply does with a field what its class says.
+// apply treats a field by its class.
 func (x *Redactor) apply(v reflect.Value, c class) {
 	switch {
 	case c == keep || c == named:
@@ -391,18 +394,18 @@ func (x *Redactor) text(text string, c class) string {
 	return x.hash(text)
 }
 
-// dropped is what comes in the place of a JSON value: an object that says so.
+// dropped is the replacement of a JSON value: an object that says so.
 func (x *Redactor) dropped(text []byte) json.RawMessage {
 	x.remember(text)
 	return fmt.Appendf(nil, `{"redacted":%q,"bytes":%d}`, x.hash(string(text)), len(text))
 }
 
-// remember hides the texts in a JSON value wherever else they may stand.
+// remember hides the texts of a JSON value wherever else they occur.
 func (x *Redactor) remember(text []byte) { _ = x.leaves(text) }
 
 var hashed = regexp.MustCompile(`^~[0-9a-f]{12}$`)
 
-// Hidden tells of a value of JSON that it stands for another one, which a [Redactor] has hidden.
+// Hidden tells whether a JSON value is the replacement of a hidden one by a [Redactor].
 func Hidden(value any) bool {
 	switch v := value.(type) {
 	case string:
@@ -451,19 +454,20 @@ func (x *Redactor) leaf(value any) any {
 	return nil
 }
 
-// How long a value must be to be taken out of what tasks have printed, for a shorter one stands in every line; and how long a part of
-// one, such as a password within a command.
+// leastHidden is the length from which values are hidden in output: shorter ones occur in every
+// line. leastPart is the same for parts of values, such as a password within a command.
 const (
 	leastHidden = 4
 	leastPart   = 6
 )
 
-// parts are what a text has between blanks, quotes and the like.
+// parts splits a text at blanks, quotes and similar characters.
 func parts(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`=:;,&|<>(){}[]$?", r) })
 }
 
-// Output returns what takes all values that were hidden in facts, and longer parts of them, out of a batch that a task has printed.
+// Output returns a function that hides in a batch of output all values that were hidden in facts,
+// and longer parts of them.
 func (x *Redactor) Output() func(*Lines) {
 	seen := map[string]bool{}
 	var pairs []string
@@ -475,7 +479,7 @@ func (x *Redactor) Output() func(*Lines) {
 	}
 	hidden := maps.Clone(x.hidden) // hashing adds to it
 	for _, text := range slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) }) {
-		if len(text) >= leastHidden { // the longest first: what stands in it is not left over
+		if len(text) >= leastHidden { // the longest first: texts within it are covered
 			add(text, hidden[text])
 		}
 	}
@@ -489,7 +493,7 @@ func (x *Redactor) Output() func(*Lines) {
 	replace := strings.NewReplacer(pairs...)
 	return func(l *Lines) {
 		body := l.Body
-		if plain, err := json.Marshal(l.Body); err == nil { // written as what is looked for
+		if plain, err := json.Marshal(l.Body); err == nil { // in the spelling that is searched for
 			body = plain
 		}
 		if is := replace.Replace(string(body)); json.Valid([]byte(is)) {

@@ -22,7 +22,7 @@ import (
 
 const corpus = "../events/testdata/corpus/fact/v1"
 
-// corpusFacts are facts of all types, one of each with all fields.
+// corpusFacts returns facts of all types, one of each with all fields.
 func corpusFacts(t testing.TB) []events.Fact {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(corpus, "*"))
@@ -44,7 +44,7 @@ func corpusFacts(t testing.TB) []events.Fact {
 	return facts
 }
 
-// fieldsOf calls each with every field below a type that is a text, by the name under which it has a class.
+// fieldsOf calls each for every text field below a type, with the name that has a class.
 func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -67,7 +67,7 @@ func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)
 	}
 }
 
-// Each text of a fact or a definition has a class, and there are no classes of what is not there.
+// Each text of a fact or a definition has a class, and no class lacks its field.
 func TestClasses(t *testing.T) {
 	seen, there := map[reflect.Type]bool{}, map[string]bool{}
 	of := []reflect.Type{reflect.TypeFor[events.Fact](), reflect.TypeFor[job.Job](), reflect.TypeFor[schedule.Definition](), reflect.TypeFor[schedule.Calendar]()}
@@ -89,10 +89,11 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// canary is what may not be in a file. It is no name, no number and no word.
+// canary must not occur in a file. It is not a name, a number or a word.
 const canary = "Pa55word! of the \"canary\""
 
-// plant puts the canary into all texts below a value whose class is not to keep them. What it points to is copied.
+// plant puts the canary into all texts below a value, except those that the class keeps. It copies
+// targets of pointers.
 func plant(v reflect.Value) {
 	var none Redactor
 	switch v.Kind() {
@@ -156,7 +157,7 @@ func plantText(v reflect.Value, c class) {
 	}
 }
 
-// leaks tells in which spelling the canary is in a text.
+// leaks returns the spelling of the canary that a text contains.
 func leaks(text string) string {
 	quoted, _ := json.Marshal(canary)
 	for _, spelling := range []string{canary, string(quoted[1 : len(quoted)-1]), "Pa55word", url.QueryEscape(canary), base64.StdEncoding.EncodeToString([]byte(canary))} {
@@ -167,8 +168,8 @@ func leaks(text string) string {
 	return ""
 }
 
-// A secret in any text of any fact, in a definition, in a field that nobody knows, in a message that nobody can read and in what
-// tasks print is not in the file.
+// Secrets are planted in every text of every fact, in a definition, in an unknown field, in an
+// unreadable message and in output. None is in the file.
 func TestPlantedSecrets(t *testing.T) {
 	var records []events.Record
 	planted := 0
@@ -238,7 +239,7 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
-// What is redacted twice is the same; what rules compare stays as it is or stays equal.
+// Redacting twice changes nothing. Values that rules compare stay unchanged or stay equal.
 func TestRedacted(t *testing.T) {
 	x := NewRedactor([]byte("key"))
 	h := x.hash("acme")

@@ -20,13 +20,14 @@ type Writer struct {
 	enc    *zstd.Encoder
 	m      Manifest
 	blocks []Block
-	now    Block // the one to which lines are added
+	now    Block // the block to which lines are added
 	lines  []byte
-	size   int            // of all lines before those
-	things map[string]int // how many facts there are of each
+	size   int            // of all lines in earlier blocks
+	things map[string]int // the number of facts of each subject
 }
 
-// NewWriter begins a file. What the manifest counts need not be known yet: the end of the file repeats it.
+// NewWriter begins a file. The counts of the manifest need not be known yet: the end of the file
+// repeats it.
 func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -68,10 +69,10 @@ func (x *Writer) Output(l *Lines) error {
 	return x.line(SectionOutput, l.Seq, l)
 }
 
-// Note adds what somebody has noted.
+// Note adds a note.
 func (x *Writer) Note(n Note) error { return x.line(SectionNotes, 0, n) }
 
-// Close ends the file with what the manifest says in the end; change may complete it.
+// Close ends the file with the final manifest, which change may complete.
 func (x *Writer) Close(change func(*Manifest)) error {
 	if change != nil {
 		change(&x.m)
@@ -132,10 +133,10 @@ func (x *Writer) flush() error {
 	return err
 }
 
-// ErrDamaged refuses to append to a file of which something is missing: what is appended would hide that.
+// ErrDamaged refuses to append to a file with missing parts, because that would hide them.
 var ErrDamaged = errors.New("something is missing in the incident file, so nothing is added to it")
 
-// Append adds notes at the end of a file.
+// Append adds notes to the end of a file.
 func Append(w io.Writer, f *File, notes []Note) error {
 	if len(f.Missing) > 0 {
 		return ErrDamaged
@@ -158,7 +159,8 @@ func Append(w io.Writer, f *File, notes []Note) error {
 	return err
 }
 
-// WriteAll writes a whole log, with nothing left out and nothing hidden: that of a run whose tasks are nobody's, and which has failed.
+// WriteAll writes a whole log without any redaction: for a failed run whose tasks are not
+// confidential.
 func WriteAll(w io.Writer, m Manifest, records []events.Record) error {
 	tasks := map[string]bool{}
 	for i := range records {

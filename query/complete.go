@@ -8,26 +8,26 @@ import (
 	"millrace/task"
 )
 
-// Known are the names that there are, for who types a query.
+// Known are the existing names, for completion.
 type Known struct {
-	// Values are by the key of a term, such as job: its names.
+	// Values are the names by key of a term, such as job.
 	Values map[string][]string
 }
 
-// Suggestion is what the word at the cursor may become.
+// Suggestion is a completion of the word at the cursor.
 type Suggestion struct {
 	// Shown is the term, and Text the whole query with it.
 	Shown string `json:"shown"`
 	Text  string `json:"text"`
-	// Cursor is where one goes on to type, counted in bytes.
+	// Cursor is where typing continues, in bytes.
 	Cursor int `json:"cursor"`
 }
 
-// mostSuggestions is how many there are at once.
+// mostSuggestions is the largest number of suggestions.
 const mostSuggestions = 12
 
-// Complete says what the word of a query may become in which a cursor stands, counted in bytes: a key, or a value of its key. What begins as the
-// word does comes before what has it elsewhere.
+// Complete suggests completions of the word at the cursor, which is counted in bytes: a key, or a
+// value of its key. Names that begin with the word come before names that contain it elsewhere.
 func Complete(text string, cursor int, known Known) []Suggestion {
 	cursor = max(min(cursor, len(text)), 0)
 	for cursor > 0 && cursor < len(text) && !utf8.RuneStart(text[cursor]) {
@@ -42,7 +42,7 @@ func Complete(text string, cursor int, known Known) []Suggestion {
 	key, value, isTerm := strings.Cut(word, ":")
 	if isTerm {
 		before := ""
-		if i := strings.LastIndexByte(value, ','); i >= 0 && (key == "state" || key == "priority") { // one of several
+		if i := strings.LastIndexByte(value, ','); i >= 0 && (key == "state" || key == "priority") { // one of several values
 			before, value = value[:i+1], value[i+1:]
 		}
 		for _, v := range matching(valuesOf(key, known), strings.Trim(value, `"`)) {
@@ -64,7 +64,7 @@ func Complete(text string, cursor int, known Known) []Suggestion {
 	return all
 }
 
-// wordAt is where the word begins and ends in which a cursor stands.
+// wordAt returns the beginning and the end of the word at the cursor.
 func wordAt(text string, cursor int) (from, upto int) {
 	for at := 0; at < len(text); {
 		if strings.IndexByte(" \t\n", text[at]) >= 0 {
@@ -80,7 +80,7 @@ func wordAt(text string, cursor int) (from, upto int) {
 	return cursor, cursor
 }
 
-// valuesOf are what may stand behind the colon of a key.
+// valuesOf returns the possible values of a key.
 func valuesOf(key string, known Known) []string {
 	switch key {
 	case "state":

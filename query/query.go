@@ -1,5 +1,5 @@
-// Package query reads what people type to choose tasks, and the times that they type. The command line, the service and the
-// pages share it.
+// Package query parses the text with which people choose tasks, and the times that they type. The
+// command line, the service and the pages share it. It does not run the queries.
 package query
 
 import (
@@ -15,21 +15,21 @@ import (
 	"millrace/view"
 )
 
-// Tasks are those that somebody has asked for.
+// Tasks is a parsed query for tasks.
 type Tasks struct {
 	view.Filter
-	// Doubted chooses those of whose node nothing may be expected.
+	// Doubted selects tasks whose node may be lost.
 	Doubted bool
 }
 
-// Keys are what a term may begin with, each with an example.
+// Keys are the keys of terms, each with an example.
 var Keys = []struct{ Name, Example string }{
 	{"state", "state:error,abnormal"}, {"job", "job:backup"}, {"queue", "queue:crawl"}, {"node", "node:w3"}, {"schedule", "schedule:nightly"},
 	{"label", "label:env=prod"}, {"priority", "priority:8,9"}, {"since", "since:2h"}, {"until", "until:12:00"}, {"is", "is:dead"},
 	{"batch", "batch:01ARZ3NDEKTSV4RRFFQ69G5FAV"}, {"id", "id:9G5FAV"},
 }
 
-// Wrong says which term of a query is no term, and where it begins, counted in bytes.
+// Wrong names the invalid term of a query, and its beginning, counted in bytes.
 type Wrong struct {
 	At   int
 	Term string
@@ -39,9 +39,9 @@ type Wrong struct {
 func (w *Wrong) Error() string { return fmt.Sprintf("%q at %d: %v", w.Term, w.At+1, w.Err) }
 func (w *Wrong) Unwrap() error { return w.Err }
 
-// Parse reads a query: terms such as state:error, all of which must hold, and text that must be part of the id, the job, the step, the
-// command or the message. A comma between states or priorities means any of them, quotes keep spaces, and a time is as [Past]
-// has it. The error is a *[Wrong].
+// Parse parses a query: terms such as state:error, which must all match, and text that must occur
+// in the id, the job, the step, the command or the message. Commas separate alternative states or
+// priorities, quotes keep spaces, and a time has the form of [Past]. The error is a *[Wrong].
 func Parse(text string, now time.Time) (Tasks, error) {
 	var q Tasks
 	var words []string
@@ -72,7 +72,7 @@ func Parse(text string, now time.Time) (Tasks, error) {
 	return q, nil
 }
 
-// next is the word that begins at a place, without its quotes, whether it begins with one, and where it ends.
+// next returns the word at a position, without its quotes, whether it begins with one, and its end.
 func next(text string, at int) (word string, quoted bool, end int) {
 	var b strings.Builder
 	quoted = text[at] == '"'
@@ -90,7 +90,7 @@ func next(text string, at int) (word string, quoted bool, end int) {
 	return b.String(), quoted, end
 }
 
-// term adds what one term says.
+// term adds one term.
 func (q *Tasks) term(key, value string, now time.Time) (err error) {
 	if value == "" {
 		return errors.New("nothing stands behind the colon")
@@ -172,7 +172,7 @@ func keyNames() []string {
 	return names
 }
 
-// unknown says that a word is none of some others, and which one it may be meant to be.
+// unknown reports an unknown word, and the word it may stand for.
 func unknown(word string, words []string, what string) error {
 	if is := near.Word(word, words); is != "" {
 		return fmt.Errorf("there is no %s %s; do you mean %s?", what, word, is)
@@ -180,7 +180,8 @@ func unknown(word string, words []string, what string) error {
 	return fmt.Errorf("there is no %s %s; there are %s. Quotes make it text", what, word, strings.Join(words, ", "))
 }
 
-// States reads states, also several with commas; "active" stands for all that are not terminal and "ended" for all that are.
+// States parses states, also several with commas. "active" means all states that are not terminal,
+// "ended" all that are.
 func States(list []string) ([]task.State, error) {
 	var states []task.State
 	for _, item := range list {
@@ -213,7 +214,7 @@ func StateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// With is a query with another term of a key, or without one if the value is "".
+// With returns a query with another value for a key, or without the key if the value is "".
 func With(text, key, value string) string {
 	var kept []string
 	for at := 0; at < len(text); {

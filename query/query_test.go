@@ -58,7 +58,7 @@ func TestParseSaysWhere(t *testing.T) {
 	}
 }
 
-// Each key is known, and its example is one.
+// Each key is known, and its example is valid.
 func TestKeys(t *testing.T) {
 	for _, k := range Keys {
 		if _, err := Parse(k.Example, noon); err != nil || !strings.HasPrefix(k.Example, k.Name+":") {

@@ -30,10 +30,10 @@ func Span(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// dayForms are the absolute times that are read, in the local zone where they name none.
+// dayForms are the accepted absolute times, in the local zone if they name none.
 var dayForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly}
 
-// Absolute reads a time that stands for itself; what lacks a date or a zone has those of now.
+// Absolute parses an absolute time. A missing date or zone is that of now.
 func Absolute(s string, now time.Time) (time.Time, error) {
 	for _, form := range dayForms {
 		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Around lists facts around the point: n of them before it and n behind it at most, and the one it stands at. If along
-// says so, they are those of the focus alone.
+// Around lists facts around the point: at most n before it and n behind it, and the one at the
+// point. With along, it lists only facts of the focus.
 func (x *Session) Around(n int, along bool) []Line {
 	s := x.span
 	first, last := max(x.at.pos-n, s.begin), min(x.at.pos+n, s.last())
@@ -39,13 +39,13 @@ func (x *Session) Around(n int, along bool) []Line {
 	return lines
 }
 
-// has tells whether something is looked at, and a place has to do with it.
+// has tells whether there is a focus and the fact at a place belongs to it.
 func (a *aim) has(pos int) bool {
 	_, found := slices.BinarySearch(a.at, int32(pos)) //nolint:gosec // a span of more facts does not go into memory
 	return found
 }
 
-// Overview is a span in cells, each of which stands for an equal part of its time.
+// Overview is a span in cells, each for an equal part of its time.
 type Overview struct {
 	From, To time.Time
 	Cells    []Cell
@@ -56,13 +56,13 @@ type Cell struct {
 	// Facts is how many the log took in it, Hits how many places breakpoints have there, and Wrong how many of
 	// those say that a duty passed or a promise is broken.
 	Facts, Hits, Wrong int
-	// Mark is the first one in it; "" for none.
+	// Mark is the first mark in it; "" for none.
 	Mark string
 	// Here says that the point is in it.
 	Here bool
 }
 
-// Overview parts the time of the span into cells.
+// Overview divides the time of the span into cells.
 func (x *Session) Overview(cells int) Overview {
 	s := x.span
 	if s.Len() == 0 {
@@ -94,16 +94,17 @@ func (x *Session) Overview(cells int) Overview {
 	return o
 }
 
-// Marks are those that somebody has made.
+// Marks returns the marks that people have set.
 func (x *Session) Marks() []Mark { return slices.Clone(x.marks) }
 
-// Breaks are the breakpoints that are set.
+// Breaks returns the breakpoints.
 func (x *Session) Breaks() []*Breakpoint { return slices.Clone(x.breaks) }
 
-// Progress is how many facts of how many the pass has seen that a command makes. It may be asked by another goroutine.
+// Progress returns how many facts the present pass has seen, and of how many. Another goroutine may
+// call it.
 func (x *Session) Progress() (seen, of int) { return int(x.span.seen.Load()), len(x.span.facts) }
 
-// pause tells a pass, once in a while, whether it is still wanted, and whoever waits for it how far it is.
+// pause checks from time to time whether a pass is still wanted, and publishes its progress.
 func (s *Span) pause(ctx context.Context, pos int) error {
 	if pos%patience != 0 {
 		return nil
@@ -112,7 +113,7 @@ func (s *Span) pause(ctx context.Context, pos int) error {
 	return ctx.Err()
 }
 
-// find goes to the next fact whose message has a text, or back to the last one before.
+// find goes to the next fact whose message contains a text, or back to the last one before.
 func (x *Session) find(ctx context.Context, n int, text string) (*Answer, error) {
 	if text == "" {
 		return nil, errors.New("say what to find, as `/ no room`")

@@ -45,7 +45,7 @@ func million(b *testing.B, facts int) *Span {
 	return s
 }
 
-// BenchmarkRead reads facts into a span, and says what they take there.
+// BenchmarkRead reads facts into a span, and reports their memory.
 func BenchmarkRead(b *testing.B) {
 	const facts = 100_000
 	for b.Loop() {
@@ -64,7 +64,7 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkScan runs over 100,000 facts for the sake of a breakpoint that is never hit.
+// BenchmarkScan passes over 100,000 facts for a breakpoint without hits.
 func BenchmarkScan(b *testing.B) {
 	const facts = 100_000
 	s := million(b, facts)

@@ -31,7 +31,8 @@ type Breakpoint struct {
 	wrong bool // a hit of it is a fault
 }
 
-// point is a place between two facts, or at one: behind the fact at pos, at a time that is not before the log had it.
+// point is a place at a fact, or between two: behind the fact at pos, at a time no earlier than
+// when the log stored it.
 type point struct {
 	pos int
 	at  time.Time
@@ -43,11 +44,11 @@ func (p point) compare(q point) int { return cmp.Or(cmp.Compare(p.pos, q.pos), p
 type hit struct {
 	point
 	why   string
-	about view.Ref // what it is about, if not what the fact is about
-	seqs  []uint64 // facts that prove it
+	about view.Ref // the subject, if it is not the fact's
+	seqs  []uint64 // facts as evidence
 }
 
-// The kinds of breakpoints beside expressions.
+// The kinds of breakpoints besides expressions.
 const (
 	kindType   = "type"
 	kindState  = "state"
@@ -62,7 +63,7 @@ type stops struct {
 	when       *expression // nil for always
 }
 
-// parseBreak reads what follows on the word break: a kind with what it wants to know, an expression, or both.
+// parseBreak parses the text behind break: a kind with its argument, an expression, or both.
 func parseBreak(text string) (stops, error) {
 	var b stops
 	kind, rest, _ := strings.Cut(text, " ")
@@ -98,7 +99,7 @@ func parseBreak(text string) (stops, error) {
 	return b, err
 }
 
-// knownWord refuses a word that is none of those that there are.
+// knownWord refuses an unknown word.
 func knownWord(what, word string, all []string) error {
 	if slices.ContainsFunc(all, func(known string) bool { return matches(word, known) }) {
 		return nil
@@ -109,7 +110,7 @@ func knownWord(what, word string, all []string) error {
 	return fmt.Errorf("there is no %s %q; there are %s", what, word, strings.Join(all, ", "))
 }
 
-// matches tells whether a type is the one that was asked for, or of that kind.
+// matches tells whether a type is the requested one, or of the requested kind.
 func matches(asked, t string) bool { return asked == t || strings.HasPrefix(t, asked+".") }
 
 func typeWords() []string {
@@ -156,7 +157,7 @@ func (s *Span) find(ctx context.Context, b stops, rules view.Rules, margin time.
 	return found, err
 }
 
-// byIndex finds the facts that the index alone tells.
+// byIndex finds the facts that the index alone determines.
 func (s *Span) byIndex(ctx context.Context, b stops, found *Breakpoint) error {
 	ask := s.asks(b)
 	for pos := s.begin; pos < len(s.facts); pos++ {
@@ -171,7 +172,7 @@ func (s *Span) byIndex(ctx context.Context, b stops, found *Breakpoint) error {
 	return nil
 }
 
-// asks is what a breakpoint asks of the index; nil if it asks nothing.
+// asks returns a breakpoint's question to the index; nil if it has none.
 func (s *Span) asks(b stops) func(pos int) bool {
 	switch b.kind {
 	case kindType:
@@ -203,7 +204,8 @@ func (s *Span) asks(b stops) func(pos int) bool {
 	return nil
 }
 
-// onNode tells of a fact whether it is about a node, or about an attempt that runs there, or did until then.
+// onNode tells whether a fact is about a node, or about an attempt that runs there, or ran until
+// then.
 func (s *Span) onNode(name string) func(pos int) bool {
 	n := s.words.number[name]
 	c := s.chains[view.Node(node.ID(name))]
@@ -220,7 +222,8 @@ func (s *Span) onNode(name string) func(pos int) bool {
 	}
 }
 
-// when keeps the places at which an expression says yes; without any, it asks at every fact.
+// when keeps the places at which an expression is true. Without candidate places, it tries every
+// fact.
 func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 	between := map[int][]hit{}
 	for _, h := range found.hits {
@@ -268,7 +271,7 @@ func (s *Span) over(ctx context.Context, each func(pos int, r *events.Record, wa
 	return nil
 }
 
-// broken finds the facts that break a rule of verify, or any of them.
+// broken finds the facts that break a rule of verify, or any rule.
 func (s *Span) broken(ctx context.Context, rule string, rules view.Rules, margin time.Duration) ([]hit, error) {
 	cfg := verify.Config{From: s.from, Settings: rules.Task, Margin: margin, Keep: len(s.facts) + 1}
 	if rule != "" {

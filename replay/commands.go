@@ -10,19 +10,19 @@ import (
 	"millrace/near"
 )
 
-// Command is one that a session knows.
+// Command is a command of a session.
 type Command struct {
-	// Key is how it is typed for short, and Also are the names that other debuggers have for it.
+	// Key is the short name. Also are the names in other debuggers.
 	Key  string   `json:"key"`
 	Also []string `json:"also,omitempty"`
-	// Takes is what may follow.
+	// Takes describes the arguments.
 	Takes string `json:"takes,omitempty"`
 	Says  string `json:"says"`
 
 	do func(x *Session, ctx context.Context, rest string) (*Answer, error)
 }
 
-// commands are all of them, in the order of the help.
+// commands lists all commands, in the order of the help.
 var commands []Command
 
 func init() {
@@ -57,10 +57,10 @@ func init() {
 // Commands are those that a session knows.
 func Commands() []Command { return slices.Clone(commands) }
 
-// reverse are the commands that go the other way, by those that go forward: `rev CMD` is one of them.
+// reverse are the backward commands by forward ones: `rev CMD` runs one of them.
 var reverse = map[string]string{"s": "S", "n": "N", "f": "F", "c": "C", "w": "w!", "/": "/!"}
 
-// Do does what a command says. An error says what was wrong with it, and that the session stands where it stood.
+// Do runs a command. An error explains the fault; the session then has not moved.
 func (x *Session) Do(ctx context.Context, line string) (*Answer, error) {
 	c, rest, err := parse(line)
 	if err != nil {
@@ -75,7 +75,7 @@ func Known(line string) error {
 	return err
 }
 
-// parse finds the command of a line, and what follows on its name.
+// parse finds the command of a line, and its arguments.
 func parse(line string) (c *Command, rest string, err error) {
 	line = strings.TrimSpace(line)
 	name, rest, _ := strings.Cut(line, " ")
@@ -120,7 +120,7 @@ func commandOf(name string) (*Command, error) {
 	return nil, fmt.Errorf("there is no command %q; `?` lists them", name)
 }
 
-// Split parts a line into its commands: a semicolon ends one, but not within quotation marks.
+// Split splits a line into its commands at semicolons outside quotation marks.
 func Split(line string) (all []string) {
 	begun, quote := 0, rune(0)
 	add := func(end int) {
@@ -158,7 +158,7 @@ func (x *Session) wrote(ctx context.Context, path string) (*Answer, error) {
 	return x.field(ctx, -1, path)
 }
 
-// times is a command that goes so many steps as the number behind it says.
+// times makes a command that moves as many steps as its argument says.
 func times(f func(*Session, context.Context, int) (*Answer, error), sign int) func(*Session, context.Context, string) (*Answer, error) {
 	return func(x *Session, ctx context.Context, rest string) (*Answer, error) {
 		n := 1

@@ -1,8 +1,9 @@
-// Package replay steps through a span of a log, forward and back: what each fact changed, by what it was decided, who
-// owed what before it and after it. It reads nothing and writes nothing: whoever has a log, or an export of one, adds
-// the facts to a [Span], and a [Session] does what it is told with them.
+// Package replay steps through a span of a log, forward and back. It shows what each fact changed,
+// the inputs of decisions, and the duties before and after it. It does no I/O: the caller adds the
+// facts of a log or an export to a [Span], and a [Session] runs commands on them.
 //
-// Nothing is undone when somebody steps back. A thing is folded from its own facts up to the point, and there are few of
-// those; what adds up over all things is counted from the nearest mark. A breakpoint is a sorted list of places, which
-// one pass over the span has filled: to run to the next one, in either direction, is to look it up.
+// Stepping back undoes nothing. A subject is folded from its own facts up to the point, of which
+// there are few; sums over all subjects are counted from the nearest mark. A breakpoint is a sorted
+// list of places, filled by one pass over the span: running to the next one, in either direction,
+// is a lookup.
 package replay

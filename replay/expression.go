@@ -25,8 +25,8 @@ import (
 	"millrace/view"
 )
 
-// seen is what an expression sees of a fact and of what it changed. Fields of tasks, nodes, queues and of By are called as
-// in JSON. What is not there, such as the task of a fact about a node, is empty.
+// seen is what an expression sees of a fact and its changes. Fields of tasks, nodes, queues and By
+// have their JSON names. Missing parts, such as the task of a fact about a node, are empty.
 type seen struct {
 	Seq    uint64    `expr:"seq"`
 	Type   string    `expr:"type"`
@@ -65,15 +65,15 @@ const (
 	mostMemory = 10_000
 )
 
-// expression is one that was compiled.
+// expression is a compiled expression.
 type expression struct {
 	text    string
 	program *vm.Program
 	vm      vm.VM
-	fact    bool // it reads fields of the fact as they were written
+	fact    bool // it reads fields of the fact as written
 }
 
-// compile compiles an expression; with truth it must say yes or no. The error says what is wrong.
+// compile compiles an expression; with truth it must be boolean. The error explains the fault.
 func compile(text string, truth bool) (*expression, error) {
 	names := &byTags{types: map[ast.Node]reflect.Type{}}
 	options := []expr.Option{
@@ -98,7 +98,7 @@ func compile(text string, truth bool) (*expression, error) {
 	return &expression{text: text, program: program, vm: vm.VM{MemoryBudget: mostMemory}, fact: names.fact}, nil
 }
 
-// eval is the value at what is seen.
+// eval returns the value of the expression for s.
 func (e *expression) eval(s *seen) (any, error) {
 	value, err := e.vm.Run(e.program, s)
 	if err != nil {
@@ -108,7 +108,7 @@ func (e *expression) eval(s *seen) (any, error) {
 	return value, nil
 }
 
-// see is what an expression sees of a fact.
+// see returns what an expression sees of a fact.
 func (e *expression) see(r *events.Record, was, is view.Item) *seen {
 	s := &seen{Seq: r.Seq, Type: typeOf(r), Kind: r.Kind.String(), About: view.RefOf(r).ID, Actor: r.Fact.Actor, At: r.Fact.At, Stored: r.Stored,
 		By: r.Fact.By, Task: is.Task, Was: was.Task, Node: is.Node, Queue: is.Queue, Breaker: is.Breaker}
@@ -120,12 +120,12 @@ func (e *expression) see(r *events.Record, was, is view.Item) *seen {
 	or(&s.Queue)
 	or(&s.Breaker)
 	if e.fact {
-		_ = json.Unmarshal(r.Raw, &s.Fact) // what nobody can read has no fields
+		_ = json.Unmarshal(r.Raw, &s.Fact) // an unreadable message has no fields
 	}
 	return s
 }
 
-// or puts something empty where there is nothing.
+// or replaces nil by an empty value.
 func or[T any](p **T) {
 	if *p == nil {
 		*p = new(T)
@@ -139,7 +139,7 @@ type byTags struct {
 	err   error
 }
 
-// What turns a value of Millrace into one that the language compares.
+// The functions that turn values of Millrace into ones that the language compares.
 const (
 	asText   = "$text"
 	asSpan   = "$span"
@@ -198,7 +198,7 @@ func (b *byTags) unknown(name string, fields []form.Field) {
 	b.err = fmt.Errorf("there is no field %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// leaf notes the type of a field, and turns what the language does not know into what it compares.
+// leaf records the type of a field, and converts values that the language does not know.
 func (b *byTags) leaf(n *ast.Node, is *ast.MemberNode, t reflect.Type) {
 	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
 		b.types[is] = t

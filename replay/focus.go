@@ -11,7 +11,8 @@ import (
 	"millrace/view"
 )
 
-// Focus is what somebody looks at: a task, a node, a queue or a schedule; the zero value is everything.
+// Focus is the subject of interest: a task, a node, a queue or a schedule. The zero value is
+// everything.
 type Focus struct {
 	// Kind is "task", "node", "queue" or "schedule"; "" for everything.
 	Kind string
@@ -24,7 +25,7 @@ var FocusKinds = []string{"task", "node", "queue", "schedule"}
 
 func (f *Focus) String() string { return strings.TrimSpace(f.Kind + " " + f.ID) }
 
-// ref is the thing whose fields are followed.
+// ref is the subject whose fields are tracked.
 func (f *Focus) ref() view.Ref {
 	switch f.Kind {
 	case "task":
@@ -45,8 +46,8 @@ type aim struct {
 	at []int32 // not set for everything
 }
 
-// look puts the focus on a thing. The error says that the span has nothing about it; of a task a part of the id suffices
-// that no other one has.
+// look sets the focus. The error says that the span has nothing about it. For a task, a unique part
+// of the id is enough.
 func (s *Span) look(f Focus) (*aim, error) {
 	a := &aim{Focus: f}
 	switch f.Kind {
@@ -83,7 +84,7 @@ func (a *aim) upTo(pos, begin int) int {
 	return sort.Search(len(a.at), func(i int) bool { return int(a.at[i]) > pos })
 }
 
-// place is where the facts of the focus lie, by their numbers from 0; false if there is none of that number.
+// place is the place of the i-th fact of the focus, from 0; false if there is none.
 func (a *aim) place(i int, s *Span) (int, bool) {
 	if a.Kind == "" {
 		return s.begin + i, i >= 0 && i < s.Len()
@@ -127,7 +128,7 @@ func (s *Span) taskOf(text string) (task.ID, error) {
 	return "", fmt.Errorf("%d tasks have %q in their ids: %s", len(found), text, strings.Join(found[:min(len(found), 5)], ", "))
 }
 
-// concerns tells of a place whether its fact has to do with what is looked at.
+// concerns tells whether the fact at a place belongs to the focus.
 func (s *Span) concerns(f *Focus) func(pos int) bool {
 	chain := s.chains[f.ref()]
 	about := func(pos int) bool {

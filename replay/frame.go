@@ -15,57 +15,57 @@ import (
 	"millrace/view"
 )
 
-// Frame is what there is to say at a point.
+// Frame is the information shown at a point.
 type Frame struct {
-	// Seq is the fact that the point is at, or behind; 0 before the first one.
+	// Seq is the fact at, or before, the point; 0 before the first one.
 	Seq uint64 `json:"seq"`
 	// To is the last sequence of the span.
 	To uint64 `json:"to"`
-	// Time is that of the point: when the log took the fact, or later, before the next one.
+	// Time is the time of the point: when the log stored the fact, or later, before the next one.
 	Time   time.Time `json:"time,omitzero"`
 	Stored time.Time `json:"stored,omitzero"`
-	// At is when it happened, by the clock of who wrote it.
+	// At is when it happened, by the writer's clock.
 	At    time.Time `json:"at,omitzero"`
 	Type  string    `json:"type,omitempty"`
 	About string    `json:"about,omitempty"`
 	Actor string    `json:"actor,omitempty"`
-	// Fact is the message as it was written; Error says why nobody can read it.
+	// Fact is the message as written. Error says why it is unreadable.
 	Fact  json.RawMessage `json:"fact,omitempty"`
 	Error string          `json:"error,omitempty"`
-	// Focus is what is looked at, and Nth of Of the point's place among the facts about it.
+	// Focus is the subject of interest, and Nth of Of the point's place among its facts.
 	Focus string `json:"focus,omitempty"`
 	Nth   int    `json:"nth,omitempty"`
 	Of    int    `json:"of,omitempty"`
-	// Stop is why it is shown.
+	// Stop is the reason to show this point.
 	Stop *Stop `json:"stop,omitempty"`
 	// Changed are the fields of the thing that the fact has changed.
 	Changed []Changed `json:"changed,omitempty"`
 	// Queues and Nodes are the counts that it has changed.
 	Queues []Count `json:"queues,omitempty"`
 	Nodes  []Count `json:"nodes,omitempty"`
-	// Decision is what was decided, by what, and what the others would have been.
+	// Decision is the recorded decision, its inputs and the alternatives.
 	Decision *Decision `json:"decision,omitempty"`
-	// Owed is who must act on the thing, before the fact and after it.
+	// Owed is the duty on the subject, before the fact and after it.
 	Owed *Owed `json:"owed,omitempty"`
 
-	// Record is the fact itself, for those who lay it out.
+	// Record is the fact itself, for display.
 	Record events.Record `json:"-"`
 }
 
-// Stop is why a point is shown.
+// Stop is a reason to show a point.
 type Stop struct {
 	// Break is the number of the breakpoint; 0 for none.
 	Break int `json:"break,omitempty"`
-	// Why says it in words; "" if the breakpoint does.
+	// Why explains it in words; "" if the breakpoint does.
 	Why string `json:"why,omitempty"`
-	// About is what the breakpoint is about, where that is not what the fact is about.
+	// About is the subject of the breakpoint, if it differs from the fact's.
 	About string `json:"about,omitempty"`
-	// Seqs are the facts that prove it.
+	// Seqs are facts as evidence.
 	Seqs []uint64 `json:"seqs,omitempty"`
 	// Behind and Ahead count the hits of the breakpoint on both sides.
 	Behind int `json:"behind"`
 	Ahead  int `json:"ahead"`
-	// Others are what else stops there.
+	// Others are the other reasons to stop there.
 	Others []Stop `json:"others,omitempty"`
 }
 
@@ -87,30 +87,31 @@ type Count struct {
 	Slots int `json:"slots,omitempty"`
 }
 
-// Decision is one that a fact records.
+// Decision is the decision that a fact records.
 type Decision struct {
-	// Rule says which rule decided; "" where the type of the fact tells.
+	// Rule is the rule that decided; "" where the type of the fact tells.
 	Rule string `json:"rule,omitempty"`
-	// By is all that it was decided by beside the history of the thing.
+	// By are the inputs of the decision besides the history of its subject.
 	By *task.By `json:"by,omitempty"`
-	// Seen is how far who decided knew the nodes, and Behind how many messages the log had by then that it had not seen.
+	// Seen is the sequence up to which the decider knew the nodes. Behind is how many later
+	// messages the log had by then.
 	Seen   uint64 `json:"seen,omitempty"`
 	Behind int    `json:"behind,omitempty"`
-	// Nodes says of each node whether it might have claimed the task, as who decided knew them.
+	// Nodes tells for each node whether it could have claimed the task, as the decider knew them.
 	Nodes []Alternative `json:"nodes,omitempty"`
-	// Rules are those that the task has, each with its answer.
+	// Rules are the rules of the task, each with its answer.
 	Rules []Answered `json:"rules,omitempty"`
 	// NoNode is what happens while no node may claim it.
 	NoNode string `json:"no_node,omitempty"`
 }
 
-// Alternative is a node that a task might have gone to.
+// Alternative is a node to which a task might have gone.
 type Alternative struct {
 	node.Verdict
-	// Running of Slots is what it ran by then.
+	// Running is how many of Slots were in use by then.
 	Running int32 `json:"running"`
 	Slots   int   `json:"slots,omitempty"`
-	// Taken says that it is the one.
+	// Taken says that the task went to this node.
 	Taken bool `json:"taken,omitempty"`
 }
 
@@ -119,30 +120,31 @@ type Answered struct {
 	Rule     string       `json:"rule"`
 	Question job.Question `json:"question"`
 	Answer   string       `json:"answer"`
-	// Decided says that it is the one that decided.
+	// Decided says that this rule decided.
 	Decided bool `json:"decided,omitempty"`
 }
 
-// Owed is who must act on a thing, before a fact and after it; nil if it was not there, or if nobody must.
+// Owed is the duty on a subject, before a fact and after it; nil if it did not exist, or if there
+// was none.
 type Owed struct {
 	Of     string `json:"of"`
 	Before *Duty  `json:"before,omitempty"`
 	After  *Duty  `json:"after,omitempty"`
 }
 
-// Duty is who must do what until when, and what happens else.
+// Duty is an action, its actor and deadline, and what happens otherwise.
 type Duty struct {
 	Who  string    `json:"who"`
 	What string    `json:"what"`
 	By   time.Time `json:"by,omitzero"`
-	// Look says that By ends nothing.
+	// Look says that nothing ends at By.
 	Look bool   `json:"look,omitempty"`
 	Else string `json:"else,omitempty"`
 	// Overdue says that By had passed at the point.
 	Overdue bool `json:"overdue,omitempty"`
 }
 
-// frame says what there is to say at a point, but why it is shown.
+// frame collects the information at a point, without the reason to show it.
 func (s *Span) frame(ctx context.Context, p point, focus *aim, rules view.Rules) (*Frame, error) {
 	f := &Frame{To: s.To(), Time: p.at, Focus: focus.String()}
 	f.Nth, f.Of = focus.upTo(p.pos, s.begin), focus.len(s)
@@ -181,7 +183,7 @@ func (s *Span) frame(ctx context.Context, p point, focus *aim, rules view.Rules)
 	return f, err
 }
 
-// name is what a fact is about, in words.
+// name describes the subject of a fact in words.
 func name(ref view.Ref, r *events.Record) string {
 	if ref.Kind != 0 {
 		return ref.String()
@@ -192,7 +194,7 @@ func name(ref view.Ref, r *events.Record) string {
 	return r.Kind.String() + " " + r.Fact.About()
 }
 
-// changed are the fields that a thing has otherwise; of one that was not there before, all that it has.
+// changed returns the changed fields of a subject; for a new one, all its fields.
 func changed(was, is view.Item, there bool) ([]view.Change, error) {
 	changes, err := view.DiffItems(was, is)
 	if err != nil || there {
@@ -247,7 +249,8 @@ func (s *Span) owed(ctx context.Context, ref view.Ref, before int, p point, rule
 	return &Owed{Of: ref.String(), Before: was, After: is}, nil
 }
 
-// duty is who must act on a thing as it is behind a fact, judged at a time; nil if it is not there, or if nobody must.
+// duty is the duty on a subject after a fact, judged at a time; nil if it does not exist, or if
+// there is none.
 func (s *Span) duty(ctx context.Context, ref view.Ref, pos int, at time.Time, rules view.Rules) (*Duty, error) {
 	if c := s.chains[ref]; c == nil || c.upTo(pos) == 0 {
 		return nil, nil
@@ -267,7 +270,7 @@ func (s *Span) duty(ctx context.Context, ref view.Ref, pos int, at time.Time, ru
 	return nil, nil
 }
 
-// decision is what a fact about a task records of one; nil if it decides nothing.
+// decision returns the decision in a fact about a task; nil if it records none.
 func (s *Span) decision(ctx context.Context, p point, r *events.Record, was, is *task.Task) (*Decision, error) {
 	by := r.Fact.By
 	claim, claimed := r.Fact.Event.(task.AttemptStarted)
@@ -306,7 +309,7 @@ func (s *Span) decision(ctx context.Context, p point, r *events.Record, was, is 
 	return d, err
 }
 
-// alternative is a node with what it ran by then.
+// alternative is a node with its running attempts by then.
 func (s *Span) alternative(v node.Verdict, nodes []node.Node, pos int, taken bool) Alternative {
 	a := Alternative{Verdict: v, Taken: taken}
 	a.Running = s.tallyAt(pos, []place{{node: s.words.number[string(v.Node)]}})[0]
@@ -318,7 +321,8 @@ func (s *Span) alternative(v node.Verdict, nodes []node.Node, pos int, taken boo
 	return a
 }
 
-// answers are what the rules of a task say in a world, as its plan has it; decided is the one that did.
+// answers returns the answers of a task's rules in a world, with those of its plan; decided is the
+// rule that decided.
 func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, decided string) ([]Answered, error) {
 	if t.Spec == nil {
 		return nil, nil

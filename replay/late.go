@@ -11,8 +11,8 @@ import (
 	"millrace/view"
 )
 
-// late finds the moments at which a duty passed that somebody had on a task. They lie between the facts: behind the last
-// one that the log had by then.
+// late finds the moments at which a duty on a task became overdue. They lie between the facts:
+// behind the last one that the log had by then.
 func (s *Span) late(ctx context.Context, rules view.Rules) ([]hit, error) {
 	l := lateness{span: s, rules: rules, pass: s.start(), by: map[task.ID]time.Time{}}
 	for pos := range s.facts {
@@ -33,14 +33,14 @@ type lateness struct {
 	span  *Span
 	rules view.Rules
 	pass  pass
-	by    map[task.ID]time.Time // the deadline of each duty; what else is in due counts no more
+	by    map[task.ID]time.Time // the present deadline of each task; other entries in due are outdated
 	due   deadlines
 	nodes []node.Node
 	stale bool // nodes
 	hits  []hit
 }
 
-// fact takes the next one into account.
+// fact processes the next fact.
 func (l *lateness) fact(ctx context.Context, pos int) error {
 	r := l.span.record(pos)
 	ref, _, is := l.pass.add(&r)
@@ -72,7 +72,7 @@ func (l *lateness) touched(ctx context.Context, pos int, on string) error {
 	return nil
 }
 
-// duty is what is owed on a task behind a fact, at a time.
+// duty is the duty on a task after a fact, at a time.
 func (l *lateness) duty(ctx context.Context, pos int, t *task.Task, at time.Time) (task.Duty, error) {
 	if l.stale {
 		l.nodes, l.stale = l.pass.known(), false
@@ -102,7 +102,7 @@ func (l *lateness) owes(ctx context.Context, pos int, t *task.Task, at time.Time
 	return nil
 }
 
-// passed finds the duties that passed behind a fact, before the log had the next one.
+// passed finds the duties that became overdue after a fact, before the log had the next one.
 func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
 	for len(l.due) > 0 && l.due[0].by.Before(next) {
 		first, _ := heap.Pop(&l.due).(deadline)

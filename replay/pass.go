@@ -6,7 +6,7 @@ import (
 	"millrace/view"
 )
 
-// pass folds the facts of a span, one after the other.
+// pass folds the facts of a span one by one.
 type pass struct {
 	span  *Span
 	items map[view.Ref]*view.Item
@@ -17,8 +17,8 @@ func (s *Span) start() pass {
 	return pass{span: s, items: map[view.Ref]*view.Item{}}
 }
 
-// add folds the next fact. It returns the thing that it is about as it was and as it is; was is good until the next
-// one, and of a thing that is no task not there.
+// add folds the next fact. It returns the subject before and after it. Was is valid until the next
+// call, and only set for tasks.
 func (p *pass) add(r *events.Record) (ref view.Ref, was, is view.Item) {
 	if ref = view.RefOf(r); ref.Kind == 0 {
 		return ref, was, is
@@ -39,7 +39,7 @@ func (p *pass) add(r *events.Record) (ref view.Ref, was, is view.Item) {
 	return ref, was, *item
 }
 
-// ended forgets a thing that has come to its end: should it be heard of again, its chain is short.
+// ended forgets an ended subject: if it has further facts, its chain is short.
 func (p *pass) ended(ref view.Ref, is view.Item) {
 	if is.Task != nil && is.Task.State.Terminal() {
 		delete(p.items, ref)

@@ -107,7 +107,8 @@ func (s *story) session(from int, focus Focus) *Session {
 	return x
 }
 
-// tale has a task that fails, is tried again on another node and succeeds, one that nobody claims, and more.
+// tale has a task that fails, is retried on another node and succeeds, one that is never claimed,
+// and more.
 func tale(t testing.TB) (s *story, a, b task.ID) {
 	s = newStory(t)
 	s.ready("a", "images") // 1 to 3
@@ -124,12 +125,12 @@ func tale(t testing.TB) (s *story, a, b task.ID) {
 	s.on(a, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14
 	s.records = append(s.records, events.Record{Seq: 15, Stored: s.now, Kind: events.KindChain, Err: errors.New("no JSON"), Raw: []byte("???"), Place: "mr.task.x"})
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Resumed{}})
-	s.now = s.now.Add(6 * time.Minute) // nobody serves bulk
+	s.now = s.now.Add(6 * time.Minute) // no node serves bulk
 	s.node("a", node.WentOffline{Session: "s-a", Reason: "silent"})
 	return s, a, b
 }
 
-// Each line is a command; what follows on => is where it leads to, by the sequence, or a part of what is said.
+// Each line is a command. Behind => is the resulting sequence, or a part of the answer.
 func TestCommands(t *testing.T) {
 	s, a, b := tale(t)
 	for name, script := range map[string]string{
@@ -204,7 +205,7 @@ func play(t *testing.T, x *Session, script string) {
 	}
 }
 
-// What is shown at a place does not depend on how one came there, nor on what lies behind it in the log.
+// A point looks the same however it was reached, and regardless of later facts in the log.
 func TestForwardAndBack(t *testing.T) {
 	s, a, _ := tale(t)
 	for _, from := range []int{0, 8} {
@@ -300,7 +301,7 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// A span begins with what the facts before it add up to.
+// A span begins with the sum of the facts before it.
 func TestBegin(t *testing.T) {
 	s, _, _ := tale(t)
 	whole, part := s.session(0, Focus{}), s.session(9, Focus{})
@@ -318,7 +319,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// What is owed at once is late only if a moment has passed.
+// A duty that is due at once is late only after a moment has passed.
 func TestOwedAtOnce(t *testing.T) {
 	for pause, hits := range map[time.Duration]int{0: 0, 5 * time.Second: 1} {
 		s := newStory(t)
@@ -355,7 +356,7 @@ func TestOrderOfTheLog(t *testing.T) {
 	}
 }
 
-// A pass that nobody waits for any more ends.
+// A cancelled pass ends.
 func TestInterrupted(t *testing.T) {
 	s, _, _ := tale(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -368,7 +369,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Counts are right wherever the nearest mark lies.
+// Counts are right for any distance to the nearest mark.
 func TestCountsBetweenMarks(t *testing.T) {
 	s := newStory(t)
 	for range 3 * markEvery {
@@ -382,7 +383,7 @@ func TestCountsBetweenMarks(t *testing.T) {
 	}
 }
 
-// A thing with many facts is the same as folded from all of them.
+// A subject with many facts equals the fold of all of them.
 func TestLongChain(t *testing.T) {
 	s := newStory(t)
 	s.ready("a", "images")
@@ -398,7 +399,7 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// Around the point stand the facts before it and behind it, of all or of the focus alone.
+// Around the point are the facts before and behind it, of everything or of the focus alone.
 func TestAround(t *testing.T) {
 	s, a, _ := tale(t)
 	for name, c := range map[string]struct {

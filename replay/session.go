@@ -17,36 +17,37 @@ import (
 	"millrace/view"
 )
 
-// Session is somebody who steps through a span. It is for one goroutine.
+// Session steps through a span for one user. It is for one goroutine.
 type Session struct {
 	span   *Span
 	config Config
 	at     point
 	stop   *Stop
-	hit    *hit // where it stands, if a breakpoint stopped it there
+	hit    *hit // the hit at which a breakpoint stopped it
 	focus  *aim
 	breaks []*Breakpoint
 	next   int // the number of the next breakpoint
 	marks  []Mark
-	ids    map[string]int32 // places of facts by their ids, once somebody has asked
+	ids    map[string]int32 // places of facts by id, filled on first use
 }
 
-// Config says how a span is judged.
+// Config sets how a span is judged.
 type Config struct {
-	// Rules are the settings by which duties are judged.
+	// Rules are the settings for judging duties.
 	Rules view.Rules
-	// Margin is how long after a deadline the fact that says so may take (verify.Config).
+	// Margin is how long after a deadline its fact may come (verify.Config).
 	Margin time.Duration
-	// Focus is what is looked at first.
+	// Focus is the initial focus.
 	Focus Focus
-	// Marks are those that were set before, and Partial is why no promise can be held against the span; "" if that can be done.
+	// Marks are the earlier marks. Partial says why the span cannot be checked against promises; ""
+	// if it can.
 	Marks   []Mark
 	Partial string
-	// Time reads a time that somebody has typed, such as 12:00, beside a time that lends it the day.
+	// Time parses a typed time, such as 12:00, with the day of near.
 	Time func(text string, near time.Time) (time.Time, error)
 }
 
-// Mark is a place that somebody wants to find again.
+// Mark is a named place.
 type Mark struct {
 	Name string    `json:"name"`
 	Seq  uint64    `json:"seq"`
@@ -62,33 +63,33 @@ type Line struct {
 	Stored time.Time `json:"stored"`
 	Type   string    `json:"type"`
 	About  string    `json:"about"`
-	// Why says what it has to do with the point.
+	// Why says how it relates to the point.
 	Why string `json:"why,omitempty"`
-	// Here says that the point is at it, and Focus that it has to do with what is looked at.
+	// Here says that the point is at it, and Focus that it belongs to the focus.
 	Here  bool `json:"-"`
 	Focus bool `json:"-"`
 
 	Record events.Record `json:"-"`
 }
 
-// Answer is what came of a command; of its parts those are set that the command has.
+// Answer is the result of a command; only the parts that the command has are set.
 type Answer struct {
 	*Frame
-	// Set is a breakpoint that was set, and Breaks are all of them.
+	// Set is a new breakpoint, and Breaks are all of them.
 	Set    *Breakpoint   `json:"set,omitempty"`
 	Breaks []*Breakpoint `json:"breaks,omitempty"`
-	// Value is what an expression says at the point.
+	// Value is the value of an expression at the point.
 	Value json.RawMessage `json:"value,omitempty"`
 	// Lines are facts, such as causes.
 	Lines []Line `json:"lines,omitempty"`
 	Marks []Mark `json:"marks,omitempty"`
-	// Says says in words what came of it.
+	// Says describes the result in words.
 	Says string `json:"says,omitempty"`
-	// Help are the commands.
+	// Help lists the commands.
 	Help []Command `json:"help,omitempty"`
-	// None says that there was nothing to find; the session stands where it stood.
+	// None says that nothing was found; the session has not moved.
 	None bool `json:"none,omitempty"`
-	// Quit says that it is over.
+	// Quit says that the session is over.
 	Quit bool `json:"-"`
 }
 
@@ -106,7 +107,7 @@ func New(s *Span, c Config) (*Session, error) {
 	return x, nil
 }
 
-// Seq is the fact that the session is at, or behind; 0 before the first one.
+// Seq is the fact at, or before, the session's point; 0 before the first one.
 func (x *Session) Seq() uint64 {
 	if x.at.pos < x.span.begin {
 		return 0
@@ -114,7 +115,7 @@ func (x *Session) Seq() uint64 {
 	return x.span.facts[x.at.pos].seq
 }
 
-// Frame is what there is to say where the session stands.
+// Frame is the information at the session's point.
 func (x *Session) Frame(ctx context.Context) (*Frame, error) {
 	f, err := x.span.frame(ctx, x.at, x.focus, x.config.Rules)
 	if err != nil {
@@ -125,7 +126,7 @@ func (x *Session) Frame(ctx context.Context) (*Frame, error) {
 	}
 	before := x.at.pos - 1
 	if x.at.at.After(x.span.time(x.at.pos)) {
-		// Nothing happens between two facts, but that a time comes.
+		// Between two facts nothing happens, except that a deadline passes.
 		f.Changed, f.Queues, f.Nodes, f.Decision = nil, nil, nil, nil
 		before = x.at.pos
 	}
@@ -151,7 +152,7 @@ func (x *Session) move(pos int) {
 	x.at, x.stop, x.hit = point{pos, x.span.time(pos)}, nil, nil
 }
 
-// step goes some facts forward, or back, and to the end of the span at most.
+// step goes some facts forward or back, at most to the end of the span.
 func (x *Session) step(ctx context.Context, n int) (*Answer, error) {
 	s := x.span
 	to := x.at.pos + n
@@ -168,12 +169,12 @@ func (x *Session) step(ctx context.Context, n int) (*Answer, error) {
 	return x.shown(ctx, true, "")
 }
 
-// along goes to the next fact of the focus, or back to the one before, at which something is so.
+// along goes to the next fact of the focus that satisfies so, or back to the last one before.
 func (x *Session) along(ctx context.Context, n int, so func(pos int) (bool, error), none string) (*Answer, error) {
 	s := x.span
-	i := x.focus.upTo(x.at.pos, s.begin) - 1 // the latest at the point or before it
+	i := x.focus.upTo(x.at.pos, s.begin) - 1 // the latest at or before the point
 	if at, ok := x.focus.place(i, s); n < 0 && (!ok || at < x.at.pos || x.at.at.After(s.time(x.at.pos))) {
-		i++ // it is the one before itself
+		i++ // it counts itself as the one before
 	}
 	for {
 		i += n
@@ -195,7 +196,7 @@ func (x *Session) along(ctx context.Context, n int, so func(pos int) (bool, erro
 	}
 }
 
-// nth goes n facts of the focus forward, or back.
+// nth goes n facts of the focus forward or back.
 func (x *Session) nth(ctx context.Context, n int) (*Answer, error) {
 	way, left := 1, n
 	if n < 0 {
@@ -211,13 +212,13 @@ func (f *Focus) words() string {
 	return f.String() + " in the span"
 }
 
-// errNoTask: the command follows one task.
+// errNoTask: the command needs a task as focus.
 var errNoTask = errors.New("this follows one task: choose it with `o task ID`")
 
-// errNoThing: the command follows the fields of one thing.
+// errNoThing: the command needs a single subject as focus.
 var errNoThing = errors.New("this follows one thing: choose it with `o task ID`, `o node NAME`, `o queue NAME` or `o schedule NAME`")
 
-// finish goes to the end of the state that the task of the focus is in, or back to its beginning.
+// finish goes to the end of the present state of the task in focus, or back to its beginning.
 func (x *Session) finish(ctx context.Context, n int) (*Answer, error) {
 	if x.focus.Kind != "task" {
 		return nil, errNoTask
@@ -232,7 +233,8 @@ func (x *Session) finish(ctx context.Context, n int) (*Answer, error) {
 	}, none)
 }
 
-// field goes to the next fact of the focus that changes a field, or back to the one that wrote the value that it has.
+// field goes to the next fact of the focus that changes a field, or back to the one that wrote its
+// present value.
 func (x *Session) field(ctx context.Context, n int, path string) (*Answer, error) {
 	ref := x.focus.ref()
 	if ref.Kind == 0 {
@@ -256,7 +258,7 @@ func (x *Session) field(ctx context.Context, n int, path string) (*Answer, error
 	return x.along(ctx, n, func(pos int) (bool, error) { return x.writes(ref, pos, path) }, "nothing changes "+path+" there")
 }
 
-// writes tells whether the fact at a place changes a field of a thing, or one below it.
+// writes tells whether the fact at a place changes a field of a subject, or one below it.
 func (x *Session) writes(ref view.Ref, pos int, path string) (bool, error) {
 	c := x.span.chains[ref]
 	if c == nil {
@@ -297,7 +299,8 @@ func (x *Session) run(ctx context.Context, n int) (*Answer, error) {
 	return x.shown(ctx, true, "")
 }
 
-// beyond is the number of the first place behind a point, or of the last one before it; no number of a place if there is none.
+// beyond is the index of the first hit behind a point, or of the last one before it; out of range
+// if there is none.
 func (b *Breakpoint) beyond(p point, n int) int {
 	if n < 0 {
 		return sort.Search(len(b.hits), func(i int) bool { return b.hits[i].compare(p) >= 0 }) - 1
@@ -305,7 +308,7 @@ func (b *Breakpoint) beyond(p point, n int) int {
 	return sort.Search(len(b.hits), func(i int) bool { return b.hits[i].compare(p) > 0 })
 }
 
-// stopsAt are all that stop at the point, that of the place where the session stands first.
+// stopsAt lists all that stop at the point, beginning with the session's present hit.
 func (x *Session) stopsAt() (stops []Stop) {
 	for _, b := range x.breaks {
 		first := b.beyond(x.at, -1) + 1
@@ -325,7 +328,8 @@ func (x *Session) stopsAt() (stops []Stop) {
 	return stops
 }
 
-// goTo goes to a sequence, a time, so long before or behind the point, an end of the span, or a mark.
+// goTo goes to a sequence, a time, a distance in time from the point, an end of the span, or a
+// mark.
 func (x *Session) goTo(ctx context.Context, text string) (*Answer, error) {
 	s := x.span
 	pos := 0
@@ -358,7 +362,7 @@ func (x *Session) goTo(ctx context.Context, text string) (*Answer, error) {
 	return x.shown(ctx, true, "")
 }
 
-// time reads a time, by the point's if it says how far.
+// time parses a time, relative to the point's if it is a distance.
 func (x *Session) time(text string) (time.Time, error) {
 	here := x.at.at
 	if here.IsZero() && x.span.Len() > 0 {
@@ -396,7 +400,7 @@ func (x *Session) set(ctx context.Context, text string) (*Answer, error) {
 	return &Answer{Set: b}, nil
 }
 
-// remove takes a breakpoint away, or all of them.
+// remove removes a breakpoint, or all of them.
 func (x *Session) remove(text string) (*Answer, error) {
 	before := len(x.breaks)
 	x.breaks = slices.DeleteFunc(x.breaks, func(b *Breakpoint) bool { return text == "all" || text == strconv.Itoa(b.Number) })
@@ -426,7 +430,7 @@ func (x *Session) look(text string) (*Answer, error) {
 	return &Answer{Says: fmt.Sprintf("looking at %s: %d facts", aim.words(), aim.len(x.span))}, nil
 }
 
-// print says what an expression is at the point.
+// print shows the value of an expression at the point.
 func (x *Session) print(text string) (*Answer, error) {
 	if text == "" {
 		return nil, errors.New("say what to print, as `p task.state`")
@@ -500,7 +504,8 @@ func (x *Session) jump(ctx context.Context, name string) (*Answer, error) {
 // most is how many causes, or consequences, are listed.
 const most = 50
 
-// causes lists what led to the fact at the point: the fact that it names, else the one before it on its chain.
+// causes lists the facts that led to the one at the point: the cause that a fact names, else the
+// one before it on its chain.
 func (x *Session) causes() (*Answer, error) {
 	if x.at.pos < x.span.begin {
 		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")
@@ -537,7 +542,8 @@ func (x *Session) cause(pos int, r *events.Record) (int, string) {
 	return -1, ""
 }
 
-// effects lists what the fact at the point led to: the next one on its chain, and those that name it as their cause.
+// effects lists the consequences of the fact at the point: the next one on its chain, and those
+// that name it as their cause.
 func (x *Session) effects() (*Answer, error) {
 	if x.at.pos < x.span.begin {
 		return nil, errors.New("the point is before the first fact of the span: `s` goes to that")

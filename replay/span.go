@@ -16,12 +16,12 @@ import (
 	"millrace/view"
 )
 
-// Span is a part of a log in memory, and all that lies before it: what the span begins with follows from that. It takes
-// facts until somebody looks at them.
+// Span is a part of a log in memory, with the facts before it that give the initial state. Add all
+// facts before using it.
 type Span struct {
-	from   uint64 // where the facts begin, those before the span too
+	from   uint64 // where the facts begin, including those before the span
 	facts  []fact
-	begin  int // where the span begins; the facts before it only say how things stood then
+	begin  int // where the span begins; earlier facts only give the initial state
 	chains map[view.Ref]*chain
 	nodes  []view.Ref // by their ids
 	words  words
@@ -29,36 +29,36 @@ type Span struct {
 	totals tally   // after all of them
 	pass   pass
 	gaps   []Gap
-	seen   atomic.Int64 // how many facts the last pass over them has seen
+	seen   atomic.Int64 // how many facts the latest pass has seen
 }
 
-// fact is one of the log, and what it made of the task that it is about.
+// fact is a fact of the log, with its effect on its task.
 type fact struct {
 	seq    uint64
-	stored int64 // when the log took it
-	latest int64 // the latest of those times up to here: the log's clock may have been set back
+	stored int64 // when the log stored it
+	latest int64 // the latest of these times so far: the log's clock may have been set back
 	raw    []byte
 	place  word
 	kind   events.Kind
-	bad    *events.Record // as it was read, if nobody can understand it
+	bad    *events.Record // the unreadable record
 
 	typ      word
 	schedule word
 	was, is  stand
 }
 
-// stand is where a task stands, as far as it is counted.
+// stand is the counted part of a task's state.
 type stand struct {
 	there bool
 	state task.State
 	queue word
-	node  word // that runs it
+	node  word // the node that runs it
 }
 
-// chain are the facts about one thing, by their places in the span.
+// chain holds the places of the facts about one subject.
 type chain struct {
 	at []int32
-	// folded is the thing after every [foldEvery]th of them; nil of a task, which has few facts.
+	// folded is the subject after every [foldEvery]th fact; nil for a task, which has few facts.
 	folded []view.Item
 }
 
@@ -67,12 +67,13 @@ const (
 	markEvery = 1 << 14
 )
 
-// Gap is a part of a log that is missing.
+// Gap is a missing part of a log.
 type Gap struct {
-	// After is the sequence of the last fact before it, 0 for none, and Before that of the first one behind it, 0 for none.
+	// After is the sequence of the last fact before it, and Before that of the first one behind it;
+	// 0 for none.
 	After  uint64 `json:"after"`
 	Before uint64 `json:"before,omitempty"`
-	// Why says what is wrong there.
+	// Why explains the gap.
 	Why string `json:"why"`
 }
 
@@ -125,7 +126,8 @@ func NewSpan(from uint64) *Span {
 // errBackwards: the facts are not in the order of the log.
 var errBackwards = errors.New("the log goes backwards")
 
-// Add adds the next message of the log, which is the first of the span, or behind it, if inside says so. The span keeps r.Raw.
+// Add adds the next message of the log. Inside says that it belongs to the span and not before it.
+// The span keeps r.Raw.
 func (s *Span) Add(r *events.Record, inside bool) error {
 	f := fact{seq: r.Seq, stored: r.Stored.UnixNano(), raw: r.Raw, place: s.words.of(r.Place), kind: r.Kind}
 	f.latest = f.stored
@@ -212,7 +214,7 @@ func (s *Span) standOf(t *task.Task) stand {
 	return is
 }
 
-// move counts what a fact moves, by +1 or, back, by -1.
+// move counts the effect of a fact, by +1 or, backward, by -1.
 func (t tally) move(f *fact, by int32) {
 	if f.was == f.is {
 		return
@@ -310,7 +312,7 @@ func (s *Span) at(t time.Time) int {
 // last is the place of the last fact.
 func (s *Span) last() int { return len(s.facts) - 1 }
 
-// From and To are the first and the last sequence of the span, 0 for none.
+// From is the first sequence of the span, 0 for none.
 func (s *Span) From() uint64 {
 	if s.begin >= len(s.facts) {
 		return 0
@@ -337,7 +339,7 @@ func (s *Span) time(pos int) time.Time {
 	return time.Unix(0, s.facts[pos].latest).UTC()
 }
 
-// typeOf is the type of a fact, or what else a message is.
+// typeOf is the type of a fact, or a name for other messages.
 func typeOf(r *events.Record) string {
 	switch {
 	case r.Unreadable() != "":
@@ -348,10 +350,10 @@ func typeOf(r *events.Record) string {
 	return string(r.Fact.Type)
 }
 
-// Unreadable is the type of a message that nobody can understand.
+// Unreadable is the type of an unreadable message.
 const Unreadable = "unreadable"
 
-// scheduleOf is the schedule that a fact has to do with.
+// scheduleOf is the schedule to which a fact relates.
 func scheduleOf(r *events.Record, is view.Item) string {
 	if is.Task != nil {
 		return is.Task.Schedule

@@ -10,7 +10,7 @@ import (
 	"millrace/view"
 )
 
-// model is a read model of a point in a span: it lists nodes, and nothing else.
+// model is a read model of a point in a span. It only lists nodes.
 type model struct {
 	view.Unfolded
 	nodes func() []node.Node
@@ -43,8 +43,8 @@ func (u until) About(_ context.Context, ref view.Ref) ([]events.Record, error) {
 	return about, nil
 }
 
-// world is what there was after a fact, judged at a time. The nodes are those of another place, if somebody had not seen
-// further when it decided.
+// world is the state after a fact, judged at a time. The nodes may be those of an earlier place, up
+// to which a decider had seen the log.
 func (s *Span) world(pos, seen int, at time.Time) view.View {
 	return s.worldOf(pos, at, func() []node.Node { return s.nodesAt(seen) })
 }
@@ -68,7 +68,7 @@ func (s *Span) nodesAt(pos int) []node.Node {
 	return nodes
 }
 
-// known are the nodes that a pass has come to know, by their ids.
+// known returns the nodes that a pass has seen, by id.
 func (p *pass) known() []node.Node {
 	var nodes []node.Node
 	for _, ref := range p.span.nodes {

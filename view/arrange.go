@@ -9,22 +9,23 @@ import (
 	"millrace/task"
 )
 
-// Row is a task of a list as people read it: below its parent, if that is in the list.
+// Row is a task of a list for display: below its parent, if the list has it.
 type Row struct {
 	Task *task.Task
-	// Depth is how many parents of it stand above it.
+	// Depth is how many of its ancestors are above it.
 	Depth int
 }
 
-// Arrange puts children below their parents, in the order in which the parent has them. What has no parent in the
-// list keeps its place; children of one that is not in the list stand together, in the order of their steps.
+// Arrange puts children below their parents, in the parent's order. A task whose parent is not in
+// the list keeps its place; siblings without their parent stay together, in the order of their
+// steps.
 func Arrange(tasks []task.Task) []Row {
 	there := make(map[task.ID]*task.Task, len(tasks))
 	for i := range tasks {
 		there[tasks[i].ID] = &tasks[i]
 	}
 	below := map[task.ID][]*task.Task{}
-	var tops [][]*task.Task // each one task, or the children of a parent that is elsewhere
+	var tops [][]*task.Task // each one task, or the children of a parent outside the list
 	group := map[task.ID]int{}
 	for i := range tasks {
 		t := &tasks[i]
@@ -55,7 +56,7 @@ func Arrange(tasks []task.Task) []Row {
 	for _, top := range tops {
 		place(top, nil, 0)
 	}
-	for i := range tasks { // in a circle of parents, which nobody can make but a foreign program
+	for i := range tasks { // a cycle of parents, which only a foreign program can make
 		if children, left := below[tasks[i].ID]; left {
 			delete(below, tasks[i].ID)
 			place(children, nil, 0)

@@ -16,29 +16,30 @@ import (
 
 // Cause is a fact without which a task would not be where it is.
 type Cause struct {
-	// Why says what it is to the task, in a word or two.
+	// Why names its role for the task, in a word or two.
 	Why string
 	events.Record
 }
 
-// Causes are what led to where a task is, in the order of the log.
+// Causes are the facts that led to a task's present state, in the order of the log.
 type Causes struct {
 	Of []Cause
 	// Left is how many are left out, between the first and the latest ones of each task.
 	Left int
-	// Missing are tasks from which it comes, and of which the log holds nothing.
+	// Missing are tasks among its origins without facts in the log.
 	Missing []task.ID
 }
 
 const (
-	// maxCauses is how many causes a task contributes, and maxLineage how many tasks do: parents, and those that were copied.
+	// maxCauses is how many causes a task contributes, and maxLineage how many ancestors do:
+	// parents, and originals of copies.
 	maxCauses  = 20
 	maxLineage = 20
 )
 
-// Chain finds the causes of where a task is: from the schedule or whoever submitted it, through its parents and the tasks of which it is
-// a copy, what it needed, its attempts, retries and takeovers. Of the tasks before it only what was before it counts. The error
-// wraps [task.ErrUnknown] if there is no such task.
+// Chain finds the causes of a task's state: from its schedule or submitter, through its parents and
+// the tasks of which it is a copy, its needs, attempts, retries and takeovers. For its ancestors,
+// only earlier facts count. The error wraps [task.ErrUnknown] if there is no such task.
 func Chain(ctx context.Context, v View, id task.ID) (*Causes, error) {
 	c := &Causes{}
 	until := uint64(0)
@@ -74,7 +75,8 @@ func Chain(ctx context.Context, v View, id task.ID) (*Causes, error) {
 	return c, nil
 }
 
-// outside adds what led to a task and lies on no chain of tasks before it: the schedule, the decision on its tick, the ends of what it needed.
+// outside adds causes that lie on no ancestor's chain: the schedule, the decision on its tick, the
+// ends of its needs.
 func (c *Causes) outside(ctx context.Context, v View, t *task.Task, records []events.Record) error {
 	birth, last := records[0].Seq, records[len(records)-1].Seq
 	if t.Schedule != "" && t.Parent == "" && t.RetryOf == "" {
@@ -114,7 +116,7 @@ func (c *Causes) outside(ctx context.Context, v View, t *task.Task, records []ev
 	return nil
 }
 
-// latest adds the last of the records that counts, if one does.
+// latest adds the last record that counts, if there is one.
 func (c *Causes) latest(why string, records []events.Record, counts func(*events.Record) bool) {
 	var last *events.Record
 	for i := range records {
@@ -127,7 +129,7 @@ func (c *Causes) latest(why string, records []events.Record, counts func(*events
 	}
 }
 
-// steps are the facts of a task that brought it further, the birth first; what changed nothing led to nothing.
+// steps returns the facts that changed a task, the birth first.
 func steps(records []events.Record) (led []Cause) {
 	var t task.Task
 	for i := range records {
@@ -140,7 +142,7 @@ func steps(records []events.Record) (led []Cause) {
 	return led
 }
 
-// stepOf says what a fact was to the task that it turned from one state into another; "" if it was nothing.
+// stepOf names the role of a fact that changed a task's state; "" if it changed nothing.
 func stepOf(was, is *task.Task, r *events.Record) string {
 	moved := was.State != is.State || was.Epoch != is.Epoch || was.Turn != is.Turn
 	switch e := r.Fact.Event.(type) {
@@ -192,12 +194,12 @@ func stepOf(was, is *task.Task, r *events.Record) string {
 	return "moved"
 }
 
-// Tick names the tick of a schedule. What was decided on several at once is about each of them.
+// Tick names the tick of a schedule. A decision on several ticks is about each of them.
 func Tick(name string, tick time.Time) Ref {
 	return Ref{Decisions, name + " " + tick.UTC().Format(time.RFC3339Nano)}
 }
 
-// TickOf is the schedule and the tick that a reference names.
+// TickOf is the schedule and the tick of a reference.
 func TickOf(ref Ref) (name string, tick time.Time, err error) {
 	name, text, _ := strings.Cut(ref.ID, " ")
 	if tick, err = time.Parse(time.RFC3339Nano, text); err != nil {
@@ -206,7 +208,7 @@ func TickOf(ref Ref) (name string, tick time.Time, err error) {
 	return name, tick, err
 }
 
-// isAbout tells whether a record is about the thing that a reference names.
+// isAbout tells whether a record is about the referenced subject.
 func isAbout(ref Ref, r *events.Record) bool {
 	if ref.Kind != Decisions {
 		return RefOf(r) == ref

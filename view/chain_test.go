@@ -133,7 +133,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// What was decided on several ticks at once is about each of them, and about no other.
+// A decision on several ticks is about each of them, and about no other.
 func TestTicks(t *testing.T) {
 	s := &story{t: t}
 	hour := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Hour) }

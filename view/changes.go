@@ -11,21 +11,22 @@ import (
 	"millrace/task"
 )
 
-// Whole is a place in the log of which everything may be asked.
+// Whole is a place in the log about which every question can be answered.
 type Whole interface {
 	View
 	Summed
 }
 
-// Difference is what has become of everything between two places in the log.
+// Difference is the change of everything between two places in the log.
 type Difference struct {
-	// Things are those of which anything is different: nodes, queues, limits, and definitions, by kind and name.
+	// Things are the changed subjects: nodes, queues, limits, and definitions, by kind and name.
 	Things []Differs `json:"things"`
-	// Counts are the numbers of tasks by state at both places, where there are any.
+	// Counts are the numbers of tasks by state at both places; states without tasks are missing.
 	Counts map[string][2]int `json:"counts"`
-	// Steps count the tasks that are in another state, by both: "pending to finished"; of one that was not there, "new to pending".
+	// Steps counts the tasks whose state changed, by both states: "pending to finished", or "new to
+	// pending" for a new task.
 	Steps map[string]int `json:"steps"`
-	// Tasks are the first of those, by id, and More counts the others.
+	// Tasks are the first of these tasks, by id, and More counts the others.
 	Tasks []Stepped `json:"tasks"`
 	More  int       `json:"more,omitempty"`
 }
@@ -33,34 +34,34 @@ type Difference struct {
 // None tells whether there is no difference.
 func (d *Difference) None() bool { return len(d.Things) == 0 && len(d.Steps) == 0 }
 
-// Differs is a thing of which something is different.
+// Differs is a changed subject.
 type Differs struct {
-	Kind string `json:"kind"` // node, queue, limit, or what is defined, such as job
+	Kind string `json:"kind"` // node, queue, limit, or the kind of a definition, such as job
 	Name string `json:"name"`
-	// How is new, gone or changed, and Changes says what is different if it is that.
+	// How is new, gone or changed. Changes are the differences of a changed one.
 	How     string   `json:"how"`
 	Changes []Change `json:"changes,omitempty"`
 }
 
-// What has become of a thing.
+// Values of [Differs.How].
 const (
 	New     = "new"
 	Gone    = "gone"
 	Changed = "changed"
 )
 
-// Stepped is a task that is in another state.
+// Stepped is a task whose state changed.
 type Stepped struct {
 	Task task.ID `json:"task"`
 	What string  `json:"what,omitempty"`
-	// Was is [task.Unknown] of one that was not there.
+	// Was is [task.Unknown] for a new task.
 	Was  task.State `json:"was,omitzero"`
 	Is   task.State `json:"is"`
 	Node string     `json:"node,omitempty"`
 }
 
-// DiffAll says what has become of everything between two places, of tasks only those that a filter chooses by what does not change; most is how
-// many tasks are named.
+// DiffAll returns the change of everything between two places. It includes only tasks that the
+// filter selects by unchanging properties; most is how many tasks are named.
 func DiffAll(ctx context.Context, before, after Whole, f Filter, most int) (Difference, error) {
 	d := Difference{Things: []Differs{}, Counts: map[string][2]int{}, Steps: map[string]int{}, Tasks: []Stepped{}}
 	was, err := things(ctx, before)
@@ -111,7 +112,7 @@ func (d *Difference) count(ctx context.Context, before, after Whole, f Filter) e
 	return nil
 }
 
-// step goes through the tasks of both places side by side, for none is ever removed.
+// step compares the tasks of both places side by side. Tasks are never removed.
 func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, most int) error {
 	earlier := tasksOf{view: before, filter: f}
 	later := tasksOf{view: after, filter: f}
@@ -148,7 +149,7 @@ type tasksOf struct {
 	over   bool // the page is the last one
 }
 
-// next is the next one; nil if there are no more.
+// next returns the next task; nil if there are no more.
 func (a *tasksOf) next(ctx context.Context) (*task.Task, error) {
 	if len(a.page) == 0 && !a.over {
 		a.filter.OldestFirst, a.filter.Limit = true, MaxLimit
@@ -166,7 +167,7 @@ func (a *tasksOf) next(ctx context.Context) (*task.Task, error) {
 	return t, nil
 }
 
-// until passes over all before one, and returns its state; unknown if it is not among them.
+// until skips all tasks before id, and returns the state of id; unknown if it is missing.
 func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
 	for {
 		t, err := a.next(ctx)

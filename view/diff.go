@@ -11,16 +11,16 @@ import (
 
 // Change is a field that two things have differently.
 type Change struct {
-	// Field is its path, such as spec.timeout.run. A list is one field, unless each of its items has a name of its own: then
-	// they stand by those, as params.depth.max.
+	// Field is its path, such as spec.timeout.run. A list is one field, unless each of its items
+	// has a unique name: then the items are fields by name, as params.depth.max.
 	Field string `json:"field"`
 	// Was and Is are its values as JSON; nil where there is none.
 	Was json.RawMessage `json:"was,omitempty"`
 	Is  json.RawMessage `json:"is,omitempty"`
 }
 
-// Diff says what has become of one thing between two views, by the names of the fields. What is in neither has no
-// difference; what is in one has all its fields.
+// Diff returns how one subject changed between two views, by field. A subject that neither view has
+// is unchanged; for one that only one has, all fields differ.
 func Diff(ctx context.Context, before, after View, ref Ref) ([]Change, error) {
 	was, err := fieldsAt(ctx, before, ref)
 	if err != nil {
@@ -33,7 +33,7 @@ func Diff(ctx context.Context, before, after View, ref Ref) ([]Change, error) {
 	return diff(was, is), nil
 }
 
-// DiffItems says how two things differ.
+// DiffItems returns how two items differ.
 func DiffItems(was, is Item) ([]Change, error) {
 	a, err := fieldsOf(was)
 	if err != nil {
@@ -43,7 +43,7 @@ func DiffItems(was, is Item) ([]Change, error) {
 	return diff(a, b), err
 }
 
-// DiffValues says how two values differ by their forms in JSON, such as two tasks of one job.
+// DiffValues returns how two values, such as two tasks of one job, differ in their JSON forms.
 func DiffValues(was, is any) ([]Change, error) {
 	a, err := fieldsIn(was)
 	if err != nil {
@@ -65,7 +65,7 @@ func diff(was, is map[string]json.RawMessage) []Change {
 	return changes
 }
 
-// fieldsAt are those of a thing in a view; none if it is not there.
+// fieldsAt returns the fields of a subject in a view; none if it does not exist.
 func fieldsAt(ctx context.Context, v View, ref Ref) (map[string]json.RawMessage, error) {
 	item, err := v.Get(ctx, ref)
 	switch {
@@ -105,7 +105,8 @@ func fieldsIn(thing any) (map[string]json.RawMessage, error) {
 	return fields, flatten(fields, "", text)
 }
 
-// flatten adds the fields of a value of JSON: those of an object one by one, and of a list of what has names, anything else as it is.
+// flatten adds the fields of a JSON value: those of an object, or of a list of named items, one by
+// one; any other value as a whole.
 func flatten(into map[string]json.RawMessage, path string, value json.RawMessage) error {
 	object, named := byName(value)
 	if !named && (len(value) == 0 || value[0] != '{') {
@@ -128,7 +129,7 @@ func flatten(into map[string]json.RawMessage, path string, value json.RawMessage
 	return nil
 }
 
-// byName are the items of a list by their names; false if one has none, or two have the same.
+// byName returns the items of a list by name; false if one has no name, or two have the same.
 func byName(value json.RawMessage) (map[string]json.RawMessage, bool) {
 	if len(value) == 0 || value[0] != '[' {
 		return nil, false

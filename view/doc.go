@@ -1,5 +1,7 @@
-// Package view says what may be asked of Millrace: of the present, of a moment of the past, of a file. Why, Tree, Plan
-// and Diff are functions over a [View], so whoever can ask about now can ask about then.
+// Package view defines the questions that can be asked of Millrace: about the present, a moment of
+// the past, or a file. Why, Tree, Plan and Diff are functions over a [View], so they answer about
+// the past as about the present.
 //
-// The package reads no clock and changes nothing. What the log does not decide is [Present], which only the present has.
+// The package reads no clock and changes nothing. [Present] has the answers that do not follow from
+// the log, which only the present has.
 package view

@@ -13,26 +13,28 @@ import (
 
 // FactFilter chooses facts of the log. All fields that are set must hold.
 type FactFilter struct {
-	// Types are those of the facts; "task", "attempt" and "node" stand for all that begin so. Default: any.
+	// Types are the types of the facts; "task", "attempt" and "node" stand for all types that begin
+	// so. Default: any.
 	Types []string `json:"types,omitempty"`
-	// Task is the one that they are about.
+	// Task is the task of the facts.
 	Task task.ID `json:"task,omitempty"`
-	// Node is the one that they are about, name, or come from.
+	// Node is the node that they are about, name, or come from.
 	Node string `json:"node,omitempty"`
-	// Queue is the one that they are about, or that of their task.
+	// Queue is the queue that they are about, or that of their task.
 	Queue string `json:"queue,omitempty"`
 }
 
-// FactTraits are what a [FactFilter] asks of a record.
+// FactTraits are the properties of a record that a [FactFilter] checks.
 type FactTraits struct {
-	Type  events.Type // "" of what is no fact
+	Type  events.Type // "" if it is not a fact
 	Task  task.ID
 	Node  string
 	Actor string
 	Queue string
 }
 
-// TraitsOf are those of a record, whose task is in a queue; "" if nobody knows, or it is about none.
+// TraitsOf returns the properties of a record. Queue is the queue of its task; "" if unknown, or if
+// it has no task.
 func TraitsOf(r *events.Record, queue string) FactTraits {
 	if !r.IsFact() {
 		return FactTraits{}
@@ -67,7 +69,7 @@ func TypeNames() []string {
 	return names
 }
 
-// Validate says what is wrong with a filter, if anything. The error wraps [ErrQuery].
+// Validate refuses an invalid filter. The error wraps [ErrQuery].
 func (f *FactFilter) Validate() error {
 	for _, t := range f.Types {
 		if !slices.ContainsFunc(events.Types, func(known events.Type) bool { return ofType(t, known) }) {
@@ -92,12 +94,12 @@ func (f *FactFilter) Validate() error {
 	return nil
 }
 
-// Chooses tells whether the filter leaves anything out.
+// Chooses tells whether the filter excludes any fact.
 func (f *FactFilter) Chooses() bool {
 	return len(f.Types) > 0 || f.Task != "" || f.Node != "" || f.Queue != ""
 }
 
-// Wants tells whether a record is among those that are chosen.
+// Wants tells whether the filter selects a record.
 func (f *FactFilter) Wants(is *FactTraits) bool {
 	switch {
 	case !f.Chooses():
@@ -111,7 +113,7 @@ func (f *FactFilter) Wants(is *FactTraits) bool {
 	return len(f.Types) == 0 || slices.ContainsFunc(f.Types, func(t string) bool { return ofType(t, is.Type) })
 }
 
-// ofType tells whether a type is the one that was asked for, or of that kind.
+// ofType tells whether a type is the requested one, or of the requested kind.
 func ofType(asked string, t events.Type) bool {
 	return asked == string(t) || strings.HasPrefix(string(t), asked+".")
 }

@@ -21,20 +21,20 @@ const (
 // ErrCursor refuses a cursor that did not come from a page of the same order.
 var ErrCursor = errors.New("the cursor is not valid: start from the first page")
 
-// Filter chooses tasks, in the order of their ids; a task must meet all that is set.
+// Filter selects tasks, in the order of their ids. A task must match all fields that are set.
 type Filter struct {
-	// States are the states it may be in. Default: any.
+	// States are the allowed states. Default: any.
 	States []task.State
-	// Dead chooses dead letters: tasks that their surroundings ended and that nobody
-	// has dismissed. States has no meaning then.
+	// Dead selects dead letters: tasks that ended abnormal and were not dismissed. States is then
+	// ignored.
 	Dead bool
-	// Suspect, if set, chooses of the tasks that run on a node or wait for one alone those
-	// of which it says so; others it is not asked about.
+	// Suspect, if set, selects among the tasks that run on a node or wait for a single one: those
+	// for which it returns true.
 	Suspect func(*task.Task) bool
-	// Job, Node and Queue are exact. Node is who runs or last ran the task; what waits for
-	// certain nodes of a queue is the queue's, too.
+	// Job, Node and Queue are exact. Node is the node that runs the task or ran it last. A task
+	// that waits for certain nodes of a queue belongs to the queue, too.
 	Job, Node, Queue string
-	// Schedule is which one made the task.
+	// Schedule is the schedule that made the task.
 	Schedule string
 	// Roots leaves out the tasks that have a parent.
 	Roots bool
@@ -46,31 +46,31 @@ type Filter struct {
 	Priorities []int
 	// Batch is the bulk command that touched the task last.
 	Batch string
-	// Since and Until bound the time of submission: Since itself is in, Until is
-	// not. A task whose id names a time more than a day from its submission may be missed.
+	// Since and Until bound the time of submission: Since is inclusive, Until exclusive. A task
+	// whose id names a time more than a day from its submission may be missed.
 	Since, Until time.Time
-	// Text is part of the task's id, job, step, command or message. Letters of ASCII
-	// match in either case.
+	// Text occurs in the task's id, job, step, command or message. ASCII letters match in either
+	// case.
 	Text string
-	// Limit is how many tasks a page holds. Default [DefaultLimit], at most [MaxLimit].
+	// Limit is the size of a page. Default [DefaultLimit], at most [MaxLimit].
 	Limit int
-	// Cursor continues after a page, as its Next says. The page after it neither
-	// repeats nor leaves out a task that was there before, however many come meanwhile.
+	// Cursor continues after a page, with its Next. The next page neither repeats nor omits a task
+	// that existed before, however many are added meanwhile.
 	Cursor string
-	// After is the last task of the page before; it does what Cursor does.
+	// After is the last task of the page before; it has the same effect as Cursor.
 	After task.ID
-	// OldestFirst turns the order round; by default the newest id comes first.
+	// OldestFirst reverses the order; by default the newest id comes first.
 	OldestFirst bool
 }
 
-// OnlyQueue tells whether the filter chooses all tasks of a queue, or all tasks if that is "".
+// OnlyQueue tells whether the filter selects all tasks of a queue, or all tasks if queue is "".
 func (f *Filter) OnlyQueue() (queue string, only bool) {
 	rest := *f
 	rest.Queue, rest.Limit, rest.Cursor, rest.After, rest.OldestFirst = "", 0, "", "", false
 	return f.Queue, reflect.ValueOf(rest).IsZero()
 }
 
-// Match tells whether a task meets the filter, wherever the page begins.
+// Match tells whether a task matches the filter, regardless of pages.
 func (f *Filter) Match(t *task.Task) bool {
 	return t.State != task.Unknown && f.matchState(t) && f.matchWork(t) && f.matchText(t)
 }
@@ -117,10 +117,10 @@ func (f *Filter) matchText(t *task.Task) bool {
 	})
 }
 
-// Texts is what people search of a task beside its id.
+// Texts returns the searchable texts of a task besides its id.
 func Texts(t *task.Task) [4]string { return [...]string{t.Job, t.Step, t.Message, t.Spec.Text()} }
 
-// Lower turns the letters of ASCII into lower case, and no others.
+// Lower turns ASCII letters into lower case, and no others.
 func Lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -143,7 +143,8 @@ func (f *Filter) CursorAfter(last task.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(f.Beyond() + string(last)))
 }
 
-// Start is the id after which the page begins, "" for none. The error wraps [ErrCursor] if the cursor is none.
+// Start is the id after which the page begins, "" for none. The error wraps [ErrCursor] if the
+// cursor is invalid.
 func (f *Filter) Start() (task.ID, error) {
 	if f.Cursor == "" {
 		return f.After, nil
@@ -170,7 +171,7 @@ func (f *Filter) Most() (int, error) {
 	return f.Limit, nil
 }
 
-// Cut makes a page of the first tasks behind its start, of which there may be one more than it holds.
+// Cut makes a page of the first tasks found, of which there may be one more than it holds.
 func (f *Filter) Cut(found []task.Task, most int) (page []task.Task, next string) {
 	if len(found) <= most {
 		return found, ""

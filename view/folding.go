@@ -11,14 +11,15 @@ import (
 	"millrace/task/quota"
 )
 
-// Folding is a model of a place in the log that folds what it is asked for when it is asked, and keeps that: of nodes, queues and
-// definitions what is about them alone; for anything else that its index does not tell the whole log up to there.
+// Folding is a model of a place in the log that folds lazily and keeps the result. For nodes,
+// queues and definitions it folds only their own facts; for any other question that its index
+// cannot answer, the whole log up to the place.
 type Folding struct {
 	at    Point
 	read  func(ctx context.Context, kind Kind, each func(*events.Record) error) error
 	index Index // nil if there is none
 	mu    sync.Mutex
-	has   map[Kind]*Memory // guarded by mu; what is under Tasks has everything
+	has   map[Kind]*Memory // guarded by mu; the one under Tasks has everything
 }
 
 var (
@@ -26,13 +27,14 @@ var (
 	_ Summed = (*Folding)(nil)
 )
 
-// NewFolding returns a model of a place in the log. Read hands on what the log has up to there, in its order: of nodes, queues
-// or definitions what is about them, for [Tasks] everything. Index is asked before that is read; nil if there is none.
+// NewFolding returns a model of a place in the log. Read passes on the facts of the log up to
+// there, in order: for nodes, queues or definitions only theirs, for [Tasks] all. Index is asked
+// before reading; nil if there is none.
 func NewFolding(at Point, read func(ctx context.Context, kind Kind, each func(*events.Record) error) error, index Index) *Folding {
 	return &Folding{at: at, read: read, index: index, has: map[Kind]*Memory{}}
 }
 
-// of is what has been folded of a kind.
+// of returns the fold for a kind.
 func (f *Folding) of(ctx context.Context, kind Kind) (*Memory, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +52,7 @@ func (f *Folding) of(ctx context.Context, kind Kind) (*Memory, error) {
 	return m, nil
 }
 
-// Folded is the past of which everything may be asked, limits among it.
+// Folded is the past, about which every question can be answered, limits included.
 type Folded struct {
 	*World
 	*Folding
@@ -78,7 +80,7 @@ func (f Folded) Standing(ctx context.Context, id task.ID, holders int) (*quota.S
 	return &s, nil
 }
 
-// Fold folds what will be asked for.
+// Fold folds some kinds in advance.
 func (f *Folding) Fold(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
 		if _, err := f.of(ctx, kind); err != nil {
@@ -137,7 +139,7 @@ func (f *Folding) sum(ctx context.Context, ask func(Summed) error) error {
 	return f.tell(ctx, Tasks, func(i Index) error { return ask(i) }, func(m *Memory) error { return ask(m) })
 }
 
-// tell asks the index for what is about tasks, and if it does not know what has been folded.
+// tell asks the index about tasks, and the fold if the index does not know.
 func (f *Folding) tell(ctx context.Context, kind Kind, ask func(Index) error, folded func(*Memory) error) error {
 	if f.index != nil && kind == Tasks {
 		if err := ask(f.index); !errors.Is(err, ErrUnindexed) {

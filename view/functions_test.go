@@ -22,7 +22,7 @@ import (
 	"millrace/task/where"
 )
 
-// present is a view that tells besides what the log does not decide.
+// present is a view that also answers what does not follow from the log.
 type present struct {
 	*World
 	beats    map[node.ID]node.Heartbeat
@@ -114,7 +114,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// An explanation of long ago is short: the birth, and what was last.
+// The explanation of a long history is short: the birth, and the latest facts.
 func TestDecisiveFacts(t *testing.T) {
 	s := &story{t: t}
 	id := s.submit(task.Submission{})
@@ -128,7 +128,8 @@ func TestDecisiveFacts(t *testing.T) {
 	}
 }
 
-// family is a parent with two steps, the second of which has not been made, and when it became one.
+// family returns a parent with two steps, the second of which is not made yet, and when it became a
+// parent.
 func family(s *story) (parent task.ID, made uint64) {
 	spec := job.Spec{Steps: []job.Step{{Name: "fetch", Spec: job.Spec{Handler: "x"}}, {Name: "load", Needs: []job.StepNeed{{Step: "fetch"}}, Spec: job.Spec{Handler: "x"}}}}
 	parent = s.submit(task.Submission{Spec: &spec})
@@ -186,8 +187,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A plan says whether windows are open and how many may run on one node, of a task as of a job whose keys are not filled in; why says
-// that the queue of a task is closed.
+// A plan says whether windows are open and how many tasks may run on one node, for a task and for a
+// job whose keys are not expanded. Why says that the queue of a task is closed.
 func TestPlanOfRules(t *testing.T) {
 	s := &story{t: t}
 	s.ready("n1", "images", nil)
@@ -340,7 +341,7 @@ func wholeAt(s *story, seq uint64) Whole {
 	}, nil).Past(Slice(s.records))
 }
 
-// What a list has by name is compared by name; any other list is one field.
+// Lists of named items are compared by name. Any other list is one field.
 func TestDiffLists(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
 		"one that is declared otherwise": {`{"params":[{"name":"a","max":1},{"name":"b"}]}`, `{"params":[{"name":"b"},{"name":"a","max":2}]}`, `[{"field":"params.a.max","was":1,"is":2}]`},
@@ -395,7 +396,7 @@ func TestDiffAll(t *testing.T) {
 	}
 }
 
-// A task that was born later with an earlier id is new, and the one behind it is not passed over.
+// A task that was born later with an earlier id is new, and the one behind it is not skipped.
 func TestEarlierTasksAreFound(t *testing.T) {
 	was := tasksOf{page: []task.Task{{ID: "B", State: task.Pending}, {ID: "D", State: task.Running}}, over: true}
 	for _, c := range []struct {

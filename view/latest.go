@@ -10,14 +10,14 @@ import (
 	"millrace/task/definition"
 )
 
-// Thing is one that people change, and as of which of its changes.
+// Thing is a subject that people change, with the latest of its changes.
 type Thing struct {
 	Ref
-	// As differs when it has been changed.
+	// As differs after each change.
 	As string
 }
 
-// Alteration is a fact by which somebody has changed a thing, and what that changed.
+// Alteration is a fact by which a person has changed a subject, with the changes.
 type Alteration struct {
 	Ref
 	events.Record
@@ -100,13 +100,14 @@ func Alterations(ctx context.Context, v View, ref Ref, most int) (all []Alterati
 	return all[:min(len(all), most)], nil
 }
 
-// byPeople tells whether somebody has written a fact, and no part of Millrace, nor the node that it is about.
+// byPeople tells whether a person wrote a fact, and not a part of Millrace or the node that it is
+// about.
 func byPeople(ref Ref, r *events.Record) bool {
 	by := r.Fact.Actor
 	return r.Err == nil && r.IsFact() && by != "" && !events.IsPart(by) && (ref.Kind != Nodes || by != ref.ID)
 }
 
-// altered is what is different: of a definition what is defined, but nothing of what lets somebody in.
+// altered returns the changes; for a definition those of its content, without credentials.
 func altered(ref Ref, was, is Item) ([]Change, error) {
 	if ref.Kind != Definitions {
 		return DiffItems(was, is)

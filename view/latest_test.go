@@ -12,7 +12,8 @@ import (
 	"millrace/view"
 )
 
-// Of the changes that people have made each says what it changed; what the house has done by itself is none, and no secret is told.
+// Each change by a person lists what it changed. Automatic changes are not listed, and no secret is
+// shown.
 func TestAlterations(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

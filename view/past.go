@@ -18,20 +18,20 @@ import (
 	"millrace/task/queue"
 )
 
-// Moment chooses a place in the log: a sequence, or else a time; the end if neither is set.
+// Moment is a place in the log: a sequence, or else a time; the end if neither is set.
 type Moment struct {
 	Seq uint64
-	// At means the last message before the first one that the log took later. Should its clock have been set
-	// back, what was stored behind that one is later as well.
+	// At means the last message before the first one that the log stored later. If its clock was
+	// set back, all messages behind that one count as later as well.
 	At time.Time
 }
 
-// Before tells whether the moment is before a record, and so before all that follow it.
+// Before tells whether the moment lies before a record, and so before all that follow it.
 func (m Moment) Before(r *events.Record) bool {
 	return m.Seq > 0 && r.Seq > m.Seq || m.Seq == 0 && !m.At.IsZero() && r.Stored.After(m.At)
 }
 
-// Past is the world as it was at a moment, of the log's records from the first one on.
+// Past is the world at a moment, from the log's records from the first one on.
 func Past(records []events.Record, m Moment) *World {
 	model := NewMemory()
 	for i := range records {
@@ -67,12 +67,12 @@ func (s Slice) Messages(_ context.Context, seqs []uint64) (found []events.Record
 	return found, nil
 }
 
-// Memory is a read model in memory: the plain fold of the records that it was given. It looks at everything for each
-// question. It may be asked by several at once, but not while records are added.
+// Memory is a read model in memory: the plain fold of its records. It scans everything for each
+// question. Several goroutines may ask at once, but not while records are added.
 type Memory struct {
 	at          Point
 	sums        sums
-	ids         []task.ID  // of all tasks; in order from sorted on
+	ids         []task.ID  // of all tasks; sorted if sorted is set
 	sorted      bool       // guarded by sorting
 	sorting     sync.Mutex // held while they are sorted
 	tasks       map[task.ID]*numberedTask
@@ -82,13 +82,13 @@ type Memory struct {
 	messages    map[uint64]Message
 }
 
-// numberedTask is a task with its place among all, in the order in which the log first says something of them.
+// numberedTask is a task with its rank by first appearance in the log.
 type numberedTask struct {
 	task.Task
 	number uint32
 }
 
-// NewMemory returns a model of the beginning of the log, when there was nothing.
+// NewMemory returns the model of an empty log.
 func NewMemory() *Memory {
 	return &Memory{
 		sums: newSums(), tasks: map[task.ID]*numberedTask{}, nodes: map[node.ID]node.Node{}, queues: map[string]queue.Queue{},
@@ -192,7 +192,7 @@ func (m *Memory) list(f *Filter, most int) (Page, error) {
 	return page, nil
 }
 
-// from are the ids after one of them, in either order; all after "".
+// from iterates over the ids after one, in either order; all after "".
 func (m *Memory) from(after task.ID, oldestFirst bool) iter.Seq2[int, task.ID] {
 	m.sorting.Lock()
 	if !m.sorted {
@@ -226,8 +226,8 @@ func (m *Memory) Count(_ context.Context, q Query) (Counts, error) {
 	return c, nil
 }
 
-// Unfolded is a model of a place in the log for who asks for things one by one: it has folded nothing, and refuses to
-// list or count.
+// Unfolded is a model of a place in the log for questions about single subjects: it has folded
+// nothing, and refuses to list or count.
 type Unfolded Point
 
 // Point implements [Model].

@@ -35,8 +35,8 @@ func tale(t *testing.T) (s *story, a, b task.ID) {
 	return s, a, b
 }
 
-// The world as of a sequence is the same whether the rest of the log is there or not, and what is listed is what is
-// got one by one.
+// The world at a sequence is the same with and without the rest of the log, and lists agree with
+// single questions.
 func TestPastIsItsPrefix(t *testing.T) {
 	s, _, _ := tale(t)
 	for seq := range uint64(len(s.records)) {
@@ -245,7 +245,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// What was not folded is neither listed nor counted as if there were nothing; single things can be asked for.
+// An unfolded model refuses to list or count, instead of answering none. Single subjects can be
+// asked for.
 func TestUnfolded(t *testing.T) {
 	s, a, _ := tale(t)
 	w := At(Unfolded{Seq: 6, At: noon.Add(5 * time.Second)}, Slice(s.records), 6)

@@ -7,29 +7,32 @@ import (
 	"millrace/task"
 )
 
-// Phase is a part of a task's life in which it waited for one thing, or one attempt was at work.
+// Phase is a period of a task's life in which it waited for one condition, or one attempt worked.
 type Phase struct {
-	// Name is the state in which it waited, or [task.PhaseSetup], [task.PhaseRun] or [task.PhaseStop].
+	// Name is the state in which it waited, or [task.PhaseSetup], [task.PhaseRun] or
+	// [task.PhaseStop].
 	Name string `json:"phase"`
-	// Reason is the code of what it waited for: the rule that held it, the failure that was followed by a pause.
+	// Reason is the code of the wait: the rule that held the task, or the failure before the
+	// back-off.
 	Reason string `json:"reason,omitempty"`
-	// Attempt and Node are of the attempt that was at work; a parent runs without one.
+	// Attempt and Node are those of the working attempt; a parent runs without one.
 	Attempt int       `json:"attempt,omitempty"`
 	Node    string    `json:"node,omitempty"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
-	// Seq is the fact that began it, or told of it.
+	// Seq is the fact that began the phase, or reported it.
 	Seq uint64 `json:"seq"`
 }
 
-// is tells whether two phases are of the same thing.
+// is tells whether two phases have the same name, reason, attempt and node.
 func (p *Phase) is(o *Phase) bool {
 	return p.Name == o.Name && p.Reason == o.Reason && p.Attempt == o.Attempt && p.Node == o.Node
 }
 
-// Phases are the phases of a task by the facts about it, from its birth to its end, or to now if that has not come. Each begins where the
-// one before it ends, whatever the clocks of those who wrote the facts said. That a task had ended before it got another life is a
-// phase as well. How long an attempt took to set up and to stop is known from its end on.
+// Phases returns the phases of a task by its facts, from its birth to its end, or to now if it has
+// not ended. Each begins where the one before it ends, regardless of the writers' clocks. The time
+// between an end and a reopening is a phase as well. The durations of an attempt's setup and stop
+// are known once it has ended.
 func Phases(records []events.Record, now time.Time) []Phase {
 	var all []Phase
 	var t task.Task
@@ -69,14 +72,15 @@ func phaseOf(t *task.Task) Phase {
 		if t.Epoch > 0 {
 			p.Attempt, p.Node = t.Attempt, t.Node
 		}
-	case task.Pending: // whatever came before, it waits for a node
+	case task.Pending: // whatever preceded, it waits for a node
 	default:
 		p.Reason = t.Reason
 	}
 	return p
 }
 
-// measured divides the phases of an attempt that has ended by what its worker measured: a run, and a stop if it was asked to end.
+// measured divides the phases of an ended attempt by its worker's measurements: setup, run, and a
+// stop if it was asked to end.
 func measured(attempt []Phase, u *task.Usage, end time.Time) []Phase {
 	if u == nil || u.Setup+u.Stop == 0 || len(attempt) == 0 {
 		return attempt
@@ -93,8 +97,8 @@ func measured(attempt []Phase, u *task.Usage, end time.Time) []Phase {
 	return []Phase{setup, run, stop}
 }
 
-// adjoin lets each phase end where the next one begins, none before its birth or behind the end. Those that took no time are left out,
-// unless they are runs: attempts count, however short.
+// adjoin makes each phase end where the next one begins, within birth and end. It omits phases
+// without duration, except runs: attempts count, however short.
 func adjoin(all []Phase, end time.Time) []Phase {
 	if len(all) == 0 {
 		return nil

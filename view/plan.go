@@ -16,32 +16,35 @@ import (
 
 // Plan says where a task of a job would run, or may be claimed.
 type Plan struct {
-	// Job or Task is what the plan is about.
+	// Job or Task is the subject of the plan.
 	Job  string  `json:"job,omitempty"`
 	Task task.ID `json:"task,omitempty"`
-	// Route is where it would be offered, or is; "" for a parent.
+	// Route is where it would be, or is, offered; "" for a parent.
 	Route where.Route `json:"route,omitempty"`
-	// Queue and Needs are what it asks of nodes, and NoNode what happens while there is none.
+	// Queue and Needs are its requirements of nodes, and NoNode is what happens while no node meets
+	// them.
 	Queue  string         `json:"queue,omitempty"`
 	Needs  where.Selector `json:"needs,omitempty"`
 	NoNode string         `json:"no_node,omitempty"`
-	// Prefers says in words which of the nodes are better, and for how long it is left to them.
+	// Prefers says in words which nodes are preferred, and for how long it is left to them.
 	Prefers string `json:"prefers,omitempty"`
-	// Windows say in words whether its window is open, and that of its queue; PerNode how many may run on one node, and
-	// Budgets what they allow, and how much of that is used up if it holds the task.
+	// Windows say in words whether its window and that of its queue are open. PerNode says how many
+	// may run on one node. Budgets say what they allow, and their usage if one of them holds the
+	// task.
 	Windows []string `json:"windows,omitempty"`
 	PerNode []string `json:"per_node,omitempty"`
 	Budgets []string `json:"budgets,omitempty"`
-	// Children are the nodes that would get a child each.
+	// Children are the nodes that would each get a child.
 	Children []string       `json:"children,omitempty"`
 	Nodes    []node.Verdict `json:"nodes"`
 	// Seq is the sequence of the log that the nodes reflect.
 	Seq uint64 `json:"seq"`
-	// Parent tells whether it would be one.
+	// Parent says that it is, or would be, a parent.
 	Parent bool `json:"parent,omitempty"`
 }
 
-// PlanTask judges the nodes for a task; now is for its windows. The error wraps [task.ErrUnknown] if there is no such task.
+// PlanTask judges the nodes for a task; now is for its windows. The error wraps [task.ErrUnknown]
+// if there is no such task.
 func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, error) {
 	t, err := GetTask(ctx, v, id)
 	if err != nil {
@@ -58,7 +61,7 @@ func PlanTask(ctx context.Context, v View, id task.ID, now time.Time) (Plan, err
 	return p, p.spent(ctx, v, &t)
 }
 
-// spent says which budgets hold a task, as far as the view knows of limits.
+// spent adds the budgets that hold a task, if the view knows limits.
 func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
 	limits, ok := v.(Limited)
 	if !ok || !t.Budgeted() || !t.Admissible() {
@@ -76,8 +79,8 @@ func (p *Plan) spent(ctx context.Context, v View, t *task.Task) error {
 	return nil
 }
 
-// rules adds what says, besides the nodes, when a task of a spec may start and how many of them: it is the task's own, or that of its job,
-// which is not filled in.
+// rules adds the conditions, besides nodes, on when and how many tasks of a spec may start. The
+// spec is the task's own, or its job's, whose keys are not expanded.
 func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, now time.Time) error {
 	if spec == nil {
 		return nil
@@ -121,7 +124,7 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, 
 	return nil
 }
 
-// planOf judges nodes for a task that ran on one of them the last time, if it sticks to that.
+// planOf judges nodes for a task. Ran is the node on which it ran last, if it sticks to that.
 func planOf(t *task.Task, page *Page, ran string) Plan {
 	want := node.WantOfTask(t)
 	if t.Spec.Parental() {
@@ -144,8 +147,8 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 	return p
 }
 
-// PlanJobs judges the nodes for a task of each job that is submitted now as s says; what
-// it is given besides its place does not matter. The error wraps [ErrQuery] if a field is wrong.
+// PlanJobs judges the nodes for a task of each job, submitted now as s says; only the place in s
+// matters. The error wraps [ErrQuery] if a field is invalid.
 func PlanJobs(ctx context.Context, v View, jobs []job.Job, s task.Submission, now time.Time) ([]Plan, error) {
 	nodes, err := v.List(ctx, Query{Kind: Nodes})
 	if err != nil {
@@ -169,15 +172,15 @@ func PlanJobs(ctx context.Context, v View, jobs []job.Job, s task.Submission, no
 	return plans, nil
 }
 
-// newborn is the task of a job that would be submitted as s says.
+// newborn is the task of a job, submitted as s says.
 func newborn(of job.Job, s task.Submission, now time.Time) (task.Task, error) {
 	if err := of.Spec.Validate(); err != nil {
 		return task.Task{}, wrong{err}
 	}
-	// What it is to be given when it is submitted decides about its limits, not its place.
+	// The values given at submission affect its limits, not its place.
 	of.Spec, of.Unique = of.Unkeyed(), job.Unique{}
 	if strings.Contains(of.Place.Sticky, "{") {
-		of.Place.Sticky = "" // nor is it known whose task it will be
+		of.Place.Sticky = "" // the sticky key is not known either
 	}
 	of.Params = param.Params{Defaults: of.Params.Values()}
 	s.Job, s.Spec = "", nil
@@ -201,6 +204,6 @@ func ranOn(ctx context.Context, v View, t *task.Task) string {
 	if !ok || err != nil || name == "" {
 		return ""
 	}
-	ran, _ := p.Ran(ctx, name) // an explanation says what is known
+	ran, _ := p.Ran(ctx, name) // an explanation gives what is known
 	return ran
 }

@@ -13,21 +13,25 @@ import (
 	"millrace/task/quota"
 )
 
-// Summed is what a read model adds up besides what a [Model] tells: lists of queues, jobs, schedules and limits are made of it.
+// Summed are the sums of a read model beyond [Model], from which lists of queues, jobs, schedules
+// and limits are made.
 type Summed interface {
-	// Oldest returns, for each queue with pending tasks, since when the one has been pending that has waited longest.
+	// Oldest returns, for each queue with pending tasks, since when its longest waiting task has
+	// been pending.
 	Oldest(ctx context.Context) (map[string]time.Time, error)
-	// LastOfJobs returns the latest task of each job that has no parent, and the sequence that this reflects.
+	// LastOfJobs returns the latest task without a parent of each job, and the sequence that this
+	// reflects.
 	LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error)
-	// Schedules returns what became of the ticks of each schedule; the skipped ones are counted since a time.
+	// Schedules returns the results of each schedule's ticks; skipped ones are counted from since.
 	Schedules(ctx context.Context, since time.Time) (ticks map[string]*Ticks, at uint64, err error)
-	// EachLimited calls each with every task under limits that has not ended, and the latest admission of it if no offer
-	// has followed that is known, else nil. It returns what is used up of rates and budgets.
+	// EachLimited calls each for every task under limits that has not ended, with its latest
+	// admission if no offer is known to have followed, else nil. It returns the usage of rates and
+	// budgets.
 	EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, at uint64, err error)
 }
 
-// Index answers of a place in the log what else the whole log would have to be folded for: lists and counts of tasks, and sums. The
-// error wraps [ErrUnindexed] if it does not know.
+// Index answers, for a place in the log, questions that would otherwise need a fold of the whole
+// log: lists and counts of tasks, and sums. The error wraps [ErrUnindexed] if it does not know.
 type Index interface {
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
@@ -35,9 +39,9 @@ type Index interface {
 	Staged
 }
 
-// Staged is what a [View] of the past may be besides: it tells of many tasks at once how far they had come.
+// Staged is an optional part of a [View] of the past: it returns the states of many tasks at once.
 type Staged interface {
-	// States returns the states of those of the tasks that are there.
+	// States returns the states of the tasks that exist.
 	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
 }
 
@@ -62,32 +66,34 @@ func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint6
 	})
 }
 
-// Ticks is what became of the ticks of a schedule.
+// Ticks are the results of a schedule's ticks.
 type Ticks struct {
 	// Last is the task of the latest tick; its ID is "" if there is none.
 	Last task.Task
-	// Decided is the latest tick on which anything was decided; zero for none.
+	// Decided is the latest tick with a decision; zero for none.
 	Decided time.Time
-	// Skipped counts by reason the ticks that got no task.
+	// Skipped counts the ticks without a task, by reason.
 	Skipped map[string]int
 }
 
-// Latest is what makes a task the latest of its job, by its submission, or of its schedule, by its tick. Who adds up a log notes
-// it of each task without a parent, whenever the task has come into the world or is another one: see [task.Task.Apply]. A name keeps the
-// last of those that were noted of it, so that it does not matter how many messages are added up at once.
+// Latest orders the tasks of a job, by submission, or of a schedule, by tick. A reader that sums up
+// a log records it for each task without a parent, whenever the task is born or replaced: see
+// [task.Task.Apply]. A name keeps the last recorded one, so that the size of batches does not
+// matter.
 type Latest struct {
 	// At is when, in microseconds since 1970.
 	At int64
-	// Number is the task's place among all tasks, in the order in which the log first says something of them.
+	// Number is the task's rank by first appearance in the log.
 	Number uint32
 }
 
-// After tells whether it comes after another one: of one microsecond the task that came into the log later.
+// After tells whether it comes after another one. In the same microsecond, the task that appeared
+// later in the log does.
 func (l Latest) After(other Latest) bool {
 	return l.At > other.At || l.At == other.At && l.Number > other.Number
 }
 
-// latestTask is the latest task of a name, by what.
+// latestTask is the latest task of a job or schedule.
 type latestTask struct {
 	Latest
 	id task.ID
@@ -100,12 +106,12 @@ func note(of map[string]latestTask, name string, l latestTask) {
 	}
 }
 
-// sums is what a [Memory] adds up for [Summed].
+// sums are the sums of a [Memory] for [Summed].
 type sums struct {
 	ofJobs, ofSchedules map[string]latestTask
 	decided             map[string]time.Time
 	skips               map[string]map[time.Time]skip // by schedule and tick
-	grants              map[task.ID]task.Grant        // no offer has followed them
+	grants              map[task.ID]task.Grant        // those without a later offer
 	used                quota.Used
 }
 
@@ -123,14 +129,15 @@ func newSums() sums {
 	}
 }
 
-// sumTask adds what a record has made of a task: up to it that was in a state, in an attempt that began then.
+// sumTask adds a record's effect on a task. Before it, the task was in state was, with an attempt
+// of epoch that began then.
 func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, epoch uint64, began time.Time) {
 	if !t.Admissible() {
 		delete(m.sums.grants, t.ID)
 	}
 	if t.Budgeted() {
 		if took := task.ShiftOf(was, epoch, began, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
-			counters, _ := t.Counters() // of one that has none nobody can have admitted an attempt
+			counters, _ := t.Counters() // a task without valid counters cannot have been admitted
 			m.sums.used.Budgets.Spend(counters, took)
 		}
 	}
@@ -141,7 +148,7 @@ func (m *Memory) sumTask(r *events.Record, t *numberedTask, was task.State, epoc
 	note(m.sums.ofSchedules, t.Schedule, latestTask{Latest{t.Tick.UnixMicro(), t.number}, t.ID})
 }
 
-// sum adds a record that is about no task.
+// sum adds a record that is not about a task.
 func (m *Memory) sum(r *events.Record) {
 	switch {
 	case r.Kind == events.KindLimit:
@@ -239,7 +246,7 @@ func (m *Memory) States(_ context.Context, ids []task.ID) (map[task.ID]task.Stat
 
 // EachLimited implements [Summed].
 func (m *Memory) EachLimited(_ context.Context, each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
-	for _, id := range m.from("", true) { // of bounds of one name that differ, that of the latest task is shown
+	for _, id := range m.from("", true) { // if bounds of one name differ, the latest task's is shown
 		t := m.tasks[id]
 		if t.State == task.Unknown || t.State.Terminal() || t.Rated == 0 && !t.Limited() {
 			continue

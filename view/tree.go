@@ -16,15 +16,15 @@ const readAtOnce = 16
 
 // Branch is a task with those into which it was expanded.
 type Branch struct {
-	// Name is what its parent calls it; "" for the root.
+	// Name is its name among the parent's children; "" for the root.
 	Name string
-	// Task has no more than an id if nobody has made it yet.
+	// Task has only an id if it was not made yet.
 	Task     task.Task
 	Branches []Branch
 }
 
-// Tree reads a task, its children, theirs and so on; children are in the order in which
-// their parent has them. The error wraps [task.ErrUnknown] if there is no such task.
+// Tree reads a task, its children, theirs and so on; children are in the parent's order. The error
+// wraps [task.ErrUnknown] if there is no such task.
 func Tree(ctx context.Context, v View, id task.ID) (Branch, error) {
 	t, err := GetTask(ctx, v, id)
 	if err != nil {
@@ -88,9 +88,9 @@ func Children(ctx context.Context, v View, t *task.Task) ([]task.Task, error) {
 	return slices.DeleteFunc(found, func(t task.Task) bool { return t.ID == "" }), err
 }
 
-// Part is a child of a task that says something about the whole.
+// Part is a child of a task that matters for the whole.
 type Part struct {
-	// Name is what its parent calls it.
+	// Name is its name among the parent's children.
 	Name    string     `json:"name"`
 	Task    task.ID    `json:"task"`
 	State   task.State `json:"state"`
@@ -100,7 +100,7 @@ type Part struct {
 	Attempt int        `json:"attempt,omitempty"`
 }
 
-// Parts are the children of a task that tell how it stands, in its order.
+// Parts are the children of a task that matter for its state, in its order.
 type Parts struct {
 	// Progress counts all children, in words.
 	Progress string `json:"progress"`

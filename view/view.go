@@ -16,51 +16,52 @@ import (
 	"millrace/task/where"
 )
 
-// View is what may be asked of Millrace at one place in the log. Implementations are safe for concurrent use.
+// View answers questions about Millrace at one place in the log. Implementations are safe for
+// concurrent use.
 type View interface {
-	// Point is how far into the log lists and counts reach.
+	// Point is the place that lists and counts reflect.
 	Point(ctx context.Context) (Point, error)
-	// List returns a page of things of one kind. The error wraps [ErrQuery] if the query is wrong.
+	// List returns a page of items of one kind. The error wraps [ErrQuery] if the query is invalid.
 	List(ctx context.Context, q Query) (Page, error)
-	// Get returns one thing. The error wraps [task.ErrUnknown] or [node.ErrUnknown] if there is no such
-	// task or node; a queue, definition or breaker of which the log says nothing is as its name alone makes it.
+	// Get returns one item. The error wraps [task.ErrUnknown] or [node.ErrUnknown] if there is no
+	// such task or node; a queue, definition or breaker without facts has only its name.
 	Get(ctx context.Context, ref Ref) (Item, error)
-	// Records calls each with the facts about one thing within a range, in the order of the log; the error of
-	// each ends that and is returned. That there are none is no error.
+	// Records calls each for the facts about one subject within a range, in the order of the log.
+	// An error of each ends that and is returned. A subject without facts is not an error.
 	Records(ctx context.Context, ref Ref, r Range, each func(*events.Record) error) error
-	// Count counts the tasks that a query chooses, its page left aside.
+	// Count counts the tasks that a query selects, regardless of its page.
 	Count(ctx context.Context, q Query) (Counts, error)
 }
 
-// Present is what a [View] of the present may be besides: it tells what the log does not decide. A view of the past is
-// none, and whoever shows one says that this was not recorded.
+// Present is an optional part of a [View]: the answers that do not follow from the log. A view of
+// the past does not have it, and programs that show one say that this was not recorded.
 type Present interface {
-	// Beats returns the heartbeats that have not run out.
+	// Beats returns the heartbeats that have not expired.
 	Beats(ctx context.Context) (map[node.ID]node.Heartbeat, error)
-	// Ran is the node that ran a task under a sticky name last; "" if that is not known.
+	// Ran is the node that last ran a task under a sticky name; "" if unknown.
 	Ran(ctx context.Context, name string) (string, error)
-	// Paused is what the server of the log says of a lane: nil if it hands out what waits there.
+	// Paused is the NATS server's pause of a lane; nil if it hands out the lane's offers.
 	Paused(ctx context.Context, lane where.Lane) (*queue.Pause, error)
 	Limited
 }
 
-// Limited is what a [View] may be besides: it knows how limits stand.
+// Limited is an optional part of a [View]: it knows the state of limits.
 type Limited interface {
-	// Standing is where a task stands before its limits, with so many of the tasks that hold them; nil if it
-	// stands before none, or if in the present no scheduler answers.
+	// Standing is the position of a task before its limits, with up to holders of their holders;
+	// nil if it has no limits, or if no scheduler of the present answers.
 	Standing(ctx context.Context, id task.ID, holders int) (*quota.Standing, error)
 }
 
 // ErrQuery refuses a query.
 var ErrQuery = errors.New("the query is wrong")
 
-// wrong is an error that is an [ErrQuery] and says nothing but itself.
+// wrong is an error that is an [ErrQuery] and keeps its own text.
 type wrong struct{ error }
 
 func (w wrong) Is(target error) bool { return target == ErrQuery }
 func (w wrong) Unwrap() error        { return w.error }
 
-// Kind is what kind of thing is asked for.
+// Kind is a kind of subject.
 type Kind uint8
 
 // The kinds of things.
@@ -69,7 +70,7 @@ const (
 	Nodes
 	Queues
 	Definitions
-	Messages  // those in the log that nobody can read
+	Messages  // the unreadable ones in the log
 	Breakers  // by their jobs
 	Decisions // on a tick of a schedule: see [Tick]
 )
@@ -83,7 +84,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", k)
 }
 
-// Ref names one thing.
+// Ref names one subject.
 type Ref struct {
 	Kind Kind
 	ID   string
@@ -106,7 +107,7 @@ func Breaker(job string) Ref { return Ref{Breakers, job} }
 
 func (r Ref) String() string { return r.Kind.String() + " " + r.ID }
 
-// RefOf names the thing that a record is about; zero if it is about nothing that can be asked for.
+// RefOf names the subject of a record; zero if there is none to ask for.
 func RefOf(r *events.Record) Ref {
 	f := &r.Fact
 	switch r.Kind {
@@ -134,7 +135,7 @@ func RefOf(r *events.Record) Ref {
 	return Ref{}
 }
 
-// Item is one thing. Of the pointers that one is set which the kind names.
+// Item is one subject. The pointer that the kind names is set.
 type Item struct {
 	Task       *task.Task
 	Node       *node.Node
@@ -143,7 +144,7 @@ type Item struct {
 	Breaker    *breaker.Circuit
 }
 
-// Fold adds up the facts about one thing, in the order of the log.
+// Fold adds up the facts about one subject, in the order of the log.
 func Fold(ref Ref, records []events.Record) Item {
 	item := Nothing(ref)
 	for i := range records {
@@ -152,7 +153,7 @@ func Fold(ref Ref, records []events.Record) Item {
 	return item
 }
 
-// Nothing is a thing about which there are no facts yet.
+// Nothing is a subject without facts.
 func Nothing(ref Ref) Item {
 	switch ref.Kind {
 	case Tasks:
@@ -169,7 +170,7 @@ func Nothing(ref Ref) Item {
 	return Item{}
 }
 
-// Add folds the next fact about the thing into what it points to.
+// Add folds the next fact about the subject into the item's targets.
 func (i *Item) Add(ref Ref, r *events.Record) {
 	switch ref.Kind {
 	case Tasks:
@@ -188,7 +189,7 @@ func (i *Item) Add(ref Ref, r *events.Record) {
 	}
 }
 
-// Clone is a copy to which nothing is added with the original.
+// Clone returns a copy that is independent of the original.
 func (i Item) Clone() Item {
 	return Item{Task: clone(i.Task), Node: clone(i.Node), Queue: clone(i.Queue), Definition: clone(i.Definition), Breaker: clone(i.Breaker)}
 }
@@ -205,11 +206,11 @@ func clone[T any](p *T) *T {
 type Point struct {
 	// Seq is the sequence of the last message that counts.
 	Seq uint64
-	// At is when the log took it; zero where that is not known, as in the present.
+	// At is when the log stored it; zero if unknown, as in the present.
 	At time.Time
 }
 
-// Range chooses records by their sequences, From and To among them; 0 is no bound.
+// Range selects records by sequence, From and To inclusive; 0 is no bound.
 type Range struct{ From, To uint64 }
 
 func (r Range) has(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
@@ -217,35 +218,37 @@ func (r Range) has(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq 
 // Query chooses things of a kind.
 type Query struct {
 	Kind Kind
-	// Filter chooses tasks. Of other kinds all come at once, but of messages only the latest so many, as Limit says.
+	// Filter selects tasks. Other kinds come all at once, except messages: of these the latest, as
+	// many as Limit says.
 	Filter
-	// Of is the only kind of definitions that is chosen, such as [definition.DefJob]; "" for all.
+	// Of is the selected kind of definitions, such as [definition.DefJob]; "" for all.
 	Of string
-	// Before chooses messages before a sequence: the last one of the page before.
+	// Before selects messages before a sequence: the last one of the page before.
 	Before uint64
-	// AtLeast has the answer reflect this sequence; what is behind waits until it does.
+	// AtLeast makes a lagging model wait until it reflects this sequence.
 	AtLeast uint64
 }
 
-// Page is what a query has chosen; of the slices that of its kind is set.
+// Page is the result of a query; the slice of its kind is set.
 type Page struct {
 	Tasks       []task.Task
 	Nodes       []node.Node // by id
 	Queues      []queue.Queue
-	Definitions map[definition.Def]definition.Definition // also those that were removed
+	Definitions map[definition.Def]definition.Definition // including removed ones
 	Messages    []Message                                // the latest first
 	// Next is the cursor of the next page of tasks, "" if this is the last.
 	Next string
-	// Point is what the page reflects.
+	// Point is the place that the page reflects.
 	Point Point
-	// Beating tells that the nodes are only those whose heartbeat lives: nothing answers that knows all.
+	// Beating says that only nodes with a live heartbeat are listed, because no part that knows all
+	// nodes answers.
 	Beating bool
 }
 
-// Message is a message in the log that nobody can read, and that nobody has dismissed.
+// Message is an unreadable message in the log that was not dismissed.
 type Message struct {
 	Seq uint64
-	// Place is where the log keeps it, in the log's own words.
+	// Place is where the log keeps it, in the log's own terms.
 	Place string
 	// Reason is why it cannot be read.
 	Reason string
@@ -253,10 +256,10 @@ type Message struct {
 	Raw []byte
 }
 
-// MaxRaw is how much of a message that nobody can read is kept.
+// MaxRaw is how much of an unreadable message is kept, in bytes.
 const MaxRaw = 4 << 10
 
-// Counts are numbers of tasks by queue, as [task.Work.QueueName] has it, and by state; what is not there is 0.
+// Counts are numbers of tasks by queue ([task.Work.QueueName]) and by state; a missing one is 0.
 type Counts struct {
 	Of    map[string]map[task.State]int
 	Point Point

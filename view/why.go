@@ -26,46 +26,46 @@ type Rules struct {
 	Holders int
 }
 
-// Explanation answers why a task is where it is and what comes next.
+// Explanation says why a task is in its state and what comes next.
 type Explanation struct {
 	Task   task.ID    `json:"task"`
 	State  task.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
 	// Message is the reason in words.
 	Message string `json:"message,omitempty"`
-	// Dismissed says who took it off the list of dead letters.
+	// Dismissed records who took it off the list of dead letters.
 	Dismissed *task.Dismissal `json:"dismissed,omitempty"`
 	Since     time.Time       `json:"since"`
-	// Who must do What, until By; Else is what follows if not.
+	// Who must do What, until By. Else is what happens otherwise.
 	Who  string    `json:"who"`
 	What string    `json:"what"`
 	By   time.Time `json:"by,omitzero"`
 	Else string    `json:"else,omitempty"`
-	// Overdue is whether By has passed.
+	// Overdue says that By has passed.
 	Overdue bool `json:"overdue,omitempty"`
 	// Enforced is whether a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
-	// Suspect says why nothing may be expected of the node on which the task depends.
+	// Suspect says why the node of the task may be lost.
 	Suspect *node.Doubt `json:"suspect,omitempty"`
-	// Nodes says of each node whether it may claim the task, and which rule excludes it; only
-	// of a task that waits for one.
+	// Nodes tells for each node whether it may claim the task, and which rule excludes it; only for
+	// a task that waits for a node.
 	Nodes []node.Verdict `json:"nodes,omitempty"`
-	// Children counts those of a parent, and Parts are those that failed or run.
+	// Children counts the children of a parent. Parts are those that failed or run.
 	Children string `json:"children,omitempty"`
 	Parts    *Parts `json:"parts,omitempty"`
-	// Missing are tasks that it needs and that nobody has submitted.
+	// Missing are needed tasks that were not submitted.
 	Missing []task.ID `json:"missing,omitempty"`
-	// Limits is where it stands before its limits, if they hold it.
+	// Limits is its position before its limits, if they hold it.
 	Limits *quota.Standing `json:"limits,omitempty"`
 
-	// Decisive are the facts that led to the state, the birth and the latest ones.
+	// Decisive are the facts that led to the state: the birth and the latest ones.
 	Decisive []events.Record `json:"-"`
 	// Folded is the task itself.
 	Folded task.Task `json:"-"`
 }
 
-// Why explains a task. What only the present can tell is left out in a view of the past. The error wraps
-// [task.ErrUnknown] if there is no such task.
+// Why explains a task. A view of the past lacks the answers that only the present has. The error
+// wraps [task.ErrUnknown] if there is no such task.
 func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error) {
 	records, err := All(ctx, v, Task(id))
 	if err != nil {
@@ -112,7 +112,8 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	return e, err
 }
 
-// Owed is the duty of a task in a view. What only the present can tell is left out in a view of the past.
+// Owed is the duty of a task in a view. A view of the past lacks the answers that only the present
+// has.
 func Owed(ctx context.Context, v View, t *task.Task, r Rules) (task.Duty, error) {
 	now, err := timeOf(ctx, v, r.Now)
 	if err != nil {
@@ -122,7 +123,7 @@ func Owed(ctx context.Context, v View, t *task.Task, r Rules) (task.Duty, error)
 	return task.Owes(*t, around, r.Task), err
 }
 
-// timeOf is the time by which a view is judged: the present's, or the one at which its last message was stored.
+// timeOf is the time for judging a view: the present time, or when its last message was stored.
 func timeOf(ctx context.Context, v View, now time.Time) (time.Time, error) {
 	if _, present := v.(Present); present {
 		return now, nil
@@ -137,8 +138,8 @@ func timeOf(ctx context.Context, v View, now time.Time) (time.Time, error) {
 // maxDecisive is how many facts an explanation shows at most.
 const maxDecisive = 6
 
-// decisiveFacts folds the history of a task and returns the facts that changed
-// its state: the birth and the latest ones.
+// decisiveFacts folds the history of a task and returns the facts that changed its state: the birth
+// and the latest ones.
 func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Record) {
 	t := task.Task{ID: id}
 	var decisive []events.Record
@@ -154,14 +155,14 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 	return t, decisive
 }
 
-// surroundings finds what the duty of a task depends on, and the nodes.
+// surroundings returns the facts outside a task on which its duty depends, and the nodes.
 func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (task.Surroundings, Page, error) {
 	if t.State.Terminal() {
 		return task.Surroundings{}, Page{}, nil
 	}
 	said := queue.Queue{Name: t.QueueName()}
 	var err error
-	if value.ValidName("queue", said.Name) == nil { // else it is a node's own route
+	if value.ValidName("queue", said.Name) == nil { // otherwise it is a node's own route
 		if said, err = GetQueue(ctx, v, said.Name); err != nil {
 			return task.Surroundings{}, Page{}, err
 		}
@@ -207,7 +208,7 @@ func flow(ctx context.Context, v View, said *queue.Queue, now time.Time) (*sched
 	return wait, nil
 }
 
-// alsoOf adds the nodes on which a task depends to those whose heartbeat lives.
+// alsoOf adds the nodes on which a task depends to those with a live heartbeat.
 func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
 	also := []node.ID{node.ID(t.Node)}
 	if on, own := t.Route.Node(); own {
@@ -246,8 +247,8 @@ func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) ta
 	return s
 }
 
-// Doubt says why nothing may be expected of the node on which a task depends, by the heartbeats of the present; nil if
-// all is well, if it depends on none, or if the view is of the past.
+// Doubt says why the node of a task may be lost, by the present heartbeats; nil if all is well, if
+// the task depends on no node, or if the view is of the past.
 func Doubt(ctx context.Context, v View, t *task.Task, now time.Time, s node.Settings) (*node.Doubt, error) {
 	p, present := v.(Present)
 	id, _ := node.DependsOn(t)
@@ -269,10 +270,10 @@ func Doubt(ctx context.Context, v View, t *task.Task, now time.Time, s node.Sett
 	return node.NewDoubts(nodes, beats, now, s).Of(t), nil
 }
 
-// lookedFor is how many of the tasks that one needs are looked for.
+// lookedFor is how many of a task's needs are searched.
 const lookedFor = 20
 
-// Missing are those of the tasks that one needs which are not there, of the first so many.
+// Missing returns the needed tasks that do not exist, among the first lookedFor.
 func Missing(ctx context.Context, v View, needs *task.Needs) (missing []task.ID, err error) {
 	for _, need := range needs.Of[:min(len(needs.Of), lookedFor)] {
 		_, err := v.Get(ctx, Task(need.Task))
@@ -286,7 +287,7 @@ func Missing(ctx context.Context, v View, needs *task.Needs) (missing []task.ID,
 	return missing, nil
 }
 
-// unknown tells whether an error says that there is no such thing.
+// unknown tells whether an error means that the subject does not exist.
 func unknown(err error) bool {
 	return errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown)
 }

@@ -11,20 +11,21 @@ import (
 	"millrace/task/queue"
 )
 
-// Model is a read model: what facts add up to, to be searched. It may be behind the log.
+// Model is a read model: the searchable sum of facts. It may lag behind the log.
 type Model interface {
 	Point(ctx context.Context) (Point, error)
 	List(ctx context.Context, q Query) (Page, error)
 	Count(ctx context.Context, q Query) (Counts, error)
 }
 
-// Facts is where the facts about one thing are read.
+// Facts is the source of the facts about one subject.
 type Facts interface {
-	// About returns the facts about one thing, in the order of the log, also those of a moment ago.
+	// About returns the facts about one subject, in the order of the log, including the most recent
+	// ones.
 	About(ctx context.Context, ref Ref) ([]events.Record, error)
 }
 
-// World is a [View] of a read model and the facts beside it.
+// World is a [View] from a read model and the facts beside it.
 type World struct {
 	Model
 	facts Facts
@@ -33,11 +34,11 @@ type World struct {
 
 var _ View = (*World)(nil)
 
-// Live is the present: lists and counts are what a read model has, and each thing is what the facts about it add up to
-// at the moment.
+// Live is the present: lists and counts come from a read model, and each single item is the fold of
+// its facts at this moment.
 func Live(m Model, f Facts) *World { return &World{m, f, math.MaxUint64} }
 
-// At is the past: of the facts only those up to a sequence have happened, and the model has folded no others.
+// At is the past: it ignores facts after a sequence, and the model has folded none of them.
 func At(m Model, f Facts, seq uint64) *World { return &World{m, f, seq} }
 
 // Records implements [View].
@@ -78,7 +79,7 @@ func (w *World) Get(ctx context.Context, ref Ref) (Item, error) {
 	return item, missing(ref, &item, len(records))
 }
 
-// missing says that there is no such thing, after so many facts about it.
+// missing returns the error that a subject does not exist, given its number of facts.
 func missing(ref Ref, item *Item, facts int) error {
 	switch {
 	case ref.Kind == Tasks && facts == 0:
@@ -91,8 +92,8 @@ func missing(ref Ref, item *Item, facts int) error {
 	return nil
 }
 
-// All returns the facts about one thing that a view knows, in the order of the log. The error wraps
-// [task.ErrUnknown] if it is a task and there are none.
+// All returns the facts about one subject that a view knows, in the order of the log. The error
+// wraps [task.ErrUnknown] if it is a task without facts.
 func All(ctx context.Context, v View, ref Ref) ([]events.Record, error) {
 	var all []events.Record
 	err := v.Records(ctx, ref, Range{}, func(r *events.Record) error {
@@ -123,7 +124,7 @@ func GetNode(ctx context.Context, v View, id node.ID) (node.Node, error) {
 	return *item.Node, nil
 }
 
-// GetQueue returns what operators have said about a queue; nothing is no error.
+// GetQueue returns the settings of a queue. A queue without facts is not an error.
 func GetQueue(ctx context.Context, v View, name string) (queue.Queue, error) {
 	item, err := v.Get(ctx, Queue(name))
 	if err != nil {

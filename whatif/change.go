@@ -17,7 +17,7 @@ import (
 	"millrace/verify"
 )
 
-// Only bounds whom other settings are for; "" is all.
+// Only limits other settings to a job or schedule; "" is all.
 type Only struct {
 	Job      string
 	Schedule string
@@ -32,7 +32,7 @@ type set struct {
 // fields are the fields of a job on which decisions depend that the log records.
 var fields = []string{"timeout", "retry", "breaker", "window", "per_node", "signal", "concurrency", "budget", "rate"}
 
-// bounds are the settings of an installation on which such decisions depend.
+// bounds are the settings of an installation that affect decisions.
 var bounds = map[string]func(o *verify.Other, text string) error{
 	"node_ttl":       period(func(o *verify.Other, d time.Duration) { o.NodeTTL = d }),
 	"start_deadline": period(func(o *verify.Other, d time.Duration) { o.Bounds.StartDeadline = value.Duration(d) }),
@@ -129,7 +129,7 @@ func meant(name string) string {
 	return ""
 }
 
-// valueOf is a value as JSON has it; what is no JSON is text.
+// valueOf parses a value as JSON, or else takes it as text.
 func valueOf(text string) any {
 	var v any
 	d := json.NewDecoder(strings.NewReader(text))
@@ -140,10 +140,10 @@ func valueOf(text string) any {
 	return v
 }
 
-// manySpecs bounds how many specs are remembered: many facts share one.
+// manySpecs bounds the remembered specs: many facts share one.
 const manySpecs = 1 << 10
 
-// specs changes the specs of tasks.
+// specs returns a function that changes the specs of tasks.
 func specs(sets []set, name string) func(string, *job.Spec) *job.Spec {
 	known := map[*job.Spec]*job.Spec{}
 	return func(of string, spec *job.Spec) *job.Spec {
@@ -165,7 +165,8 @@ func specs(sets []set, name string) func(string, *job.Spec) *job.Spec {
 	}
 }
 
-// changed is a value with some fields set. What it does not have is not made, unless all of it is set, or that is wanted.
+// changed returns a value with some fields set. It adds a missing section only if all of it is set,
+// or if makes is.
 func changed[T any](was T, sets []set, makes bool) (is T, err error) {
 	text, err := json.Marshal(was)
 	var tree map[string]any
@@ -179,7 +180,7 @@ func changed[T any](was T, sets []set, makes bool) (is T, err error) {
 	}
 	for _, s := range sets {
 		if !makes && len(s.path) > 1 && tree[s.path[0]] == nil && !slices.Contains([]string{"timeout", "retry"}, s.path[0]) {
-			continue // it stands under no such rule
+			continue // it has no such rule
 		}
 		if err := put(tree, s.path, s.value); err != nil {
 			return was, err

@@ -25,11 +25,12 @@ type played struct {
 	taken    int  // slots that it has on its node
 	starting bool // a node fetches it
 	began    time.Time
-	sure     string // the least that is known of one of its attempts
+	sure     string // the lowest certainty among its attempts
 }
 
-// course is what becomes of the tasks of a log from a moment on: what people and machines did comes as it was recorded, what tasks
-// and nodes make of it is decided by the rules, and how long attempts run is the model's.
+// course is the life of a log's tasks from a moment on: actions of people and machines come as
+// recorded, the rules decide how tasks and nodes react, and the model gives the durations of
+// attempts.
 type course struct {
 	*model
 	other    verify.Other
@@ -53,7 +54,7 @@ type course struct {
 	depths  map[string]*Depth
 }
 
-// turn is a turn of a task, which is over if the task has another.
+// turn is a turn of a task. It is over once the task has another.
 type turn struct {
 	id   task.ID
 	turn uint64
@@ -64,10 +65,10 @@ type step struct {
 	at     time.Time
 	order  int
 	task   task.ID
-	epoch  uint64         // of what ends: the attempt; of what starts or is due: the turn
-	node   node.ID        // of what starts
-	ends   task.Command   // of what ends
-	record *events.Record // what was recorded
+	epoch  uint64         // for an end, the attempt; for a start or a due time, the turn
+	node   node.ID        // for a start
+	ends   task.Command   // for an end
+	record *events.Record // for a recorded event
 	kind   byte
 }
 
@@ -97,13 +98,14 @@ func (h *steps) Pop() any {
 
 // Depth is how the tasks of a queue waited.
 type Depth struct {
-	// Most is how many waited at once, and Emptied when none was left for the last time; zero if some are.
+	// Most is the largest number waiting at once. Emptied is when it last fell to none; zero if
+	// some wait.
 	Most    int       `json:"most"`
 	Emptied time.Time `json:"emptied,omitzero"`
 	now     int
 }
 
-// beyond is for how long after the end of the log it goes on.
+// beyond is how long a course continues after the end of the log.
 const beyond = 30 * 24 * time.Hour
 
 // play plays a log from a sequence on under other settings.
@@ -157,7 +159,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// recordedAt is when what was recorded comes: a node is found to be lost when its heartbeat has run out.
+// recordedAt is when a recorded event comes: a node is found lost when its heartbeat has expired.
 func (c *course) recordedAt(r *events.Record, behind []events.Record, ttl time.Duration) time.Time {
 	e, ok := r.Fact.Event.(node.WentOffline)
 	if ok && e.Lost && c.other.NodeTTL > 0 && ttl > 0 {
@@ -205,7 +207,7 @@ func (c *course) take(k *played) {
 	c.follows(k)
 }
 
-// born notes what hangs on a task, and has it stand under the other settings.
+// born registers the dependencies of a task, and applies the other settings to it.
 func (c *course) born(k *played) {
 	if c.other.Spec != nil && k.Spec != nil {
 		k.Task = k.Otherwise(c.other.Spec(k.Job, k.Spec))
@@ -303,7 +305,7 @@ func (c *course) recorded(r *events.Record) {
 	}
 }
 
-// others adds what is about no task.
+// others adds a record that is not about a task.
 func (c *course) others(r *events.Record) {
 	switch r.Kind {
 	case events.KindNode:
@@ -311,7 +313,7 @@ func (c *course) others(r *events.Record) {
 		n.ID = r.Fact.Node
 		is := r.Node()
 		if c.world != nil {
-			is.At = c.now // it may come at another time than it did
+			is.At = c.now // it may come at another time than recorded
 		}
 		c.nodes[n.ID] = node.Evolve(n, is)
 		if c.world != nil {
@@ -358,7 +360,7 @@ func (c *course) add(t *task.Task, e task.Event, chain bool) {
 	t.Apply(task.Recorded{Seq: c.seq, Chain: chain, At: c.now, Event: e})
 }
 
-// decide has a task decide on a command; one that is refused is none.
+// decide applies a command to a task. A refused one has no effect.
 func (c *course) decide(k *played, command task.Command) {
 	if e, err := k.Decide(command, c.now); err == nil && e != nil {
 		c.happen(k, e)
@@ -370,7 +372,7 @@ func (c *course) happen(k *played, e task.Event) {
 	c.change(k, func() { c.add(&k.Task, e, true) })
 }
 
-// change changes a task, and has follow what follows.
+// change changes a task, and triggers the consequences.
 func (c *course) change(k *played, do func()) {
 	was, epoch, held, on := k.State, k.Epoch, k.taken, node.ID(k.Node)
 	do()
@@ -390,7 +392,7 @@ func (c *course) change(k *played, do func()) {
 	c.follows(k)
 }
 
-// follows has come what comes next of a task by itself.
+// follows schedules the next step of a task.
 func (c *course) follows(k *played) {
 	if k.State.Terminal() {
 		delete(c.open, k.ID)
@@ -423,7 +425,7 @@ func (c *course) follows(k *played) {
 	c.owes(k)
 }
 
-// offer offers a task whose time has come.
+// offer offers a task that is due.
 func (c *course) offer(k *played) {
 	c.change(k, func() {
 		c.add(&k.Task, task.Due{After: k.Turn, Route: k.Route, Due: k.Due}, false)
@@ -478,7 +480,7 @@ func (c *course) parent(k *played) {
 	}
 }
 
-// ended has follow what waits for the end of a task.
+// ended triggers the steps that wait for the end of a task.
 func (c *course) ended(k *played) {
 	for _, id := range c.needing[k.ID] {
 		if n := c.tasks[id]; n.Waiting() {
@@ -490,7 +492,8 @@ func (c *course) ended(k *played) {
 	}
 }
 
-// dispatch admits what limits have places for, and has nodes fetch what they have slots for.
+// dispatch admits tasks for which limits have places, and makes nodes fetch tasks for their free
+// slots.
 func (c *course) dispatch() {
 	waits := c.admits[:0:0]
 	for _, a := range c.admits {
@@ -545,13 +548,14 @@ func (c *course) fetch(route where.Route) {
 	}
 }
 
-// shut tells whether the queue of a task lets nothing start.
+// shut tells whether the queue of a task lets none start.
 func (c *course) shut(k *played) bool {
 	q, known := c.queues[k.QueueName()]
 	return known && (q.PausedAt(c.now) != nil || q.Limit > 0 && c.running[k.QueueName()] >= q.Limit)
 }
 
-// choose chooses a node with free slots: the one that had the attempt, else that with the most of them.
+// choose chooses a node with free slots: the recorded one of the attempt, else the one with the
+// most free slots.
 func (c *course) choose(k *played) (best node.ID, ok bool) {
 	had := node.ID(c.nodeOf(k.ID, k.Attempt+1))
 	most := 0
@@ -584,7 +588,7 @@ func (c *course) seize(k *played, on node.ID) {
 	c.running[k.QueueName()]++
 }
 
-// starts has a node start what it has fetched.
+// starts makes a node start a fetched task.
 func (c *course) starts(k *played, s *step) {
 	k.starting = false
 	cost := k.taken
@@ -614,7 +618,7 @@ func (c *course) starts(k *played, s *step) {
 	}
 }
 
-// willEnd has an attempt come to its end.
+// willEnd schedules the end of an attempt.
 func (c *course) willEnd(k *played) {
 	took, ends, sure := c.run(&k.Task)
 	if k.sure == Recorded || sure == Guessed {

@@ -1,8 +1,9 @@
-// Package whatif makes every decision of a log again under other settings, by the rule of package verify that
-// makes it again under its own, and says what would have been different, when, and what follows. Where the world would have
-// gone another way nothing is guessed: it says from where on that is unknown, and for which tasks.
+// Package whatif repeats every decision of a log under other settings, with the rules of package
+// verify, and reports what would have been different, when, and the consequences. It does not guess
+// how the world would have reacted: it reports from where on that is unknown, and for which tasks.
 //
-// A [Player] plays the tasks from such a moment on, by a model of how long attempts run, and says how far that is from what was recorded.
+// A [Player] plays the tasks from such a moment on, with a model of the durations of attempts, and
+// reports how far the model is from the recorded times.
 //
-// It reads no clock, does no I/O and writes nothing.
+// The package reads no clock, does no I/O and writes nothing.
 package whatif

@@ -10,17 +10,18 @@ import (
 	"millrace/task/reason"
 )
 
-// How sure it is how long an attempt that is played takes and how it ends.
+// Certainty of the duration and end of a played attempt.
 const (
-	// Recorded: the log has that attempt, and it came to its own end.
+	// Recorded: the log has that attempt, and it ended by itself.
 	Recorded = "recorded"
-	// Median: it takes the median of the attempts of its job that came to their own end, and ends as most of them did.
+	// Median: its duration is the median of its job's attempts that ended by themselves, and it
+	// ends as most of them did.
 	Median = "median"
-	// Guessed: the same of all attempts, for the log has none of that job.
+	// Guessed: the same from all attempts, because the log has none of that job.
 	Guessed = "guessed"
 )
 
-// try is an attempt that the log has.
+// try is an attempt in the log.
 type try struct {
 	node  string
 	start time.Time
@@ -28,23 +29,23 @@ type try struct {
 	ends  task.Command  // how it came to its own end, for epoch 0; nil if it did not
 }
 
-// runs are the attempts of one job that came to their own end.
+// runs are the attempts of one job that ended by themselves.
 type runs struct {
 	took   []time.Duration
 	failed map[string]int // by class
 	sorted bool
 }
 
-// model is what the log tells of how attempts run.
+// model is the log's knowledge of durations and ends of attempts.
 type model struct {
 	tries    map[task.ID]map[int]*try
-	ends     map[task.ID]*task.Task // each task as it is at the end of the log
+	ends     map[task.ID]*task.Task // each task at the end of the log
 	jobs     map[string]*runs
 	all      runs
 	handover time.Duration
 }
 
-// jobOf is whose attempts run alike.
+// jobOf is the name that tasks with similar attempts share.
 func jobOf(t *task.Task) string {
 	if t.Job != "" {
 		return t.Job + "/" + t.Step
@@ -141,7 +142,7 @@ func (r *runs) add(took time.Duration, class string) {
 	r.failed[class]++
 }
 
-// typical is the median of the attempts, and how most of them ended.
+// typical is the median duration of the attempts, and the most frequent end.
 func (r *runs) typical() (took time.Duration, ends task.Command) {
 	if !r.sorted {
 		slices.Sort(r.took)
@@ -159,7 +160,7 @@ func (r *runs) typical() (took time.Duration, ends task.Command) {
 	return r.took[len(r.took)/2], ends
 }
 
-// run says how long an attempt takes, and how it ends, if nothing ends it before.
+// run returns the duration and the end of an attempt that nothing ends earlier.
 func (m *model) run(t *task.Task) (took time.Duration, ends task.Command, sure string) {
 	is := m.tries[t.ID][t.Attempt]
 	if is != nil && is.ends != nil {
@@ -180,7 +181,7 @@ func (m *model) run(t *task.Task) (took time.Duration, ends task.Command, sure s
 
 func median(of []time.Duration) time.Duration { return share(of, 0.5) }
 
-// share is the value below which such a share of all lies; 0 of none.
+// share is the quantile of the durations; 0 if there are none.
 func share(of []time.Duration, part float64) time.Duration {
 	if len(of) == 0 {
 		return 0

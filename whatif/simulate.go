@@ -15,10 +15,10 @@ import (
 	"millrace/verify"
 )
 
-// Player keeps a log, to play what would have become of its tasks. It is for one goroutine.
+// Player keeps a log, to play alternative lives of its tasks. It is for one goroutine.
 type Player struct{ records []events.Record }
 
-// Add adds the next record, of which it keeps a copy.
+// Add adds a copy of the next record.
 func (p *Player) Add(r *events.Record) error {
 	if r.Err != nil || r.Kind != events.KindNode && r.Kind != events.KindQueue && r.Fact.Task == "" {
 		return nil
@@ -26,11 +26,11 @@ func (p *Player) Add(r *events.Record) error {
 	is := *r
 	is.Raw, is.Place = nil, ""
 	switch e := r.Fact.Event.(type) {
-	case task.Due: // which is no message of ours
+	case task.Due: // which Millrace does not write itself
 		e.Route, is.Fact.Task = where.Route(strings.Clone(string(e.Route))), task.ID(strings.Clone(string(r.Fact.Task)))
 		is.Fact.Event = e
 	default:
-		if len(r.Raw) > 0 { // else it is the record's own
+		if len(r.Raw) > 0 { // otherwise the record owns it
 			f, err := events.Decode(bytes.Clone(r.Raw))
 			if err != nil {
 				return err
@@ -42,47 +42,48 @@ func (p *Player) Add(r *events.Record) error {
 	return nil
 }
 
-// Simulated is what would have become of the tasks of a log, by a model of how attempts run.
+// Simulated is the alternative life of a log's tasks, with a model of attempts.
 type Simulated struct {
-	// From is the first sequence that is played, At when that was.
+	// From is the first played sequence, and At its time.
 	From uint64    `json:"from"`
 	At   time.Time `json:"at"`
-	// Handover is what passes between a place for a task and its start: the median of the log.
+	// Handover is the time between a place for a task and its start: the log's median.
 	Handover value.Duration `json:"handover"`
-	// Attempts counts the tasks that run by how sure it is how long that takes: by the worst of their attempts.
+	// Attempts counts the played tasks by the lowest certainty among their attempts.
 	Attempts map[string]int `json:"attempts"`
-	// Misses say how far the model is from what was recorded, if nothing is other.
+	// Misses are the errors of the model when no setting is changed.
 	Misses Misses `json:"misses"`
-	// Tasks are those that would have fared otherwise: by more than the model misses.
+	// Tasks are those that would have fared differently, by more than the model's error.
 	Tasks  []Fare `json:"tasks"`
 	Sum    Sum    `json:"sum"`
 	Queues []Wait `json:"queues"`
 }
 
-// Misses are how far from what was recorded the starts of tasks are that are played without a change.
+// Misses are the differences between recorded starts and those played without a change.
 type Misses struct {
 	Starts int            `json:"starts"`
 	Median value.Duration `json:"median"`
 	P90    value.Duration `json:"p90"`
 	Max    value.Duration `json:"max"`
-	// Ends is how many tasks have ended in the log, SameEnd how many of them end in the same state when they are played.
+	// Ends is how many tasks have ended in the log, and SameEnd how many of them end in the same
+	// state when played.
 	Ends    int `json:"ends"`
 	SameEnd int `json:"same_end"`
 }
 
-// Sum counts tasks that would have fared otherwise; one may count several times. Later and sooner are by the end, or by the start if it
-// would have been another end.
+// Sum counts tasks that would have fared differently; one may count several times. Later and Sooner
+// compare the ends, or the starts if the end would have been another.
 type Sum struct {
 	Tasks     int `json:"tasks"`
 	Later     int `json:"later"`
 	Sooner    int `json:"sooner"`
-	Finished  int `json:"finished"` // that did not
+	Finished  int `json:"finished"` // and did not in the log
 	Unended   int `json:"not_finished"`
 	TakenOver int `json:"taken_over"` // more often
 	Retried   int `json:"retried"`    // more often
 }
 
-// Lot is what became of a task.
+// Lot is the life of a task.
 type Lot struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -102,7 +103,7 @@ type Fare struct {
 	Sure string `json:"sure"`
 }
 
-// Wait is how a queue would have waited.
+// Wait is how tasks would have waited in a queue.
 type Wait struct {
 	Queue string `json:"queue"`
 	Was   Depth  `json:"was"`
@@ -148,12 +149,12 @@ func (p *Player) Simulate(from uint64, settings task.Settings, other verify.Othe
 	return s
 }
 
-// misses are those of a course in which nothing is other.
+// misses returns the errors of a course without changes.
 func (m *model) misses(c *course, from time.Time) (all Misses) {
 	var off []time.Duration
 	for id, k := range c.tasks {
 		recorded := m.ends[id]
-		if first := m.tries[id][1]; first != nil && !first.start.Before(from) && !k.began.IsZero() { // else its state says so
+		if first := m.tries[id][1]; first != nil && !first.start.Before(from) && !k.began.IsZero() { // otherwise its state tells
 			off = append(off, k.began.Sub(first.start).Abs())
 		}
 		if recorded.State.Terminal() && !recorded.EndedAt.Before(from) {
@@ -167,13 +168,13 @@ func (m *model) misses(c *course, from time.Time) (all Misses) {
 	return all
 }
 
-// leastMiss is what two starts differ by before that counts, however near the model comes.
+// leastMiss is the smallest difference of two starts that counts, however precise the model is.
 const leastMiss = 100 * time.Millisecond
 
-// compare keeps a task that would have fared otherwise.
+// compare keeps a task that would have fared differently.
 func (s *Simulated) compare(was, is *played) {
 	if was == nil {
-		return // nobody has submitted it otherwise
+		return // it would not exist without the change
 	}
 	f := Fare{Task: is.ID, What: is.What(), Was: lotOf(was), Is: lotOf(is), Sure: is.sure}
 	least := max(s.Misses.P90.Std(), leastMiss)

@@ -39,8 +39,9 @@ func simulate(t *testing.T, log []events.Record, from uint64, sets ...string) *w
 	return p.Simulate(from, task.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * s, Slack: 3 * s}, other)
 }
 
-// queue is a log of four tasks, a second apart, that run for three seconds each on a node with two slots, by hand: none starts before
-// there is a place, and each some milliseconds after.
+// queue is a hand-written log of four tasks, one second apart, that run for three seconds each on a
+// node with two slots: none starts before there is a place, and each starts some milliseconds
+// after.
 func queue(t *testing.T, spec job.Spec) []events.Record {
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
 	w.ready("n", 2)
@@ -77,7 +78,8 @@ func queue(t *testing.T, spec job.Spec) []events.Record {
 
 const ms = time.Millisecond
 
-// Without a change the starts are those that were recorded, but for what differs between a place and a start; and so are the ends.
+// Without a change, the starts are as recorded, except for the delay between a place and a start;
+// and so are the ends.
 func TestPlayedAsRecorded(t *testing.T) {
 	t.Parallel()
 	log := queue(t, job.Spec{})
@@ -100,7 +102,7 @@ func TestPlayedOtherwise(t *testing.T) {
 		log  []events.Record
 		set  string
 		sum  whatif.Sum
-		task int // of which this is said
+		task int // the task in question
 		is   whatif.Lot
 		sure string
 	}{
@@ -133,8 +135,8 @@ func TestPlayedOtherwise(t *testing.T) {
 	}
 }
 
-// A node falls silent at noon, which is found out 16 s later, while it runs a task of a minute; the other one takes that over. If
-// heartbeats last for less, that comes sooner.
+// A node falls silent at noon, which is found out 16 s later, while it runs a task of one minute;
+// the other node takes it over. With shorter heartbeats the takeover comes sooner.
 func TestPlayedTakeover(t *testing.T) {
 	t.Parallel()
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
@@ -165,7 +167,8 @@ func TestPlayedTakeover(t *testing.T) {
 	}
 }
 
-// What earlier versions have logged is played. A log of real nodes ends as it did, with starts as they were.
+// Logs of earlier versions can be played. A log of real nodes ends as recorded, with the recorded
+// starts.
 func TestCorpusPlayedAsRecorded(t *testing.T) {
 	t.Parallel()
 	exports, err := filepath.Glob("../events/testdata/corpus/log/v*/*.jsonl")

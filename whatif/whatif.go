@@ -12,16 +12,18 @@ import (
 	"millrace/verify"
 )
 
-// Config says what is asked.
+// Config is the question.
 type Config struct {
-	// Other are the other settings; none to see that all comes out as it was.
+	// Other are the other settings; none to check that all decisions repeat.
 	Other verify.Other
 	// Settings and Margin are those of [verify.Config].
 	Settings task.Settings
 	Margin   time.Duration
-	// From is the first record of which differences are told. What is before it is read as well.
+	// From selects the first record whose differences are reported. Earlier records are read as
+	// well.
 	From func(*events.Record) bool
-	// Partial says that records are missing, as in an incident file: what cannot be decided again for want of them is no mistake.
+	// Partial says that records are missing, as in an incident file: a decision that cannot be
+	// repeated for lack of them is not a mistake.
 	Partial bool
 	// Hidden is that of [verify.Config].
 	Hidden func(value any) bool
@@ -29,32 +31,33 @@ type Config struct {
 
 // Kinds of [Change].
 const (
-	// Differs: a decision would have been another one.
+	// Differs: the decision would have had another result.
 	Differs = "differs"
-	// Not: it would not have been made then.
+	// Not: the decision would not have been made then.
 	Not = "not"
-	// Never: no fact records it, and it would have been made.
+	// Never: the decision would have been made, and no fact records it.
 	Never = "never made"
 	// AsSoon: it would have been the same, and could have been made sooner.
 	AsSoon = "sooner"
 )
 
-// Change is a decision that would not have been what it was.
+// Change is a decision that would have been different.
 type Change struct {
 	Kind string `json:"kind"`
-	// Seq is the fact that records it, or of a decision that was never made the last one of the task before it.
+	// Seq is the fact that records it; for a decision that was never made, the last fact of its
+	// task before it.
 	Seq   uint64      `json:"seq"`
 	At    time.Time   `json:"at"`
 	Type  events.Type `json:"type,omitempty"`
 	About string      `json:"about"`
 	Task  task.ID     `json:"task,omitempty"`
 	Node  node.ID     `json:"node,omitempty"`
-	// What says it in words, and Follows what is known to follow.
+	// What describes the change, and Follows its known consequences.
 	What    string   `json:"what"`
 	Follows []string `json:"follows,omitempty"`
-	// Fields are those that differ.
+	// Fields are the differing ones.
 	Fields verify.Differences `json:"fields,omitempty"`
-	// Sooner is by how much it could have been made sooner.
+	// Sooner is how much sooner it could have been made.
 	Sooner value.Duration `json:"sooner,omitempty"`
 
 	of topic
@@ -67,15 +70,15 @@ type Decisions struct {
 	Differ  int `json:"differ"`
 	Sooner  int `json:"sooner"`
 	Unknown int `json:"unknown"`
-	// Unjudged could not be made again, whatever the settings.
+	// Unjudged counts those that could not be repeated under any settings.
 	Unjudged int `json:"unjudged"`
 }
 
-// Tasks counts tasks by what became of them.
+// Tasks counts tasks by the effect on them.
 type Tasks struct {
 	All int `json:"all"`
-	// Differ have a decision that differs, and Unknown depend on one that does; Later may only have waited longer or shorter, for the
-	// places of the others. Same are the rest.
+	// Differ have a decision that differs. Unknown depend on one that does. Later may only have
+	// waited longer or shorter, for places of the others. Same are the rest.
 	Differ  int `json:"differ"`
 	Unknown int `json:"unknown"`
 	Later   int `json:"wait_otherwise"`
@@ -87,22 +90,23 @@ type Report struct {
 	First     uint64    `json:"first"`
 	Last      uint64    `json:"last"`
 	Decisions Decisions `json:"decisions"`
-	// Changes are in the order of the log. They say what would have been different, each as long as nothing before it was.
+	// Changes are in the order of the log. Each holds under the condition that nothing before it
+	// was different.
 	Changes []Change `json:"changes"`
-	// Unknown says from where on what became of a task is unknown.
+	// Unknown says from where on the life of a task is unknown.
 	Unknown []Unknown `json:"unknown_from"`
 	Tasks   Tasks     `json:"tasks"`
-	// Mistakes are decisions that come out differently under their own settings.
+	// Mistakes are decisions that do not repeat under their own settings.
 	Mistakes []verify.Finding `json:"mistakes"`
 	Notes    []string         `json:"notes,omitempty"`
-	// Simulated is there if it was asked for.
+	// Simulated is set if it was requested.
 	Simulated *Simulated `json:"simulated,omitempty"`
 }
 
-// Unknown is a task of which nobody can say what would have become of it.
+// Unknown is a task whose life cannot be known.
 type Unknown struct {
 	Task task.ID `json:"task"`
-	// From is the first sequence for which that holds, and Why what led to it.
+	// From is the first sequence for which that holds, and Why the cause.
 	From uint64 `json:"from"`
 	Why  string `json:"why"`
 }
@@ -110,13 +114,13 @@ type Unknown struct {
 // Judge reads a log once, in order. It is for one goroutine.
 type Judge struct {
 	cfg     Config
-	was, is *verify.Verifier // is is nil if nothing is other
+	was, is *verify.Verifier // is is nil without other settings
 	world   world
 	first   uint64
 	from    uint64
 }
 
-// New returns a judge that has read nothing yet.
+// New returns a judge that has read no records.
 func New(cfg Config) *Judge {
 	rules := verify.Config{Rules: []verify.Rule{verify.Decisions}, Keep: keep, Settings: cfg.Settings, Margin: cfg.Margin, Hidden: cfg.Hidden}
 	j := &Judge{cfg: cfg, was: verify.New(rules), world: newWorld()}
@@ -130,7 +134,7 @@ func New(cfg Config) *Judge {
 // keep is how many changes are kept.
 const keep = 100_000
 
-// Add reads the next record, and keeps nothing of it.
+// Add reads the next record, and keeps no reference to it.
 func (j *Judge) Add(r *events.Record) error {
 	checked, not := j.was.Judged()
 	if err := j.was.Add(r); err != nil {
@@ -164,7 +168,7 @@ func (j *Judge) Report() *Report {
 		r.Decisions.Unjudged += was.Violations
 		r.Mistakes = []verify.Finding{}
 	}
-	doubt := map[topic]uint64{} // what was no decision of the log, from where on
+	doubt := map[topic]uint64{} // decisions that do not repeat, and from where on
 	for _, f := range was.Findings {
 		if t := topicOf(&f); doubt[t] == 0 {
 			doubt[t] = last(f.Seqs)
@@ -221,7 +225,7 @@ func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change
 	return all
 }
 
-// notes say what is not known whatever the log holds.
+// notes lists the limits of any answer, whatever the log holds.
 func (j *Judge) notes() (notes []string) {
 	o := &j.cfg.Other
 	if o.NodeTTL > 0 {
@@ -246,5 +250,5 @@ func last(seqs []uint64) uint64 {
 	return seqs[len(seqs)-1]
 }
 
-// topicOf is what a finding is about.
+// topicOf is the subject of a finding.
 func topicOf(f *verify.Finding) topic { return about(f.Type, f.Task, f.Node, f.Job, f.About) }

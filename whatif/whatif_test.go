@@ -26,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// written is a log as programs write it: each decision is made by the rules, and names what it was made by.
+// written is a log as programs write it: each decision is made by the rules, and names its inputs.
 type written struct {
 	t     *testing.T
 	log   []events.Record
@@ -150,7 +150,7 @@ func TestOtherSettings(t *testing.T) {
 		log  func(*written)
 		sets []string
 		only whatif.Only
-		kind string // of the one change; "" for none
+		kind string // the kind of the single change; "" for none
 		what string
 	}{
 		"nothing is other":                      {log: failsOnce(job.Retry{})},
@@ -200,8 +200,9 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// From a difference on the task is unknown, and what depends on it: what needs it, its children, who stands under its
-// limit; who waits in its queue may have waited otherwise; and what came before is untouched.
+// From a difference on, the task is unknown, and so is everything that depends on it: tasks that
+// need it, its children, tasks under its limit. Tasks in its queue may have waited longer or
+// shorter. Earlier records are untouched.
 func TestWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := &written{t: t, tasks: map[task.ID]*task.Task{}}
@@ -228,7 +229,7 @@ func TestWhatIsUnknown(t *testing.T) {
 	}
 }
 
-// What is no setting that decides is refused, and says what there is.
+// A setting that affects no decision is refused, with the valid ones.
 func TestSettingsThatDecideNothing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -242,7 +243,7 @@ func TestSettingsThatDecideNothing(t *testing.T) {
 	}
 }
 
-// Under its own settings every decision of what earlier versions have logged comes out as it was, and of the examples.
+// Every decision in logs of earlier versions and in the examples repeats under its own settings.
 func TestCorpusComesOutTheSame(t *testing.T) {
 	t.Parallel()
 	exports, err := filepath.Glob("../events/testdata/corpus/log/v*/*.jsonl")
@@ -251,7 +252,7 @@ func TestCorpusComesOutTheSame(t *testing.T) {
 		t.Fatal(exports, files)
 	}
 	same := func(name string, partial bool, each func(add func(*events.Record) error) error) {
-		// Specs that are read anew take the way of other settings, and must change nothing.
+		// New copies of specs take the path of other settings, and must change nothing.
 		anew := verify.Other{Spec: func(_ string, spec *job.Spec) *job.Spec { c := *spec; return &c }}
 		for _, other := range []verify.Other{{}, anew} {
 			j := whatif.New(whatif.Config{Partial: partial, Other: other})

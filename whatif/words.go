@@ -12,7 +12,7 @@ import (
 	"millrace/verify"
 )
 
-// words say what would have been different.
+// words describes the difference.
 func words(c *Change, f *verify.Finding) string {
 	switch {
 	case c.Kind == Never:
@@ -41,7 +41,7 @@ func words(c *Change, f *verify.Finding) string {
 	return strings.Join(all, "; ")
 }
 
-// retried says what would have followed a failure.
+// retried describes what would have followed a failure.
 func retried(c *Change) string {
 	i := slices.IndexFunc(c.Fields, func(d verify.Difference) bool { return d.Field == "retry" })
 	if i < 0 {
@@ -63,7 +63,7 @@ func retried(c *Change) string {
 	return fmt.Sprintf("attempt %d would have been due %v %s, at %s", is.Attempt, rounded(by), word, clock(is.Due))
 }
 
-// missed says that a tick would have got its task that was left out, or the reverse.
+// missed says that a skipped tick would have got its task, or the reverse.
 func missed(c *Change) string {
 	field := func(name string) (d verify.Difference) {
 		if i := slices.IndexFunc(c.Fields, func(d verify.Difference) bool { return d.Field == name }); i >= 0 {
@@ -100,7 +100,7 @@ func planOf(text json.RawMessage) *plan {
 
 // textOf is a string of JSON; "" for anything else.
 func textOf(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text) // what is no string stays empty
+	_ = json.Unmarshal(raw, &text) // a value that is not a string stays empty
 	return text
 }
 

@@ -13,17 +13,20 @@ import (
 	"millrace/task/limit"
 )
 
-// What a difference leads to is found from how tasks hang together, and from what came after it in the log. From where one
-// decision differs all later ones of that task are unknown, and so is what depends on them: its family, what needs it, who stands
-// under its limits, and the later ticks of its schedule. Who only waits in the same queue may have waited longer or shorter.
+// The consequences of a difference follow from the relations between tasks, and from later facts in
+// the log. From the first differing decision on, all later ones of that task are unknown, and so is
+// what depends on them: its family, the tasks that need it, the tasks under its limits, and the
+// later ticks of its schedule. A task that only waits in the same queue may have waited longer or
+// shorter.
 
-// topic is what a decision is about: a task, node, limit scope, schedule, job (its breaker), or key.
+// topic is the subject of a decision: a task, node, limit scope, schedule, job (its breaker), or
+// key.
 type topic struct {
 	kind byte
 	name string
 }
 
-// life is what is kept of a task. Sequences are 0 for what has not happened.
+// life is the memory of a task. A sequence is 0 if the event did not happen.
 type life struct {
 	id                   task.ID
 	born, started, ended uint64 // the latest start
@@ -34,7 +37,7 @@ type life struct {
 	node                 string
 }
 
-// takeover is the end of an attempt on a node that somebody else has found.
+// takeover is the end of an attempt on a node, found by another component.
 type takeover struct {
 	seq  uint64
 	node string
@@ -43,7 +46,7 @@ type takeover struct {
 
 type world struct {
 	lives     map[task.ID]*life
-	under     map[topic][]*life // who hangs on what
+	under     map[topic][]*life // the lives that depend on a topic
 	takeovers []takeover
 	decisions map[topic][]uint64
 	texts     map[string]string
@@ -70,7 +73,7 @@ func (w *world) decided(r *events.Record) {
 	w.decisions[of] = append(w.decisions[of], r.Seq)
 }
 
-// about is what a decision is about that a fact of a type records.
+// about is the subject of a decision that a fact of a type records.
 func about(t events.Type, id task.ID, n node.ID, job bool, name string) topic {
 	switch {
 	case t == events.LimitGranted:
@@ -171,7 +174,7 @@ func (h *touchedHeap) Pop() any {
 	return x
 }
 
-// spread says from where on which topics are unknown, each by the first thing that leads to it.
+// spread computes from where on which topics are unknown, each with the first cause.
 func (w *world) spread(first []touched) map[topic]touched {
 	open := touchedHeap(first)
 	heap.Init(&open)
@@ -232,12 +235,12 @@ func (w *world) leads(t touched, to func(kind byte, name string, seq uint64, why
 	}
 }
 
-// after tells whether a task was still to start, or to start once more, after a sequence.
+// after tells whether a task was still to start, or to start again, after a sequence.
 func (l *life) after(seq uint64) bool {
 	return l.started > seq || l.started == 0 && (l.ended == 0 || l.ended > seq)
 }
 
-// unknown counts what the changes lead to, and says what is known to follow of each.
+// unknown counts the consequences of the changes, and lists the known ones of each.
 func (j *Judge) unknown(r *Report) {
 	w := &j.world
 	var first []touched
@@ -308,7 +311,7 @@ func (w *world) count(r *Report, known map[topic]touched, differ map[task.ID]boo
 	}
 }
 
-// follows says what is known to follow of a change.
+// follows lists the known consequences of a change.
 func (w *world) follows(c *Change) (all []string) {
 	if c.Node != "" {
 		var seqs []string
