@@ -7,8 +7,8 @@ import (
 	"millrace/node"
 )
 
-// Beats measures the gaps between heartbeats, as somebody sees them who looks
-// more often than they come. It is a [Source]. Safe for concurrent use.
+// Beats measures the gaps between heartbeats. Look must be called more often than heartbeats come.
+// It is a [Source]. Safe for concurrent use.
 type Beats struct {
 	mu   sync.Mutex
 	last map[node.ID]node.Heartbeat // guarded by mu, like all below
@@ -16,13 +16,12 @@ type Beats struct {
 	age  time.Duration // of the oldest at the last look
 }
 
-// NewBeats returns one that has seen none.
+// NewBeats returns a Beats without heartbeats.
 func NewBeats() *Beats {
 	return &Beats{last: map[node.ID]node.Heartbeat{}, gaps: newHistogram(beatBounds)}
 }
 
-// Look takes the heartbeats that there are at an instant. Those of one session
-// that were stored after each other make a gap.
+// Look takes the present heartbeats at an instant. Successive heartbeats of one session make a gap.
 func (b *Beats) Look(alive map[node.ID]node.Heartbeat, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ const maxBreakers = 500
 // breakers counts what happens to the breakers of jobs. Guarded by the fold's mutex.
 type breakers struct {
 	jobs      map[string]*breakerCount
-	postponed map[string]uint64 // by the rule that said so
+	postponed map[string]uint64 // by the postponing rule
 }
 
 type breakerCount struct {
@@ -20,7 +20,7 @@ type breakerCount struct {
 	opened  uint64
 }
 
-// step takes in one record; counts tells whether it is of since the process started.
+// step takes one record. Counts says that it came after the process started.
 func (b *breakers) step(r *events.Record, counts bool) {
 	if r.Err != nil {
 		return

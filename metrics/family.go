@@ -1,13 +1,13 @@
 package metrics
 
-// Kind says what may be done with the values of a family.
+// Kind is the kind of a family's values.
 type Kind uint8
 
 // The kinds of families, as Prometheus has them.
 const (
 	// Counter values only grow, from 0 at the start of the process.
 	Counter Kind = iota
-	// Gauge values are what holds at the moment.
+	// Gauge values are present amounts.
 	Gauge
 	// Distribution values are counted by size: a histogram.
 	Distribution
@@ -18,18 +18,18 @@ type Family struct {
 	// Name is in Prometheus's form: base units, _total for counters.
 	Name string
 	Kind Kind
-	// Help says what a value means, in one sentence.
+	// Help explains a value in one sentence.
 	Help string
-	// Labels are the names of the labels, in the order in which series give their values.
+	// Labels are the names of the labels, in the order of the values in a series.
 	Labels []string
 }
 
-// Emit takes one series at a time. The histogram is nil unless the family is a
-// [Distribution], whose value is then ignored; it is valid until Emit returns.
+// Emit takes one series at a time. The histogram is nil unless the family is a [Distribution],
+// whose value is then ignored. It is valid until Emit returns.
 type Emit func(f *Family, value float64, h *Histogram, labels ...string)
 
-// Source is where series come from. Collect calls emit for each and must not
-// call it twice with the same family and labels. It is safe for concurrent use.
+// Source is a source of series. Collect calls emit for each, and must not repeat a family with the
+// same labels. It is safe for concurrent use.
 type Source interface {
 	Collect(emit Emit)
 }
@@ -81,7 +81,7 @@ var (
 	ReadModelLagTime = family(Gauge, "millrace_read_model_lag_seconds", "For how long something has been in the log that the read model does not have.")
 )
 
-// Looked up in the read model of a server when it is asked.
+// Read from a server's read model on each scrape.
 var (
 	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
 	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and may be started at once.", "queue")

@@ -14,13 +14,12 @@ import (
 	"millrace/task/where"
 )
 
-// Fold counts what the records of the log say. It is the observer of a read
-// model's projector and a [Source]. Safe for concurrent use.
+// Fold counts the records of the log. It is an observer of a read model's projector and a [Source].
+// Safe for concurrent use.
 //
-// Counters begin at 0 when the process starts, as Prometheus expects it. What
-// was in the log before is folded, for a wait may have begun there, and not
-// counted: else a read model that is made again would repeat all of history as
-// if it happened now.
+// Counters begin at 0 when the process starts, as Prometheus expects. Earlier records are folded,
+// because a wait may have begun there, but not counted: otherwise a rebuilt read model would count
+// all of history as if it happened now.
 type Fold struct {
 	names *Queues
 	nodes *nodes
@@ -28,10 +27,10 @@ type Fold struct {
 	schedules schedules // guarded by mu
 
 	mu        sync.Mutex
-	counted   uint64            // guarded by mu, like all below; nothing at or before it counts
+	counted   uint64            // guarded by mu, like all below; records up to it are not counted
 	queues    map[string]*queue // by the queue's own name
 	shared    map[string]*queue // by the name under which it is counted
-	last      *queue            // the one that was asked for last
+	last      *queue            // the last result of queue
 	lastName  string            // its own name
 	attempts  map[string]uint64 // by outcome
 	failures  map[string]uint64 // by class
@@ -45,7 +44,7 @@ type Fold struct {
 	unread    uint64
 }
 
-// queue is what is counted by queue.
+// queue are the figures of a queue.
 type queue struct {
 	name                        string
 	submitted, started, expired uint64
@@ -58,10 +57,10 @@ type end struct {
 	reason string
 }
 
-// NewFold returns a fold that counts what comes after a sequence, the last one of
-// the log when the process started. The nodes and queues are those of the read
-// model before it folds anything more: what is known is there at 0 before its
-// first event. Queues are counted under the names that names gives them.
+// NewFold returns a fold that counts the records after a sequence, the end of the log when the
+// process started. The nodes and queues are those in the read model before it folds further: their
+// figures exist, at 0, before their first event. Names gives the names under which queues are
+// counted.
 func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *Fold {
 	f := &Fold{
 		names: names, nodes: newNodes(known), counted: after,
@@ -104,7 +103,7 @@ var (
 	endReasons      = append(slices.Clone(job.Classes), reason.Expired, reason.Lost, reason.Poison, reason.Unplaced, reason.Breaker)
 )
 
-// noEnds are the ways in which tasks end, of which none has been seen.
+// noEnds are the possible ends of tasks, all at 0.
 var noEnds = func() map[end]uint64 {
 	ends := map[end]uint64{{task.Finished, noReason}: 0, {task.Cancelled, reason.User}: 0}
 	for _, class := range job.Classes {
@@ -116,7 +115,7 @@ var noEnds = func() map[end]uint64 {
 	return ends
 }()
 
-// noReason is the reason of a state that needs none.
+// noReason is the reason of a state without one.
 const noReason = "none"
 
 func zeros(keys []string) map[string]uint64 {
@@ -168,7 +167,7 @@ func (f *Fold) fact(r *events.Record) {
 	*n++
 }
 
-// step counts what happened to a task.
+// step counts a task's change.
 func (f *Fold) step(s *events.Step) {
 	q := f.queue(s.Is.Queue)
 	at := s.Record.Fact.At
@@ -198,7 +197,7 @@ func (f *Fold) step(s *events.Step) {
 	}
 }
 
-// attempt counts the end of one.
+// attempt counts the end of an attempt.
 func (f *Fold) attempt(s *events.Step) {
 	outcome := outcomeAbnormal
 	switch e := s.Record.Fact.Event.(type) {
@@ -236,7 +235,7 @@ func reasonOf(s *events.Step) string {
 	return oneOf(endReasons, s.Is.Reason)
 }
 
-// oneOf is s if it is one of the values, so that nobody can invent more.
+// oneOf is s if it is one of the values, so that foreign values make no new series.
 func oneOf(values []string, s string) string {
 	if i := slices.Index(values, s); i >= 0 {
 		return values[i]
@@ -244,7 +243,8 @@ func oneOf(values []string, s string) string {
 	return Other
 }
 
-// queue returns the counters of a queue. The same is asked for again and again.
+// queue returns the figures of a queue. It keeps the last result, because the same queue is often
+// asked for repeatedly.
 func (f *Fold) queue(name string) *queue {
 	if f.last != nil && f.lastName == name {
 		return f.last
@@ -257,7 +257,7 @@ func (f *Fold) queue(name string) *queue {
 			f.shared[counted] = q
 		}
 		if shared(counted) {
-			return q // one of too many to be remembered
+			return q // one of too many to remember
 		}
 		name = strings.Clone(name) // it may be part of a message
 		f.queues[name] = q

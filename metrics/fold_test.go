@@ -67,7 +67,8 @@ func (s *story) start(id task.ID, n string) uint64 {
 	return s.chain(id, task.AttemptStarted{Attempt: 1, Node: n, Session: "s-" + n, Offer: 1})
 }
 
-// series are what a source gives, by name and labels; of a histogram the count and the sum.
+// series returns the figures of a source, by name and labels; for a histogram the count and the
+// sum.
 func series(t *testing.T, source Source) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -109,7 +110,7 @@ func TestFoldCountsTasks(t *testing.T) {
 	s.birth("a", "bulk")
 	s.pass(2 * time.Second)
 	epoch := s.start("a", "n1")
-	s.start("a", "n2") // refused by Evolve: somebody else holds it
+	s.start("a", "n2") // refused by Evolve: another node holds it
 	s.pass(3 * time.Second)
 	s.chain("a", task.AttemptFailed{Epoch: epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: s.now.Add(time.Second)}})
 	s.pass(time.Second)
@@ -148,7 +149,7 @@ tasks_submitted_total{bulk} 2
 tasks_submitted_total{gpu} 1`)
 }
 
-// What a node's end cuts short is told from what ran too long.
+// Attempts that a node's end cuts short are counted apart from those that ran too long.
 func TestFoldCountsImpact(t *testing.T) {
 	s := newStory(0)
 	for _, n := range []node.ID{"n1", "n2"} {
@@ -205,7 +206,7 @@ func TestFoldCountsNodes(t *testing.T) {
 	s.node("old", "", node.WentOnline{Session: "s0"}) // a minute later
 	s.pass(2 * time.Second)
 	ready("old")
-	ready("old") // says nothing new
+	ready("old") // no news
 	s.node("old", "", node.WentOnline{Session: "gone"})
 	s.pass(8 * time.Second)
 	s.node("old", "", node.WentOffline{Session: "s0"})
@@ -231,8 +232,8 @@ node_reconnect_to_ready_seconds{ready} 2 in 6s
 node_session_seconds 3 in 3622s`)
 }
 
-// A read model that is made again repeats nothing, and neither does what was in
-// the log before; both know what it led to.
+// A rebuilt read model counts nothing again, and earlier records of the log are not counted; both
+// know the resulting states.
 func TestFoldCountsOnce(t *testing.T) {
 	s := newStory(2)
 	s.birth("a", "default")
@@ -251,7 +252,7 @@ func TestFoldCountsOnce(t *testing.T) {
 	wants(t, all.fold, want)
 }
 
-// Whoever invents names of queues, nodes, types, reasons or classes makes no more series.
+// Invented names of queues, nodes, types, reasons or classes make no further series.
 func TestFoldIsBounded(t *testing.T) {
 	s := newStory(0)
 	grow := func(from, to int) {
@@ -283,7 +284,7 @@ func TestFoldIsBounded(t *testing.T) {
 	}
 }
 
-// The fold is part of the projector's work, which is part of everybody's.
+// The fold is part of the projector's work, on which everything waits.
 func TestFoldAllocatesNothing(t *testing.T) {
 	steps := noopTask()
 	f := NewFold(0, nil, nil, NewQueues())
@@ -293,7 +294,7 @@ func TestFoldAllocatesNothing(t *testing.T) {
 	}
 }
 
-// noopTask are the steps of a task that does nothing.
+// noopTask returns the steps of a task without work.
 func noopTask() []events.Step {
 	work := task.Work{Route: "default.5"}
 	var k task.Task

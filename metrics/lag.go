@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Lag tells how far a read model is behind its log, in sequences and in time. It
-// is a [Source]. Safe for concurrent use.
+// Lag measures how far a read model is behind its log, in sequences and in time. It is a [Source].
+// Safe for concurrent use.
 type Lag struct {
 	mu      sync.Mutex
-	ends    []sighting // guarded by mu, like all below; ends of the log that are not reached, the oldest first
+	ends    []sighting // guarded by mu, like all below; unreached ends of the log, the oldest first
 	reached uint64
 	end     uint64
 	looked  time.Time
@@ -21,12 +21,12 @@ type sighting struct {
 	at  time.Time
 }
 
-// maxSightings bounds what is remembered: with one look a second, of ten
-// minutes; beyond that the newer half is thinned and the oldest stays.
+// maxSightings bounds the memory: with one look a second, ten minutes. Beyond that the newer half
+// is thinned and the oldest stays.
 const maxSightings = 600
 
-// Look takes where the log ended and how far the read model had come at an
-// instant. Instants rise from call to call.
+// Look takes the end of the log and the read model's position at an instant. Instants must rise
+// from call to call.
 func (l *Lag) Look(end, reached uint64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *Lag) Look(end, reached uint64, now time.Time) {
 	l.ends = append(l.ends, sighting{end, now})
 }
 
-// Behind is for how long something has been in the log that was not folded at
-// the last look, and when that was; zero if there was none.
+// Behind is how long the oldest unfolded message had been in the log at the last look, and when
+// that look was; zero if there was none.
 func (l *Lag) Behind() (behind time.Duration, looked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Lag) behind() time.Duration {
 	return l.looked.Sub(l.ends[0].at)
 }
 
-// Collect gives the lag at the last look, and nothing before the first.
+// Collect emits the lag at the last look, and nothing before the first.
 func (l *Lag) Collect(emit Emit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,33 +10,33 @@ import (
 // MaxLimits is how many limits have names of their own in labels.
 const MaxLimits = 100
 
-// Limits gives what stands under limits. It is a [Source]. All keys of one limit are added up, so
-// the number of series does not depend on that of keys.
+// Limits emits the usage of limits. It is a [Source]. All keys of one limit are added up, so the
+// number of series does not depend on the number of keys.
 type Limits struct {
 	names *Names
 
 	mu   sync.Mutex
-	list func() []quota.CounterState // guarded by mu; nil before the scheduler is there
+	list func() []quota.CounterState // guarded by mu; nil before the scheduler starts
 }
 
 // NewLimits returns a source without limits.
 func NewLimits() *Limits { return &Limits{names: NewNames(MaxLimits, Other)} }
 
-// Watch has list asked from now on.
+// Watch sets the function that lists the counters.
 func (l *Limits) Watch(list func() []quota.CounterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = list
 }
 
-// limitSum is what stands under all keys of a limit.
+// limitSum is the usage under all keys of a limit.
 type limitSum struct {
 	inUse, places, waiting, left int
 	slots, rate, budget          bool
 	used                         float64
 }
 
-// Collect asks the scheduler.
+// Collect reads the counters from the scheduler.
 func (l *Limits) Collect(emit Emit) {
 	l.mu.Lock()
 	list := l.list

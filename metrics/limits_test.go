@@ -9,7 +9,7 @@ import (
 	"millrace/task/quota"
 )
 
-// All keys of a limit are one series, however many there are.
+// All keys of a limit are one series, for any number of keys.
 func TestLimitsAreBounded(t *testing.T) {
 	rate := func(left int) *quota.RateState { return &quota.RateState{Limit: 5, Left: left} }
 	list := []quota.CounterState{

@@ -18,7 +18,7 @@ type loop struct {
 	last      time.Time // of the last round without an error
 }
 
-// NewLoops returns one that expects these loops.
+// NewLoops returns a Loops for these loops.
 func NewLoops(names ...string) *Loops {
 	l := &Loops{loops: map[string]*loop{}}
 	for _, name := range names {
@@ -27,7 +27,7 @@ func NewLoops(names ...string) *Loops {
 	return l
 }
 
-// Looked notes a round of a loop that is over. Loops that were not expected are not counted.
+// Looked records a finished round of a loop. It ignores unexpected loops.
 func (l *Loops) Looked(name string, began, ended time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

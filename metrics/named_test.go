@@ -10,8 +10,8 @@ import (
 
 var familyName = regexp.MustCompile(`\bmillrace_[a-z_]+[a-z]\b`)
 
-// What is shipped and written about names only families that there are, and each
-// is explained. The tests in deploy, a module of its own, look more closely.
+// The shipped alerts, dashboards and docs name only existing families, and explain each. The tests
+// in deploy, a separate module, check further details.
 func TestFamiliesAreNamed(t *testing.T) {
 	for _, path := range []string{"../deploy/prometheus/alerts.yml", "../deploy/grafana/millrace.json", "../docs/operations.md", "../docs/demands.md"} {
 		text, err := os.ReadFile(path)

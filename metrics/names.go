@@ -7,8 +7,8 @@ import (
 	"millrace/task/where"
 )
 
-// Caps of names in labels. What comes after so many is counted under [Other],
-// or [OtherNode] for a node's own route.
+// Caps of names in labels. Further names are counted under [Other], or [OtherNode] for a node's own
+// route.
 const (
 	MaxQueues = 100
 	MaxNodes  = 200
@@ -20,8 +20,8 @@ const (
 	OtherNode = "other nodes"
 )
 
-// Names keeps the number of different names in a label bounded: the first ones
-// keep theirs, all others share one. Safe for concurrent use.
+// Names bounds the number of different names in a label: the first ones are kept, all others share
+// one. Safe for concurrent use.
 type Names struct {
 	mu    sync.Mutex
 	known map[string]struct{} // guarded by mu
@@ -29,7 +29,7 @@ type Names struct {
 	other string
 }
 
-// NewNames returns a set of at most most names beside the one that all others share.
+// NewNames returns a set of at most most names beside the shared one.
 func NewNames(most int, other string) *Names {
 	return &Names{known: map[string]struct{}{}, max: most, other: other}
 }
@@ -66,8 +66,9 @@ func (q *Queues) Of(name string) string {
 	return q.queues.Of(name)
 }
 
-// NodeQueue is under which name what waits for one node is counted. No queue is called so, for it has a space.
+// NodeQueue is the name under which tasks that wait for one node are counted. It contains a space,
+// so no queue has it.
 func NodeQueue(node string) string { return "node " + node }
 
-// shared tells whether others are counted under the name as well.
+// shared tells whether several names are counted under this one.
 func shared(name string) bool { return name == Other || name == OtherNode }

@@ -27,12 +27,12 @@ type nodes struct {
 type presence struct {
 	session string
 	alive   bool
-	// came is when the first fact of the present connection happened, online since
-	// when it has been alive, left since when it has been offline; zero if that is not known.
+	// came is when the first fact of the present connection happened; online is since when it has
+	// been alive, left since when it has been offline; zero if unknown.
 	came, online, left time.Time
 }
 
-// Why a node went.
+// Reasons why a node went offline.
 const (
 	saidGoodbye = "goodbye"
 	fellSilent  = "silent"
@@ -76,8 +76,7 @@ func (n *nodes) begin(id node.ID) {
 	}
 }
 
-// alive tells whether a node in this state beats. Later versions may know more
-// states of those that do.
+// alive tells whether a node in this state beats. Later versions may have more such states.
 func alive(s node.State) bool {
 	switch s.String() {
 	case "unknown", "offline", "retired":
@@ -86,7 +85,7 @@ func alive(s node.State) bool {
 	return true
 }
 
-// over tells whether a node is known to have no such session any more.
+// over tells whether a node is known to have ended such a session.
 func (n *nodes) over(id node.ID, session string) bool {
 	p, ok := n.known[id]
 	return ok && (!p.alive || p.session != session)
@@ -115,7 +114,7 @@ func (n *nodes) step(r *events.Record, counts bool) {
 		if p.session != e.Session {
 			return
 		}
-		if p.alive { // a connection that was lost, and came back before anybody missed it
+		if p.alive { // the connection was lost and came back before that was noticed
 			n.leave(r, p, fellSilent, counts)
 		}
 		if p.came.IsZero() {
@@ -135,11 +134,11 @@ func (n *nodes) step(r *events.Record, counts bool) {
 		}
 		reason := saidGoodbye
 		if r.Fact.Actor != "" && r.Fact.Actor != string(r.Fact.Node) {
-			reason = fellSilent // somebody else had to say it
+			reason = fellSilent // another component had to report it
 		}
 		n.leave(r, p, reason, counts)
 	default:
-		// Written by a later version than this; its type is all that is needed.
+		// A later version wrote it; its type is enough.
 		if r.Fact.Type == nodeReady && !p.came.IsZero() {
 			if counts {
 				n.ready.observe(at.Sub(p.came))

@@ -22,12 +22,12 @@ func newSchedules() schedules {
 	return schedules{admitted: zeros(triggers), skipped: zeros(skipReasons), lag: newHistogram(waitBounds)}
 }
 
-// decision counts what was decided on a tick.
+// decision counts a decision on a tick.
 func (s *schedules) decision(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case definition.ScheduleAdmitted:
 		s.admitted[oneOf(triggers, e.Trigger)]++
-		if e.Trigger == task.TriggerSchedule && !e.Due.IsZero() { // what waited has no due time
+		if e.Trigger == task.TriggerSchedule && !e.Due.IsZero() { // a tick that waited has no due time
 			s.lag.observe(r.Fact.At.Sub(e.Due))
 		}
 	case definition.ScheduleSkipped:

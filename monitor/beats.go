@@ -9,7 +9,7 @@ import (
 	"millrace/node"
 )
 
-// Heartbeats says which nodes beat, as a scheduler wants to know it.
+// Heartbeats is a scheduler's port to heartbeats.
 type Heartbeats interface {
 	Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error)
 	Beating(ctx context.Context, id node.ID) (node.Heartbeat, bool, error)
@@ -17,12 +17,11 @@ type Heartbeats interface {
 	events.Pulses
 }
 
-// Watched are heartbeats of which somebody counts the gaps whenever anybody
-// reads them all.
+// Watched are heartbeats whose gaps are measured whenever a caller reads them all.
 type Watched struct {
 	Heartbeats
 	Beats *metrics.Beats
-	// Now is the time by which heartbeats are old. Default [time.Now].
+	// Now is the clock for the age of heartbeats. Default [time.Now].
 	Now func() time.Time
 }
 

@@ -1,7 +1,6 @@
-// Package monitor serves the figures of package metrics to Prometheus, and says
-// over HTTP whether a process lives and whether it is ready.
+// Package monitor serves the figures of package metrics to Prometheus, and tells over HTTP whether
+// a process lives and whether it is ready.
 //
-// Nothing that it serves can be changed through it, and nobody is asked who they
-// are: whoever reaches the address may read. Every process has one [Monitor]
-// with a registry of its own.
+// It only reads: requests change nothing. It has no authentication: every client that reaches the
+// address may read. Every process has one [Monitor] with its own registry.
 package monitor

@@ -18,8 +18,8 @@ const (
 	maxUnseen = 10 * time.Second
 )
 
-// FollowLag watches how far a read model is behind until ctx ends; then it
-// returns nil. It asks the log where it ends once a second.
+// FollowLag tracks how far a read model is behind until ctx ends; then it returns nil. It asks the
+// log for its end once a second.
 func FollowLag(ctx context.Context, lag *metrics.Lag, last func(context.Context) (uint64, error), reached func() uint64, failed func(source string)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

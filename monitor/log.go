@@ -10,8 +10,8 @@ import (
 	"millrace/metrics"
 )
 
-// How often it is proved that the log takes messages, and how long that may take. Whoever asks for a
-// proof says how old it may be, so most looks write nothing.
+// The interval and the time limit of proofs that the log accepts messages. A proof may be up to
+// proofAge old, so most checks write nothing.
 const (
 	proofLook = 5 * time.Second
 	proofTime = 5 * time.Second
@@ -21,18 +21,18 @@ const (
 // Log knows whether the log takes messages. It is a [metrics.Source]; its methods are safe for
 // concurrent use.
 type Log struct {
-	// Takes proves that the log takes messages, or did within the time given; the error
-	// says what keeps it from that.
+	// Takes proves that the log accepts messages, or did within the given time. The error explains
+	// a failure.
 	Takes func(ctx context.Context, within time.Duration) error
-	// Trouble says at once what is known to keep it from that. Default: nothing is known.
+	// Trouble returns a known failure without a proof. Default: none is known.
 	Trouble func() error
 
 	mu     sync.Mutex
-	looked time.Time // guarded by mu; when the last look ended; zero before the first
-	wrong  error     // guarded by mu; what it found
+	looked time.Time // guarded by mu; when the last check ended; zero before the first
+	wrong  error     // guarded by mu; its result
 }
 
-// Run looks until ctx ends; then it returns nil.
+// Run checks until ctx ends; then it returns nil.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(proofLook)
 	defer tick.Stop()
@@ -54,7 +54,7 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// Wrong says why the log takes no messages; nil if it does, as far as is known.
+// Wrong says why the log accepts no messages; nil if it does, as far as known.
 func (l *Log) Wrong() error {
 	if l.Trouble != nil {
 		if err := l.Trouble(); err != nil {

@@ -16,18 +16,17 @@ import (
 	"millrace/metrics"
 )
 
-// Check says whether one thing is as it should be; the error says what is not.
+// Check is a health check of one part; its error explains the fault.
 type Check struct {
-	// Name is what is looked at, in a word or two.
+	// Name names the part, in a word or two.
 	Name string
-	// Live is whether the process counts as dead while this fails, and not only
-	// as not ready.
+	// Live says that the process counts as dead while this fails, and not only as not ready.
 	Live bool
 	Ask  func(now time.Time) error
 }
 
-// Monitor serves the figures and the health of one process. Create it with
-// [Listen], add what there is, then Run it once.
+// Monitor serves the figures and the health of one process. Create it with [Listen], add sources
+// and checks, then Run it once.
 type Monitor struct {
 	listener net.Listener
 	log      *slog.Logger
@@ -38,13 +37,12 @@ type Monitor struct {
 	failed  *failures
 }
 
-// ErrAddress means that the address cannot be listened on: somebody else does,
-// or it is none of this machine's.
+// ErrAddress means that the address cannot be listened on: another process does, or it is not an
+// address of this machine.
 var ErrAddress = errors.New("metrics cannot be served there")
 
-// Listen takes the address host:port, of which an empty host means all of the
-// machine's addresses and port 0 a free one. Nothing is answered before [Monitor.Run]. The
-// error wraps [ErrAddress].
+// Listen listens on the address host:port. An empty host means all of the machine's addresses, and
+// port 0 a free one. Requests are answered once [Monitor.Run] runs. The error wraps [ErrAddress].
 func Listen(ctx context.Context, address string, log *slog.Logger) (*Monitor, error) {
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", address)
@@ -59,7 +57,7 @@ func Listen(ctx context.Context, address string, log *slog.Logger) (*Monitor, er
 // URL is where the figures are.
 func (m *Monitor) URL() string { return "http://" + m.listener.Addr().String() + "/metrics" }
 
-// Exposed tells whether others than this machine's own processes can reach it.
+// Exposed tells whether processes of other machines can reach it.
 func (m *Monitor) Exposed() bool {
 	a, ok := m.listener.Addr().(*net.TCPAddr)
 	return !ok || !a.IP.IsLoopback()
@@ -72,21 +70,20 @@ func (m *Monitor) Add(sources ...metrics.Source) {
 	m.sources = append(m.sources, sources...)
 }
 
-// Expect has the monitor look at something, whenever somebody asks.
+// Expect adds checks, which run on every request for health.
 func (m *Monitor) Expect(checks ...Check) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.checks = append(m.checks, checks...)
 }
 
-// Failed counts a look that failed, of the source that is named, so that its
-// figures are missing or old.
+// Failed counts a failed read of the named source, whose figures are then missing or old.
 func (m *Monitor) Failed(source string) { m.failed.add(source) }
 
-// Close gives the address back. Run does it, too.
-func (m *Monitor) Close() { _ = m.listener.Close() } // of use to nobody any more
+// Close releases the address. Run does it, too.
+func (m *Monitor) Close() { _ = m.listener.Close() } // an error has no consequence here
 
-// Bounds of requests. Nobody has reason to ask more often at once.
+// Bounds of requests. No client needs more at once.
 const (
 	headerTimeout = 5 * time.Second
 	answerTimeout = 15 * time.Second
@@ -105,7 +102,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 		return fmt.Errorf("serve metrics: %w", err)
 	case <-ctx.Done():
 	}
-	_ = server.Close() // who was asking asks again
+	_ = server.Close() // clients can ask again
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
@@ -126,7 +123,7 @@ func (m *Monitor) handler() http.Handler {
 	return mux
 }
 
-// index is what who looks at the address itself is told.
+// index is the answer at the root of the address.
 const index = `Millrace: metrics and health of this process.
 
 /metrics   figures for Prometheus
@@ -134,14 +131,14 @@ const index = `Millrace: metrics and health of this process.
 /readyz    whether it does its work, with a line for each part
 `
 
-// complaints are what Prometheus's own handler has to say.
+// complaints logs the errors of Prometheus's own handler.
 type complaints struct{ log *slog.Logger }
 
 func (c complaints) Println(v ...any) {
 	c.log.Warn("metrics are incomplete: " + strings.TrimSpace(fmt.Sprintln(v...)))
 }
 
-// answer says how the checks come out: 200 if all hold, else 503, with a line for each.
+// answer writes the results of the checks: 200 if all pass, else 503, with a line for each.
 func (m *Monitor) answer(w http.ResponseWriter, live bool) {
 	m.mu.Lock()
 	checks := m.checks
@@ -165,10 +162,10 @@ func (m *Monitor) answer(w http.ResponseWriter, live bool) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text.String())) // whoever asked may have left
+	_, _ = w.Write([]byte(text.String())) // the client may have left
 }
 
-// failures are counted by source.
+// failures counts failed reads by source.
 type failures struct {
 	mu sync.Mutex
 	n  map[string]uint64 // guarded by mu

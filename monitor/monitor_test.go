@@ -15,7 +15,7 @@ import (
 	"millrace/metrics"
 )
 
-// serve runs a monitor with what add adds until the test ends.
+// serve runs a monitor with the additions of add until the test ends.
 func serve(t *testing.T, add func(*Monitor)) *Monitor {
 	t.Helper()
 	m, err := Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
@@ -109,7 +109,7 @@ func TestAddressTaken(t *testing.T) {
 	}
 }
 
-// One source that fails hides no other.
+// A failing source hides no other.
 func TestFailureIsCounted(t *testing.T) {
 	m := serve(t, func(m *Monitor) {
 		m.Add(Build{Role: "test"})
@@ -125,7 +125,7 @@ func TestFailureIsCounted(t *testing.T) {
 	}
 }
 
-// all gives one series of every family.
+// all emits one series of every family.
 type all struct{}
 
 func (all) Collect(emit metrics.Emit) {
@@ -135,7 +135,7 @@ func (all) Collect(emit metrics.Emit) {
 	}
 }
 
-// What Prometheus's own linter has to say about names and units.
+// The names and units pass Prometheus's own linter.
 func TestNames(t *testing.T) {
 	r := newRegistry([]metrics.Source{all{}})
 	problems, err := testutil.GatherAndLint(r)

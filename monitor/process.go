@@ -8,16 +8,16 @@ import (
 	"millrace/metrics"
 )
 
-// Build says what runs.
+// Build describes the running program.
 type Build struct{ Version, Commit, Go, NATSServer, Role string }
 
-// Collect gives the one series about it.
+// Collect emits the build's single series.
 func (b Build) Collect(emit metrics.Emit) {
 	emit(metrics.BuildInfo, 1, nil, b.Version, b.Commit, b.Go, b.NATSServer, b.Role)
 }
 
-// Connections are those to NATS, by what they are for. It is a
-// [metrics.Source]. Safe for concurrent use.
+// Connections are the connections to NATS, by purpose. It is a [metrics.Source]. Safe for
+// concurrent use.
 type Connections struct {
 	mu  sync.Mutex
 	ups map[string]func() bool // guarded by mu
@@ -42,7 +42,7 @@ func (c *Connections) Collect(emit metrics.Emit) {
 	}
 }
 
-// Check is the [Check] that all of them are up.
+// Check returns a [Check] that all of them are up.
 func (c *Connections) Check() Check {
 	return Check{Name: "connection to NATS", Live: true, Ask: func(time.Time) error {
 		c.mu.Lock()

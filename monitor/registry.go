@@ -7,17 +7,17 @@ import (
 	"millrace/metrics"
 )
 
-// collector gives series of sources to Prometheus. It describes nothing
-// beforehand: which sources a process has depends on what it does.
+// collector passes series of sources to Prometheus. It describes none in advance: the sources of a
+// process depend on its role.
 type collector struct {
 	descs   map[*metrics.Family]*prometheus.Desc
 	sources []metrics.Source
 }
 
-// Describe sends nothing, which makes it what Prometheus calls unchecked.
+// Describe sends nothing, so the collector is unchecked in the terms of Prometheus.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect asks all sources.
+// Collect collects from all sources.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for _, s := range c.sources {
 		s.Collect(func(f *metrics.Family, value float64, h *metrics.Histogram, labels ...string) {
@@ -44,13 +44,13 @@ func (c *collector) metric(f *metrics.Family, value float64, h *metrics.Histogra
 	default:
 		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	if err != nil { // a label too many, or one that is no text
+	if err != nil { // a surplus label, or one that is not UTF-8
 		return prometheus.NewInvalidMetric(desc, err)
 	}
 	return m
 }
 
-// newRegistry returns one with the sources, and what is known of Go and of the process.
+// newRegistry returns a registry with the sources, and with figures of Go and the process.
 func newRegistry(sources []metrics.Source) *prometheus.Registry {
 	c := &collector{descs: map[*metrics.Family]*prometheus.Desc{}, sources: sources}
 	for _, f := range metrics.Families {

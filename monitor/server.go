@@ -17,7 +17,7 @@ import (
 	"millrace/task/where"
 )
 
-// Model is what a monitor asks the read model for.
+// Model is a monitor's port to the read model.
 type Model interface {
 	Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error)
 	Nodes(ctx context.Context) ([]node.Node, uint64, error)
@@ -27,45 +27,44 @@ type Model interface {
 	Overdue(ctx context.Context, before time.Time) (map[task.State]int, error)
 	// Waiting lists tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
-	// Routes are those on which tasks of a queue wait.
+	// Routes returns the routes on which tasks of a queue wait.
 	Routes(ctx context.Context, queue string) ([]string, error)
 	// OnNode lists the tasks that run on a node.
 	OnNode(ctx context.Context, id node.ID) ([]task.ID, error)
 	// Dead counts the dead letters.
 	Dead(ctx context.Context) (tasks, messages int, err error)
-	// SaidOfQueues are the queues of which operators have said something.
+	// SaidOfQueues returns the queues that have facts.
 	SaidOfQueues(ctx context.Context) ([]queue.Queue, error)
-	// Reached is the sequence that all that reflects.
+	// Reached is the sequence that all answers reflect.
 	Reached() uint64
 }
 
 // maxStuck is how many tasks of a kind are counted.
 const maxStuck = 1000
 
-// lookTimeout bounds what one scrape asks of the read model.
+// lookTimeout bounds the reads of one scrape.
 const lookTimeout = 10 * time.Second
 
-// Server gives what a server process knows at the moment. It is a
-// [metrics.Source].
+// Server emits the present figures of a server process. It is a [metrics.Source].
 type Server struct {
 	Model Model
-	// Settings are the bounds that the scheduler enforces, and Patience is how
-	// long after one has passed it may take to act: a few sweeps.
+	// Settings are the bounds that the scheduler enforces. Patience is how long after such a bound
+	// it may take to act: a few sweeps.
 	Settings task.Settings
 	Patience time.Duration
-	// Repairs counts what the scheduler's sweep has done that others should have, by kind.
+	// Repairs counts the repairs of the scheduler's sweep, by kind.
 	Repairs func() map[string]int64
-	// Definition reads what is defined: the calendars of the windows of queues.
+	// Definition reads definitions: the calendars of queues' windows.
 	Definition func(context.Context, definition.Def) (definition.Definition, error)
-	// Names are under which queues are shown.
+	// Names are the names under which queues are shown.
 	Names *metrics.Queues
-	// Now is the time by which tasks are stuck. Default [time.Now].
+	// Now is the clock for stuck tasks. Default [time.Now].
 	Now func() time.Time
-	// Failed is told which look at the read model has failed.
+	// Failed is called with the source of a failed read.
 	Failed func(source string)
 }
 
-// Collect asks the read model.
+// Collect reads the read model.
 func (s *Server) Collect(emit metrics.Emit) {
 	for kind, n := range s.Repairs() {
 		emit(metrics.SweepRepairs, float64(n), nil, kind)
@@ -168,7 +167,7 @@ func (s *Server) nodes(emit metrics.Emit, nodes []node.Node, depth map[string]in
 	for state, n := range states {
 		emit(metrics.Nodes, float64(n), nil, state)
 	}
-	// Of queues that share a name, the one that is served worst stands for all.
+	// Of queues that share a name, the one with the fewest nodes is shown.
 	shown := map[string]int{}
 	for queue, n := range serving {
 		name := s.Names.Of(queue)
@@ -181,7 +180,7 @@ func (s *Server) nodes(emit metrics.Emit, nodes []node.Node, depth map[string]in
 	}
 }
 
-// serves tells whether a node takes work from a queue, or from a route of its own.
+// serves tells whether a node takes work from a queue, which may be its own route.
 func serves(n node.Node, queue string) bool {
 	if id, own := where.NodeOf(queue); own {
 		n.Queues = []string{queue}
@@ -196,8 +195,8 @@ const (
 	byWindow = "window"
 )
 
-// closed gives whether the queues of which anything was said are closed, and why. Of queues that share a name, one that is closed
-// stands for all.
+// closed emits whether the queues with facts are closed, and why. Of queues that share a name, a
+// closed one is shown.
 func (s *Server) closed(ctx context.Context, emit metrics.Emit, said []queue.Queue) error {
 	type key struct{ queue, why string }
 	shown, now := map[key]float64{}, s.now()
@@ -243,9 +242,9 @@ func (s *Server) oldest(emit metrics.Emit, oldest map[string]time.Time, depth ma
 
 // Kinds of stuck tasks, beside the states whose own deadline has passed.
 const (
-	// unserved tasks wait in a queue without nodes for longer than the start deadline.
+	// unserved tasks have waited in a queue without nodes for longer than the start deadline.
 	unserved = "unserved"
-	// orphaned tasks run on a node that has been offline for longer than a lease lasts.
+	// orphaned tasks run on a node that has been offline for longer than a lease.
 	orphaned = "orphaned"
 )
 
@@ -253,7 +252,7 @@ var stuckKinds = []string{
 	task.Scheduled.String(), task.Retrying.String(), task.Pending.String(), task.Running.String(), task.Cancelling.String(), unserved, orphaned,
 }
 
-// stuck counts the tasks that somebody should have done something about, by kind.
+// stuck counts, by kind, the tasks for which an action is overdue.
 func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, counts map[string]map[task.State]int) (map[string]int, error) {
 	stuck := map[string]int{}
 	patience := s.Settings.Slack + s.Patience

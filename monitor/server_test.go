@@ -17,7 +17,7 @@ import (
 	"millrace/task/queue"
 )
 
-// view is a read model that says what it was told to.
+// view is a read model with canned answers.
 type view struct {
 	counts  map[string]map[task.State]int
 	nodes   []node.Node
@@ -29,7 +29,7 @@ type view struct {
 	dead    [2]int // tasks, messages
 	said    []queue.Queue
 	err     error
-	asked   []time.Time // before which times
+	asked   []time.Time // the times of its questions
 }
 
 func (v *view) Counts(context.Context) (map[string]map[task.State]int, uint64, error) {
@@ -125,7 +125,7 @@ tasks{idle,finished} 1`
 	}
 }
 
-// Queues beyond the cap are added up, and the worst of them stands for all.
+// Queues beyond the cap are added up, and the worst of them is shown.
 func TestServerFiguresAreBounded(t *testing.T) {
 	v := &view{counts: map[string]map[task.State]int{}}
 	names := metrics.NewQueues()
@@ -221,7 +221,7 @@ func TestWatched(t *testing.T) {
 	if _, err := w.Alive(t.Context()); !errors.Is(err, b.err) {
 		t.Errorf("the error is %v", err)
 	}
-	if got := figures(w.Beats); !strings.Contains(got, "node_heartbeats{} 1") { // no answer means nothing
+	if got := figures(w.Beats); !strings.Contains(got, "node_heartbeats{} 1") { // without an answer nothing changes
 		t.Errorf("the figures are\n%s", got)
 	}
 }
@@ -250,8 +250,8 @@ func TestFollowLag(t *testing.T) {
 	}
 }
 
-// A queue is closed while a pause lasts, and outside of the hours of its window. Of queues beyond the cap, one that is closed stands
-// for all.
+// A queue is closed during a pause, and outside the hours of its window. Of queues beyond the cap,
+// a closed one is shown.
 func TestClosedQueues(t *testing.T) {
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	names := metrics.NewQueues()

@@ -15,16 +15,17 @@ type Usage struct {
 	Limit int64
 }
 
-// Store gives how much the streams hold, and may hold. It is a [metrics.Source].
+// Store emits the size and the bounds of the streams. It is a [metrics.Source].
 type Store struct {
 	Usages func(ctx context.Context) ([]Usage, error)
-	// Free is how many bytes the disk of an embedded server has left. Default: there is no such server.
+	// Free is the free space on an embedded server's disk, in bytes. Default: there is no such
+	// server.
 	Free func() (int64, error)
-	// Failed is told of a look that has failed.
+	// Failed is called with the source of a failed read.
 	Failed func(source string)
 }
 
-// Collect asks the server that holds the streams.
+// Collect reads from the server that holds the streams.
 func (s *Store) Collect(emit metrics.Emit) {
 	if s.Free != nil {
 		if free, err := s.Free(); err == nil {

@@ -8,10 +8,10 @@ import (
 	"millrace/metrics"
 )
 
-// Worker is what a worker process says of itself.
+// Worker is the state that a worker process reports.
 type Worker struct {
 	Slots, Busy int
-	// Fetching is whether it asks for work and gets answers.
+	// Fetching says that it asks for work and gets answers.
 	Fetching bool
 	// LastBeat is when its last heartbeat was stored; zero for never.
 	LastBeat                         time.Time
@@ -19,10 +19,10 @@ type Worker struct {
 	HeartbeatsStored, HeartbeatsLost uint64
 }
 
-// AskWorker is a source that asks a worker each time.
+// AskWorker is a source that asks a worker on each scrape.
 type AskWorker func() Worker
 
-// Collect gives what the worker says.
+// Collect emits the worker's state.
 func (ask AskWorker) Collect(emit metrics.Emit) {
 	w := ask()
 	emit(metrics.WorkerSlots, float64(w.Busy), nil, "busy")

@@ -19,10 +19,9 @@ import (
 	"millrace/view"
 )
 
-// BenchmarkProject folds the three facts of no-op tasks. In "drain" they follow
-// each other closely, as when workers keep up; in "backlog" all births come
-// before the first start, as when they do not. "observed" is
-// "drain" with somebody who is told of each step and does nothing about it, and "labelled" is "drain" of tasks
+// BenchmarkProject folds the three facts of no-op tasks. In "drain" they closely follow each other,
+// as when workers keep up; in "backlog" all births come before the first start, as when they do
+// not. "observed" is "drain" with an observer that does nothing; "labelled" is "drain" with tasks
 // that have labels and come from a schedule.
 func BenchmarkProject(b *testing.B) {
 	b.Run("drain", func(b *testing.B) { benchmarkProject(b, 100, nil) })
@@ -117,8 +116,7 @@ func ulidAt(t time.Time, n int) string {
 	return firstID(t)[:10] + fmt.Sprintf("%016d", n)
 }
 
-// recorded is a log that holds what was recorded before; it hands it out in the
-// portions of a consumer.
+// recorded is a log of given records, in the batches of a consumer.
 type recorded struct{ records []events.Record }
 
 func (l *recorded) Last(context.Context) (uint64, error) { return uint64(len(l.records)), nil }
@@ -142,7 +140,7 @@ func (f *recordedFeed) Next(ctx context.Context) ([]events.Record, error) {
 
 func (f *recordedFeed) Close() {}
 
-// BenchmarkVisible waits for one fact after the other in an idle read model.
+// BenchmarkVisible waits for single facts in an idle read model.
 func BenchmarkVisible(b *testing.B) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := recorder(log)
@@ -167,7 +165,7 @@ func BenchmarkVisible(b *testing.B) {
 	<-ended
 }
 
-// benchmarkQuery asks again and again, and measures by processor time.
+// benchmarkQuery repeats a query, and measures processor time.
 func benchmarkQuery(b *testing.B, name string, ask func() error) {
 	b.Run(name, func(b *testing.B) {
 		before := processorTime()
@@ -180,7 +178,8 @@ func benchmarkQuery(b *testing.B, name string, ask func() error) {
 	})
 }
 
-// BenchmarkQueries asks a store of many tasks, a tenth of them pending, half of them with labels.
+// BenchmarkQueries queries a store of many tasks, a tenth of them pending, half of them with
+// labels.
 func BenchmarkQueries(b *testing.B) {
 	const n = 100_000
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
@@ -264,8 +263,8 @@ func BenchmarkQueries(b *testing.B) {
 	})
 }
 
-// BenchmarkPast asks of the past: "first" is who asks first after the start, of the middle; "moment" of another moment each time, and the others of the
-// middle again.
+// BenchmarkPast queries the past: "first" is the first query after the start, of the middle;
+// "moment" is of another moment each time; the others are of the middle again.
 func BenchmarkPast(b *testing.B) {
 	const n = 300_000
 	store, err := Open(filepath.Join(b.TempDir(), "read.db"))

@@ -9,7 +9,7 @@ import (
 	"millrace/task/limit"
 )
 
-// shift is what a record of the batch did to the attempts of a task under budgets.
+// shift is the effect of a record of the batch on the attempts of a task under budgets.
 type shift struct {
 	limit.Shift
 	counters []limit.Counter
@@ -24,7 +24,7 @@ func (f *fold) follow(r *events.Record, c *change) {
 	}
 }
 
-// spend applies a record to the task that it is about, and notes what that does to attempts under budgets.
+// spend applies a record to its task, and records the effect on attempts under budgets.
 func (f *fold) spend(r *events.Record, t *task.Task) {
 	if !t.Budgeted() {
 		t.Apply(r.Task())
@@ -33,13 +33,13 @@ func (f *fold) spend(r *events.Record, t *task.Task) {
 	was, epoch, from := t.State, t.Epoch, t.StartedAt
 	t.Apply(r.Task())
 	if took := task.ShiftOf(was, epoch, from, t.State, t.Epoch, r.Fact.At); took.Ended || took.Began {
-		counters, _ := t.Counters() // of one that has none nobody can have admitted an attempt
+		counters, _ := t.Counters() // a task without valid counters cannot have been admitted
 		f.shifts = append(f.shifts, shift{took, counters})
 		f.past.shift(r.Seq, &f.shifts[len(f.shifts)-1])
 	}
 }
 
-// writeBudgets writes what the batch has used up of budgets.
+// writeBudgets writes the batch's usage of budgets.
 func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
 	used := limit.Tallies{}
 	for _, took := range f.shifts {
@@ -64,7 +64,7 @@ func (f *fold) writeBudgets(ctx context.Context, last *events.Record) error {
 	return f.w.exec(ctx, "DELETE FROM budgets WHERE blank < ?", last.Stored.Add(-time.Minute).UnixNano())
 }
 
-// loadBudget reads what was used up of a counter before the batch, if that is a budget.
+// loadBudget reads the usage of a counter before the batch, if it is a budget.
 func (f *fold) loadBudget(ctx context.Context, used limit.Tallies, name string) error {
 	if _, known := used[name]; known {
 		return nil

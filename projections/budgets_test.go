@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// What is used up of budgets is there after a start, whatever the size of batches, until it counts no more.
+// The usage of budgets survives a restart, for any size of batches, until it no longer matters.
 func TestBudgetRows(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	const id, other, old = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003")
@@ -75,7 +75,7 @@ func TestBudgetRows(t *testing.T) {
 	}
 }
 
-// blind looks on and sees nothing.
+// blind is an observer that does nothing.
 type blind struct{}
 
 func (blind) Observe([]events.Step) {}

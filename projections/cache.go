@@ -6,9 +6,8 @@ import (
 	"millrace/task"
 )
 
-// cache holds the tasks that are most likely to change next: those that have not
-// ended and are not due much later, the least recently changed of which is dropped when it is full. It is
-// for one goroutine.
+// cache holds the tasks that are most likely to change next: those that have not ended and are not
+// due much later. When it is full it drops the least recently changed. It is for one goroutine.
 type cache struct {
 	size    int
 	entries map[task.ID]*cached
@@ -41,7 +40,7 @@ func likely(t *task.Task) bool {
 	return !t.State.Terminal() && (t.State != task.Scheduled || t.Due.Sub(t.Since) < muchLater)
 }
 
-// put keeps a task as it is now, or forgets it if it is not likely to change.
+// put keeps a task in its present state, or drops it if it is unlikely to change.
 func (c *cache) put(t *task.Task, number uint32) {
 	e, ok := c.entries[t.ID]
 	if ok {

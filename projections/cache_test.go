@@ -7,7 +7,7 @@ import (
 	"millrace/task"
 )
 
-// What has ended, or is due in years, takes nobody's place.
+// Tasks that have ended, or are due in years, take no place in the cache.
 func TestCacheKeepsWhatMayChange(t *testing.T) {
 	c := newCache(2)
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -22,7 +22,7 @@ import (
 	"millrace/view"
 )
 
-// What earlier versions have logged comes to the rows that it always came to, in one batch or in many.
+// The logs of earlier versions give the same rows as ever, in one batch or in many.
 func TestFoldOfCorpus(t *testing.T) {
 	logs, err := filepath.Glob("../events/testdata/corpus/*/v*/*.jsonl")
 	if err != nil || len(logs) < 4 {
@@ -61,7 +61,8 @@ func exported(t *testing.T, path string) (all []events.Record) {
 	return all
 }
 
-// rowsOf folds records in batches of a size, and tells all that can be asked of the store, as lines of JSON.
+// rowsOf folds records in batches of a size, and returns every answer of the store, as lines of
+// JSON.
 func rowsOf(t *testing.T, records []events.Record, size int) []byte {
 	t.Helper()
 	s := open(t, "")
@@ -91,7 +92,7 @@ func rowsOf(t *testing.T, records []events.Record, size int) []byte {
 	return b.Bytes()
 }
 
-// row is one thing that a store tells.
+// row is one answer of a store.
 type row struct {
 	what  string
 	value any
@@ -170,7 +171,7 @@ func allRows(t *testing.T, s *Store) (all []row) {
 	return append(all, ofNodes(t, s, nodes)...)
 }
 
-// ofNodes is what runs on each node.
+// ofNodes returns the tasks that run on each node.
 func ofNodes(t *testing.T, s *Store, nodes []node.Node) (all []row) {
 	t.Helper()
 	for _, n := range nodes {

@@ -29,11 +29,12 @@ func (c *condition) and(text string, args ...any) {
 // idSlack is how far the time in an id may be from that of the submission.
 const idSlack = 24 * time.Hour
 
-// conditions are those of a filter that hold for tasks of every state. In the order of ids the newest tasks come at once,
-// and so do those in a state other than finished, for those have an index. Everything else is looked for from the newest
-// task on, or the oldest, at 0.3 to 0.5 s per million tasks passed over. So a page of what most tasks meet comes at once,
-// and one of what few meet takes that long. A text is looked for only where [Store.Index] or the fold knows of the like.
-// Routes are those on which tasks of the filter's queue wait.
+// conditions are the conditions of a filter that apply to tasks of every state. In the order of ids
+// the newest tasks are found at once, and so are those in a state other than finished, which have
+// an index. All others are searched from the newest task on, or the oldest, at 0.3 to 0.5 s per
+// million skipped tasks. So a page that most tasks match is found at once, and one that few match
+// takes that long. A text is searched only where [Store.Index] or the fold knows of similar text.
+// Routes are the routes on which tasks of the filter's queue wait.
 func conditions(f *view.Filter, routes []string, after task.ID) *condition {
 	c := new(condition)
 	if after != "" {
@@ -105,7 +106,7 @@ func firstID(t time.Time) string {
 	return id.String()
 }
 
-// plainPart is the longest part of a text that means nothing but itself to LIKE.
+// plainPart is the longest part of a text without a special meaning in LIKE.
 func plainPart(text string) string {
 	longest := ""
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool {

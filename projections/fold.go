@@ -16,13 +16,13 @@ import (
 	"millrace/view"
 )
 
-// Bounds of what is kept of messages that could not be understood, in bytes.
+// Bounds of the kept parts of unreadable messages, in bytes.
 const (
 	maxReason  = 1 << 10
 	maxCounter = 64
 )
 
-// errBackwards: the log gave a message that is not after the one before.
+// errBackwards: a message of the log does not come after the one before.
 var errBackwards = errors.New("the log went backwards")
 
 // fold adds batches of records to a store. It is for one goroutine.
@@ -43,14 +43,15 @@ type fold struct {
 
 	noted     []noted
 	observers []Observer
-	steps     []events.Step // what the batch at hand did, if there are observers
+	steps     []events.Step // the effects of the present batch, if there are observers
 }
 
 // change is a task that the batch touches.
 type change struct {
 	task task.Task
-	// number is the task's in the index of the past, 0 if it has none yet; told is whether that says where the task comes from: origin,
-	// submitted, tick and labels are what it says.
+	// number is the task's number in the index of the past, 0 if it has none yet. told says that
+	// the index has the task's origin: origin, submitted, tick and labels are the values in the
+	// index.
 	number          uint32
 	told            bool
 	origin          origin
@@ -59,21 +60,21 @@ type change struct {
 	// before is where it was counted; isNew is whether it is taken to have no row.
 	before counted
 	isNew  bool
-	// dismissed is whether it was a dead letter that somebody had taken off the list.
+	// dismissed says that it was a dismissed dead letter.
 	dismissed bool
-	// spec and message are what it had before.
+	// spec and message are the values before the batch.
 	spec    *job.Spec
 	message string
 }
 
-// counted is what tasks are counted by.
+// counted is the key under which tasks are counted.
 type counted struct {
 	queue string // of its route
-	home  string // the queue as people call it: tasks of several may have one route, where they name the same nodes
+	home  string // the display name of the queue: tasks of several queues may share a route, where they name the same nodes
 	state task.State
 }
 
-// countedOf is by what a task is counted.
+// countedOf returns the key under which a task is counted.
 func countedOf(t *task.Task) counted {
 	c := counted{t.Route.Queue(), "", t.State}
 	if c.home = c.queue; where.IsSelectorQueue(c.queue) {
@@ -97,8 +98,8 @@ func newFold(ctx context.Context, s *Store, cacheSize int) (*fold, error) {
 	return f, nil
 }
 
-// next returns what the log has next. While it waits for that it lets go of what
-// it has at hand.
+// next returns the next records of the log. While it waits, it releases the memory of the last
+// batch.
 func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, error) {
 	soon, cancel := context.WithTimeout(ctx, atRest)
 	defer cancel()
@@ -121,8 +122,8 @@ func (f *fold) rest(ctx context.Context) error {
 	return f.w.exec(ctx, "PRAGMA shrink_memory")
 }
 
-// apply folds records into rows, all or none. Those at or below the sequence
-// reached have been folded before and change nothing.
+// apply folds records into rows, all or none. It skips those up to the sequence reached, which were
+// folded before.
 func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	for i := range records {
 		if records[i].Seq <= f.seen {
@@ -136,9 +137,9 @@ func (f *fold) apply(ctx context.Context, records []events.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	// A birth is nearly always the first of its task, and to look for a row costs
-	// as much as to write one. So it is taken for new, and if the row is refused,
-	// the batch is folded again and everything looked up.
+	// A birth is nearly always the first record of its task, and looking for a row costs as much as
+	// writing one. So a birth is assumed to be new. If its row exists, the batch is folded again,
+	// with lookups.
 	err := f.try(ctx, records, true)
 	if errors.Is(err, errExists) {
 		err = f.try(ctx, records, false)
@@ -242,7 +243,7 @@ func (f *fold) collect(ctx context.Context, records []events.Record, trusting bo
 	return nil
 }
 
-// taskOf is the task whose history the record is part of, "" if there is none.
+// taskOf is the task whose history the record belongs to, "" if there is none.
 func taskOf(r *events.Record) task.ID {
 	switch r.Kind {
 	case events.KindOffer, events.KindHold, events.KindChain:
@@ -267,8 +268,8 @@ func (f *fold) evolve(records []events.Record) {
 	}
 }
 
-// evolveObserved is evolve for somebody who looks on. What was seen is told only
-// when the batch is written, for it may have to be folded again.
+// evolveObserved is evolve with observers. They are called only when the batch is written, because
+// it may have to be folded again.
 func (f *fold) evolveObserved(records []events.Record) {
 	f.steps = f.steps[:0]
 	for i, at := range f.of {
@@ -285,7 +286,7 @@ func (f *fold) evolveObserved(records []events.Record) {
 	}
 }
 
-// noteTexts tells the store which texts the tasks at hand have got.
+// noteTexts tells the store the new texts of the batch's tasks.
 func (f *fold) noteTexts() {
 	f.noted = f.noted[:0]
 	for i := range f.changes {
@@ -358,8 +359,7 @@ func (f *fold) writeCounts(ctx context.Context, counts map[counted]int) error {
 	return f.w.exec(ctx, "DELETE FROM counts WHERE n = 0")
 }
 
-// writeOthers writes what the records say besides tasks: nodes, and messages that
-// could not be understood.
+// writeOthers writes the other contents of records: nodes, and unreadable messages.
 func (f *fold) writeOthers(ctx context.Context, records []events.Record) error {
 	var nodes map[node.ID]node.Node
 	var unknown map[events.Type]int
@@ -439,7 +439,7 @@ func (f *fold) writeNode(ctx context.Context, n *node.Node) error {
 	return f.w.exec(ctx, "INSERT OR REPLACE INTO nodes VALUES (?, ?)", string(n.ID), string(doc))
 }
 
-// loadNode returns the node as it is stored, or one of which nothing is known.
+// loadNode returns the stored node, or one without facts.
 func loadNode(ctx context.Context, conn *sql.Conn, id node.ID) (node.Node, error) {
 	n, err := scanNode(conn.QueryRowContext(ctx, "SELECT doc FROM nodes WHERE id = ?", string(id)))
 	if errors.Is(err, sql.ErrNoRows) {

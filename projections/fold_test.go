@@ -34,7 +34,7 @@ func open(t *testing.T, path string) *Store {
 	return s
 }
 
-// project folds records into a store in batches whose sizes next tells.
+// project folds records into a store in batches of the sizes that next returns.
 func project(t *testing.T, s *Store, cacheSize int, records []events.Record, next func() int) {
 	t.Helper()
 	f, err := newFold(t.Context(), s, cacheSize)
@@ -80,7 +80,7 @@ func stored(t *testing.T, s *Store) map[task.ID]task.Task {
 	return tasks
 }
 
-// I-8: the read model equals the fold, wherever batches end and processes restart.
+// I-8: the read model equals the fold, for any ends of batches and restarts of processes.
 func TestRowsEqualFold(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestRowsEqualFold(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// A restart reads again some of what has been folded.
+				// A restart reads some folded records again.
 				from, to := max(0, at-h.IntN(30)), min(at+1+h.IntN(300), len(h.records))
 				project(t, s, 1+h.IntN(5), h.records[from:to], func() int { return 1 + h.IntN(60) })
 				if err := s.Close(); err != nil {
@@ -280,7 +280,7 @@ func TestFoldRefusesDisorder(t *testing.T) {
 	}
 }
 
-// The deadline in a row is what package task says of a task by itself.
+// The deadline in a row is the task's own deadline of package task.
 func TestDeadline(t *testing.T) {
 	states := map[task.State]bool{}
 	for seed := range uint64(30) {
@@ -290,21 +290,21 @@ func TestDeadline(t *testing.T) {
 			states[folded.State] = true
 			duty := task.Owes(folded, task.Surroundings{Serving: 1}, task.Settings{})
 			if duty.Look {
-				duty.By = time.Time{} // nothing of its own
+				duty.By = time.Time{} // a check is no deadline of its own
 			}
 			if have := deadlineOf(&folded); !have.Equal(duty.By) {
 				t.Errorf("%s: deadline %v, want %v", folded.State, have, duty.By)
 			}
 		}
 	}
-	if len(states) < len(task.States())-1 { // nothing holds tasks yet
+	if len(states) < len(task.States())-1 { // this history holds no tasks
 		t.Errorf("only these states came up: %v", slices.Sorted(maps.Keys(states)))
 	}
 }
 
 func TestCache(t *testing.T) {
 	c := newCache(2)
-	for _, id := range []task.ID{"a", "b", "a", "c"} { // b is the one to go
+	for _, id := range []task.ID{"a", "b", "a", "c"} { // b is dropped first
 		c.put(&task.Task{ID: id, State: task.Pending}, 1)
 	}
 	c.put(&task.Task{ID: "a", State: task.Finished}, 1)
@@ -318,8 +318,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// What a node puts on its own route to see it come back is no task, no node and
-// nothing that could not be understood.
+// A node's probe on its own route counts as no task, no node and no unreadable message.
 func TestProbesLeaveNoTrace(t *testing.T) {
 	s := open(t, "")
 	h := &history{records: []events.Record{

@@ -19,8 +19,8 @@ import (
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
 
-// history makes random records of a few tasks and nodes: mostly what could
-// happen, else anything that a log can hold.
+// history makes random records of a few tasks and nodes: mostly plausible ones, and sometimes any
+// that a log can hold.
 type history struct {
 	*rand.Rand
 	tasks   []task.ID
@@ -241,7 +241,7 @@ func (h *history) sometimes() time.Time {
 	return h.time()
 }
 
-// of is what the log returns as the history of a task.
+// of is the history of a task in the log.
 func (h *history) of(id task.ID) []events.Record {
 	var all []events.Record
 	for _, r := range h.records {

@@ -13,7 +13,7 @@ import (
 	"millrace/view"
 )
 
-// Tasks of two queues that name the same nodes have one route: each counts with its own queue.
+// Tasks of two queues that name the same nodes share a route: each counts for its own queue.
 func TestNamedNodesCountWithTheirQueues(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
@@ -49,8 +49,8 @@ func TestNamedNodesCountWithTheirQueues(t *testing.T) {
 	}
 }
 
-// What waits for nodes with certain labels counts with the queue whose nodes they are; nothing that people
-// are shown bears the name of the route.
+// Tasks that wait for nodes with certain labels count for the queue of these nodes. No displayed
+// text contains the name of the route.
 func TestSelectorsCountWithTheirQueue(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}

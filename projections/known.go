@@ -9,10 +9,10 @@ import (
 	"millrace/task"
 )
 
-// knownAtOnce is how many tasks one query asks for.
+// knownAtOnce is how many tasks one query reads.
 const knownAtOnce = 250
 
-// Known returns those of the tasks of which something is known, in no particular order.
+// Known returns the known tasks among the given ones, in no particular order.
 func (s *Store) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	var tasks []task.Task
 	err := s.view(ctx, "look at tasks", func(tx *sql.Tx, _ uint64) error {

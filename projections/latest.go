@@ -11,11 +11,11 @@ import (
 	"millrace/view"
 )
 
-// What table latest says of a name.
+// Kinds of rows in table latest.
 const (
 	latestOfJob      = "job"      // the job's latest task without a parent, by its submission
 	latestOfSchedule = "schedule" // the schedule's latest task, by its tick
-	latestTick       = "tick"     // the schedule's latest tick on which anything was decided; no task
+	latestTick       = "tick"     // the schedule's latest decided tick, without a task
 )
 
 // keepSkips is for how long ticks without a task are counted.
@@ -24,7 +24,7 @@ const keepSkips = 31 * 24 * time.Hour
 // latestKey names it.
 type latestKey struct{ kind, name string }
 
-// latest is what a batch says of a name; of a tick no task.
+// latest is a row for a name; for a tick without a task.
 type latest struct {
 	view.Latest
 	task task.ID
@@ -36,7 +36,8 @@ func (f *fold) latest(kind, name string, l latest) {
 	}
 }
 
-// noteLatest notes of what a task is the latest. It must be called whenever the index of the past says anew where the task comes from.
+// noteLatest records for which names a task is the latest. Call it whenever the index of the past
+// gets the task's origin anew.
 func (f *fold) noteLatest(c *change) {
 	if t := &c.task; t.Parent == "" {
 		f.latest(latestOfJob, t.Job, latest{view.Latest{At: t.SubmittedAt.UnixMicro(), Number: c.number}, t.ID})
@@ -44,8 +45,8 @@ func (f *fold) noteLatest(c *change) {
 	}
 }
 
-// writeLatest writes the latest tasks of jobs and schedules, and what became of ticks. A batch
-// has few names, so this costs a few rows however many tasks it has.
+// writeLatest writes the latest tasks of jobs and schedules, and the results of ticks. A batch has
+// few names, so this costs a few rows for any number of tasks.
 func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 	for i := range records {
 		d, ok := decidedOn(&records[i])
@@ -68,7 +69,8 @@ func (f *fold) writeLatest(ctx context.Context, records []events.Record) error {
 	return nil
 }
 
-// decidedTick is that something was decided on the ticks of a schedule up to one: so many got no task, for a reason.
+// decidedTick is a decision on the ticks of a schedule up to one: skipped is how many got no task,
+// and reason why.
 type decidedTick struct {
 	schedule string
 	until    time.Time
@@ -76,7 +78,7 @@ type decidedTick struct {
 	reason   string
 }
 
-// decidedOn is what a record decides on ticks; false if it does not.
+// decidedOn returns the decision on ticks in a record; false if there is none.
 func decidedOn(r *events.Record) (d decidedTick, ok bool) {
 	if r.Kind != events.KindTick {
 		return d, false
@@ -104,8 +106,8 @@ func (f *fold) writeSkip(ctx context.Context, schedule string, until time.Time, 
 	return f.w.exec(ctx, "DELETE FROM skips WHERE schedule = ? AND until < ?", schedule, until.Add(-keepSkips).UnixMicro())
 }
 
-// Schedules returns what became of the ticks of each schedule; the skipped ones are counted since a time. Schedules
-// that were removed are there as well.
+// Schedules returns the results of each schedule's ticks; skipped ones are counted from since.
+// Removed schedules are included.
 func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*view.Ticks, uint64, error) {
 	all := map[string]*view.Ticks{}
 	of := func(name string) *view.Ticks {

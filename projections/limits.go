@@ -12,7 +12,7 @@ import (
 	"millrace/task/quota"
 )
 
-// writeLimits writes what the limits have admitted, and forgets it when it is offered.
+// writeLimits writes admissions of limits, and deletes them when the tasks are offered.
 func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 	granted := map[task.ID]bool{}
 	for i := range records {
@@ -32,7 +32,7 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 			}
 		}
 		if len(e.Rates) > 0 {
-			// What was used up before the time of the fact is as good as untouched.
+			// Usage that ended before the time of the fact no longer matters.
 			if err := f.w.exec(ctx, "DELETE FROM rates WHERE used < ?", records[i].Stored.Add(-time.Minute).UnixNano()); err != nil {
 				return err
 			}
@@ -61,9 +61,9 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 	return nil
 }
 
-// EachLimited calls each with every task that stands under limits and has not ended, and the
-// latest admission of it if no offer has followed that is known, else nil. It returns what is used up of
-// rates and budgets that are not untouched, and the sequence that all of this reflects.
+// EachLimited calls each for every task under limits that has not ended, with its latest admission
+// if no offer is known to have followed, else nil. It returns the remaining usage of rates and
+// budgets, and the sequence that all of this reflects.
 func (s *Store) EachLimited(ctx context.Context, each func(t *task.Task, admitted *task.Grant)) (used quota.Used, seq uint64, err error) {
 	used = quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}
 	err = s.view(ctx, "list limited tasks", func(tx *sql.Tx, at uint64) error {
@@ -134,10 +134,10 @@ func eachTask(ctx context.Context, tx *sql.Tx, form *rowForm, query string, args
 	return rows.Err()
 }
 
-// tasksAtOnce is how many tasks one statement asks for.
+// tasksAtOnce is how many tasks one statement reads.
 const tasksAtOnce = 256
 
-// ByID returns those of some tasks that have a row, in no certain order.
+// ByID returns the tasks among the given ones that have a row, in no particular order.
 func (s *Store) ByID(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	found := make([]task.Task, 0, len(ids))
 	err := s.view(ctx, "read tasks", func(tx *sql.Tx, _ uint64) error {

@@ -11,8 +11,7 @@ import (
 	"millrace/task/limit"
 )
 
-// What the limits have admitted is there after a start, until it is offered; so are the
-// buckets of rates.
+// Admissions survive a restart until the task is offered; so do the buckets of rates.
 func TestLimitedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
@@ -29,7 +28,7 @@ func TestLimitedRows(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	submit(t, r) // one without limits
+	submit(t, r) // a task without limits
 	used := time.Now().Add(time.Hour)
 	_, _, err := r.Admit(t.Context(), r.Moment(), []limit.Scope{"queue.default"}, []task.Granted{{Grants: []task.Grant{{Task: ids[0]}, {Task: ids[1]}}, Rates: map[string]time.Time{"rate:queue.default": used}}}, []uint64{0}, task.By{Seen: 1}, nil)
 	if err != nil {

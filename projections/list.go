@@ -19,7 +19,7 @@ var _ view.Model = (*Store)(nil)
 // Point implements [view.Model]. When the log took the last message it does not know.
 func (s *Store) Point(context.Context) (view.Point, error) { return view.Point{Seq: s.Reached()}, nil }
 
-// List implements [view.Model]; definitions it has none.
+// List implements [view.Model], except for definitions.
 func (s *Store) List(ctx context.Context, q view.Query) (page view.Page, err error) {
 	if err := s.Wait(ctx, q.AtLeast); err != nil {
 		return page, err
@@ -43,8 +43,8 @@ func (s *Store) List(ctx context.Context, q view.Query) (page view.Page, err err
 	return page, err
 }
 
-// Count implements [view.Model]. All tasks, or those of a queue, take the same time however many there are; those of
-// other filters are looked for one by one.
+// Count implements [view.Model]. Counting all tasks, or those of a queue, takes constant time. With
+// other filters it visits the tasks one by one.
 func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err error) {
 	if q.Kind != view.Tasks {
 		return c, fmt.Errorf("%w: the read model has no count of %s", view.ErrQuery, q.Kind)
@@ -103,9 +103,9 @@ func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err e
 	return page, err
 }
 
-// list finds the first tasks that meet a filter. Each state, and each queue of
-// the pending ones, has a range of its own in an index, in the order of ids; so
-// the first of each range are taken and the first of those found.
+// list finds the first tasks that match a filter. Each state, and each queue of pending tasks, is a
+// range of an index in the order of ids; list takes the first of each range, and the first among
+// these.
 type list struct {
 	ctx    context.Context
 	tx     *sql.Tx
@@ -115,10 +115,10 @@ type list struct {
 	routes []string
 	after  task.ID
 	want   int
-	// spans are the ranges of ids to look at, one after the other.
+	// spans are the ranges of ids to search, in order.
 	spans []span
 	found []task.Task
-	// count, if set, is told of all, and none is found.
+	// count, if set, is called for all matches, and none is kept.
 	count func(*task.Task)
 }
 
@@ -157,7 +157,7 @@ func (l *list) run() error {
 	return nil
 }
 
-// among are those of the states that are in a set, and all of it if none are given.
+// among returns the states that are in a set, and the whole set if states is empty.
 func among(states, set []task.State) []task.State {
 	if len(states) == 0 {
 		return set
@@ -180,7 +180,7 @@ func (l *list) pending() error {
 	}
 	for _, queue := range queues {
 		if _, own := where.NodeOf(queue); l.filter.Suspect != nil && !own {
-			continue // waits for nobody in particular
+			continue // not waiting for a single node
 		}
 		if err := l.add("waits IS NOT NULL AND queue = ?", queue); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"millrace/view"
 )
 
-// Lists equal what a plain filter over the folds finds, page by page.
+// Lists equal a plain filter over the folds, page by page.
 func TestLists(t *testing.T) {
 	for seed := range uint64(6) {
 		h := newHistory(100+seed, 60)
@@ -186,7 +186,7 @@ func TestRefusedFilters(t *testing.T) {
 	}
 }
 
-// No query that is asked often sorts, or reads the table from end to end.
+// No frequent query sorts, or scans the whole table.
 func TestPlans(t *testing.T) {
 	s := open(t, "")
 	for _, tt := range []struct{ query, want string }{

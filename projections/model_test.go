@@ -15,7 +15,7 @@ import (
 	"millrace/view"
 )
 
-// The store answers as the plain fold of the same records does, whatever is asked of a view.
+// The store answers every question of a view like the plain fold of the same records.
 func TestModelsAgree(t *testing.T) {
 	for seed := range uint64(4) {
 		h := newHistory(500+seed, 40)
@@ -82,7 +82,7 @@ func agree(t *testing.T, s *Store, memory *view.Memory, q view.Query) {
 	}
 }
 
-// What the store cannot answer it refuses.
+// The store refuses questions that it cannot answer.
 func TestModelRefuses(t *testing.T) {
 	s := open(t, "")
 	project(t, s, 20, []events.Record{{Seq: 1, Kind: events.KindProbe}}, all)
@@ -94,7 +94,7 @@ func TestModelRefuses(t *testing.T) {
 	}
 }
 
-// What lists of queues, jobs and schedules say besides is the same, however the records came in.
+// The sums for lists of queues, jobs and schedules are the same for any batches.
 func TestSumsAgree(t *testing.T) {
 	for seed := range uint64(20) {
 		h := newHistory(600+seed, 30)
@@ -118,7 +118,7 @@ func TestSumsAgree(t *testing.T) {
 	}
 }
 
-// sumsOf is what a model adds up, in words.
+// sumsOf returns the sums of a model, in words.
 func sumsOf(t *testing.T, m view.Summed, since time.Time) (all []string) {
 	t.Helper()
 	oldest, err := m.Oldest(t.Context())
@@ -140,7 +140,8 @@ func sumsOf(t *testing.T, m view.Summed, since time.Time) (all []string) {
 	return all
 }
 
-// sum adds a record of what is added up: about a queue, a tick, or the birth of a task of a schedule.
+// sum adds a record that affects the sums: about a queue, a tick, or the birth of a task of a
+// schedule.
 func (h *history) sum() {
 	seq := uint64(1 + len(h.records)*2 + h.IntN(2))
 	r := events.Record{Seq: seq, Fact: events.Fact{ID: fmt.Sprint(seq), At: noon, Actor: "a", Schedule: []string{"nightly", "pulse"}[h.IntN(2)]}, Kind: events.KindTick}

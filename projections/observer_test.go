@@ -8,7 +8,7 @@ import (
 	"millrace/task"
 )
 
-// seen keeps what an observer was told.
+// seen records the calls of an observer.
 type seen struct {
 	seqs  []uint64
 	moves []string
@@ -23,7 +23,7 @@ func (s *seen) Observe(steps []events.Step) {
 	}
 }
 
-// Each record is told once, also if its batch had to be folded twice.
+// Each record is reported once, also if its batch had to be folded twice.
 func TestObserverHearsOnce(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := recorder(log)
@@ -37,8 +37,8 @@ func TestObserverHearsOnce(t *testing.T) {
 		t.Errorf("heard of %v: %v", first.seqs, first.moves)
 	}
 
-	// The same birth again is taken for a new task, refused by its row and folded
-	// again; the rest of the batch goes with it.
+	// A repeated birth is assumed to be a new task, refused because its row exists, and folded
+	// again together with the rest of the batch.
 	k := mustLoad(t, r, id)
 	if _, err := log.Place(t.Context(), r.Fact(id, task.Submitted{Work: k.Work})); err != nil {
 		t.Fatal(err)

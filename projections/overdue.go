@@ -9,15 +9,15 @@ import (
 	"millrace/task"
 )
 
-// Bounds of what is looked at for a figure.
+// Bounds of the rows read for a figure.
 const (
 	maxOldest  = 10_000 // waiting tasks of a queue, in the order of their ids
 	maxOverdue = 1000   // tasks whose deadline has passed
 )
 
-// Oldest returns, for each queue with pending tasks, named as [Store.Counts] does, since when the one has been
-// pending that has waited longest. It looks at the first 10,000 of a queue in the
-// order of their ids, which is that of their submission.
+// Oldest returns, for each queue with pending tasks (named as in [Store.Counts]), since when the
+// longest waiting one has been pending. It reads the first 10,000 tasks of a queue in the order of
+// their ids, which is that of submission.
 func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	oldest := map[string]time.Time{}
 	err := s.view(ctx, "find the oldest waiting tasks", func(tx *sql.Tx, seq uint64) error {
@@ -31,7 +31,7 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 			}
 		}
 		for q, of := range homes {
-			if len(of) > 1 { // each task says to which it belongs
+			if len(of) > 1 { // each task names its queue
 				err := eachTask(ctx, tx, s.form, "SELECT "+rowColumns+" FROM tasks WHERE queue = ? AND waits IS NOT NULL ORDER BY id LIMIT ?", []any{q, maxOldest},
 					func(t *task.Task) { note(t.QueueName(), t.Since) })
 				if err != nil {
@@ -54,8 +54,8 @@ func (s *Store) Oldest(ctx context.Context) (map[string]time.Time, error) {
 	return oldest, err
 }
 
-// Overdue counts, by state, the tasks whose own deadline (see [Store.Due]) passed
-// before a time, the longest overdue 1000 of them.
+// Overdue counts, by state, the tasks whose own deadline (see [Store.Due]) passed before a time:
+// the 1000 longest overdue of them.
 func (s *Store) Overdue(ctx context.Context, before time.Time) (map[task.State]int, error) {
 	overdue := map[task.State]int{}
 	err := s.view(ctx, "count overdue tasks", func(tx *sql.Tx, seq uint64) error {

@@ -9,16 +9,15 @@ import (
 	"millrace/task"
 )
 
-// Parents returns the parents that have not ended, in the order of their ids, at
-// most limit of them. They run on no node.
+// Parents returns at most limit parents that have not ended, by id. They run on no node.
 func (s *Store) Parents(ctx context.Context, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list parents", "SELECT id FROM tasks WHERE state IN (?, ?) AND "+inStateIndex+" AND node = '' ORDER BY id LIMIT ?",
 		int64(task.Running), int64(task.Cancelling), limit)
 }
 
-// Spawned returns the tasks that have not ended and name a task as their parent under an id that
-// follows from its own: children that its program has asked for, and those of steps. Such ids lie
-// close to one another, so it costs little.
+// Spawned returns the tasks that have not ended and name a task as parent, with an id derived from
+// its own: children that its program has spawned, and steps. Such ids are close together, so the
+// query is cheap.
 func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) {
 	from, to := task.DerivedRange(parent)
 	return s.ids(ctx, "list the children of a task", "SELECT id FROM tasks WHERE id >= ? AND id < ? AND state NOT IN (?, ?, ?, ?) AND instr(words, ?) ORDER BY id",
@@ -26,15 +25,15 @@ func (s *Store) Spawned(ctx context.Context, parent task.ID) ([]task.ID, error) 
 		mark(markParent, string(parent)))
 }
 
-// statesAtOnce is how many tasks one query asks for.
+// statesAtOnce is how many tasks one query reads.
 const statesAtOnce = 250
 
-// endColumns are what a [task.End] is made of. Of what has failed, or ended for a reason, the document is read; of the rest only
-// the state matters.
+// endColumns are the columns of a [task.End]. The document is read only for tasks that failed or
+// ended for a reason; for the rest the state is enough.
 var endColumns = fmt.Sprintf("id, state, CASE WHEN state IN (%d, %d) OR instr(words, '%s') THEN doc END", task.Error, task.Abnormal, anyMark(markReason))
 
-// Ends returns how far tasks have come, and the sequence that reflects. What is not
-// known is not there.
+// Ends returns the progress of tasks, and the sequence that this reflects. Unknown tasks are
+// missing.
 func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error) {
 	ends := make(map[task.ID]task.End, len(ids))
 	var at uint64
@@ -71,7 +70,7 @@ func (s *Store) Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, 
 	return ends, at, err
 }
 
-// Busy tells whether a queue, or a route in its place, has tasks that have not ended.
+// Busy tells whether a queue, or a route, has tasks that have not ended.
 func (s *Store) Busy(ctx context.Context, queue string) (bool, error) {
 	busy := false
 	ended := fmt.Sprintf("%d, %d, %d, %d", task.Finished, task.Error, task.Cancelled, task.Abnormal)

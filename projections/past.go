@@ -19,13 +19,13 @@ import (
 	"millrace/view"
 )
 
-// pastSuffix is what the name of the file of the index of the past has behind that of the database.
+// pastSuffix, behind the name of the database file, names the file of the index of the past.
 const pastSuffix = "-past"
 
-// pastBuffer is how much of it is read at once.
+// pastBuffer is how many bytes of it are read at once.
 const pastBuffer = 1 << 20
 
-// notWritten is the error of a file that is shorter than what was written, or cannot be read.
+// notWritten turns the error of a read beyond the end of the file into errPast.
 func notWritten(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errPast
@@ -36,7 +36,7 @@ func notWritten(err error) error {
 // scanPast reads the first size bytes of the index, and returns their sum.
 func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (sum uint32, err error) {
 	buffer := make([]byte, min(size, pastBuffer))
-	have := 0 // what was read and not understood yet, at the front of the buffer
+	have := 0 // bytes read and not parsed yet, at the front of the buffer
 	for at := int64(0); at < size; {
 		if have == len(buffer) { // an entry is longer
 			buffer = append(buffer, make([]byte, len(buffer))...)
@@ -59,7 +59,8 @@ func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (s
 	return sum, nil
 }
 
-// pastWriter continues the index of the past where the rows are. The error is one of a damaged file if that is not what was written.
+// pastWriter continues the index of the past at the position of the rows. The error is one of a
+// damaged file if the index does not match them.
 func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -88,7 +89,7 @@ func (s *Store) pastWriter(p *position) (*pastWriter, error) {
 	return w, err
 }
 
-// past is a place in the log, as the index of the past and the facts about single tasks tell it.
+// past is a place in the log, seen through the index of the past and the facts about single tasks.
 type past struct {
 	store *Store
 	at    view.Point
@@ -97,12 +98,13 @@ type past struct {
 
 var _ view.Index = (*past)(nil)
 
-// At is what the index of the past tells about a place in the log, when the rows have reached that. Single messages are read from the log.
+// At answers from the index of the past about a place in the log, once the rows have reached it. It
+// reads single messages from the log.
 func (s *Store) At(p view.Point, log view.Numbered) view.Index {
 	return &past{store: s, at: p, log: log}
 }
 
-// look has f look at the index, which is so long and reaches up to the place at least.
+// look calls f with the index and its size, which reaches the place at least.
 func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) error) error {
 	if err := p.store.Wait(ctx, p.at.Seq); err != nil {
 		return err
@@ -149,7 +151,8 @@ func (p *past) scanTo(ctx context.Context, s *scene, from pastMark, end int64, t
 	})
 }
 
-// chosen tells of each task whether it may meet a filter, but for its labels, its texts, and when it was submitted.
+// chosen returns a function that tells whether a task may match a filter, apart from labels, texts,
+// and time of submission.
 func (s *scene) chosen(f *view.Filter) func(number uint32) bool {
 	in, from := make([]bool, len(s.tables.places)+1), make([]bool, len(s.tables.origins)+1)
 	for i := range s.tables.places {
@@ -162,7 +165,7 @@ func (s *scene) chosen(f *view.Filter) func(number uint32) bool {
 	return func(number uint32) bool { return in[s.in[number]] && from[s.from[number]] }
 }
 
-// meets tells whether tasks in the place meet a filter as far as that is about places.
+// meets tells whether tasks in the place match the parts of a filter that concern places.
 func (p *place) meets(f *view.Filter) bool {
 	switch {
 	case p.state == task.Unknown, f.Dead && !p.dead, !f.Dead && len(f.States) > 0 && !slices.Contains(f.States, p.state):
@@ -175,7 +178,7 @@ func (p *place) meets(f *view.Filter) bool {
 	return false
 }
 
-// indexed refuses queries about which the index says nothing.
+// indexed refuses queries that the index cannot answer.
 func indexed(q *view.Query) error {
 	if q.Kind != view.Tasks || q.Suspect != nil {
 		return view.ErrUnindexed
@@ -220,7 +223,7 @@ func (p *past) Count(ctx context.Context, q view.Query) (view.Counts, error) {
 	return c, nil
 }
 
-// counts are how many tasks were in each place, after one for none.
+// counts returns the number of tasks in each place, after one entry for no place.
 func (s *scene) counts() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +236,8 @@ func (s *scene) counts() []int {
 	return slices.Clone(s.asked.counts)
 }
 
-// mostFolded is how many tasks are folded from their messages for one page of a search: a search that needs more needs the whole log.
+// mostFolded is how many tasks are folded from their messages for one page of a search. A search
+// that needs more needs the whole log.
 const mostFolded = 5000
 
 // List implements [view.Index].
@@ -376,7 +380,8 @@ func (p *past) LastOfJobs(ctx context.Context) (map[string]task.Task, uint64, er
 	return last, p.at.Seq, err
 }
 
-// latest are the latest tasks that have no parent, by the name that their origins have; of "" none.
+// latest returns the latest tasks without a parent, by the name that name gives their origins; ""
+// is omitted.
 func (p *past) latest(ctx context.Context, s *scene, of []view.Latest, name func(o *origin) string) (map[string]task.Task, error) {
 	latest := map[string]view.Latest{}
 	for i, l := range of {
@@ -433,7 +438,7 @@ func (p *past) Schedules(ctx context.Context, since time.Time) (map[string]*view
 	return all, p.at.Seq, err
 }
 
-// skips tells how many ticks of schedules got no task since a time, and why.
+// skips reports how many ticks of schedules got no task since a time, and why.
 func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(schedule, reason string, n int)) error {
 	type until struct {
 		schedule string
@@ -467,7 +472,7 @@ func (p *past) skips(ctx context.Context, s *scene, since time.Time, tell func(s
 	return nil
 }
 
-// limited are the tasks under limits that had not ended, with their admissions, and what was used up.
+// limited are the tasks under limits that had not ended, with their admissions, and the usage.
 type limited struct {
 	found  []numbered
 	grants map[uint32]task.Grant
@@ -497,7 +502,7 @@ func (p *past) EachLimited(ctx context.Context, each func(*task.Task, *task.Gran
 		if g, ok := is.grants[is.found[i].number]; ok {
 			admitted = &g
 		}
-		each(&were[i], admitted) // of bounds of one name that differ, that of the latest task is shown
+		each(&were[i], admitted) // if bounds of one name differ, the latest task's is shown
 	}
 	return quota.Used{Rates: maps.Clone(is.used.Rates), Budgets: maps.Clone(is.used.Budgets)}, p.at.Seq, err
 }

@@ -15,39 +15,39 @@ import (
 	"millrace/task/where"
 )
 
-// The index of the past is a file of entries, one behind the other. It tells of each message about a task where the task was after
-// it. Numbers are varints, so an entry has a few bytes: some 40 for a task that runs once. Whoever reads it begins at
-// its beginning; at 10 ns for each entry that takes 0.1 s for a million tasks.
+// The index of the past is a file of successive entries. For each message about a task it has the
+// task's place after it. Numbers are varints, so an entry has a few bytes: about 40 for a task that
+// runs once. It is read from its beginning, at 10 ns for each entry: 0.1 s for a million tasks.
 //
-// An entry begins with a number: its kind in the low bits, and what the kind says in the others.
+// An entry begins with a number: its kind in the low bits, and a value in the others.
 const (
-	pastSeq    = iota // the messages that follow lie so much behind the one before
-	pastPlace         // a new place; its text has so many bytes and follows
+	pastSeq    = iota // distance of the next messages' sequence from the one before
+	pastPlace         // a new place: the length of its text, which follows
 	pastOrigin        // a new origin, likewise
-	pastBirth         // a new task; its id begins with so many bytes of the one before, and the rest follows
-	pastFrom          // the task so far behind the newest one has an origin, and was submitted at a time; of a schedule, for which tick; and marks of its labels
-	pastMove          // the task so far behind the newest one was in a place after the message, and in it since a time if it is pending
-	pastName          // a new name; its text has so many bytes and follows
-	pastNote          // something besides tasks: see below; it has so many bytes
+	pastBirth         // a new task: how many bytes its id shares with the one before; the rest follows
+	pastFrom          // origin of the task at a distance from the newest one: its number, the time of submission, a schedule's tick, and marks of labels
+	pastMove          // place of the task at a distance from the newest one after the message, and since when if it is pending
+	pastName          // a new name: the length of its text, which follows
+	pastNote          // a note that is not about a task's place, see below: its length
 )
 
-// What a note begins with, and what follows.
+// The kinds of notes, and their contents.
 const (
-	noteGrant = iota // limits admitted a task: its id, the turn, and which rate of its queue
-	noteRate         // a rate is used up until a time: its name, and when
-	noteShift        // attempts under budgets ended or began: the names of the counters, which of the two, when, and since when what has ended
-	noteTick         // something was decided on the ticks of a schedule up to one: its name, that, how many got no task, and why
+	noteGrant = iota // limits admitted a task: its id, the turn, and the rate of its queue
+	noteRate         // a rate is used up until a time: its name, and the time
+	noteShift        // attempts under budgets ended or began: the counters' names, which of the two, when, and the start of the ended one
+	noteTick         // a decision on a schedule's ticks up to one: its name, the tick, how many got no task, and why
 )
 
-// place is what of a task may change and is asked for by lists.
+// place is the changeable part of a task that lists query.
 type place struct {
 	state   task.State
 	dead    bool // a dead letter
-	limited bool // it stands under limits, or was admitted by the rate of its queue
-	waits   bool // for nothing but its limits
-	said    bool // what people search of it became another with this message: see [view.Texts]
+	limited bool // it has limits, or was admitted by the rate of its queue
+	waits   bool // only its limits hold it
+	said    bool // its searchable texts changed with this message: see [view.Texts]
 	route   where.Route
-	home    string // the queue as people call it, of a route of a selector; else "": see [place.queue]
+	home    string // the display name of a selector route's queue; else "": see [place.queue]
 	node    string
 	batch   string
 }
@@ -74,7 +74,8 @@ func (p place) clone() place {
 	return p
 }
 
-// origin is what of a task stays as it was at its birth, but where several births of one id are in each other's way.
+// origin is the part of a task that is fixed at its birth, except while several births of one id
+// compete.
 type origin struct {
 	job, schedule string
 	root          bool
@@ -111,7 +112,7 @@ func appendTexts(b []byte, texts ...string) []byte {
 	return b
 }
 
-// pastReader takes numbers and texts off what it has, from a place on; bad says that there was less.
+// pastReader parses numbers and texts from its bytes; bad says that they ended too early.
 type pastReader struct {
 	b   []byte
 	at  int
@@ -174,16 +175,16 @@ func readOrigin(text []byte) (o origin, ok bool) {
 	return o, true
 }
 
-// pastState is what an entry refers to: how far the index has come.
+// pastState is the state to which the next entry refers: the progress of the index.
 type pastState struct {
-	seq       uint64 // of the latest message
-	tasks     uint32 // how many there are; they are numbered from 1 on
-	submitted int64  // of the latest entry that says so, in microseconds since 1970
+	seq       uint64 // the sequence of the latest message
+	tasks     uint32 // how many there are, numbered from 1
+	submitted int64  // of the latest entry with such a time, in microseconds since 1970
 	since     int64  // likewise
-	id        []byte // of the newest task
+	id        []byte // the id of the newest task
 }
 
-// pastWriter makes the entries of a batch. What it has made counts when the batch does.
+// pastWriter makes the entries of a batch. They count once the batch is committed.
 type pastWriter struct {
 	file *os.File
 	pastState
@@ -220,7 +221,7 @@ func (t *table[T]) cut(n int) {
 	t.values = t.values[:n]
 }
 
-// begin begins a batch, and forgets one that does not count.
+// begin begins a batch, and discards one that was not committed.
 func (w *pastWriter) begin() {
 	w.places.cut(w.counted[0])
 	w.origins.cut(w.counted[1])
@@ -241,7 +242,7 @@ func (w *pastWriter) head(kind int, says uint64) {
 	w.batch = binary.AppendUvarint(w.batch, says<<3|uint64(kind))
 }
 
-// message begins what there is about a message.
+// message begins the entries about a message.
 func (w *pastWriter) message(seq uint64) {
 	if seq != w.seq {
 		w.head(pastSeq, seq-w.seq)
@@ -249,13 +250,14 @@ func (w *pastWriter) message(seq uint64) {
 	}
 }
 
-// tells sets what the index says of where the task comes from: that is written with the first message after which the task is known at all.
+// tells sets the origin of the task in the index, which is written with the first message after
+// which the task is known.
 func (c *change) tells() {
 	c.told = c.task.State != task.Unknown
 	c.origin, c.submitted, c.tick, c.labels = originOf(&c.task), c.task.SubmittedAt.UnixMicro(), c.task.Tick.UnixMicro(), c.task.Labels
 }
 
-// said is what tells whether anything that people search of a task has become another.
+// said holds the searchable texts of a task, to detect changes.
 type said struct {
 	job, step, message string
 	spec               *job.Spec
@@ -263,12 +265,13 @@ type said struct {
 
 func saidOf(t *task.Task) said { return said{t.Job, t.Step, t.Message, t.Spec} }
 
-// differs tells whether the task says something else now.
+// differs tells whether the task's texts have changed.
 func (s *said) differs(t *task.Task) bool {
 	return s.message != t.Message || s.job != t.Job || s.step != t.Step || s.spec != t.Spec && s.spec.Text() != t.Spec.Text()
 }
 
-// note adds where a task is after a message, before which it said something. From tells that it has said anew where the task comes from.
+// note adds a task's place after a message; said are its texts before. From says that it has
+// written the task's origin anew.
 func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
 	t := &c.task
 	w.message(seq)
@@ -315,7 +318,7 @@ func (w *pastWriter) note(seq uint64, c *change, said said) (from bool) {
 	return from
 }
 
-// other adds what a record says that is about no task.
+// other adds a record that is not about a task.
 func (w *pastWriter) other(r *events.Record) {
 	switch e := r.Fact.Event.(type) {
 	case task.Granted:
@@ -342,13 +345,13 @@ func (w *pastWriter) tick(seq uint64, d *decidedTick) {
 	w.add(seq, binary.AppendUvarint(binary.AppendUvarint(text, uint64(d.skipped)), reason))
 }
 
-// shift adds what a message did to attempts under budgets.
+// shift adds a message's effect on attempts under budgets.
 func (w *pastWriter) shift(seq uint64, s *shift) {
 	names := make([]string, len(s.counters))
 	for i := range s.counters {
 		names[i] = s.counters[i].Name
 	}
-	n := w.nameOf(strings.Join(names, "\n")) // no name has one
+	n := w.nameOf(strings.Join(names, "\n")) // no name contains a line feed
 	text := append(binary.AppendUvarint(append(w.text[:0], noteShift), n), bit(s.Ended)|bit(s.Began)<<1)
 	text = binary.AppendVarint(text, s.At.UnixNano())
 	if s.Ended {
@@ -365,7 +368,7 @@ func (w *pastWriter) add(seq uint64, note []byte) {
 	w.text = note
 }
 
-// nameOf is the number of a name, which is added if it is a new one.
+// nameOf is the number of a name. It adds a new name.
 func (w *pastWriter) nameOf(name string) uint64 {
 	n, known := w.names.numbers[name]
 	if !known {
@@ -376,7 +379,7 @@ func (w *pastWriter) nameOf(name string) uint64 {
 	return n
 }
 
-// labelBytes is how long the mark of a label is. Few of those that differ have the same one.
+// labelBytes is the length of a label's mark. Few different labels share one.
 const labelBytes = 2
 
 func labelHash(k, v string) [labelBytes]byte {
@@ -399,14 +402,15 @@ func mayHave(marks []byte, labels map[string]string) bool {
 	return true
 }
 
-// word is what is written once, and meant by its number from then on.
+// word is a value that is written once, and then referred to by its number.
 type word[T any] interface {
 	comparable
 	clone() T
 	appendText(b []byte) []byte
 }
 
-// numberOf is the number of a value in a table of the writer. If it is a new one it is added, by an entry of a kind.
+// numberOf is the number of a value in a table of the writer. It adds a new value, with an entry of
+// the given kind.
 func numberOf[T word[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
 	n, known := in.numbers[is]
 	if !known {
@@ -418,7 +422,8 @@ func numberOf[T word[T]](w *pastWriter, in *table[T], kind int, is T) uint64 {
 	return n
 }
 
-// write appends the batch to the file, and says where that ends. What lies behind the end is written over.
+// write appends the batch to the file, and stores the new end. It overwrites bytes behind the old
+// end.
 func (w *pastWriter) write(p *position) error {
 	if _, err := w.file.WriteAt(w.batch, p.Past); err != nil {
 		return fmt.Errorf("write the index of the past: %w", err)
@@ -431,12 +436,12 @@ func (w *pastWriter) write(p *position) error {
 // pastScan reads entries.
 type pastScan struct {
 	pastState
-	until   uint64 // what lies behind this sequence is not read
-	whole   bool   // the tables have all that is defined
+	until   uint64 // entries behind this sequence are not read
+	whole   bool   // the tables hold all definitions
 	places  []place
 	origins []origin
 	names   []string
-	// What is told of the entries; nil for nothing. What they are given is valid until they return.
+	// Functions to call for entries; nil for none. Their arguments are valid until they return.
 	birth func(number uint32, id []byte)
 	from  func(number, origin uint32, submitted, tick int64, labels []byte)
 	move  func(number, place uint32, since int64)
@@ -445,10 +450,10 @@ type pastScan struct {
 
 var errPast = fmt.Errorf("%w: its index of the past is not what was written", errDamaged)
 
-// errPastEnd: the entries that follow are about what comes later.
+// errPastEnd: the following entries are about later messages.
 var errPastEnd = errors.New("later")
 
-// read reads all whole entries, and returns how many bytes they have.
+// read parses all complete entries, and returns how many bytes they have.
 func (s *pastScan) read(b []byte) (n int, err error) {
 	r := pastReader{b: b}
 	for {
@@ -529,7 +534,7 @@ func (s *pastScan) read(b []byte) (n int, err error) {
 	}
 }
 
-// define reads an entry that is a text.
+// define parses an entry with a text.
 func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 	switch {
 	case kind == pastNote:
@@ -557,7 +562,7 @@ func (s *pastScan) define(kind uint64, text []byte) (ok bool) {
 	return ok
 }
 
-// name is the one of a number.
+// name is the name with a number.
 func (s *pastScan) name(r *pastReader) string {
 	n := r.uint()
 	if n >= uint64(len(s.names)) {
@@ -567,7 +572,7 @@ func (s *pastScan) name(r *pastReader) string {
 	return s.names[n]
 }
 
-// pastSum goes on with the sum of all bytes of the index.
+// pastSum continues the checksum of all bytes of the index.
 func pastSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, pastTable, b) }
 
 var pastTable = crc32.MakeTable(crc32.Castagnoli)

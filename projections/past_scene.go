@@ -12,18 +12,21 @@ import (
 	"millrace/view"
 )
 
-// pastBounds bound what is kept in memory of the index of the past, for who asks about one moment after the other. Sizes are bytes.
+// pastBounds bound the memory for the index of the past, for queries of several moments in a row.
+// Sizes are in bytes.
 type pastBounds struct {
-	// block is how much of the index a block has, at least.
+	// block is the smallest part of the index that makes a block.
 	block int
-	// Two frames are so much of the index apart at least, and one part of so many of what lies before them.
+	// frame is the smallest distance between two frames in the index; part also requires a share of
+	// the index before them.
 	frame, part int64
-	// frames is how large all frames are. If they were larger, every second one goes.
+	// frames is the largest size of all frames. Beyond it, every second one is dropped.
 	frames int
-	// scenes is of how many moments it is known where all tasks were, and tasks of how many tasks in all, unless it is one moment.
+	// scenes is for how many moments the places of all tasks are kept, and tasks how many tasks
+	// these may have in total, unless it is one moment.
 	scenes, tasks int
-	// near is how far back from a moment the messages of tasks are looked for in the index. Those of few tasks that lie further back are read from
-	// the log task by task.
+	// near is how far back from a moment the index is searched for the messages of tasks. For few
+	// tasks, earlier messages are read from the log, task by task.
 	near int64
 	few  int
 }
@@ -36,48 +39,50 @@ type pastMark struct {
 	at int64
 }
 
-// mark is where a scan is, if that is at a place in the file.
+// mark is the state of a scan at a place in the file.
 func (s *pastScan) mark(at int64) pastMark {
 	is := pastMark{s.pastState, at}
 	is.id = slices.Clone(s.id)
 	return is
 }
 
-// pastBlock is a part of the index, and what it may have.
+// pastBlock is a part of the index with a summary of its content.
 type pastBlock struct {
 	pastMark
 	end int64
-	// until is its last task, and low and high are the least and the greatest id among those that it names first.
+	// until is its last task. Low and high are the least and the greatest id among the tasks that
+	// it introduces.
 	until     uint32
 	low, high string
 	// first and last bound when they were submitted, and labels has the bits of their labels.
 	first, last int64
 	labels      [16]uint64
-	// skips is until when the latest ticks are without a task, of which it tells; limits, whether it tells of limits; and texts, whether
-	// of texts that became others.
+	// skips is the time of the latest ticks without a task in the block. Limits says that it has
+	// entries about limits, and texts that it has changed texts.
 	skips         int64
 	limits, texts bool
 }
 
-// labelBit is which bit of a block a mark of a label has.
+// labelBit is the bit of a label's mark in a block.
 func labelBit(mark []byte) (word int, bit uint64) { return int(mark[1] & 15), 1 << (mark[0] & 63) }
 
-// pastMap is what is known of the index in memory, which begins when somebody first asks about the past. None of it is needed, it tells where to read.
+// pastMap is the knowledge of the index in memory, built at the first query of the past. It is only
+// an aid that tells where to read.
 type pastMap struct {
 	bounds pastBounds
 	mu     sync.Mutex
-	scan   pastScan // guarded by mu; over what the blocks have. Its tables have all that the index has defined so far
-	read   int64    // guarded by mu; how far
-	born   uint64   // guarded by mu; the sequence of the message that has named the newest task first
+	scan   pastScan // guarded by mu; over the blocks' content. Its tables have all definitions so far
+	read   int64    // guarded by mu; the position of scan
+	born   uint64   // guarded by mu; the sequence of the message that introduced the newest task
 	blocks []pastBlock
-	odd    map[uint32]bool // guarded by mu; of which tasks a later block says where they come from
+	odd    map[uint32]bool // guarded by mu; tasks whose origin is in a later block
 	frames []pastFrame     // guarded by mu; in order
-	framed int             // guarded by mu; how many bytes they have
-	apart  int64           // guarded by mu; how many times as far apart they are as they would be if there were room for all
-	scenes []*scene        // guarded by mu; the one that was used last is last
+	framed int             // guarded by mu; their size in bytes
+	apart  int64           // guarded by mu; the factor by which their distance was widened for lack of room
+	scenes []*scene        // guarded by mu; the most recently used last
 }
 
-// reset forgets everything: the file is another one.
+// reset discards everything, because the file was replaced.
 func (m *pastMap) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,18 +178,21 @@ func blockOf(blocks []pastBlock, number uint32) int {
 	return at
 }
 
-// scene is where all tasks were at a sequence, by their numbers; 0 stands before all places and origins. It is not changed any more, but what is guarded.
+// scene has the places of all tasks at a sequence, by their numbers; 0 precedes all places and
+// origins. Only the guarded fields change.
 type scene struct {
 	pastMark
 	reached uint64 // the sequence
-	// tables has what the index has defined by then, and perhaps later; blocks, where to read, and odd, of which of their tasks a later block tells more.
+	// tables has the definitions up to then, and perhaps later ones. Blocks tell where to read, and
+	// odd which of their tasks have their origin in a later block.
 	tables pastScan
 	blocks []pastBlock
 	odd    map[uint32]bool
 
 	in   []uint32 // one more than the number of the place
 	from []uint32 // one more than the number of the origin
-	// byJob and bySchedule are the latest tasks of each origin, and decided is the latest tick by the number of the schedule's name.
+	// byJob and bySchedule are the latest tasks of each origin. Decided is the latest tick by the
+	// number of the schedule's name.
 	byJob, bySchedule []view.Latest
 	decided           []int64
 
@@ -192,7 +200,7 @@ type scene struct {
 	asked pastAnswers // guarded by mu
 }
 
-// pastFrame is a scene to begin with, made small.
+// pastFrame is a compact scene to start from.
 type pastFrame struct {
 	pastMark
 	in, from          []byte
@@ -209,7 +217,8 @@ func (s *scene) frame(mark pastMark) pastFrame {
 	return pastFrame{mark, packed(s.in), packed(s.from), slices.Clone(s.byJob), slices.Clone(s.bySchedule), slices.Clone(s.decided)}
 }
 
-// packed makes numbers small, of which the same ones often follow each other: each stands for itself, or before how often it comes.
+// packed compresses numbers with runs of equal values: each stands for itself, or precedes the
+// length of its run.
 func packed(all []uint32) (b []byte) {
 	for i := 0; i < len(all); {
 		n := 1
@@ -278,7 +287,7 @@ func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq
 	return s, nil
 }
 
-// before is the latest scene that is known up to a sequence, for who goes on with it.
+// before is the latest known scene up to a sequence, as a base for further reading.
 func (m *pastMap) before(seq uint64) *scene {
 	tables := pastScan{places: slices.Clip(m.scan.places), origins: slices.Clip(m.scan.origins), names: slices.Clip(m.scan.names), whole: true}
 	var base *scene
@@ -339,14 +348,14 @@ func (s *scene) follow(scan *pastScan) {
 	}
 }
 
-// later notes what may be the latest; the zero value is nothing.
+// later keeps the later of two; the zero value is none.
 func later(have *view.Latest, l view.Latest) {
 	if have.Number == 0 || l.After(*have) {
 		*have = l
 	}
 }
 
-// keepFrame keeps a frame if there is none there.
+// keepFrame keeps a frame if there is none at its place.
 func (m *pastMap) keepFrame(f pastFrame) {
 	at, there := slices.BinarySearchFunc(m.frames, f.at, func(is pastFrame, at int64) int { return int(is.at - at) })
 	if there {
@@ -380,8 +389,8 @@ func (m *pastMap) keepScene(s *scene) {
 	}
 }
 
-// eachPart reads the index between two places, at most up to the sequence that s says. After each part it calls then with where the
-// next one begins, and returns where it has ended.
+// eachPart reads the index between two places, at most up to the sequence of s. After each part it
+// calls then with the start of the next one. It returns where it ended.
 func eachPart(ctx context.Context, file io.ReaderAt, at, end int64, part int, s *pastScan, then func(at int64)) (int64, error) {
 	buffer := make([]byte, min(end-at, int64(part)))
 	for at < end {

@@ -17,7 +17,8 @@ import (
 	"millrace/view"
 )
 
-// The index of the past answers at any sequence as the plain fold of what was there, over restarts and whatever the batches were.
+// At any sequence the index of the past answers like the plain fold up to there, over restarts and
+// for any batches.
 func TestPastTells(t *testing.T) {
 	for seed := range uint64(16) {
 		h := newHistory(900+seed, 40)
@@ -31,7 +32,7 @@ func TestPastTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if done > 0 { // all that is read at once and kept is small, as it is beside a large log
+			if done > 0 { // small bounds, to match the small log
 				s.then.bounds = pastBounds{block: 1 + h.IntN(400), frame: int64(h.IntN(600)), part: 4, frames: 1 << (8 + h.IntN(8)), scenes: 1 + h.IntN(3), tasks: h.IntN(200), near: int64(h.IntN(2000)), few: h.IntN(40)}
 			}
 			project(t, s, 20, h.records[done:], func() int { return 1 + h.IntN(40) })
@@ -45,7 +46,7 @@ func TestPastTells(t *testing.T) {
 	}
 }
 
-// Several ask at once, of moments and questions in any order, while the fold goes on.
+// Several goroutines query any moments in any order while the fold continues.
 func TestPastIsAskedByMany(t *testing.T) {
 	h := newHistory(77, 40)
 	for range 300 {
@@ -68,7 +69,7 @@ func TestPastIsAskedByMany(t *testing.T) {
 	asking.Wait()
 }
 
-// pastAgrees compares what the index says about the place behind the first n records with their fold.
+// pastAgrees compares the index with the fold at the place behind the first n records.
 func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	t.Helper()
 	memory := view.NewMemory()
@@ -82,7 +83,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	past := s.At(at, view.Slice(h.records))
 	for range 10 {
 		q := view.Query{Kind: view.Tasks, Filter: h.filter()}
-		q.Suspect = nil // of the past nobody knows
+		q.Suspect = nil // not known about the past
 		have, err := past.List(t.Context(), q)
 		want, err2 := memory.List(t.Context(), q)
 		if err := errors.Join(err, err2); err != nil {
@@ -110,7 +111,7 @@ func pastAgrees(t *testing.T, s *Store, h *history, n int) {
 	}
 }
 
-// briefly is what tells whether two pages are the same.
+// briefly summarizes a page for comparison.
 func briefly(p *view.Page) (all []string) {
 	for i := range p.Tasks {
 		all = append(all, fmt.Sprint(p.Tasks[i].ID, p.Tasks[i].Seq, p.Tasks[i].State, p.Tasks[i].Head))
@@ -118,7 +119,7 @@ func briefly(p *view.Page) (all []string) {
 	return append(all, p.Next, fmt.Sprint(p.Point))
 }
 
-// Without its index, or with another than was written, the read model is made again.
+// If the index is lost or does not match, the read model is rebuilt.
 func TestPastIsMadeAgain(t *testing.T) {
 	records := noops(t, 50, 10)
 	for name, spoil := range map[string]func(t *testing.T, path string, index []byte){
@@ -162,7 +163,8 @@ func TestPastIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Wherever what is read of the index ends, nothing of an entry that is not whole is taken, and nothing is taken twice.
+// Wherever a read of the index ends, no part of an incomplete entry is used, and no entry is used
+// twice.
 func TestPastIsReadInParts(t *testing.T) {
 	w := &pastWriter{}
 	c := &change{task: task.Task{ID: "01JNAT00000000000000000005", State: task.Pending, Node: strings.Repeat("n", 300)}}

@@ -22,17 +22,17 @@ type numbered struct {
 	number uint32
 }
 
-// walk goes through the tasks of a scene that may meet a filter, in its order.
+// walk visits the tasks of a scene that may match a filter, in its order.
 type walk struct {
 	past   *past
 	scene  *scene
 	filter *view.Filter
 	after  task.ID
 	meets  func(number uint32) bool
-	says   *says        // nil if no text is asked for
-	blocks []*pastBlock // that are still to be read, in the order of the ids that come first in them
+	says   *says        // nil without a text
+	blocks []*pastBlock // still to be read, in the order of their first ids
 	odd    map[*pastBlock]bool
-	found  []numbered // in order; those of blocks that were read
+	found  []numbered // in order; from the blocks read so far
 }
 
 func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID) (*walk, error) {
@@ -74,7 +74,8 @@ func (b *pastBlock) far(least bool) string {
 	return b.high
 }
 
-// bears tells whether tasks of the block may have been submitted within the bounds of a filter, or in the same microsecond, and have its labels.
+// bears tells whether tasks of the block may have been submitted within the filter's bounds, or in
+// the same microsecond, and have its labels.
 func (b *pastBlock) bears(f *view.Filter) bool {
 	if !f.Since.IsZero() && b.last < f.Since.UnixMicro() || !f.Until.IsZero() && b.first > f.Until.UnixMicro() {
 		return false
@@ -88,7 +89,7 @@ func (b *pastBlock) bears(f *view.Filter) bool {
 	return true
 }
 
-// precedes tells whether an id comes before another one in the order of the filter.
+// precedes tells whether one id comes before another in the order of the filter.
 func (w *walk) precedes(a, b string) bool {
 	if w.filter.OldestFirst {
 		return a < b
@@ -96,7 +97,7 @@ func (w *walk) precedes(a, b string) bool {
 	return a > b
 }
 
-// next are the next ones, at most so many; none if there are no more.
+// next returns the next tasks, at most most; none at the end.
 func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 	read, first := false, ""
 	if len(w.found) > 0 {
@@ -131,7 +132,7 @@ func (w *walk) next(ctx context.Context, most int) ([]numbered, error) {
 	return some, nil
 }
 
-// read adds what a block has.
+// read adds the tasks of a block.
 func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	any := false
 	for number := b.tasks + 1; number <= min(b.until, w.scene.tasks) && !any; number++ {
@@ -208,7 +209,8 @@ func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err
 	return found, nil
 }
 
-// within tells whether an id lies behind another one in the order of the filter, and has the part that it asks for.
+// within tells whether an id comes after another one in the order of the filter, and has the
+// filter's part of an id.
 func within(f *view.Filter, after, id string) bool {
 	if after != "" && (f.OldestFirst && id <= after || !f.OldestFirst && id >= after) {
 		return false
@@ -216,31 +218,32 @@ func within(f *view.Filter, after, id string) bool {
 	return strings.HasPrefix(id, f.IDPart) || strings.HasSuffix(id, f.IDPart)
 }
 
-// says is who may have had a text: who has it now, or has said something else since.
+// says are the tasks that may have had a text: those that have it now, and those whose texts have
+// changed since.
 type says struct {
-	spans []span   // where who has it now may be, in the order of ids
-	since []uint64 // has a bit for each task that has said something else
+	spans []span   // the ranges of ids of tasks that may have it now
+	since []uint64 // has a bit for each task whose texts have changed
 }
 
 func (p *past) says(ctx context.Context, s *scene, f *view.Filter) (*says, error) {
 	is := &says{spans: []span{{}}}
 	if len(f.Text) >= 3 {
-		is.spans = p.store.texts.spans(f.Text) // before the index is read: who says something else from now on is noted there
+		is.spans = p.store.texts.spans(f.Text) // before the index is read: later changes are recorded there
 	}
 	var err error
 	is.since, err = p.saidSince(ctx, s)
 	return is, err
 }
 
-// may tells whether a task may have had it.
+// may tells whether a task may have had the text.
 func (s *says) may(number uint32, id []byte) bool {
 	return s.has(number) || s.within(string(id), string(id))
 }
 
-// has tells whether a task has said something else since.
+// has tells whether a task's texts have changed since.
 func (s *says) has(number uint32) bool { return s.since[number/64]&(1<<(number%64)) != 0 }
 
-// within tells whether who has it now may be from one id up to another one.
+// within tells whether a task between two ids may have the text now.
 func (s *says) within(low, high string) bool {
 	at, _ := slices.BinarySearchFunc(s.spans, low, func(s span, low string) int {
 		if s.end != "" && s.end <= low {
@@ -251,7 +254,7 @@ func (s *says) within(low, high string) bool {
 	return at < len(s.spans) && s.spans[at].first <= high
 }
 
-// block tells whether a task of a block may have had it, of those up to a number.
+// block tells whether a task of a block, up to a number, may have had the text.
 func (s *says) block(b *pastBlock, until uint32) bool {
 	if s.within(b.low, b.high) {
 		return true
@@ -264,7 +267,7 @@ func (s *says) block(b *pastBlock, until uint32) bool {
 	return false
 }
 
-// saidSince has a bit for each task of the scene that has said something else since then.
+// saidSince has a bit for each task of the scene whose texts have changed since.
 func (p *past) saidSince(ctx context.Context, s *scene) ([]uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,13 +334,13 @@ func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []n
 	return found, nil
 }
 
-// pastAnswers are those that a scene keeps: the past does not become another.
+// pastAnswers are the cached answers of a scene: the past does not change.
 type pastAnswers struct {
 	were    map[uint32]task.Task // by number; at most [mostKept]
 	counts  []int
 	oldest  map[string]time.Time
 	limited *limited
-	// said has a bit for each task that has said something else since then, up to a place.
+	// said has a bit for each task whose texts have changed since then, up to a place.
 	said   []uint64
 	saidTo pastMark
 }
@@ -345,7 +348,8 @@ type pastAnswers struct {
 // mostKept is how many tasks a scene keeps.
 const mostKept = 2000
 
-// were are tasks as they were, in this order, and how many of them were folded from their messages: those to which something has happened since.
+// were returns tasks as they were, in the order of of, and how many were folded from their
+// messages, because they have changed since.
 func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.Task, folded int, err error) {
 	tasks = make([]task.Task, len(of))
 	place := make(map[task.ID]int, len(of))

@@ -17,15 +17,14 @@ const (
 	DefaultCacheSize = 100_000
 )
 
-// A batch is folded once the one before is an interval ago, which grows with the
-// rate of facts: a transaction costs as much as a dozen rows, a read as much as a
-// few messages, and what happens to a task meanwhile becomes one row. Under load
-// the read model so takes less from the work itself, and while somebody waits
-// for it, it hurries.
+// A batch is folded an interval after the one before. The interval grows with the rate of facts: a
+// transaction costs as much as a dozen rows, a read as much as a few messages, and several changes
+// of a task in a batch make one row. So under load the read model takes less capacity from the work
+// itself. While callers wait for it, it hurries.
 const (
 	minInterval = 4 * time.Millisecond
 	maxInterval = 500 * time.Millisecond
-	// perFact is how much a fact in a millisecond adds to the interval.
+	// perFact is how much the interval grows per fact in a millisecond.
 	perFact = 16 * time.Millisecond
 )
 
@@ -35,14 +34,12 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
-// atRest is how long nothing must have happened until what is kept at hand for the
-// next batch is let go.
+// atRest is the idle time after which the memory of the last batch is released.
 const atRest = 10 * time.Second
 
-// Observer is told what became part of the read model: once for each batch and
-// after it was written, so that each record is counted once, except that all
-// come again when the read model is made anew. It is called by the goroutine that folds, which waits for
-// it; the steps and their records are valid until it returns.
+// Observer observes the read model: it is called once for each batch after the batch is written. So
+// each record is reported once, except that all come again when the read model is rebuilt. The
+// folding goroutine calls it and waits; the steps and their records are valid until it returns.
 type Observer interface {
 	Observe(steps []events.Step)
 }
@@ -51,28 +48,25 @@ type Observer interface {
 type Projector struct {
 	Log   events.Follower
 	Store *Store
-	// Logger is told what went wrong and was done again. Default: nobody is.
+	// Logger gets faults that were repaired. Default: none.
 	Logger *slog.Logger
-	// Observers are told what each record did, in this order. Default: nobody is,
-	// and nothing is spent on it.
+	// Observers get the effect of each record, in this order. Default: none, at no cost.
 	Observers []Observer
-	// MaxBatch is how many records one transaction may hold. More make a large
-	// log faster to fold and take about 1 kB of memory each. A batch as large is
-	// followed by the next at once. Default [DefaultMaxBatch].
+	// MaxBatch is the largest number of records in one transaction. A larger one folds a large log
+	// faster and takes about 1 kB of memory per record. A full batch is followed by the next at
+	// once. Default [DefaultMaxBatch].
 	MaxBatch int
-	// CacheSize is how many tasks that have not ended are kept in memory, at
-	// about 1 kB each; the others are read from their rows when they change.
-	// Default [DefaultCacheSize].
+	// CacheSize is how many tasks that have not ended are kept in memory, at about 1 kB each.
+	// Others are read from their rows when they change. Default [DefaultCacheSize].
 	CacheSize int
 }
 
-// Run follows the log from where the store has come to and keeps the rows up to
-// date until ctx ends; then it returns ctx's error. Nothing else ends it but the
-// end of the store: when the log cannot be read or the file cannot be written, it
-// says so to Logger and tries again, with growing delays of at most 5 s.
+// Run follows the log from the store's position and keeps the rows up to date until ctx ends; then
+// it returns ctx's error. Only the end of the store also ends it: when the log cannot be read or
+// the file cannot be written, it logs that and tries again, with growing delays of at most 5 s.
 //
-// If the log is another one than that which the rows were made of, or the file
-// is damaged, Run discards the rows and begins anew.
+// If the log is not the one from which the rows were made, or the file is damaged, Run discards the
+// rows and begins anew.
 func (p *Projector) Run(ctx context.Context) error {
 	logger := p.Logger
 	if logger == nil {
@@ -109,7 +103,7 @@ func (p *Projector) Run(ctx context.Context) error {
 // errOtherLog: the rows were not made of this log.
 var errOtherLog = errors.New("this is another log than the one that was folded before")
 
-// follow folds until something goes wrong.
+// follow folds until an error occurs.
 func (p *Projector) follow(ctx context.Context) (err error) {
 	f, err := newFold(ctx, p.Store, orDefault(p.CacheSize, DefaultCacheSize))
 	if err != nil {
@@ -125,7 +119,7 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	if last < f.at.Seq {
 		return fmt.Errorf("%w: it ends at %d, before %d", errOtherLog, last, f.at.Seq)
 	}
-	// From the anchor on, to see whether it is still what it was.
+	// Begin at the anchor, to check that it has not changed.
 	feed, err := p.Log.Follow(ctx, max(f.at.Anchor, 1))
 	if err != nil {
 		return fmt.Errorf("follow the log: %w", err)
@@ -158,8 +152,8 @@ func (p *Projector) follow(ctx context.Context) (err error) {
 	}
 }
 
-// check compares the first message at or after the anchor with what lay there. A
-// log in which it is gone is another one, too: the anchor is of a kind that stays.
+// check compares the first message at or after the anchor with the stored one. A log without the
+// anchor is another one, too: messages of its kind are never removed.
 func (p *position) check(r *events.Record) error {
 	switch {
 	case p.Anchor == 0:
@@ -172,7 +166,7 @@ func (p *position) check(r *events.Record) error {
 	return nil
 }
 
-// cause is why ctx has ended, if that is what an error is about.
+// cause returns the cause of ctx's end, if that explains an error.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

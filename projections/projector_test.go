@@ -115,8 +115,8 @@ func TestProjectorEqualsFold(t *testing.T) {
 	check(t, open(t, path), h)
 }
 
-// recordedHistory is a log whose sequences have gaps. From 3 on, fails counts
-// down the ways in which it fails, each once.
+// recordedHistory is a log whose sequences have gaps. From 3 on, fails counts down its ways to
+// fail, each once.
 type recordedHistory struct {
 	records []events.Record
 	fails   atomic.Int32
@@ -190,7 +190,7 @@ func TestProjectorKnowsAnotherLog(t *testing.T) {
 		}
 		stop()
 		check(t, s, h)
-		// Only the second long log holds what was folded before.
+		// Only the second long log holds the records folded before.
 		if rebuilt := len(s.Notices()) > 0; rebuilt != (i == 1 || i == 3) {
 			t.Errorf("log %d after sequence %d: notices %v", i, before, s.Notices())
 		}
@@ -200,7 +200,7 @@ func TestProjectorKnowsAnotherLog(t *testing.T) {
 	}
 }
 
-// A step is news only to those who have not seen it, and so is a read model that begins anew.
+// A step is new only to a reader that has not seen it; so is a rebuilt read model.
 func TestNews(t *testing.T) {
 	for name, c := range map[string]struct {
 		reached, after, step uint64

@@ -16,13 +16,13 @@ import (
 // version does not know; the type follows.
 const UnknownType = "unknown_type."
 
-// dismissedTasks is the counter of the dead letters that somebody has taken off the list.
+// dismissedTasks is the counter of dismissed dead letters.
 const dismissedTasks = "dismissed_tasks"
 
-// Counts returns how many tasks there are, by queue and state; what is not there
-// is 0. What waits for nodes with certain labels counts with the queue whose nodes they are; what
-// waits for one node is counted under [where.NodeQueue]. It takes the same time however many there are. The second result is the
-// sequence that it reflects.
+// Counts returns the numbers of tasks by queue and state; a missing one is 0. Tasks that wait for
+// nodes with certain labels count for the queue of these nodes; tasks that wait for one node count
+// under [where.NodeQueue]. It takes constant time. The second result is the sequence that it
+// reflects.
 func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint64, error) {
 	counts := map[string]map[task.State]int{}
 	var at uint64
@@ -52,7 +52,7 @@ func (s *Store) Routes(ctx context.Context, queue string) (routes []string, err 
 	return routes, err
 }
 
-// routesOf are those of a queue; none of "".
+// routesOf returns the routes of a queue; none for "".
 func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
 	if queue == "" {
 		return nil, nil
@@ -66,7 +66,7 @@ func routesOf(ctx context.Context, tx *sql.Tx, queue string) ([]string, error) {
 	return routes, err
 }
 
-// Counters returns what was counted besides tasks, by name: see [UnknownType].
+// Counters returns the other counters, by name: see [UnknownType].
 func (s *Store) Counters(ctx context.Context) (map[string]int, uint64, error) {
 	counters := map[string]int{}
 	var at uint64
@@ -105,9 +105,8 @@ func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	return nodes, at, err
 }
 
-// messages returns the messages that could not be understood and that nobody has
-// dismissed, the latest first, at most limit of them; only those before a
-// sequence if that is not 0.
+// messages returns the unreadable messages that were not dismissed, the latest first, at most
+// limit; only those before a sequence if that is not 0.
 func (s *Store) messages(ctx context.Context, before uint64, limit int) ([]view.Message, uint64, error) {
 	if before == 0 || before > math.MaxInt64 {
 		before = math.MaxInt64
@@ -126,8 +125,8 @@ func (s *Store) messages(ctx context.Context, before uint64, limit int) ([]view.
 	return all, at, err
 }
 
-// Dead counts the dead letters: tasks that their surroundings ended, and messages
-// that could not be understood, without those that somebody has dismissed.
+// Dead counts the dead letters: tasks that ended abnormal, and unreadable messages, without
+// dismissed ones.
 func (s *Store) Dead(ctx context.Context) (tasks, messages int, err error) {
 	err = s.view(ctx, "count dead letters", func(tx *sql.Tx, seq uint64) error {
 		return tx.QueryRowContext(ctx, `SELECT
@@ -137,21 +136,21 @@ func (s *Store) Dead(ctx context.Context) (tasks, messages int, err error) {
 	return tasks, messages, err
 }
 
-// Due returns the tasks whose own deadline has passed at now, the longest
-// overdue first, at most limit of them: as [task.Owes] has it, with no slack and
-// as if their queue were served. Read a task from the log before acting on it.
+// Due returns the tasks whose own deadline has passed at now, the longest overdue first, at most
+// limit: the deadline of [task.Owes] with no slack and a served queue. Read a task from the log
+// before acting on it.
 func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks due", "SELECT id FROM tasks WHERE deadline <= ? ORDER BY deadline LIMIT ?", now.UnixMicro(), limit)
 }
 
-// Waiting returns the tasks of a queue that have been pending since before a
-// time, in the order of their ids, at most limit of them.
+// Waiting returns the tasks of a queue that have been pending since before a time, by id, at most
+// limit.
 func (s *Store) Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list waiting tasks", "SELECT id FROM tasks WHERE queue = ? AND waits < ? ORDER BY id LIMIT ?",
 		queue, before.UnixMicro(), limit)
 }
 
-// Held returns the held tasks with ids after the one given, in that order, at most limit of them.
+// Held returns the held tasks with ids after the given one, by id, at most limit.
 func (s *Store) Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list held tasks", "SELECT id FROM tasks WHERE state = ? AND "+inStateIndex+" AND id > ? ORDER BY id LIMIT ?",
 		int64(task.Held), string(after), limit)
@@ -160,13 +159,13 @@ func (s *Store) Held(ctx context.Context, after task.ID, limit int) ([]task.ID, 
 // inTimed are the states of tasks that wait for their timers.
 var inTimed = fmt.Sprintf("state IN (%d, %d)", task.Scheduled, task.Retrying)
 
-// Timed returns the tasks that wait for their timers with ids after the one given, in that order, at most
-// limit of them.
+// Timed returns the tasks that wait for their timers with ids after the given one, by id, at most
+// limit.
 func (s *Store) Timed(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks with timers", "SELECT id FROM tasks WHERE "+inTimed+" AND "+inStateIndex+" AND id > ? ORDER BY id LIMIT ?", string(after), limit)
 }
 
-// TimedCount is how many tasks wait for their timers. It takes the same time however many there are.
+// TimedCount is how many tasks wait for their timers. It takes constant time.
 func (s *Store) TimedCount(ctx context.Context) (n int, err error) {
 	err = s.view(ctx, "count tasks with timers", func(tx *sql.Tx, _ uint64) error {
 		return tx.QueryRowContext(ctx, "SELECT coalesce(sum(n), 0) FROM counts WHERE "+inTimed).Scan(&n)
@@ -174,8 +173,8 @@ func (s *Store) TimedCount(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Coming returns the tasks that wait for their timers and are due after a time and not after another, the
-// earliest first. One whose end is due before that is not among them.
+// Coming returns the tasks that wait for their timers and are due after from and no later than
+// until, the earliest first. It omits a task whose total deadline comes first.
 func (s *Store) Coming(ctx context.Context, from, until time.Time) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks due soon", "SELECT id FROM tasks WHERE deadline > ? AND deadline <= ? AND "+inTimed+" ORDER BY deadline",
 		from.UnixMicro(), until.UnixMicro())
@@ -186,15 +185,15 @@ func (s *Store) OnNode(ctx context.Context, id node.ID) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks of a node", "SELECT id FROM tasks WHERE "+onNode+" ORDER BY id", nodeArgs(id)...)
 }
 
-// onNode chooses what is under way on a node, with nodeArgs.
+// onNode selects the tasks under way on a node, with nodeArgs.
 var onNode = "state IN (?, ?) AND " + inStateIndex + " AND node = ?"
 
 func nodeArgs(id node.ID) []any {
 	return []any{int64(task.Running), int64(task.Cancelling), string(id)}
 }
 
-// Astray returns the tasks that are running or cancelling on a node under
-// another session than this one; with "" all that are there.
+// Astray returns the tasks that are running or cancelling on a node under another session; with ""
+// all of them.
 func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.ID, error) {
 	if session == "" {
 		return s.OnNode(ctx, id)
@@ -254,12 +253,12 @@ func (s *Store) ids(ctx context.Context, what, query string, args ...any) ([]tas
 	return ids, err
 }
 
-// querier is a transaction, of who reads or of who writes.
+// querier is a transaction for reading or writing.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// each scans one row after the other into the same variables and calls f.
+// each scans the rows into the same variables and calls f for each.
 func each(ctx context.Context, tx querier, query string, args, into []any, f func() error) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"millrace/task/where"
 )
 
-// writeQueues writes what operators have said about queues.
+// writeQueues writes the settings of queues.
 func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
 	for i := range records {
 		r := &records[i]
@@ -37,7 +37,7 @@ func (f *fold) writeQueues(ctx context.Context, records []events.Record) error {
 	return nil
 }
 
-// loadQueue returns the queue as it is stored, or one of which nothing was said.
+// loadQueue returns the stored queue, or one without facts.
 func loadQueue(ctx context.Context, conn *sql.Conn, name string) (queue.Queue, error) {
 	var doc []byte
 	err := conn.QueryRowContext(ctx, "SELECT doc FROM queues WHERE name = ?", name).Scan(&doc)
@@ -51,8 +51,8 @@ func loadQueue(ctx context.Context, conn *sql.Conn, name string) (queue.Queue, e
 	return q, err
 }
 
-// Lanes returns the lanes in which tasks are that have not ended, and when the last of those is due that wait for timers. It reads
-// all such tasks.
+// Lanes returns the lanes with tasks that have not ended, and when the last timer in each is due.
+// It reads all such tasks.
 func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
 	used := map[where.Lane]time.Time{}
 	err := s.view(ctx, "list the lanes that are used", func(tx *sql.Tx, _ uint64) error {
@@ -83,7 +83,7 @@ func (s *Store) Lanes(ctx context.Context) (map[where.Lane]time.Time, error) {
 	return used, err
 }
 
-// SaidOfQueues returns the queues about which operators have said something, and what.
+// SaidOfQueues returns the queues that have facts.
 func (s *Store) SaidOfQueues(ctx context.Context) (queues []queue.Queue, err error) {
 	err = s.view(ctx, "list what was said of queues", func(tx *sql.Tx, _ uint64) error {
 		var doc []byte

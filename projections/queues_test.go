@@ -14,8 +14,8 @@ import (
 	"millrace/task/where"
 )
 
-// A scheduler that starts finds what the rates of queues hold, what they have admitted and nobody has started, and the
-// rates, however the facts were cut into batches.
+// A starting scheduler finds the tasks that rates of queues hold, those that they have admitted and
+// that have not started, and the rates, for any batches.
 func TestRatedRows(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Second)
 	r := &events.Recorder{Log: log, Now: time.Now, NewID: events.NewID}
@@ -41,7 +41,7 @@ func TestRatedRows(t *testing.T) {
 		}
 		ids = append(ids, k.ID)
 		if i == 3 {
-			continue // nobody has looked at it
+			continue // not offered to a node yet
 		}
 		k = does(k, task.Claim{Node: "n", Offer: k.Seq, Rate: queue.RateOf(&q)})
 		if i == 0 {

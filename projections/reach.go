@@ -8,7 +8,7 @@ import (
 
 // reach is how far the fold has come, as others in the process see and await it.
 type reach struct {
-	hurry chan struct{} // holds one: somebody waits
+	hurry chan struct{} // holds one: a caller waits
 	harm  chan struct{} // holds one: the file is damaged
 
 	mu      sync.Mutex
@@ -23,8 +23,8 @@ func newReach() reach {
 	return reach{hurry: make(chan struct{}, 1), harm: make(chan struct{}, 1), changed: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// Reached is the sequence of the last message of the log that all answers from
-// now on reflect, 0 for none. It falls only when the read model is made anew.
+// Reached is the sequence of the last message of the log that all later answers reflect, 0 for
+// none. It falls only when the read model is rebuilt.
 func (s *Store) Reached() uint64 {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
@@ -84,14 +84,14 @@ func (s *Store) News(ctx context.Context, seq uint64) error {
 	}
 }
 
-// now is what was reached, and a channel that is closed at the next step.
+// now returns the sequence reached, and a channel that is closed at the next step.
 func (r *reach) now() (seq uint64, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seq, r.changed
 }
 
-// set makes seq the sequence reached and wakes whoever waits for a change.
+// set makes seq the sequence reached and wakes all callers that wait for a change.
 func (r *reach) set(seq uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *reach) close() {
 	close(r.closed)
 }
 
-// awaited tells whether somebody waits for the fold.
+// awaited tells whether a caller waits for the fold.
 func (r *reach) awaited() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,8 +119,8 @@ func (r *reach) damage() {
 	signal(r.harm)
 }
 
-// guard returns a context that ends with ctx, or with errDamaged when a query
-// finds the file damaged. It is for one caller at a time, who calls stop.
+// guard returns a context that ends with ctx, or with errDamaged when a query finds the file
+// damaged. It is for one caller at a time, which must call stop.
 func (r *reach) guard(ctx context.Context) (guarded context.Context, stop func()) {
 	guarded, end := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

@@ -26,7 +26,7 @@ func (f *slowFeed) Next(ctx context.Context) ([]events.Record, error) {
 
 func (f *slowFeed) Close() {}
 
-// A fold that waits for long keeps nothing of the last batch at hand, and misses nothing of the next.
+// A fold that waits for long releases the last batch, and misses no part of the next.
 func TestRestLetsGoOfTheLastBatch(t *testing.T) {
 	for _, tt := range []struct {
 		name string

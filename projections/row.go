@@ -16,7 +16,8 @@ type column struct {
 	of         func(t *task.Task) any
 }
 
-// columns are those of a task, beside its document: what something filters on. Nothing looks into the document.
+// columns are the columns of a task besides its document: the values that filters use. Queries
+// never search in the document.
 var columns = []column{
 	{"id", "TEXT NOT NULL PRIMARY KEY", func(t *task.Task) any { return string(t.ID) }},
 	{"state", "INTEGER NOT NULL", func(t *task.Task) any { return int64(t.State) }},
@@ -27,7 +28,7 @@ var columns = []column{
 	{"waits", "INTEGER", func(t *task.Task) any { return micros(t.Since, t.State == task.Pending) }},
 	// The task's own deadline, NULL if it has none.
 	{"deadline", "INTEGER", func(t *task.Task) any { by := deadlineOf(t); return micros(by, !by.IsZero()) }},
-	// What a search for a text looks at, beside the id and the job, and marks; NULL for nothing.
+	// The searchable texts besides the id and the job, and marks; NULL if there are none.
 	{"words", "TEXT", func(t *task.Task) any {
 		if w := wordsOf(t); w != "" {
 			return w
@@ -36,7 +37,7 @@ var columns = []column{
 	}},
 }
 
-// micros is an instant as a column has it, NULL if there is none.
+// micros is an instant as a column value, NULL if there is none.
 func micros(t time.Time, is bool) any {
 	if !is {
 		return nil
@@ -44,7 +45,7 @@ func micros(t time.Time, is bool) any {
 	return t.UnixMicro()
 }
 
-// columnNames are all of them, then the document and the task's number in the index of the past.
+// columnNames are all columns, then the document and the task's number in the index of the past.
 var columnNames = func() (names []string) {
 	for i := range columns {
 		names = append(names, columns[i].name)
@@ -60,14 +61,14 @@ func appendRow(args []any, c *change, doc string) []any {
 	return append(args, doc, int64(c.number))
 }
 
-// inDoc leaves out of a task's document what of it is in columns.
+// inDoc leaves out of a task's document the fields that have columns.
 var inDoc = fields.Without("id", "state", "job", "node")
 
-// rowColumns are what a task is read from, by [scanTask].
+// rowColumns are the columns from which [scanTask] reads a task.
 const rowColumns = "id, state, job, node, doc"
 
-// rowForm is how the document of a task is written. It has a cache of specs for itself: a row's text of
-// a spec is always our own writing, a fact's is whoever's.
+// rowForm is the form of a task's document. It has its own cache of specs: the text of a spec in a
+// row is always our own writing, in a fact it may be foreign.
 type rowForm = fields.Form[task.Task]
 
 func newRowForm() *rowForm {
@@ -80,8 +81,8 @@ var (
 	queueForm = fields.Of[queue.Queue](fields.Own())
 )
 
-// deadlineOf is the deadline that a task bears itself, whatever its
-// surroundings: [task.Owes] with no slack and its queue served. Zero means none.
+// deadlineOf is the task's own deadline, independent of its surroundings: [task.Owes] with no slack
+// and a served queue. Zero means none.
 func deadlineOf(t *task.Task) time.Time {
 	by := ownDeadline(t)
 	whole := !t.EndBy.IsZero() && (t.Waiting() || t.State == task.Running && t.Epoch == 0)

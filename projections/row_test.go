@@ -46,8 +46,8 @@ func TestRowHoldsEveryField(t *testing.T) {
 	}
 }
 
-// What a list says of a task as JSON is what the fold says, in every field: the fields of a
-// task travel as JSON from the read model to whoever asked, and none may be lost on the way.
+// A listed task as JSON equals the fold, in every field: fields travel as JSON from the read model
+// to the caller, and none may be lost.
 func TestListedTaskHoldsEveryField(t *testing.T) {
 	var full, read task.Task
 	logtest.Fill(t, &full, logtest.Samples...)
@@ -84,11 +84,13 @@ func TestNodeRowHoldsEveryField(t *testing.T) {
 	}
 }
 
-// documentVersion is that of tasks, nodes and queues as JSON: in rows, in answers to people and programs, and in files of
-// workers. It stands nowhere yet, which is how readers of another one will know the first.
+// documentVersion is the version of tasks, nodes and queues as JSON: in rows, in answers to people
+// and programs, and in files of workers. It is not written anywhere yet, so later readers recognize
+// this first version by its absence.
 const documentVersion = 1
 
-// Every field of a task, a node and a queue is written and read as ever. What a later version has added is passed over.
+// Every field of a task, a node and a queue is written and read as ever. Fields of later versions
+// are ignored.
 func TestDocumentCorpus(t *testing.T) {
 	names := map[string]func([]byte) ([]byte, error){
 		"task":  document(t, newRowForm()),
@@ -104,7 +106,7 @@ func TestDocumentCorpus(t *testing.T) {
 	}
 }
 
-// document reads a document and writes it again; of nothing it writes one with every field.
+// document reads and rewrites a document; for nil it writes one with every field.
 func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, error) {
 	return func(written []byte) ([]byte, error) {
 		var read T
@@ -118,7 +120,7 @@ func document[T any](t *testing.T, form *fields.Form[T]) func([]byte) ([]byte, e
 	}
 }
 
-// A file of rows that lack a field is none of this version.
+// A file of rows without a field counts as another version.
 func TestVersionFollowsFields(t *testing.T) {
 	const unheard = "no_such_field"
 	for _, part := range []string{unheard, "fair_key", "on_restart", "own_labels", "rate_since", "deadline INTEGER"} {

@@ -24,7 +24,7 @@ func scanTask(row scanner, form *rowForm) (t task.Task, err error) {
 	return t, err
 }
 
-// scanInto reads them into a task that is blank.
+// scanInto reads a row into a blank task.
 func scanInto(row scanner, form *rowForm, t *task.Task) error {
 	var doc []byte
 	if err := row.Scan(&t.ID, &t.State, &t.Job, &t.Node, &doc); err != nil {

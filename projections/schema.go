@@ -12,33 +12,34 @@ import (
 	"millrace/task/queue"
 )
 
-// applicationID tells our files from others.
+// applicationID identifies our files.
 const applicationID = 0x4d696c6c // "Mill"
 
-// foldVersion is raised when the same facts come to other rows, though neither a table nor a field is another one, or the index of the past is
-// written otherwise.
+// foldVersion must be raised when the same facts give other rows without a change of tables or
+// fields, or when the form of the index of the past changes.
 const foldVersion = 10
 
-// schemaVersion tells files of one version from those of another, which are not migrated but made again from
-// the log. It follows from all that rows are made of: whoever adds a field to a task, a node or a queue finds it in each row.
+// schemaVersion identifies the version of a file. Files of other versions are not migrated but
+// rebuilt from the log. It is computed from everything that makes a row: a field added to a task, a
+// node or a queue changes it.
 var schemaVersion = sync.OnceValue(func() int {
 	sum := crc32.NewIEEE()
 	fmt.Fprintln(sum, foldVersion, tables, fields.Shape[task.Task](), fields.Shape[node.Node](), fields.Shape[queue.Queue]())
 	return int(sum.Sum32() >> 1) // SQLite keeps a signed number of 32 bits
 })
 
-// inStateIndex is what rows of the index tasks_state have in common. A query must
-// say it for SQLite to use that index. NOT IN would make SQLite build a table of
-// the three for each statement that writes.
+// inStateIndex is the condition of the index tasks_state. A query must state it for SQLite to use
+// that index. NOT IN would make SQLite build a table of the three values for each statement that
+// writes.
 var inStateIndex = fmt.Sprintf("state <> %d AND state <> %d AND state <> %d", task.Unknown, task.Pending, task.Finished)
 
-// Rows are written far more often than read, so there are few columns and few
-// indexes: a column exists if something filters on it, and a row is in at most
-// one of the indexes by state. A task that has finished is in none, and finding
-// the newest of those takes no index but the key. What [columns] leave of the folded task is in tasks.doc.
+// Rows are written far more often than read, so there are few columns and indexes: a column exists
+// if a filter uses it, and a row is in at most one of the indexes by state. A finished task is in
+// none, and finding the newest of these needs only the key. tasks.doc has the fields of the folded
+// task without a column.
 //
-// Instants are microseconds since 1970. A row of state 0 is a task of which only
-// messages were seen that could not be understood; lists leave it out.
+// Instants are microseconds since 1970. A row of state 0 is a task with only unreadable messages;
+// lists omit it.
 var tables = fmt.Sprintf(`
 CREATE TABLE tasks (
 %[2]s
@@ -137,7 +138,7 @@ CREATE TABLE reached (
 INSERT INTO reached VALUES (0, 0, '', 0, 0);
 `, inStateIndex, columnsDDL())
 
-// schema makes the tables, and says in the file what it is.
+// schema creates the tables, and marks the file with its kind and version.
 func schema() string {
 	return fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", tables, applicationID, schemaVersion())
 }

@@ -1,10 +1,9 @@
-// Package projections keeps the read model: one [Projector] folds the log into
-// SQLite, and a [Store] answers lists, filters, counts and pages from there.
+// Package projections keeps the read model: one [Projector] folds the log into SQLite, and a
+// [Store] answers lists, filters, counts and pages from there.
 //
-// The read model decides nothing. Its rows are the folds of package task and
-// package node, stored; every answer names the sequence of the log that it
-// reflects, and whoever acts on one reads the truth from the log first. The file
-// can be deleted at any time: it is made again from the log.
+// The read model decides nothing. Its rows are stored folds of packages task and node. Every answer
+// names the sequence of the log that it reflects; before acting on an answer, read the truth from
+// the log. The file can be deleted at any time: it is rebuilt from the log.
 package projections
 
 import (
@@ -28,16 +27,15 @@ const readers = 4
 var (
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("the read model is closed")
-	// errDamaged: SQLite says that the file is not what it has written.
+	// errDamaged: SQLite reports that the file is damaged.
 	errDamaged = errors.New("the file of the read model is damaged")
 )
 
-// Store is the read model in a SQLite file. One [Projector] writes it; any number
-// of queries read it meanwhile and never wait for the writer. Safe for
-// concurrent use.
+// Store is the read model in a SQLite file. One [Projector] writes it; any number of queries read
+// concurrently and never wait for the writer. Safe for concurrent use.
 type Store struct {
 	path  string
-	dir   string // to be removed at the end; "" if the file is to stay
+	dir   string // removed at the end; "" if the file is to stay
 	form  *rowForm
 	reach reach
 	texts texts
@@ -50,13 +48,12 @@ type Store struct {
 	notices []string     // guarded by mu
 }
 
-// Open opens the read model in the file path, and makes it if there is none. An
-// empty path or ":memory:" means a temporary file, removed by [Store.Close].
+// Open opens the read model in the file path, and creates it if needed. An empty path or ":memory:"
+// means a temporary file, removed by [Store.Close].
 //
-// A file of another version of the schema is removed and made anew; so is one
-// that SQLite cannot read or that is none of ours, but that is first renamed to
-// path + ".discarded". [Store.Notices] then says so. An error means that no
-// file could be made or opened at path.
+// A file of another schema version is removed and rebuilt. So is one that SQLite cannot read or
+// that is not a read model, but that is first renamed to path + ".discarded". [Store.Notices] then
+// says so. An error means that no file could be created or opened at path.
 func Open(path string) (*Store, error) {
 	s := &Store{path: path, form: newRowForm(), reach: newReach(), texts: texts{full: blockTasks}, then: pastMap{bounds: usualBounds}}
 	if path == "" || path == ":memory:" {
@@ -74,9 +71,8 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the store when the queries under way have ended; later ones are
-// refused with [ErrClosed], and whoever waits is woken. Its [Projector] must
-// have ended before.
+// Close ends the store once the present queries have ended; later ones are refused with
+// [ErrClosed], and waiting callers are woken. Its [Projector] must have ended before.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,16 +83,15 @@ func (s *Store) Close() error {
 	return errors.Join(s.closeFiles(), s.removeDir())
 }
 
-// Notices says in words which files were discarded and why, the oldest first.
-// Somebody should log it: it is harmless, but until the log is folded anew the
-// answers are behind.
+// Notices says in words which files were discarded and why, the oldest first. The caller should log
+// them: they are harmless, but until the log is folded anew the answers lag.
 func (s *Store) Notices() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return append([]string(nil), s.notices...)
 }
 
-// open opens the files, or discards what is there and makes them.
+// open opens the files, or discards them and creates new ones.
 func (s *Store) open() error {
 	why, err := s.inspect()
 	if err != nil {
@@ -119,14 +114,14 @@ func (s *Store) open() error {
 	return s.create()
 }
 
-// What [Store.inspect] finds instead of a file that can be used as it is.
+// Results of [Store.inspect] other than a usable file.
 const (
 	absent   = "there is none"
 	outdated = "it is of another version of the schema"
 	foreign  = "it is no read model of Millrace"
 )
 
-// inspect tells why the file at path cannot be used; "" if it can.
+// inspect says why the file at path cannot be used; "" if it can.
 func (s *Store) inspect() (string, error) {
 	if info, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
 		return absent, nil
@@ -155,8 +150,8 @@ func (s *Store) inspect() (string, error) {
 	return "", nil
 }
 
-// create makes the file. It holds what tasks were given and said, so it is its
-// owner's alone; SQLite makes the files beside it likewise.
+// create creates the file. It contains inputs and outputs of tasks, so only its owner may read it;
+// SQLite gives the files beside it the same mode.
 func (s *Store) create() error {
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -176,11 +171,11 @@ func (s *Store) create() error {
 	return s.openFiles()
 }
 
-// openFiles opens the one connection that writes and those that read.
+// openFiles opens the one writing connection and the reading ones.
 //
-// With synchronous=NORMAL a crash of the machine may cost the last commits, which
-// are then folded again, but cannot damage the file. A checkpoint comes each 16 MB
-// of the write-ahead log, so that its fsyncs are few; pages are cached to 4 MB.
+// With synchronous=NORMAL a crash of the machine may lose the last commits, which are then folded
+// again, but cannot damage the file. A checkpoint comes each 16 MB of the write-ahead log, so that
+// its fsyncs are few. Up to 4 MB of pages are cached.
 func (s *Store) openFiles() error {
 	write, err := sql.Open("sqlite", s.dsn(
 		"_pragma=busy_timeout(5000)", "_pragma=journal_mode(wal)", "_pragma=synchronous(normal)",
@@ -227,7 +222,7 @@ func (s *Store) closeFiles() error {
 	return err
 }
 
-// removeFiles removes the database; if keep is set, what was there is renamed.
+// removeFiles removes the database; if keep is set, it renames it instead.
 func (s *Store) removeFiles(keep bool) error {
 	if keep {
 		if err := os.Rename(s.path, s.path+".discarded"); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -256,7 +251,7 @@ func (s *Store) rebuild(why string) error {
 	if s.read == nil {
 		return ErrClosed
 	}
-	// What cannot be closed cleanly is removed all the same.
+	// A file that cannot be closed cleanly is removed nevertheless.
 	_ = s.closeFiles()
 	s.notices = append(s.notices, fmt.Sprintf("%s: %s; it is made again from the log", s.path, why))
 	if err := s.removeFiles(false); err != nil {
@@ -268,8 +263,8 @@ func (s *Store) rebuild(why string) error {
 	return nil
 }
 
-// view runs f in a transaction that only reads, so that all it sees is of one
-// sequence, which is f's argument.
+// view runs f in a read-only transaction, so that all it sees is of one sequence, which is f's
+// argument.
 func (s *Store) view(ctx context.Context, what string, f func(tx *sql.Tx, seq uint64) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -293,7 +288,7 @@ func (s *Store) view(ctx context.Context, what string, f func(tx *sql.Tx, seq ui
 	return nil
 }
 
-// damaged tells whether an error means that the file must be made anew.
+// damaged tells whether an error means that the file must be rebuilt.
 func damaged(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged)

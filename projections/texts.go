@@ -14,18 +14,18 @@ import (
 	"millrace/view"
 )
 
-// texts tells where tasks with a text may be, so that a search for something rare passes over few rows.
-// Tasks lie in blocks, in the order of their ids. A block knows which trigrams (three bytes in a row, in
-// lower case) the texts of its tasks have, as bits of a table: each has one, by its hash. It forgets
-// none, so it may promise what is there no more; it never misses what is there. Ids would fill the table, so
-// they are kept as they are.
+// texts tells where tasks with a text may be, so that a search for a rare text reads few rows.
+// Tasks lie in blocks, in the order of their ids. A block has a bit table of the trigrams (three
+// successive bytes, in lower case) in the texts of its tasks; the hash of a trigram gives its bit.
+// A block forgets no trigram, so it may contain outdated ones, but never misses a present one. Ids
+// would fill the table, so they are stored unchanged.
 //
-// What the rows of an earlier process hold is learned by [Store.Index]; until then, and for texts of fewer than
-// three bytes, rows are passed over one by one.
+// [Store.Index] adds the rows of an earlier process. Until then, and for texts of fewer than three
+// bytes, rows are read one by one.
 type texts struct {
 	mu     sync.Mutex
 	blocks []*block // guarded by mu, as are the blocks; by their first ids
-	full   int      // how many tasks make a block full; blockTasks but in tests
+	full   int      // the tasks that fill a block; blockTasks except in tests
 }
 
 // blockTasks is how many tasks make a block full: with more a search passes over more rows for
@@ -36,31 +36,32 @@ const blockTasks = 1024
 // common fill a fifth of it.
 const trigramBits = 1 << 16
 
-// block is what is known of the tasks from an id on, up to where the next block begins.
+// block is the knowledge of the tasks from an id on, up to the beginning of the next block.
 type block struct {
 	first, last string
 	n           int
-	known       bool // else there may be rows that it does not know, and ids are those that came since
+	known       bool // false if it may lack rows; ids are then those that came since
 	ids         []byte
 	trigrams    [trigramBits / 64]uint64
-	latest      [5]string // what was added last of each kind; many tasks have the same
+	latest      [5]string // the last addition of each kind; many tasks have the same
 }
 
-// noted is what the fold tells of a task: its id if it is new, and texts that it may not have had before.
+// noted is the fold's report on a task: its id if it is new, and possibly new texts.
 type noted struct {
 	id  string
 	new bool
 	has [5]string
 }
 
-// textsOf are all that a block notes of a task: what people search, and the marks that lists are asked for.
+// textsOf returns all texts that a block records of a task: the searchable ones, and the marks that
+// lists query.
 func textsOf(t *task.Task) (all [5]string) {
 	is := view.Texts(t)
 	all[copy(all[:], is[:])] = sharedMarks(t)
 	return all
 }
 
-// textsIn are what all tasks have that a filter chooses, of what blocks note.
+// textsIn returns the recorded texts that all tasks matching a filter have.
 func textsIn(f *view.Filter) []string {
 	all := []string{f.Text, f.Job}
 	for name, value := range f.Labels {
@@ -79,7 +80,7 @@ func (x *texts) begin(known bool) {
 	x.blocks = []*block{{known: known}}
 }
 
-// note must be called before the rows can be seen: who searches meanwhile finds them.
+// note must be called before the rows become visible, so that concurrent searches find them.
 func (x *texts) note(all []noted) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,8 +89,8 @@ func (x *texts) note(all []noted) {
 	}
 }
 
-// blockFor is where a task belongs. A new one behind all others begins a block if the last one is full.
-// Must be called with mu held.
+// blockFor returns the block of a task. A new task behind all others begins a block if the last one
+// is full. It needs mu held.
 func (x *texts) blockFor(n *noted) *block {
 	last := x.blocks[len(x.blocks)-1]
 	if n.id >= last.first {
@@ -187,10 +188,10 @@ func (x *texts) spans(texts ...string) (spans []span) {
 	return spans
 }
 
-// Index learns which texts the rows hold that were there when the store was opened, so that searching for one passes
-// over few of them. It takes some microseconds for each row, and memory of about 35 bytes. It may run beside
-// everything else, takes half of a processor at most, and returns when it has ended or ctx has; the error is that of
-// reading the rows, or wraps [ErrClosed].
+// Index records the texts of the rows that existed when the store was opened, so that a search
+// reads few of them. It takes some microseconds and about 35 bytes of memory per row. It may run
+// beside everything else, uses at most half of a processor, and returns when it has ended or ctx
+// has. The error is that of reading the rows, or wraps [ErrClosed].
 func (s *Store) Index(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -204,8 +205,8 @@ func (s *Store) Index(ctx context.Context) error {
 	}
 }
 
-// indexBlock learns the first rows of the first block that is not known. It splits them off before it reads them, so that
-// whatever the fold changes meanwhile is noted there.
+// indexBlock records the first rows of the first unknown block. It splits them off before it reads
+// them, so that concurrent changes of the fold are recorded there.
 func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	b, end := s.texts.unknown()
 	if b == nil {
@@ -225,7 +226,8 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// In a transaction of its own: what was written before the split is seen, what comes later is noted.
+	// In a transaction of its own: it sees rows written before the split, and later changes are
+	// recorded.
 	err = s.view(ctx, "index tasks", func(tx *sql.Tx, _ uint64) error {
 		_, end := s.texts.unknown()
 		rows, err := tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM tasks WHERE id >= ? AND (? = '' OR id < ?) ORDER BY id", b.first, end, end)
@@ -250,7 +252,7 @@ func (s *Store) indexBlock(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// unknown is the first block that is not known, nil if all are, and where the next one begins.
+// unknown is the first unknown block, nil if there is none, and the beginning of the next one.
 func (x *texts) unknown() (b *block, end string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -265,12 +267,13 @@ func (x *texts) unknown() (b *block, end string) {
 	return nil, ""
 }
 
-// split has a block end where another begins, of which as much is known. What was noted for both counts for both.
+// split ends a block where another one begins, with equal knowledge. Changes recorded for both
+// count for both.
 func (x *texts) split(b *block, next string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := x.find(b.first)
-	if x.blocks[at] != b { // the store was made anew
+	if x.blocks[at] != b { // the store was rebuilt
 		return
 	}
 	rest := &block{first: next, trigrams: b.trigrams}
@@ -286,7 +289,7 @@ func (x *texts) split(b *block, next string) {
 	x.blocks = slices.Insert(x.blocks, at+1, rest)
 }
 
-// learned adds what the rows of a block say, after which it is known.
+// learned adds the texts of a block's rows, after which the block is known.
 func (x *texts) learned(b *block, all []noted) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

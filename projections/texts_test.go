@@ -12,8 +12,8 @@ import (
 	"millrace/view"
 )
 
-// A search finds what a plain filter finds, whatever is known of the rows: after a restart nothing, then more and
-// more, while the fold goes on.
+// A search finds the same as a plain filter, whatever is known of the rows: nothing after a
+// restart, then more and more, while the fold continues.
 func TestTextsMissNothing(t *testing.T) {
 	for seed := range uint64(8) {
 		h := newHistory(300+seed, 60)
@@ -87,7 +87,7 @@ func TestTextsMissNothing(t *testing.T) {
 	}
 }
 
-// What few tasks have is looked for in few places, whichever the filter.
+// A search for values that few tasks have reads few places, with any filter.
 func TestFiltersNarrowASearch(t *testing.T) {
 	x := texts{full: 100}
 	x.begin(true)

@@ -8,10 +8,10 @@ import (
 	"millrace/task/where"
 )
 
-// The column words has what only few tasks have and lists ask for, as marks, and the texts that people search. What a
-// row costs goes by the number of its columns, so these share one. Most tasks have no mark.
+// The column words has rare values that lists query, as marks, and the searchable texts. The cost
+// of a row depends on the number of its columns, so these share one. Most tasks have no mark.
 
-// kindOfMark is what a mark says of a task.
+// kindOfMark is the kind of a mark.
 type kindOfMark byte
 
 // Kinds of marks.
@@ -20,26 +20,27 @@ const (
 	markParent   kindOfMark = 'p'
 	markSchedule kindOfMark = 's'
 	markBatch    kindOfMark = 'b'
-	markPriority kindOfMark = 'n' // if that is another than most have
-	markLimited  kindOfMark = 'q' // it has not ended and stands under limits, or was admitted by the rate of its queue
-	markReason   kindOfMark = 'r' // it has ended, and there is a code that says why
+	markPriority kindOfMark = 'n' // if it is not the usual one
+	markLimited  kindOfMark = 'q' // it has not ended and has limits, or was admitted by the rate of its queue
+	markReason   kindOfMark = 'r' // it has ended, with a reason code
 )
 
-// markBegin stands before each mark, markEnd behind it, and neither anywhere else.
+// markBegin precedes each mark, markEnd follows it, and neither occurs elsewhere.
 const markBegin, markEnd = "\x1e", "\x1f"
 
-// mark is how a mark stands among the words.
+// mark is a mark as it appears among the words.
 func mark(kind kindOfMark, value string) string {
 	return anyMark(kind) + unmarked(value) + markEnd
 }
 
-// anyMark is how each mark of a kind begins.
+// anyMark is the beginning of each mark of a kind.
 func anyMark(kind kindOfMark) string { return markBegin + string(kind) }
 
 // labelMark is the value of the mark of a label.
 func labelMark(name, value string) string { return name + "=" + value }
 
-// notInWords takes out of a text what would be a mark, and the zero byte, which LIKE takes for the end.
+// notInWords replaces the characters of marks in a text, and the zero byte, which LIKE takes for
+// the end.
 var notInWords = strings.NewReplacer(markBegin, " ", markEnd, " ", "\x00", " ")
 
 func unmarked(text string) string {
@@ -51,7 +52,7 @@ func unmarked(text string) string {
 	return text
 }
 
-// wordsOf are the marks of a task, and what [view.Texts] it is in no column of its own.
+// wordsOf returns the marks of a task, and its [view.Texts] that have no column.
 func wordsOf(t *task.Task) string {
 	text := t.Spec.Text()
 	if t.Step != "" || t.Message != "" {

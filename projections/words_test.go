@@ -13,7 +13,7 @@ import (
 	"millrace/view"
 )
 
-// Whatever texts and labels say, they pass for no mark, and a mark of one value for none of another.
+// No text or label is mistaken for a mark, and no mark of one value for another's.
 func TestWordsAndMarks(t *testing.T) {
 	spec := func(command string) *job.Spec { return &job.Spec{Run: &job.Run{Shell: command}} }
 	work := func(command string, change func(w *task.Work)) task.Work {
@@ -88,7 +88,8 @@ func TestWordsAndMarks(t *testing.T) {
 	}
 }
 
-// Nothing that is asked of SQLite looks into a document: what lists ask for has a column, or a mark among the words.
+// No query of SQLite searches in a document: values that lists query have a column, or a mark among
+// the words.
 func TestNoQueryLooksIntoDocuments(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {

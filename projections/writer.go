@@ -12,25 +12,26 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// rowsAtOnce is how many rows one statement writes. With fewer the statement
-// costs more than the rows; with more the driver's search for arguments does.
+// rowsAtOnce is how many rows one statement writes. With fewer, the statement costs more than the
+// rows; with more, the driver's search for arguments does.
 const rowsAtOnce = 8
 
-// errExists: a task that was taken for new has a row.
+// errExists: a task that was assumed to be new has a row.
 var errExists = errors.New("the task has a row already")
 
-// writer is the one connection that writes, with its statements. It is for one goroutine.
+// writer is the one writing connection, with its statements. It is for one goroutine.
 type writer struct {
 	conn *sql.Conn
-	// Of each statement there is one for rowsAtOnce rows and one for a single row.
+	// Each statement exists for rowsAtOnce rows and for a single row.
 	load           [2]*sql.Stmt
 	insert, upsert [2]rowStmt
 	args           []any
-	named          []driver.NamedValue // args as the driver takes them
+	named          []driver.NamedValue // args in the driver's form
 }
 
-// rowStmt is a statement of the driver itself, for the one that is executed for every task: package database/sql makes a new list of all
-// arguments each time. It is used while its connection is held, as that package would.
+// rowStmt is a statement of the driver itself, for the one that runs for every task: package
+// database/sql would copy all arguments each time. Its connection is held during use, as in that
+// package.
 type rowStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
@@ -53,8 +54,8 @@ func newWriter(ctx context.Context, s *Store) (*writer, error) {
 		news = append(news, name+" = excluded."+name)
 	}
 	for i, n := range []int{rowsAtOnce, 1} {
-		// A failure ends the transaction at once, so SQLite need not be able to undo
-		// the statement alone; but nothing may be written after it.
+		// A failure ends the transaction at once, so SQLite need not be able to undo the statement
+		// alone; but nothing may be written after it.
 		insert := "INSERT OR ROLLBACK INTO tasks (" + strings.Join(columnNames, ", ") + ") VALUES " + repeat("("+repeat("?", len(columnNames))+")", n)
 		upsert := insert + " ON CONFLICT DO UPDATE SET " + strings.Join(news, ", ")
 		load := "SELECT number, " + rowColumns + " FROM tasks WHERE id IN (" + repeat("?", n) + ")"
@@ -100,10 +101,10 @@ func (w *writer) close() error {
 	return errors.Join(err, w.conn.Close())
 }
 
-// transact runs f in a transaction, which ends before transact returns. After an
-// error f must return: SQLite may have ended the transaction already, and what
-// is written then is written at once. The context of the statements never ends: the driver would start a goroutine for
-// each to watch it.
+// transact runs f in a transaction, which ends before transact returns. After an error f must
+// return: SQLite may have ended the transaction already, and further writes would be committed at
+// once. The context of the statements never ends, because the driver would otherwise start a
+// goroutine for each to watch it.
 func (w *writer) transact(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -124,7 +125,7 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// loadTasks replaces those tasks that have a row by what it says.
+// loadTasks replaces the tasks that have a row by their rows' content.
 func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) error {
 	for len(tasks) > 0 {
 		stmt, n := w.load[0], rowsAtOnce
@@ -159,12 +160,12 @@ func (w *writer) loadTasks(ctx context.Context, form *rowForm, tasks []*change) 
 	return nil
 }
 
-// taskRows collects rows of one kind of statement and writes them when there are enough.
+// taskRows collects rows for one kind of statement and writes them when there are enough.
 type taskRows struct {
 	w    *writer
 	stmt [2]rowStmt
 	form *rowForm
-	// docs holds the documents of the tasks, one after the other; ends says where each ends.
+	// docs holds the documents of the tasks, one behind the other; ends has the end of each.
 	docs  []byte
 	tasks [rowsAtOnce]*change
 	ends  [rowsAtOnce]int
@@ -206,7 +207,7 @@ func (r *taskRows) flush(ctx context.Context) error {
 	return nil
 }
 
-// take returns the documents, in one allocation, and begins anew.
+// take returns the documents, in one allocation, and clears the rows.
 func (r *taskRows) take() string {
 	text := string(r.docs)
 	r.docs, r.n = r.docs[:0], 0
