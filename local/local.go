@@ -1,6 +1,7 @@
-// Package local finds what runs of Millrace on this machine for the same user: a process with a
-// server of its own leaves a record, for that user alone, of how to reach it. The command line and
-// programs look there when nobody tells them where the server is.
+// Package local finds servers of Millrace on this machine that run for the same user. A process
+// with a server of its own writes a record with its address, which only that user may read. The
+// command line and programs look there when they are given no address. The package does not connect
+// to the servers.
 package local
 
 import (
@@ -50,9 +51,9 @@ func Folder() (string, error) {
 	return filepath.Join(cache, "millrace", "dev"), nil
 }
 
-// Announce lets the commands and programs of this user find a server, whose data directory this
-// process has locked, until remove is called. A record that outlives its process does no
-// harm: [Find] looks at the lock.
+// Announce lets commands and programs of this user find a server, whose data directory this process
+// has locked, until remove is called. A record that outlives its process is harmless: [Find] checks
+// the lock.
 func Announce(url, role, data string) (remove func(), err error) {
 	data, err = filepath.Abs(data)
 	if err != nil {
@@ -83,8 +84,8 @@ func (r Server) Write(folder string) (path string, err error) {
 	return path, WriteSecret(path, body)
 }
 
-// Secret is the secret in a file of a folder that is this user's alone. It makes one where there is none: 128 bits, in letters
-// and digits, so that a URL holds it as it is.
+// Secret returns the secret in a file of a folder that only this user can read. It creates a
+// missing one: 128 bits, in letters and digits, so that a URL can hold it.
 func Secret(path string) (string, error) {
 	body, err := os.ReadFile(path) // #nosec G304 -- in a folder of our own
 	if secret := strings.TrimSpace(string(body)); err == nil && secret != "" {
@@ -97,8 +98,7 @@ func Secret(path string) (string, error) {
 	return secret, WriteSecret(path, []byte(secret))
 }
 
-// WriteSecret writes a line into a file of which nobody ever sees half, and which its owner alone
-// may read.
+// WriteSecret writes a line atomically into a file that only its owner may read.
 func WriteSecret(path string, body []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {
@@ -115,12 +115,12 @@ func WriteSecret(path string, body []byte) error {
 	return err
 }
 
-// Find returns the newest server that runs on this machine for this user, and how many others do.
-// The error is [ErrNone] if none does.
+// Find returns the newest server that runs on this machine for this user, and the number of others.
+// The error is [ErrNone] if there is none.
 func Find() (newest Server, others int, err error) {
 	folder, err := Folder()
 	if err != nil {
-		return Server{}, 0, ErrNone // without a folder nobody can have announced one
+		return Server{}, 0, ErrNone // without a folder there is no announcement
 	}
 	paths, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -139,8 +139,8 @@ func Find() (newest Server, others int, err error) {
 	return newest, len(alive) - 1, nil
 }
 
-// read reads a record; false if it is none, or one that another user has written, who
-// would have what is meant for our own server sent to theirs.
+// read reads a record; false if it is not one, or if another user has written it, who could thereby
+// redirect what is meant for this user's server.
 func read(path string) (r Server, ok bool) {
 	f, err := os.Open(path) // #nosec G304 -- in a folder of our own
 	if err != nil {
@@ -159,8 +159,8 @@ func read(path string) (r Server, ok bool) {
 
 // alive tells whether the record's process still holds the lock of its data.
 func (r Server) alive() bool {
-	// Ask for the process first: to try the lock of a dead one would, for a
-	// moment, keep a new one from getting it.
+	// Check the process first: trying the lock of a dead one would briefly keep a new process from
+	// getting it.
 	if p, err := os.FindProcess(r.PID); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 		return false
 	}

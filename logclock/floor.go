@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// floorWindow is for how long what was heard is worth something: clocks do not drift apart
-// by a millisecond within two of them.
+// floorWindow is how long a message is used: two clocks drift apart by less than a millisecond
+// within two windows.
 const floorWindow = 5 * time.Second
 
-// Floor tells what time the log has at least, for what must not happen before its time.
-// [Clock] would not do: it believes a machine that is up to [Tolerance] ahead.
+// Floor gives a lower bound of the log's present time, for actions that must not happen early.
+// [Clock] is not enough for that: it accepts a machine that is up to [Tolerance] ahead.
 //
-// Whoever reads a message knows that the log's clock shows no less than when the message was
-// stored. The message that was quickest of late tells most, so the floor is below the
-// log's time by how long that one was on its way. Safe for concurrent use.
+// When a message is read, the log's clock shows at least the time at which the message was stored.
+// The fastest of the recent messages gives the best bound: the floor is below the log's time by the
+// time that this message took. Safe for concurrent use.
 type Floor struct {
 	mu    sync.Mutex
 	start time.Time // guarded by mu, like all below; a reading of the monotonic clock
-	// What the log's clock showed at start, at least: by what was heard in this window, and in the
-	// one before. Zero if nothing was.
+	// best is the least that the log's clock showed at start, by the messages of this window;
+	// before is the same by those of the window before. Zero if there were none.
 	best, before time.Time
 	since        time.Time // when this window began
 }
 
-// Hear tells the floor that something which the log stored at a time was read at another, which
-// is a reading of [time.Now].
+// Hear reports a message that the log stored at one time and that was read at another, a reading of
+// [time.Now].
 func (f *Floor) Hear(stored, read time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,8 +43,8 @@ func (f *Floor) Hear(stored, read time.Time) {
 	}
 }
 
-// At is what the log's clock showed at least at now, which is a reading of [time.Now]; the zero
-// time if nothing was heard.
+// At is the least that the log's clock showed at now, a reading of [time.Now]; the zero time if no
+// message was heard.
 func (f *Floor) At(now time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

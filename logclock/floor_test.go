@@ -13,7 +13,7 @@ func TestFloor(t *testing.T) {
 		if at := f.At(time.Now()); !at.IsZero() {
 			t.Errorf("it is %v before anything was heard", at)
 		}
-		// The log's clock is ahead of this machine's by as much as nobody would believe.
+		// The log's clock is far ahead of this machine's.
 		ahead := 7 * time.Hour
 		heard := func(way time.Duration) {
 			stored := time.Now().Add(ahead)
@@ -30,7 +30,7 @@ func TestFloor(t *testing.T) {
 		below(40 * time.Millisecond)
 		heard(3 * time.Millisecond)
 		below(3 * time.Millisecond)
-		heard(time.Second) // one that took its time tells nothing new
+		heard(time.Second) // a slow message tells nothing new
 		below(3 * time.Millisecond)
 		time.Sleep(2 * time.Second)
 		below(3 * time.Millisecond)
@@ -39,11 +39,11 @@ func TestFloor(t *testing.T) {
 		heard(50 * time.Millisecond) // a new window: the one before still counts
 		below(3 * time.Millisecond)
 		time.Sleep(floorWindow)
-		heard(20 * time.Millisecond) // and now it does not, should the clocks have drifted
+		heard(20 * time.Millisecond) // now it does not, in case the clocks have drifted
 		below(20 * time.Millisecond)
 
 		time.Sleep(time.Hour)
-		ahead = 0 // somebody has set the log's clock back
+		ahead = 0 // the log's clock was set back
 		heard(10 * time.Millisecond)
 		below(10 * time.Millisecond)
 	})

@@ -1,10 +1,10 @@
 // Package logclock keeps the log's time on a machine whose own clock may be wrong, or jump.
 //
-// What a process writes into the log is read on other machines, and the server fires timers
-// by its own clock. So a process asks the log what time it is. As long as the machine's clock
-// agrees with the answer, the machine's time holds; else the log's does. Between two answers
-// time goes on as the monotonic clock does: setting the machine's clock changes nothing. The
-// package sets no clock and measures no durations: the monotonic clock is there for those.
+// The facts of a process are read on other machines, and the server fires timers by its own clock.
+// So a process asks the log for its time. While the machine's clock agrees with the answer, the
+// machine's time applies; otherwise the log's does. Between two answers time advances with the
+// monotonic clock: setting the machine's clock changes nothing. The package sets no clock and
+// measures no durations: use the monotonic clock for those.
 package logclock
 
 import (
@@ -14,24 +14,23 @@ import (
 	"time"
 )
 
-// Tolerance is how far a machine's clock may be from the log's, beyond what the time that the
-// answer took leaves open, before the log's time holds. A machine that keeps its clock by NTP
-// is well within it.
+// Tolerance is how far a machine's clock may be from the log's, beyond the uncertainty from the
+// answer's travel time, before the log's time applies. A machine with NTP is well within it.
 const Tolerance = 50 * time.Millisecond
 
-// Apart is how far the machine's clock must be from the log's before [Clock.Follow] says so.
+// Apart is how far the machine's clock must be from the log's before [Clock.Follow] reports it.
 const Apart = time.Second
 
-// Of [Clock.Renew].
+// Intervals of [Clock.Renew].
 const (
-	// keptFor is how long an answer is good without another one: within that time two
-	// monotonic clocks drift apart by a few milliseconds at most.
+	// keptFor is how long an answer is valid without another one: within that time two monotonic
+	// clocks drift apart by a few milliseconds at most.
 	keptFor = 30 * time.Second
-	// askAgain is how long Renew leaves a log alone that did not answer.
+	// askAgain is how long Renew waits before it asks a log again that did not answer.
 	askAgain = 5 * time.Second
 )
 
-// Clock tells the time. Until it has heard of the log's time it tells the machine's.
+// Clock tells the time: until the first answer of the log, the machine's. Safe for concurrent use.
 // Safe for concurrent use.
 type Clock struct {
 	own func() time.Time
@@ -42,15 +41,15 @@ type Clock struct {
 	renewing sync.Mutex // held while Renew asks
 }
 
-// reading is what a clock knows. It is never changed, but replaced.
+// reading is the state of a clock. It is replaced, never changed.
 type reading struct {
-	base time.Time // what the time was at heard, zero before that
-	seen time.Time // what the machine's clock showed then
+	base time.Time // the time at heard, zero before the first answer
+	seen time.Time // the machine's clock at that moment
 	// heard and tried are readings of the monotonic clock.
 	heard, tried time.Time
 }
 
-// New returns a clock of a machine whose own clock is own; nil means [time.Now].
+// New returns a clock of a machine whose clock is own; nil means [time.Now].
 func New(own func() time.Time) *Clock {
 	if own == nil {
 		own = time.Now
@@ -60,7 +59,7 @@ func New(own func() time.Time) *Clock {
 	return c
 }
 
-// change replaces what the clock knows.
+// change replaces the state of the clock.
 func (c *Clock) change(by func(*reading)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,9 +77,8 @@ func (c *Clock) Now() time.Time {
 	return is.base.Add(time.Since(is.heard)).Round(0)
 }
 
-// Hear tells the clock what time the log had, at some moment between asked and
-// answered, which are readings of [time.Now]. It returns by how much the machine's
-// clock is ahead of the log's, 0 if it agrees with it.
+// Hear tells the clock the log's time at some moment between asked and answered, which are readings
+// of [time.Now]. It returns how far the machine's clock is ahead of the log's, 0 if they agree.
 func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
 	c.change(func(is *reading) {
 		is.heard, is.seen = time.Now(), c.own().Round(0)
@@ -92,7 +90,7 @@ func (c *Clock) Hear(log, asked, answered time.Time) (ahead time.Duration) {
 	return ahead
 }
 
-// Ask has ask find out what time the log has, and tells the clock.
+// Ask calls ask for the log's time, and tells the clock.
 func (c *Clock) Ask(ctx context.Context, ask func(context.Context) (time.Time, error)) (ahead time.Duration, err error) {
 	asked := time.Now()
 	log, err := ask(ctx)
@@ -102,11 +100,10 @@ func (c *Clock) Ask(ctx context.Context, ask func(context.Context) (time.Time, e
 	return c.Hear(log, asked, time.Now()), nil
 }
 
-// Renew asks if the last answer is old, and returns when the answer is there or ask has given
-// up. An answer is old after half a minute. It is old at once when the machine's clock and the
-// monotonic one have gone different ways since: the machine's clock was set, or the machine
-// slept, during which the monotonic clock stands still. A log that gave no answer is left
-// alone for a few seconds.
+// Renew asks if the last answer is outdated, and returns when the answer is there or ask has given
+// up. An answer is outdated after 30 s. It is outdated at once if the machine's clock and the
+// monotonic one have diverged since: the machine's clock was set, or the machine slept, during
+// which the monotonic clock stands still. A log that did not answer is not asked again for 5 s.
 func (c *Clock) Renew(ask func() (time.Time, error)) {
 	if !c.old() {
 		return
@@ -114,13 +111,13 @@ func (c *Clock) Renew(ask func() (time.Time, error)) {
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
 	if !c.old() {
-		return // it was asked meanwhile
+		return // another caller has asked meanwhile
 	}
 	c.change(func(is *reading) { is.tried = time.Now() })
-	_, _ = c.Ask(context.Background(), func(context.Context) (time.Time, error) { return ask() }) // time goes on as it did
+	_, _ = c.Ask(context.Background(), func(context.Context) (time.Time, error) { return ask() }) // on failure, time advances as before
 }
 
-// old tells whether the log is to be asked again.
+// old tells whether to ask the log again.
 func (c *Clock) old() bool {
 	is, now := c.state.Load(), time.Now()
 	if !is.tried.IsZero() && now.Sub(is.tried) < askAgain && is.tried.After(is.heard) {
@@ -133,9 +130,8 @@ func (c *Clock) old() bool {
 	return passed > keptFor || (c.own().Round(0).Sub(is.seen)-passed).Abs() > Apart
 }
 
-// Follow asks again and again until ctx ends. It calls differs when the machine's clock begins
-// or ceases to be more than [Apart] away from the log's, with 0 for the latter. What ask does
-// not find out is asked again.
+// Follow asks repeatedly until ctx ends. It calls differs when the machine's clock becomes more
+// than [Apart] away from the log's, and with 0 when that ends. After a failed ask it asks again.
 func (c *Clock) Follow(ctx context.Context, every time.Duration, ask func(context.Context) (time.Time, error), differs func(ahead time.Duration)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

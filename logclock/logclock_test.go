@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// machine is a clock that is set by hand, beside the one of the bubble, which is the log's.
+// machine is a clock that is set by hand. The bubble's clock is the log's.
 type machine struct{ shift atomic.Int64 }
 
 func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.shift.Load())) }
@@ -56,7 +56,7 @@ func TestHear(t *testing.T) {
 	}
 }
 
-// Whatever is done to the machine's clock, time goes on as it did.
+// Whatever happens to the machine's clock, time advances steadily.
 func TestJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, away := &machine{}, atomic.Bool{}
@@ -88,8 +88,8 @@ func TestJumps(t *testing.T) {
 	})
 }
 
-// A clock that is not followed asks when its answer is old, when the machine's clock was set, and
-// when the machine slept; a log that does not answer is not asked all the time.
+// A clock that is not followed asks when its answer is outdated, when the machine's clock was set,
+// and when the machine slept. It does not keep asking a log that does not answer.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, asked, away := &machine{}, 0, false
@@ -104,8 +104,8 @@ func TestRenew(t *testing.T) {
 		for i, step := range []struct {
 			pass, shift time.Duration
 			away        bool
-			asked       int           // by then, all in all
-			ahead       time.Duration // what the clock then is
+			asked       int           // in total by then
+			ahead       time.Duration // the clock's offset then
 		}{
 			{0, 10 * time.Minute, false, 1, 0},
 			{29 * time.Second, 10 * time.Minute, false, 1, 0},

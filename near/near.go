@@ -1,4 +1,5 @@
-// Package near finds the word that somebody has most likely meant. It knows nothing of what the words are for.
+// Package near finds the word that a mistyped one most likely stands for. It does not know the
+// meaning of the words.
 package near
 
 import (
@@ -10,10 +11,10 @@ import (
 // longest is the length from which a word is no misspelling of anything.
 const longest = 32
 
-// Word returns the one of words that s is most likely a misspelling of, as it stands there, or "". Small and
-// capital letters are the same to it, and so are '-' and '_'. One letter in three may be wrong; two neighbours
-// that have changed places are one mistake. Of words that are equally near the first one wins. If none is near, it is the longest
-// one that s begins with and goes on after a '-', as data-dir does after data.
+// Word returns the one of words of which s is most likely a misspelling, in its own spelling, or
+// "". It ignores case and treats '-' and '_' as equal. One letter in three may be wrong; two
+// swapped neighbours are one mistake. Of equally near words the first one wins. If none is near, it
+// returns the longest word that s begins with, before a '-', as data for data-dir.
 func Word(s string, words []string) string {
 	if len(s) > longest {
 		return ""

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package private makes folders that belong to the user of this program alone, and refuses those
-// that do not. What lies in such a folder was put there by this user, so it can be trusted; a
-// folder that another user has made in the same place can not.
+// Package private makes folders that belong only to the user of this program, and refuses others.
+// The content of such a folder was put there by this user and can be trusted; a folder that another
+// user has made in the same place cannot. The package does not check the files in a folder.
 package private
 
 import (
@@ -16,32 +16,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrForeign refuses a folder that is not this user's alone.
+// ErrForeign refuses a folder that does not belong only to this user.
 var ErrForeign = errors.New("it is not this user's alone")
 
 const (
-	ownOnly = 0o700 // nobody else may do anything
-	passing = 0o711 // others may pass through it, to what they know the name of
+	ownOnly = 0o700 // no access for others
+	passing = 0o711 // others may pass through it, to names that they know
 )
 
-// Dir makes a folder below another one, with those between them, and returns its absolute path. Each of
-// parts, the last one included, must be a directory of this user that no other user may write to, and
-// that no other may read, or it becomes one. Base is the operator's: it is made likewise if it is
-// not there, and otherwise taken as it is.
+// Dir makes a folder below base, with those in between, and returns its absolute path. Each of
+// parts must be a directory of this user to which no other user may write; access of others to an
+// own directory is removed. Base belongs to the operator: it is made likewise if it does not exist,
+// and otherwise accepted as it is.
 //
-// The error wraps [ErrForeign] if one of them is another user's, may be written to by others, or is a link that
-// another user has made.
+// The error wraps [ErrForeign] if one of parts belongs to another user, is writable by others, or
+// is a link that another user has made.
 func Dir(base string, parts ...string) (string, error) { return open(ownOnly, base, parts) }
 
-// Passage is [Dir] for folders through which other users may pass to what is theirs in it.
+// Passage is [Dir] for folders through which other users may pass to their own files.
 func Passage(base string, parts ...string) (string, error) { return open(passing, base, parts) }
 
-// Own is Dir for a folder that has one name: all above it is the operator's.
+// Own is Dir for a folder with a single name: all above it belongs to the operator.
 func Own(path string) (string, error) {
 	return open(ownOnly, filepath.Dir(path), []string{filepath.Base(path)})
 }
 
-// Owned tells whether there is a directory, and no link to one, that belongs to this user.
+// Owned tells whether path is a directory, not a link to one, that belongs to this user.
 func Owned(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid()
@@ -89,7 +89,7 @@ func openBase(base string) (int, error) {
 	return dir, err
 }
 
-// enter opens a directory of this user below an open one, and makes it if it is not there.
+// enter opens a directory of this user below an open one, and makes it if it does not exist.
 func enter(above int, name string, mode uint32) (int, error) {
 	if err := unix.Mkdirat(above, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
@@ -116,7 +116,8 @@ func enter(above int, name string, mode uint32) (int, error) {
 	return dir, nil
 }
 
-// claim checks that an open directory is this user's, and takes from others what mode does not give them.
+// claim checks that an open directory belongs to this user, and removes the access of others that
+// mode does not include.
 func claim(dir int, mode uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {

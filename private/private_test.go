@@ -83,7 +83,7 @@ func TestForeign(t *testing.T) {
 	if !private.Owned(at("mine")) || private.Owned(at("link")) || private.Owned(at("none")) {
 		t.Error("what is owned is not, or the other way round")
 	}
-	if os.Geteuid() != 0 { // only root can make what is another's: the root folder is one
+	if os.Geteuid() != 0 { // only root can make another user's folder: the root folder is one
 		if _, err := private.Dir("/", "usr"); !errors.Is(err, private.ErrForeign) || private.Owned("/usr") {
 			t.Errorf("a folder of root: %v", err)
 		}

@@ -17,8 +17,8 @@ import (
 type pastBounds struct {
 	// block is the smallest part of the index that makes a block.
 	block int
-	// frame is the smallest distance between two frames in the index; part also requires a share of
-	// the index before them.
+	// frame is the smallest distance between two frames in the index. They are also at least one
+	// part-th of the preceding index apart.
 	frame, part int64
 	// frames is the largest size of all frames. Beyond it, every second one is dropped.
 	frames int

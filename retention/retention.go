@@ -1,7 +1,7 @@
-// Package retention drops what ended tasks have printed and produced when it was kept long enough: how
-// long depends on how they ended, and is said by the job or else by the settings of a server. It holds no
-// truth and needs no leader: what it drops it replaces by a message that says so, with a count, and who
-// finds that does nothing.
+// Package retention drops the output and records of ended tasks when their time is over. That time
+// depends on the end of the task; the job sets it, or else the settings of a server. The package
+// holds no truth and needs no leader: it replaces the dropped data by a message that says so, with
+// a count, and a second keeper that finds the message does nothing. It does not touch the log.
 package retention
 
 import (
@@ -17,23 +17,24 @@ import (
 	"millrace/task/job"
 )
 
-// Policy is what the settings say of tasks whose job does not. Zero is for as long as the stream keeps anything.
+// Policy is the settings for tasks whose job sets none. Zero means as long as the stream keeps
+// them.
 type Policy struct {
 	Done   time.Duration // of tasks that finished
 	Failed time.Duration // of all others
 }
 
-// Kind is what is kept.
+// Kind is a kind of kept data.
 type Kind string
 
 const (
-	// Output is what tasks have printed.
+	// Output is the output lines of tasks.
 	Output Kind = "log"
-	// Records are what they have produced.
+	// Records are the records that tasks have produced.
 	Records Kind = "data"
 )
 
-// keep is how long what an ended task has left is kept, and what says so; 0 if nothing does.
+// keep is how long the data of an ended task is kept, and the setting that says so; 0 if none does.
 func (k Kind) keep(p Policy, t *task.Task) (time.Duration, string) {
 	own := t.Kept().Records
 	if k == Output {
@@ -48,8 +49,8 @@ func (k Kind) keep(p Policy, t *task.Task) (time.Duration, string) {
 	return p.Failed, string(k) + "_keep_failed"
 }
 
-// Due returns when what a task has left is to be dropped; false if never, or not yet
-// known because the task has not ended.
+// Due returns when to drop a task's data; false if never, or not yet known because the task has not
+// ended.
 func (k Kind) Due(p Policy, t *task.Task) (time.Time, bool) {
 	if !t.State.Terminal() {
 		return time.Time{}, false
@@ -58,41 +59,41 @@ func (k Kind) Due(p Policy, t *task.Task) (time.Time, bool) {
 	return t.EndedAt.Add(d), d > 0
 }
 
-// Reason says why it is dropped.
+// Reason says why the data is dropped.
 func (k Kind) Reason(p Policy, t *task.Task) string {
 	d, name := k.keep(p, t)
 	return fmt.Sprintf("the task has ended as %s and %s is %v", t.State, name, d)
 }
 
-// Store is where what is kept lies.
+// Store is the store of the kept data.
 type Store interface {
-	// Tasks lists the tasks that have left something.
+	// Tasks lists the tasks with data.
 	Tasks(ctx context.Context) ([]task.ID, error)
-	// Known returns those of some tasks of which something is known, quickly: it may be out of date.
+	// Known returns the known tasks among the given ones, quickly: the answer may be outdated.
 	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
 	// Load reads a task from the log.
 	Load(ctx context.Context, id task.ID) (task.Task, error)
-	// Drop puts one message with a count and a reason in place of all that a task has left, in
-	// one step. It reports false if that has been done before.
+	// Drop replaces all of a task's data by one message with a count and a reason, in one step. It
+	// returns false if that was done before.
 	Drop(ctx context.Context, t *task.Task, reason string, now time.Time) (bool, error)
 }
 
-// Keeper keeps a policy.
+// Keeper enforces a policy.
 type Keeper struct {
 	Kind   Kind
 	Store  Store
 	Policy Policy
-	// Every is how often it looks. Default a minute. While neither the policy nor any job says how long
-	// anything is kept, it looks the less often the more there is.
+	// Every is the interval of its checks. Default one minute. While neither the policy nor any job
+	// limits anything, the interval grows with the number of tasks.
 	Every time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	due  map[task.ID]time.Time // when a task is to be looked at again; far away if nothing is left to do
-	asks bool                  // some job says for itself how long it keeps
+	due  map[task.ID]time.Time // when to check a task again; far away if nothing is left to do
+	asks bool                  // some job sets its own time
 }
 
-// Run keeps the policy until ctx ends, whose error it returns.
+// Run enforces the policy until ctx ends, whose error it returns.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.Log = cmp.Or(k.Log, slog.New(slog.DiscardHandler))
 	every := k.Every
@@ -123,15 +124,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 const (
-	// idle is the time from look to look for each task, while nothing is ever to be dropped.
+	// idle is the interval between checks per task, while nothing is ever to be dropped.
 	idle = time.Millisecond
-	// settled is when a task is looked at again that has nothing left: a retry gives it something anew.
+	// settled is when a task without data is checked again, because a retry gives it new data.
 	settled = 24 * time.Hour
-	// atOnce is how many tasks are asked for at once.
+	// atOnce is how many tasks are read at once.
 	atOnce = 250
 )
 
-// sweep drops what is due and returns of how many tasks.
+// sweep drops due data and returns for how many tasks.
 func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
 	ids, err := k.Store.Tasks(ctx)
 	if err != nil {
@@ -167,19 +168,19 @@ func (k *Keeper) sweep(ctx context.Context) (dropped int, err error) {
 	return dropped, err
 }
 
-// look drops what a task has left if that is due, and returns when to look again.
+// look drops a task's data if that is due, and returns when to check again.
 func (k *Keeper) look(ctx context.Context, t *task.Task, now time.Time) (dropped bool, again time.Time, err error) {
 	k.asks = k.asks || t.Kept() != job.Keep{}
 	due, ok := k.Kind.Due(k.Policy, t)
 	switch {
 	case !ok && t.State.Terminal():
-		return false, now.Add(settled), nil // nothing says that it is ever to be dropped
+		return false, now.Add(settled), nil // nothing limits its time
 	case !ok:
 		return false, now, nil // it may end soon, and be kept for seconds
 	case now.Before(due):
 		return false, due, nil
 	}
-	latest, err := k.Store.Load(ctx, t.ID) // it may have another life meanwhile
+	latest, err := k.Store.Load(ctx, t.ID) // it may have been reopened meanwhile
 	if err != nil {
 		return false, now, err
 	}

@@ -145,7 +145,7 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
-// TestKeeperWithoutPolicy: a job says for itself how long it keeps, and no settings do.
+// TestKeeperWithoutPolicy: a job sets its own time, and no settings exist.
 func TestKeeperWithoutPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{dropped: map[task.ID]int{}, tasks: map[task.ID]*task.Task{

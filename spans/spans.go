@@ -1,6 +1,7 @@
-// Package spans makes a trace of what the log says of a task, in the sense of OpenTelemetry: a span for its life, one for each
-// attempt, and one for each phase in which it waited. The ids of spans follow from the task and the epoch, so that
-// whoever makes a span, while it happens or years later, makes the same one. It is pure and knows no library of OpenTelemetry.
+// Package spans makes an OpenTelemetry trace from a task's facts in the log: a span for its life,
+// one for each attempt, and one for each phase in which it waited. The ids of spans follow from the
+// task and the epoch, so every component makes the same span, while it happens or years later. The
+// package is pure, sends nothing, and does not use OpenTelemetry's library.
 package spans
 
 import (
@@ -39,7 +40,7 @@ func (c Context) String() string {
 	return "00-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + "-" + flags
 }
 
-// Parse reads a traceparent; false if it is none.
+// Parse parses a traceparent; false if it is invalid.
 func Parse(text string) (c Context, ok bool) {
 	if !task.ValidTrace(text) {
 		return c, false
@@ -58,21 +59,21 @@ type Span struct {
 	Context
 	// Parent is zero for the first span of a trace.
 	Parent SpanID
-	// Remote says that the parent is no span of Millrace's.
+	// Remote says that the parent is not a span of Millrace.
 	Remote bool
 	Links  []Context
 	Name   string
 	From   time.Time
 	To     time.Time
-	// Own says that it is of an attempt that ended by the word of its worker.
+	// Own says that the span's attempt ended by its worker's report.
 	Own bool
-	// Failed says that what it was for was not reached, and Why why not.
+	// Failed says that the span's purpose was not reached, and Why why not.
 	Failed     bool
 	Why        string
 	Attributes []Attribute
 }
 
-// Attribute is one of a span. The value is a string or an int.
+// Attribute is an attribute of a span. The value is a string or an int.
 type Attribute struct {
 	Key   string
 	Value any
@@ -84,8 +85,8 @@ func spanID(of ...string) (id SpanID) {
 	return id
 }
 
-// OfTask is the place of a task's own span. Root is the outermost of its parents, itself if it has none: a family that was
-// submitted without a context has a trace of its own.
+// OfTask is the place of a task's own span. Root is its outermost parent, itself if it has none: a
+// family that was submitted without a context has a trace of its own.
 func OfTask(t *task.Task, root task.ID) (own Context, parent SpanID, remote bool) {
 	given, ok := Parse(t.Trace)
 	if own = given; !ok {
@@ -126,8 +127,9 @@ func Attempt(t *task.Task, root task.ID, to time.Time) Span {
 	return s
 }
 
-// Of are the spans of a task by the facts about it: its own first, then those of its attempts, each with what its worker measured of
-// it, and those of the phases in which it waited. What has not ended lasts to now.
+// Of returns the spans of a task, from its facts: its own first, then those of its attempts, each
+// with its worker's measurements, and those of the phases in which it waited. A span without an end
+// lasts to now.
 func Of(records []events.Record, root task.ID, now time.Time) []Span {
 	var t task.Task
 	var attempts []Span
@@ -166,7 +168,8 @@ func Of(records []events.Record, root task.ID, now time.Time) []Span {
 	return all
 }
 
-// name is that of a task's span: its job and step, or its handler. What a command says is nobody's business who looks at traces.
+// name is the name of a task's span: its job and step, or its handler. Readers of traces do not see
+// its command.
 func name(t *task.Task) string {
 	switch {
 	case t.Job != "":
@@ -203,7 +206,7 @@ func ended(t *task.Task, e any, root task.ID, at time.Time) Span {
 	return s
 }
 
-// phase is the span of a phase, none for one of which another span says all.
+// phase is the span of a phase; none for a phase that another span covers.
 func phase(t *task.Task, p *view.Phase, own *Span, attempts []Span) []Span {
 	s := Span{Context: own.Context, Parent: own.Span, Name: p.Name, From: p.From, To: p.To, Attributes: attributes(t)}
 	s.Span = spanID("phase", string(t.ID), strconv.FormatUint(p.Seq, 10), p.Name)

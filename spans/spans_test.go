@@ -21,7 +21,7 @@ const (
 	given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 )
 
-// history is what the log has of a task: each event a second after the one before.
+// history is the log of a task: each event one second after the one before.
 func history(w task.Work, list ...task.Event) (records []events.Record) {
 	w.Spec = &job.Spec{Handler: "work", Retry: job.Retry{Max: 3}}
 	w.Route = "default.5"
@@ -35,7 +35,7 @@ func history(w task.Work, list ...task.Event) (records []events.Record) {
 	return records
 }
 
-// The spans of a task say where it waited and which attempts it had, and hang below the span that asked for it.
+// The spans of a task show where it waited and its attempts, below the span of its submitter.
 func TestSpansOfTask(t *testing.T) {
 	t.Parallel()
 	started := task.AttemptStarted{Attempt: 1, Node: "n", Session: "s", Offer: 1}
@@ -45,7 +45,7 @@ func TestSpansOfTask(t *testing.T) {
 	for name, c := range map[string]struct {
 		work  task.Work
 		facts []task.Event
-		want  string // name, seconds from and to, ! for what failed
+		want  string // name, seconds from and to, ! for a failure
 	}{
 		"it waits":       {task.Work{}, nil, "work 0-9, pending 0-9"},
 		"it runs":        {task.Work{}, []task.Event{started}, "work 0-9, attempt 1 1-9, pending 0-1"},
@@ -80,8 +80,8 @@ func TestSpansOfTask(t *testing.T) {
 	}
 }
 
-// Whoever knows the task knows its place: with a context below the span that was given, else in the trace of its family. A worker
-// comes to the same span of an attempt as whoever reads the log afterwards.
+// The place of a span follows from the task: below a given context, else in the trace of its
+// family. A worker makes the same span of an attempt as a later reader of the log.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	context, ok := spans.Parse(given)

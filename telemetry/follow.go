@@ -14,14 +14,14 @@ import (
 // ahead is how many tasks that have ended may wait until their spans are made.
 const ahead = 4096
 
-// Following says whose spans a [Follower] sends, and how it finds them.
+// Following says which spans a [Follower] sends, and where it reads them.
 type Following struct {
 	Tracer *Tracer
-	// After is the end of the log when this begins: what ended before was sent by another process.
+	// After is the end of the log at the start: another process has sent tasks that ended before.
 	After uint64
 	// History reads the facts about a task.
 	History func(context.Context, task.ID) ([]events.Record, error)
-	// First tells whether this process goes first with a task, of several that follow the log.
+	// First tells whether this process goes first with a task, among several that follow the log.
 	First func(key string) bool
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -36,12 +36,12 @@ type Follower struct {
 	missed atomic.Int64
 }
 
-// NewFollower returns one that has seen nothing yet.
+// NewFollower returns a follower that has seen no facts.
 func NewFollower(f Following) *Follower {
 	return &Follower{Following: f, ended: make(chan task.ID, ahead)}
 }
 
-// Observe notes which tasks have ended. It never waits: if too many end at once, it leaves out some.
+// Observe records which tasks have ended. It never waits: if too many end at once, it omits some.
 func (f *Follower) Observe(steps []events.Step) {
 	for i := range steps {
 		s := &steps[i]

@@ -1,5 +1,6 @@
-// Package telemetry sends spans to where the variables of OpenTelemetry say, by its official library. It alone knows that library:
-// which spans there are says package spans.
+// Package telemetry sends spans with OpenTelemetry's official library, to the destination in
+// OpenTelemetry's environment variables. No other package uses that library. Package spans defines
+// the spans.
 package telemetry
 
 import (
@@ -33,18 +34,19 @@ import (
 	"millrace/worker"
 )
 
-// Config says who sends.
+// Config describes the sender.
 type Config struct {
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
-	// Log is told what could not be sent. Default: nobody is.
+	// Log gets failures to send. Default: none.
 	Log *slog.Logger
 }
 
-// endpoints are the variables that say where to send to.
+// endpoints are the variables with the destination.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// Wanted tells whether the environment asks for spans, and refuses what this program cannot do.
+// Wanted tells whether the environment asks for spans, and refuses settings that this program does
+// not support.
 func Wanted(env func(string) string) (bool, error) {
 	exporter := env("OTEL_TRACES_EXPORTER")
 	switch asked := slices.ContainsFunc(endpoints, func(name string) bool { return env(name) != "" }); {
@@ -59,7 +61,7 @@ func Wanted(env func(string) string) (bool, error) {
 	return true, nil
 }
 
-// Tracer sends spans. A nil one sends none.
+// Tracer sends spans. A nil tracer sends none.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -99,7 +101,7 @@ func start(ctx context.Context, c Config, to sdktrace.TracerProviderOption) (*Tr
 	return &Tracer{provider: p, tracer: p.Tracer("millrace", trace.WithInstrumentationVersion(c.Version))}, nil
 }
 
-// Close sends what was not sent yet.
+// Close sends the remaining spans.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -107,7 +109,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// given takes the ids of a span from its context: they follow from what the span is about.
+// given takes the ids of a span from its context: they follow from the span's subject.
 type given struct{}
 
 type givenKey struct{}
@@ -171,7 +173,7 @@ func (t *Tracer) Send(ctx context.Context, list []spans.Span) {
 	}
 }
 
-// Attempt begins the span of an attempt: what runs in the context that it returns hangs below it.
+// Attempt begins the span of an attempt. Spans started in the returned context are below it.
 func (t *Tracer) Attempt(ctx context.Context, k *task.Task, root task.ID) (context.Context, worker.Span) {
 	s := spans.Attempt(k, root, time.Time{})
 	ctx, span := t.begin(ctx, &s)
@@ -185,10 +187,10 @@ type attempt struct {
 	is   spans.Span
 }
 
-// Traceparent is what a program is told.
+// Traceparent is the context for the attempt's program.
 func (a *attempt) Traceparent() string { return a.is.Context.String() }
 
-// End ends it: why is "" if the attempt has reached what it was for.
+// End ends the span: why is "" if the attempt reached its purpose.
 func (a *attempt) End(at time.Time, class, why string) {
 	if a.is.To = at; class != "" {
 		a.is.Failed, a.is.Why = true, why

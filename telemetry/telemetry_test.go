@@ -31,7 +31,7 @@ const (
 	parentOfAll = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 )
 
-// Spans are off unless a variable asks for them, and what cannot be done is refused.
+// Spans are off unless a variable asks for them, and unsupported settings are refused.
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	for env, want := range map[string]string{
@@ -66,7 +66,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// collector takes what is sent to it.
+// collector stores what is sent to it.
 type collector struct {
 	mu    sync.Mutex
 	spans []*tracepb.Span
@@ -94,7 +94,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// history is what the log has of a task that ran once and failed.
+// history is the log of a task that ran once and failed.
 func history(context.Context, task.ID) (records []events.Record, err error) {
 	for i, e := range []task.Event{
 		task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "work"}, Route: "default.5", Trace: parentOfAll}},
@@ -119,8 +119,8 @@ func running(ctx context.Context) *task.Task {
 	return k
 }
 
-// A collector gets what a worker says of its attempts, and what a server says of tasks that have ended: one trace below the span that
-// asked for it, with no span twice.
+// A collector gets a worker's spans of attempts, and a server's spans of ended tasks: one trace
+// below the submitter's span, with no span twice.
 func TestSpansAreSent(t *testing.T) {
 	c := &collector{}
 	s := httptest.NewServer(c)
@@ -227,7 +227,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Nobody who does not trace pays for it.
+// Without tracing there is no cost.
 func TestNilTracerSendsNothing(t *testing.T) {
 	t.Parallel()
 	var none *Tracer

@@ -1,6 +1,7 @@
-// Package corpus is for tests. It keeps the forms that one version of Millrace writes and another one reads: facts,
-// files, messages. Each form has a folder with one folder for each of its versions, and in it what that version
-// wrote. These files stay as they are for good, and a test reads them all. Nothing here writes over a file.
+// Package corpus is for tests. It keeps the forms that one version of Millrace writes and another
+// one reads: facts, files, messages. Each form has a folder with one folder per version, which
+// holds what that version wrote. These files never change, and a test reads them all. The package
+// never overwrites a file.
 package corpus
 
 import (
@@ -20,41 +21,41 @@ import (
 
 var add = flag.Bool("corpus", false, "add to the corpora what is written today and is not there yet; nothing that is there changes")
 
-// Form is a form that is written by one version and read by another.
+// Form is a form that one version writes and another one reads.
 type Form struct {
 	// Dir is the folder that holds v1, v2 and so on.
 	Dir string
 	// Version is the one that is written today.
 	Version int
-	// Today is what is written today, by names of files. Nil if people write it, not Millrace.
+	// Today is today's output, by names of files. Nil if people write the form, not Millrace.
 	Today map[string][]byte
 	// Again reads what any version wrote and writes what it has read.
 	Again func(written []byte) ([]byte, error)
 	// Results is whether Again returns something else than the form. What it returns of a
 	// file is then kept beside that, as what is returned of every file of an older version is.
 	Results bool
-	// Unknown is what becomes of a field that a reader does not know.
+	// Unknown is what happens to a field that a reader does not know.
 	Unknown Fate
-	// Next turns what was written into what a later version may write, the number of which is given. Reading
-	// must refuse it and name both versions. Nil if no reader can tell.
+	// Next turns written data into what a later version, with the given number, may write. Reading
+	// must refuse it and name both versions. Nil if readers cannot tell.
 	Next func(written []byte, version int) []byte
 }
 
-// Fate is what becomes of a field that a reader does not know.
+// Fate is what happens to a field that a reader does not know.
 type Fate uint8
 
-// Fates. None is that of forms without fields.
+// The fates. None is for forms without fields.
 const (
 	None    Fate = iota
-	Dropped      // it is passed over
+	Dropped      // it is ignored
 	Kept         // it is written again with the rest
-	Refused      // the whole is
+	Refused      // the whole is refused
 )
 
-// suffix of the file with what is read of another file.
+// suffix names the file with what was read from another file.
 const suffix = ".read"
 
-// Test tests a form, and adds to its corpus if the flag -corpus says so.
+// Test tests a form, and adds to its corpus with the flag -corpus.
 func Test(t *testing.T, f Form) {
 	t.Helper()
 	if *add {
@@ -100,7 +101,7 @@ func numbered(name string, n int) string {
 	return strings.TrimSuffix(name, ext) + "." + strconv.Itoa(n) + ext
 }
 
-// files are those of a version by name, without what was read of them.
+// files returns the files of a version by name, without what was read from them.
 func (f *Form) files(version int) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	entries, err := os.ReadDir(f.folder(version))
@@ -120,7 +121,7 @@ func (f *Form) files(version int) (map[string][]byte, error) {
 	return all, nil
 }
 
-// add adds what is not there: files of today's version, and what is read of any.
+// add adds what is missing: files of today's version, and what is read from any.
 func (f *Form) add() error {
 	for version := 1; version <= f.Version; version++ {
 		if version == f.Version {
@@ -194,7 +195,7 @@ func (f *Form) has(files map[string][]byte, name string, text []byte) bool {
 	}
 }
 
-// problems are what is wrong with the form, in words.
+// problems returns the faults of the form, in words.
 func (f *Form) problems() (all []string, err error) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if _, err := os.Stat(f.folder(f.Version + 1)); err == nil {
@@ -220,7 +221,7 @@ func (f *Form) problems() (all []string, err error) {
 	return all, nil
 }
 
-// today compares what is written today with what was.
+// today compares today's output with the stored one.
 func (f *Form) today(files map[string][]byte, say func(format string, args ...any)) {
 	if f.Today == nil {
 		return
@@ -241,7 +242,7 @@ func (f *Form) today(files map[string][]byte, say func(format string, args ...an
 	}
 }
 
-// advice says how a form gets another version.
+// advice explains how a form gets another version.
 func (f *Form) advice() string {
 	return fmt.Sprintf("What was written lies in logs and on disks, so it stays readable. If the form itself has to change: leave %s as it is; "+
 		"make the version %d in the code; where it is read, turn what version %d wrote into the new form; run go test -corpus, "+
@@ -249,7 +250,7 @@ func (f *Form) advice() string {
 		f.folder(f.Version), f.Version+1, f.Version, f.folder(f.Version+1))
 }
 
-// problemsOf are those of one file.
+// problemsOf returns the faults of one file.
 func (f *Form) problemsOf(version int, name string, written []byte) (all []string) {
 	again, err := f.Again(bytes.Clone(written))
 	if err != nil {
@@ -275,7 +276,7 @@ func (f *Form) problemsOf(version int, name string, written []byte) (all []strin
 // unheard is a field that no version has.
 const unheard = `"a_field_to_come":{"a":[1]}`
 
-// later is the text with another field in each of its objects, one a line, at their ends.
+// later returns the text with another field at the end of each of its objects, one a line.
 func later(written []byte) []byte {
 	var b []byte
 	for line := range bytes.Lines(written) {
@@ -314,7 +315,7 @@ func (f *Form) unknown(written, again []byte) []string {
 	return nil
 }
 
-// refusesNext checks that what the next version wrote is refused with both versions in the words.
+// refusesNext checks that the next version's output is refused with both versions in the error.
 func (f *Form) refusesNext(written []byte) []string {
 	given := f.Next(bytes.Clone(written), f.Version+1)
 	_, err := f.Again(bytes.Clone(given))
@@ -329,8 +330,8 @@ func (f *Form) refusesNext(written []byte) []string {
 	return nil
 }
 
-// Result compares what follows from files of a corpus with what was noted of it in a file. The flag -corpus notes it if
-// there is no such file. One whose content is to change is removed by hand first, and what changes looked at.
+// Result compares the results of a corpus with those stored in a file. The flag -corpus stores them
+// if there is no such file. To change its content, first remove it by hand and examine the changes.
 func Result(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *add {

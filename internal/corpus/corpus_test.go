@@ -119,7 +119,7 @@ func TestLifeOfAForm(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, nothing is written over.
+// No request overwrites a file.
 func TestNothingIsWrittenOver(t *testing.T) {
 	dir := t.TempDir()
 	f := Form{Dir: dir, Version: 1, Today: map[string][]byte{"a.txt": []byte("1")}, Results: true, Again: func(b []byte) ([]byte, error) { return append(b, '!'), nil }}
@@ -154,7 +154,7 @@ func grow(t *testing.T, f Form) {
 	}
 }
 
-// find expects all of the words in what is wrong, and nothing wrong if there are none.
+// find expects all of the words in the faults, and no fault without words.
 func find(t *testing.T, f Form, want ...string) {
 	t.Helper()
 	problems, err := f.problems()

@@ -9,15 +9,15 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 )
 
-// compiler works out what a type has.
+// compiler analyses a type.
 type compiler struct {
-	kinds   map[reflect.Type]codec   // what an option says
-	objects map[reflect.Type]*object // what is known already, or under way
+	kinds   map[reflect.Type]codec   // set by an option
+	objects map[reflect.Type]*object // known already, or in progress
 	without []string
 	own     bool
 }
 
-// object is that of a struct. Each of its fields must have a tag with its name.
+// object is the form of a struct. Each of its fields must have a tag with its name.
 func (c *compiler) object(t reflect.Type) *object {
 	if o, known := c.objects[t]; known {
 		return o

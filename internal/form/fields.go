@@ -10,22 +10,22 @@ import (
 
 // Field is a field of a struct as a form has it.
 type Field struct {
-	// Name is what it is called.
+	// Name is the name in JSON.
 	Name string
-	// Type is its type in Go.
+	// Type is the Go type.
 	Type reflect.Type
-	// Index is where it is, for [reflect.Value.FieldByIndex].
+	// Index is the position, for [reflect.Value.FieldByIndex].
 	Index []int
-	// Always says that it is there when it is empty, too.
+	// Always says that the field is written even when empty.
 	Always bool
 
-	path   string // where it was found
+	path   string // the path to it
 	offset uintptr
-	null   bool // null means something
+	null   bool // null has a meaning
 }
 
-// Fields are those of a struct, in the order in which they are written; those of structs that it embeds count as its own.
-// It panics if one has no tag that names it.
+// Fields returns the fields of a struct, in the order in which they are written; those of embedded
+// structs count as its own. It panics if one has no tag with its name.
 func Fields(t reflect.Type) []Field { return fieldsAt(nil, t, 0, nil) }
 
 func fieldsAt(all []Field, t reflect.Type, offset uintptr, index []int) []Field {
@@ -50,7 +50,7 @@ func fieldsAt(all []Field, t reflect.Type, offset uintptr, index []int) []Field 
 	return all
 }
 
-// Spelled tells whether values of a type are written as text that they spell themselves.
+// Spelled tells whether a type marshals and unmarshals itself as text.
 func Spelled(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())

@@ -12,19 +12,19 @@ import (
 	"github.com/mailru/easyjson/jlexer"
 )
 
-// Form is how values of type T are written, which is a struct. It is safe for concurrent use.
+// Form is the JSON form of values of the struct type T. It is safe for concurrent use.
 type Form[T any] struct {
 	options []Option
 	once    sync.Once
-	made    *object // by once
+	made    *object // set by once
 }
 
-// Option changes what a form does with some fields.
+// Option changes the treatment of some fields.
 type Option func(*compiler)
 
-// Of is the form of a type. What the type has is worked out when it is used for the first time: many processes use
-// none. It panics then if a field has a type of which it does not know how it is written, or if two have one name. So every
-// form should be used by a test.
+// Of is the form of a type. It analyses the type on first use, because many processes need none. It
+// then panics if a field's type is unsupported, or if two fields have one name. So every form
+// should be used by a test.
 func Of[T any](options ...Option) *Form[T] { return &Form[T]{options: options} }
 
 func (f *Form[T]) object() *object {
@@ -53,12 +53,12 @@ func (f *Form[T]) make() {
 	f.made = o
 }
 
-// Without leaves fields of the type itself out: they are neither written nor known.
+// Without leaves out fields of the type itself: they are neither written nor known.
 func Without(names ...string) Option {
 	return func(c *compiler) { c.without = append(c.without, names...) }
 }
 
-// As has values of a pointer's type written and read by functions. Write is not called for nil.
+// As makes functions write and read values of a pointer's type. Write is not called for nil.
 func As[V any](write func(w *Writer, v *V), read func(l *jlexer.Lexer) *V) Option {
 	return func(c *compiler) {
 		c.kinds[reflect.TypeFor[*V]()] = codec{
@@ -69,12 +69,12 @@ func As[V any](write func(w *Writer, v *V), read func(l *jlexer.Lexer) *V) Optio
 	}
 }
 
-// Own is for what nobody else reads, and nobody else writes: times are numbers, which is exact for every
-// year and half as long, and so are lengths of time; texts keep bytes that are no UTF-8; JSON that is kept as it is was looked at
-// before, and its null is a value.
+// Own is for data that only Millrace writes and reads: times are numbers, which is exact for every
+// year and half as long, and so are durations; texts keep bytes that are not UTF-8; raw JSON was
+// checked before, and its null is a value.
 func Own() Option { return func(c *compiler) { c.own = true } }
 
-// Names are those of the fields, in the order in which they are written.
+// Names returns the names of the fields, in the order in which they are written.
 func (f *Form[T]) Names() []string {
 	var names []string
 	for _, at := range f.object().fields {
@@ -83,14 +83,14 @@ func (f *Form[T]) Names() []string {
 	return names
 }
 
-// Find returns the number of a field, -1 if there is none of that name. It looks from a number
-// on, and then at those before: what we write comes in order.
+// Find returns the number of a field, -1 if there is none of that name. It searches from from on,
+// and then the earlier ones: our own output comes in order.
 func (f *Form[T]) Find(name string, from int) int { return f.object().find(name, from) }
 
-// Nulls tells whether null is a value of a field. Otherwise it means that the field is not there.
+// Nulls tells whether null is a value of a field. Otherwise it means that the field is missing.
 func (f *Form[T]) Nulls(number int) bool { return f.object().fields[number].null }
 
-// Write appends the fields of a value to an object that has begun.
+// Write appends the fields of a value to a begun object.
 func (f *Form[T]) Write(w *Writer, v *T) { f.object().writeFields(w, unsafe.Pointer(v)) }
 
 // WriteField appends a value as the field of an object that has begun.
@@ -99,7 +99,7 @@ func (f *Form[T]) WriteField(w *Writer, name string, v *T) {
 	f.object().write(w, unsafe.Pointer(v))
 }
 
-// Append appends a value as an object. The error says which part cannot be written.
+// Append appends a value as an object. The error names the part that cannot be written.
 func (f *Form[T]) Append(dst []byte, v *T) ([]byte, error) {
 	w := Begin(dst)
 	f.Write(w, v)
@@ -116,11 +116,11 @@ func (f *Form[T]) ReadField(l *jlexer.Lexer, v *T, number int) {
 	at.read(l, unsafe.Add(unsafe.Pointer(v), at.offset))
 }
 
-// ReadValue reads a value that stands within something else.
+// ReadValue reads a value that is part of another one.
 func (f *Form[T]) ReadValue(l *jlexer.Lexer, v *T) { f.object().read(l, unsafe.Pointer(v)) }
 
-// Read reads what Append has written. Fields that are not known are passed over; of one that is
-// there twice the last counts. Strings share the memory of data, which must not be modified afterwards.
+// Read reads the output of Append. It ignores unknown fields; of a repeated one the last counts.
+// Strings share the memory of data, which must not be modified afterwards.
 func (f *Form[T]) Read(data []byte, v *T) error {
 	l := lexers.Get().(*jlexer.Lexer)
 	defer lexers.Put(l)
@@ -138,10 +138,10 @@ type object struct {
 	slots  []slot // of the fields
 }
 
-// slot is what has to be known of a field to see whether it is empty. Most are, so this lies close together.
+// slot is what is needed to see whether a field is empty. Most are, so slots are compact.
 type slot struct {
 	offset uint32
-	plain  kind // given if it is always written
+	plain  kind // given if the field is always written
 }
 
 // seal is called when all fields are there.
@@ -157,10 +157,10 @@ func (o *object) seal() {
 	}
 }
 
-// field is a field of a struct, or of one that it embeds.
+// field is a field of a struct, or of an embedded one.
 type field struct {
 	name   string
-	key    string // as it is written, with the colon
+	key    string // the written name, with the colon
 	offset uintptr
 	codec
 	always bool // also if it is empty
@@ -172,25 +172,26 @@ type codec struct {
 	empty func(p unsafe.Pointer) bool // of others
 	write func(w *Writer, p unsafe.Pointer)
 	read  func(l *jlexer.Lexer, p unsafe.Pointer)
-	// What tells of plain values how they are written: a text's quotes, that eight bytes count something, and
-	// that nobody else reads a time.
+	// The writing of plain values: the quotes of a text, whether eight bytes are a number, and
+	// whether a time has the own form.
 	quote      func(b []byte, s string) []byte
 	count, own bool
-	// null is whether null is a value. Otherwise it means that nothing is there.
+	// null says that null is a value. Otherwise it means that the value is missing.
 	null bool
 }
 
-// kind says by what an empty value is known. Most fields are empty, and a call for each would cost more than all the rest.
+// kind says how to recognize an empty value. Most fields are empty, and a call for each would cost
+// more than all the rest.
 type kind uint8
 
 const (
 	others  kind = iota
 	word         // an int or a pointer, which is 0
 	double       // eight bytes, which are 0
-	counted      // a text or a list, whose length comes second
+	counted      // a text or a list, whose length comes second in memory
 	moment       // a time
 	flag         // a truth value
-	given        // whatever it is, it is written
+	given        // always written
 )
 
 // void tells whether a value is empty.
@@ -239,7 +240,8 @@ func (o *object) write(w *Writer, p unsafe.Pointer) {
 	w.b = append(w.b, '}')
 }
 
-// writeFields appends the fields that are not empty. It knows plain ones itself, which are nearly all.
+// writeFields appends the fields that are not empty. It writes plain ones itself, which are nearly
+// all.
 func (o *object) writeFields(w *Writer, p unsafe.Pointer) {
 	b := w.b
 	for i, slot := range o.slots {
@@ -310,7 +312,7 @@ func (o *object) read(l *jlexer.Lexer, p unsafe.Pointer) {
 	l.Delim('}')
 }
 
-// value reads a value, or passes over the null that stands for none.
+// value reads a value, or skips a null that means none.
 func (c *codec) value(l *jlexer.Lexer, p unsafe.Pointer) {
 	if !c.null && l.IsNull() {
 		l.Skip()

@@ -73,7 +73,7 @@ func full() whole {
 	return w
 }
 
-// What a form writes is what encoding/json writes of the same tags, and each reads what the other has written.
+// A form's output equals that of encoding/json with the same tags, and each reads the other's.
 func TestEqualsEncodingJSON(t *testing.T) {
 	f := Of[whole]()
 	for _, v := range []whole{full(), {}} {
@@ -97,7 +97,7 @@ func TestEqualsEncodingJSON(t *testing.T) {
 	}
 }
 
-// What nobody else reads is read as it was written, in every field and of every year.
+// The own form reads back exactly, in every field and of every year.
 func TestOwn(t *testing.T) {
 	f := Of[whole](Own())
 	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(-5, 1), time.Unix(1<<40, 999999999), {}, time.Date(-44, 3, 15, 12, 0, 0, 1, time.UTC)} {
@@ -148,7 +148,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Whatever cannot be written is named.
+// The error names the field that cannot be written.
 func TestRefusesToWrite(t *testing.T) {
 	f := Of[whole]()
 	for field, v := range map[string]whole{
@@ -214,7 +214,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// A text comes back as it was, but for what is no UTF-8; nothing is escaped that need not be.
+// A text reads back equal, except for bytes that are not UTF-8, with no needless escapes.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "plain", "a <b> & 'c'", "\"\\\n\r\t\x00\x1f\x7f", "Größe\u2028", "\xff\xfea\xe2\x28\xa1"} {
 		f.Add(s)

@@ -19,7 +19,8 @@ import (
 
 func pool[T any]() *sync.Pool { return &sync.Pool{New: func() any { return new(T) }} }
 
-// The codecs of plain types. Each stands for all types of its kind, for those lie alike in memory.
+// The codecs of plain types. Each covers all types of its kind, which have the same layout in
+// memory.
 var (
 	text, ownText   = textBy(AppendString), textBy(AppendExact)
 	texts, ownTexts = textsBy(AppendString), textsBy(AppendExact)
@@ -81,7 +82,7 @@ func textBy(quote func([]byte, string) []byte) codec {
 	}
 }
 
-// textsBy is that of texts by name. Most tasks have but one label.
+// textsBy is the codec of maps of texts. Most tasks have one label.
 func textsBy(quote func([]byte, string) []byte) codec {
 	return codec{
 		empty: func(p unsafe.Pointer) bool { return len(*(*map[string]string)(p)) == 0 },
@@ -121,7 +122,7 @@ func textsBy(quote func([]byte, string) []byte) codec {
 	}
 }
 
-// emptyOf tells of a type that writes itself when a value is empty.
+// emptyOf returns how to recognize an empty value of a type that writes itself.
 func emptyOf(t reflect.Type, path string) codec {
 	switch t.Kind() {
 	case reflect.Slice, reflect.String:
@@ -182,7 +183,7 @@ func list(t reflect.Type, of codec) codec {
 	return codec{plain: counted,
 		write: func(w *Writer, p unsafe.Pointer) {
 			n := len(*(*[]struct{})(p))
-			first := *(*unsafe.Pointer)(p) // of what a slice is, its array comes first
+			first := *(*unsafe.Pointer)(p) // a slice begins with the pointer to its array
 			w.b = append(w.b, '[')
 			for i := range n {
 				if i > 0 {
@@ -266,7 +267,7 @@ func Signed(l *jlexer.Lexer) int64 {
 	return n
 }
 
-// Unsigned reads an integer that is not below 0.
+// Unsigned reads a non-negative integer.
 func Unsigned(l *jlexer.Lexer) uint64 {
 	text := integer(l)
 	if n, ok := digits(text); ok {
@@ -323,7 +324,8 @@ func Instant(l *jlexer.Lexer) time.Time {
 	return t
 }
 
-// inUTC refuses what in UTC has no year of four digits and so could not be written.
+// inUTC refuses a time whose year in UTC does not have four digits, because it could not be
+// written.
 func inUTC(t time.Time) (time.Time, error) {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -341,7 +343,7 @@ func appendInstant(b []byte, t time.Time) []byte {
 	return append(b, ns[len(b)+1:]...)
 }
 
-// parseInstant reads what appendInstant writes.
+// parseInstant reads the output of appendInstant.
 func parseInstant(s []byte) (time.Time, error) {
 	whole, fraction, _ := bytes.Cut(s, []byte("."))
 	sec, ok := digits(whole)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Shape describes what a type is made of, at every depth: names in tags, and kinds. As long as it stays the same, whatever
-// was written of a value of the type can be read, and has all that it would have if it were written today.
+// Shape describes the structure of a type, at every depth: names in tags, and kinds. While it stays
+// the same, all earlier output for the type can be read, and is as complete as today's.
 func Shape[T any]() string {
 	var b strings.Builder
 	shape(&b, reflect.TypeFor[T](), map[reflect.Type]bool{})
@@ -26,7 +26,7 @@ func shape(b *strings.Builder, t reflect.Type, within map[reflect.Type]bool) {
 		fmt.Fprintf(b, "map[%s]", t.Key().Kind())
 		shape(b, t.Elem(), within)
 	case reflect.Struct:
-		if within[t] || t.NumField() == 0 || t.Field(0).PkgPath != "" { // itself once more, or with a form of its own, such as a time
+		if within[t] || t.NumField() == 0 || t.Field(0).PkgPath != "" { // a recursion, or a type with its own form, such as a time
 			b.WriteString(t.Name())
 			return
 		}

@@ -10,25 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// Writer appends the fields of a JSON object to a text. What cannot be written is left to Err.
+// Writer appends the fields of a JSON object to a text. It keeps the first error for End.
 type Writer struct {
 	b     []byte
-	field string // which is being written, for errors
+	field string // the present field, for errors
 	err   error
 }
 
-// writers are used again: the functions of fields would have each escape to the heap.
+// writers are pooled, because the functions of fields would make each escape to the heap.
 var writers = pool[Writer]()
 
-// Begin begins an object behind what dst holds.
+// Begin begins an object behind dst.
 func Begin(dst []byte) *Writer {
 	w := writers.Get().(*Writer)
 	*w = Writer{b: append(dst, '{')}
 	return w
 }
 
-// End ends the object and returns all of the text. The writer must not be used afterwards. The error is the first
-// of what could not be written.
+// End ends the object and returns the whole text. The writer must not be used afterwards. The error
+// is the first one that occurred.
 func (w *Writer) End() ([]byte, error) {
 	b, err := append(w.b, '}'), w.err
 	*w = Writer{}
@@ -43,14 +43,14 @@ func (w *Writer) Fail(err error) {
 	}
 }
 
-// Key begins a field of any name, whose value a method appends.
+// Key begins a field of any name. A method appends its value.
 func (w *Writer) Key(name string) *Writer {
 	w.b = append(AppendString(w.next(), name), ':')
 	w.field = name
 	return w
 }
 
-// ours begins a field whose name stands in the code, and needs no escapes.
+// ours begins a field whose name is in the code and needs no escapes.
 func (w *Writer) ours(name string) *Writer {
 	w.b = append(append(append(w.next(), '"'), name...), '"', ':')
 	w.field = name
@@ -68,7 +68,7 @@ func (w *Writer) next() []byte {
 // Given appends a value that is JSON already.
 func (w *Writer) Given(v []byte) { w.b = append(w.b, v...) }
 
-// Text appends a field, unless it is empty. Its name is one that needs no escapes, as with Number and Time.
+// Text appends a field, unless it is empty. Its name must need no escapes, as with Number and Time.
 func (w *Writer) Text(name, v string) {
 	if v != "" {
 		w.ours(name).b = AppendString(w.b, v)
@@ -89,7 +89,7 @@ func (w *Writer) Time(name string, v time.Time) {
 	}
 }
 
-// Raw appends a field of any name that is JSON already, unless it is empty; it must be valid.
+// Raw appends a field of any name with a valid JSON value, unless it is empty.
 func (w *Writer) Raw(name string, v json.RawMessage) {
 	if len(v) > 0 {
 		w.Key(name).raw(v)
@@ -128,21 +128,21 @@ func (w *Writer) json(v any) {
 	w.b = append(w.b, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// AppendString quotes a text. It escapes what JSON forbids and nothing else, so that a search finds what was
-// typed; what is no UTF-8 is replaced, as encoding/json does.
+// AppendString quotes a text. It escapes only what JSON requires, so that a search finds the typed
+// text. Like encoding/json it replaces bytes that are not UTF-8.
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
 			if !utf8.ValidString(s) {
-				s = string([]rune(s)) // each wrong byte becomes a sign of its own
+				s = string([]rune(s)) // each invalid byte becomes a replacement character
 			}
 			return AppendExact(b, s)
 		}
 	}
-	return append(append(append(b, '"'), s...), '"') // nearly always
+	return append(append(append(b, '"'), s...), '"') // the usual case
 }
 
-// AppendExact is AppendString for what only we read: every byte stays, UTF-8 or not.
+// AppendExact is AppendString for data that only Millrace reads: it keeps every byte, UTF-8 or not.
 func AppendExact(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

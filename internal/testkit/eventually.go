@@ -1,4 +1,4 @@
-// Package testkit holds what the tests of several packages need.
+// Package testkit holds helpers for the tests of several packages.
 package testkit
 
 import (
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come; only a failure takes so long.
+// Patience is how long a test waits for expected events; only a failure takes that long.
 const Patience = time.Minute
 
-// Eventually waits until a condition holds that only looking can tell, and ends the test if it does not within [Patience].
+// Eventually polls until a condition holds, and fails the test if it does not within [Patience].
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !Poll(Patience, holds) {

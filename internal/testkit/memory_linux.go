@@ -16,8 +16,8 @@ const (
 	pattern = "millrace-tests-%d-"
 )
 
-// enter makes what [os.TempDir] names a directory in memory, and returns what removes it. It does nothing if TMPDIR names
-// one, or if memory has no room or runs no programs.
+// enter points [os.TempDir] to a directory in memory, and returns a function that removes it. It
+// does nothing if TMPDIR is set, or if memory lacks room or forbids programs.
 func enter() (leave func()) {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&unix.ST_NOEXEC != 0 ||
@@ -34,7 +34,7 @@ func enter() (leave func()) {
 	return func() { _ = os.RemoveAll(dir) }
 }
 
-// removeAbandoned removes what tests have left that were killed.
+// removeAbandoned removes the directories of killed tests.
 func removeAbandoned() {
 	left, _ := filepath.Glob(filepath.Join(memory, "millrace-tests-*"))
 	for _, dir := range left {

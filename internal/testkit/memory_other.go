@@ -2,5 +2,5 @@
 
 package testkit
 
-// enter does nothing: no directory is known to lie in memory.
+// enter does nothing: no directory in memory is known here.
 func enter() (leave func()) { return func() {} }

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Starvation measures by how much timers of this very process are late until the test ends: other processes may have the
-// processors. What it returns gives the most so far. A test that says how soon something happens that takes the hands of
-// so many goroutines adds that for each of them.
+// Starvation measures until the test ends how late the timers of this process are, because other
+// processes may use the processors. The returned function gives the largest delay so far. A test
+// that bounds the time of a step adds this delay once for each goroutine that takes part in the
+// step.
 func Starvation(t testing.TB) (most func() time.Duration) {
 	var worst atomic.Int64
 	const step = 2 * time.Millisecond

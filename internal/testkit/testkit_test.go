@@ -47,12 +47,12 @@ func TestAbandonedIsRemoved(t *testing.T) {
 		if there == "/tmp" {
 			return 0 // the machine has no such memory
 		}
-		// No process has such a number.
+		// No process has this number.
 		left := strings.Replace(there, strconv.Itoa(os.Getpid()), "1073741824", 1)
 		if err := os.Mkdir(left, 0o700); err != nil {
 			t.Error(err)
 		}
-		InMemory(in(func() int { return 0 })).Run() // which does nothing below its own
+		InMemory(in(func() int { return 0 })).Run() // which does nothing below its own directory
 		t.Setenv("TMPDIR", "")
 		InMemory(in(func() int { return 0 })).Run()
 		if _, err := os.Stat(left); err == nil {
