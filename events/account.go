@@ -10,7 +10,7 @@ import (
 	"millrace/task"
 )
 
-// Heartbeats keeps the heartbeats of nodes. They are no facts: a heartbeat vanishes by itself.
+// Heartbeats keeps the heartbeats of nodes. Heartbeats are not facts: they expire.
 type Heartbeats interface {
 	// Beat stores the heartbeat of a node in place of the one before. The heartbeat expires after
 	// ttl, rounded up to whole seconds, unless another one comes. Beat returns once it is stored.
@@ -55,7 +55,7 @@ func (a *Accounts) Of(ctx context.Context, t *task.Task) (task.Account, error) {
 }
 
 func (a *Accounts) of(ctx context.Context, t *task.Task) (task.Account, error) {
-	n, err := a.node(ctx, node.ID(t.Node)) // first, for the heartbeat may show that it is out of date
+	n, err := a.node(ctx, node.ID(t.Node)) // first, because the heartbeat may show that it is outdated
 	if err != nil {
 		return task.Account{}, err
 	}
@@ -118,14 +118,14 @@ func (a *Accounts) succeeded(ctx context.Context, now node.Node, session string)
 	return now, err
 }
 
-// stored is a fact about a node with the server's time in place of its writer's.
+// stored is a fact about a node with the server's time instead of its writer's.
 func stored(r *Record) node.Recorded {
 	at := r.Node()
 	at.At = r.Stored
 	return at
 }
 
-// claimed is when the server stored that the session of t's live attempt has it.
+// claimed is when the server stored that the session of t's live attempt claimed or adopted it.
 func claimed(t *task.Task, records []Record) (at time.Time) {
 	for i := range records {
 		r := &records[i]

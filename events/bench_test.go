@@ -8,7 +8,7 @@ import (
 	"millrace/task/job"
 )
 
-// The three facts of a task that runs without trouble, as the hot path writes them.
+// The three facts of a task that runs without faults, as the hot path writes them.
 func hot() []Fact {
 	return []Fact{
 		{ID: sampleFact, At: noon, Type: TaskSubmitted, Task: sampleTask, Event: task.Submitted{Work: task.Work{

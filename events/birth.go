@@ -83,7 +83,7 @@ func (r *Recorder) submit(ctx context.Context, id task.ID, e task.Submitted, cha
 	case chain:
 		seq, err = r.bear(ctx, id, e)
 	default:
-		seq, err = r.place(ctx, r.Fact(id, e)) // a second birth dies at the claim
+		seq, err = r.place(ctx, r.Fact(id, e)) // a second birth fails at the claim
 	}
 	if err != nil {
 		return 0, fmt.Errorf("task %s: %w", id, err)
@@ -146,7 +146,7 @@ func headOf(records []Record) (head uint64) {
 	return head
 }
 
-// seqOf is the sequence of a fact in a history, 0 if it is not there.
+// seqOf is the sequence of a fact in a history, 0 if it is missing.
 func seqOf(records []Record, fact string) uint64 {
 	for i := range records {
 		if records[i].Fact.ID == fact {
@@ -156,7 +156,7 @@ func seqOf(records []Record, fact string) uint64 {
 	return 0
 }
 
-// SettleBirth is [Recorder.Settle] for a task of which there is only the birth, placed by f.
+// SettleBirth is [Recorder.Settle] for a task that has only its birth, placed by f.
 func (r *Recorder) SettleBirth(ctx context.Context, f *Fact, seq uint64) error {
 	return r.settleBirth(ctx, f.Task, task.Recorded{Seq: seq, At: f.At, Event: f.Event.(task.Event)})
 }
@@ -183,7 +183,8 @@ func (r *Recorder) PlaceBirths(ctx context.Context, births []*Fact, done func(i 
 	})
 }
 
-// place places a birth or an offer, again after a lost answer: twice is harmless.
+// place places a birth or an offer, and repeats that after a lost answer: placing it twice is
+// harmless.
 func (r *Recorder) place(ctx context.Context, f *Fact) (uint64, error) {
 	seq, err := r.Log.Place(ctx, f)
 	for errors.Is(err, ErrUnknown) && ctx.Err() == nil {

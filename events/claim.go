@@ -244,7 +244,7 @@ func (r *Recorder) underClaim(ctx context.Context, u *underKey, claim uint64) (a
 	return 0, false, err
 }
 
-// asError is not nil only if there is something in it.
+// asError is nil for a nil t, and not an interface around it.
 func asError(t *Taken) error {
 	if t == nil {
 		return nil
@@ -297,7 +297,7 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 	}
 }
 
-// claimants are tasks that have claimed a key, as they are.
+// claimants returns the present state of tasks that have claimed a key.
 func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]task.Claimant, error) {
 	all := make([]task.Claimant, len(ids))
 	for i, id := range ids {

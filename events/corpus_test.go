@@ -22,7 +22,7 @@ const (
 	exportCorpus = "testdata/corpus/export"
 )
 
-// again reads an export and writes it.
+// again reads and rewrites an export.
 func again(written []byte) ([]byte, error) {
 	r, err := NewExportReader(bytes.NewReader(written))
 	if err != nil {
@@ -48,7 +48,7 @@ func nextExport(written []byte, version int) []byte {
 	return bytes.Replace(written, fmt.Appendf(nil, `{"export":%d`, ExportVersion), fmt.Appendf(nil, `{"export":%d`, version), 1)
 }
 
-// Logs that earlier versions have exported are read, and written as they were.
+// Exported logs of earlier versions can be read, and rewritten unchanged.
 func TestLogCorpus(t *testing.T) {
 	corpus.Test(t, corpus.Form{Dir: logCorpus, Version: ExportVersion, Again: again, Unknown: corpus.Dropped, Next: nextExport})
 	corpus.Test(t, corpus.Form{Dir: exportCorpus, Version: ExportVersion, Again: again, Unknown: corpus.Dropped, Next: nextExport,
@@ -125,7 +125,7 @@ func TestExportKeepsWhatIsToCome(t *testing.T) {
 	}
 }
 
-// Real logs of the corpus hold most types of facts, and together with the samples all.
+// Real logs of the corpus contain most types of facts, and together with the samples all.
 func TestLogCorpusHasAllTypes(t *testing.T) {
 	seen := map[Type]int{}
 	files, err := filepath.Glob("testdata/corpus/*/v*/*.jsonl")

@@ -43,8 +43,8 @@ const (
 // Decided is a decision on a chain.
 type Decided[S, W any] struct {
 	Outcome
-	// Is is how the chain stood when it was decided on; after [Found] and [Lost], and after an error behind them, as it was
-	// read then.
+	// Is is the state of the chain on which decide decided; after [Found] and [Lost], and after an
+	// error behind them, the state read then.
 	Is S
 	// End is the end of the chain: the written message, if the outcome is [Recorded]. A message
 	// that was [Found] may have others behind it.
@@ -59,14 +59,14 @@ func (d *Decided[S, W]) Done() bool { return d.Outcome == Recorded || d.Outcome 
 // ErrContended: other writers were faster every time.
 var ErrContended = errors.New("others were faster each time")
 
-// Of a decision that others get in the way of.
+// Retries of a decision that conflicts with others.
 const (
-	decisions  = 1000 // how often it is tried
-	decideFast = 10   // how often without a pause
+	decisions  = 1000 // the largest number of tries
+	decideFast = 10   // tries without a pause
 	decidePace = 100 * time.Millisecond
 )
 
-// Decide reads the chain and then is [Chain.DecideFrom].
+// Decide reads the chain and calls [Chain.DecideFrom].
 func (c Chain[S, W]) Decide(ctx context.Context, decide func(is S) (w W, write bool, err error)) (Decided[S, W], error) {
 	var none W
 	is, end, _, err := c.Read(ctx, none)
@@ -131,7 +131,8 @@ func (c Chain[S, W]) DecideFrom(ctx context.Context, is S, end uint64, decide fu
 	}
 }
 
-// pause waits before a decision is tried again, not at first and then for longer each time. It is false if ctx ends.
+// pause waits before another try: not for the first ones, then longer each time. It is false if ctx
+// ends.
 func pause(ctx context.Context, try int) bool {
 	if try > decideFast {
 		pause, over := context.WithTimeout(ctx, min(time.Millisecond<<min(try-decideFast, 10), decidePace))

@@ -45,7 +45,7 @@ func TestDecide(t *testing.T) {
 		w.chain = append(w.chain, "theirs")
 		return events.ErrUnknown
 	}
-	stale := func(*world, string, int) error { return events.ErrConflict } // of a write of ours that settles
+	stale := func(*world, string, int) error { return events.ErrConflict } // of our write
 	down := func(*world, string, int) error { return errDown }
 
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 		chain   string
 		asked   int
 		reads   int
-		endsFor int // where the chain ends as far as the decider knows
+		endsFor int // the end of the chain as known to the decider
 	}{
 		{name: "nobody else", answers: []answer{taken}, decided: []string{"a"}, want: events.Recorded, chain: "[a]", asked: 1, endsFor: 1},
 		{name: "nothing to do", answers: []answer{taken}, decided: []string{""}, want: events.Held, chain: "[]", asked: 1},
@@ -157,7 +157,7 @@ func TestDecideHeedsItsContext(t *testing.T) {
 	}
 }
 
-// forgetful is a log of which the answer to the first write on a chain is lost.
+// forgetful is a log that loses the answer to the first write on a chain.
 type forgetful struct {
 	*events.Memory
 	lost bool

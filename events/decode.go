@@ -33,7 +33,7 @@ func Decode(data []byte) (Fact, error) {
 	return f, nil
 }
 
-// DecodeInto is [Decode] in place. f must be zero, and is of no use after an error.
+// DecodeInto is [Decode] in place. f must be zero, and is useless after an error.
 func DecodeInto(f *Fact, data []byte) error {
 	r := reader{Fact: f, form: formOfText(data)}
 	if err := r.read(data); err != nil {
@@ -42,7 +42,7 @@ func DecodeInto(f *Fact, data []byte) error {
 	return nil
 }
 
-// lexers are used again: the functions of fields would have each escape to the heap.
+// lexers are pooled, because the functions of fields would make each escape to the heap.
 var lexers = sync.Pool{New: func() any { return new(jlexer.Lexer) }}
 
 // reader reads one fact.
@@ -128,7 +128,7 @@ func readable(data []byte) error {
 	return nil
 }
 
-// formOfText finds the form by the type, which in all that we write is the first field.
+// formOfText finds the form by the type, which is the first field in all our own facts.
 func formOfText(data []byte) *form {
 	if name, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
 		if f := formByType[Type(name[:max(bytes.IndexByte(name, '"'), 0)])]; f != nil {
@@ -242,7 +242,7 @@ func (r *reader) about(s subject, l *jlexer.Lexer) {
 	}
 }
 
-// keep keeps a field that this version does not know of the type.
+// keep keeps a field that this version does not know for the type.
 func (r *reader) keep(name string, l *jlexer.Lexer) {
 	if _, twice := r.Extra[name]; twice {
 		l.AddError(errTwice(name))

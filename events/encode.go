@@ -11,8 +11,8 @@ import (
 	"millrace/task"
 )
 
-// MaxFact is the largest encoded fact, in bytes; parameters, results and
-// messages of failures have to fit into it.
+// MaxFact is the largest encoded fact, in bytes. Parameters, results and messages of failures must
+// fit into it.
 const MaxFact = 512 << 10
 
 // ErrTooLarge refuses a fact of more than [MaxFact] bytes.

@@ -119,7 +119,7 @@ func AppendLine(b []byte, r *Record) []byte {
 	return append(b, "}\n"...)
 }
 
-// Flush hands everything to the writer below.
+// Flush writes everything to w.
 func (e *ExportWriter) Flush() error { return e.w.Flush() }
 
 // embeds tells whether a message can be part of a line unchanged.

@@ -43,7 +43,7 @@ func writeExport(t testing.TB, records []Record) []byte {
 	return b.Bytes()
 }
 
-// exported are records of all kinds, and messages that are no facts.
+// exported are records of all kinds, and messages that are not facts.
 func exported(t testing.TB) []Record {
 	t.Helper()
 	var records []Record

@@ -76,7 +76,7 @@ const (
 	NodeRetired         Type = "node.retired"
 )
 
-// Parts of Millrace that are named as actors.
+// Parts of Millrace that are actors.
 const (
 	PartScheduler = "scheduler" // facts that follow from other facts, and from time
 	PartServer    = "server"    // restored copies of definitions
@@ -221,7 +221,7 @@ const (
 type Record struct {
 	// Seq is its sequence, from 1, without order gaps that matter.
 	Seq uint64
-	// Stored is when the log took it.
+	// Stored is when the log stored it.
 	Stored time.Time
 	Kind   Kind
 	Fact   Fact

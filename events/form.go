@@ -9,7 +9,7 @@ import (
 	fields "millrace/internal/form"
 )
 
-// subject is a kind of thing that a fact can be about.
+// subject is a kind of subject of facts.
 type subject uint8
 
 // The subjects. A fact about copies of definitions names none.
@@ -71,7 +71,7 @@ func checked[E any](typ Type, about subject, check func(*E) error) form {
 	return form{typ: typ, about: about, event: reflect.TypeFor[E](), body: f}
 }
 
-// sharedSpecs are written and read by way of the cache that serves all facts.
+// sharedSpecs is the option for specs, which go through the cache of all facts.
 var sharedSpecs = specs.Field()
 
 // fieldsOf is the body of events of type E.

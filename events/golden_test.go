@@ -14,10 +14,10 @@ import (
 	"millrace/internal/corpus"
 )
 
-// factCorpus holds facts of each type: with every field that there was at a time, and with the fewest.
+// factCorpus holds facts of each type: with every field of a version, and with the fewest.
 const factCorpus = "testdata/corpus/fact"
 
-// golden are the facts of the corpus that are written today, by name.
+// golden are today's facts of the corpus, by name.
 func golden() map[string]Fact {
 	all := map[string]Fact{}
 	for typ, f := range full() {
@@ -46,7 +46,7 @@ func corpusFacts(t testing.TB) (texts [][]byte) {
 	return texts
 }
 
-// A fact that was ever written is read, and written as it was.
+// Every fact ever written can be read, and rewritten unchanged.
 func TestFactCorpus(t *testing.T) {
 	today := map[string][]byte{}
 	for name, fact := range golden() {

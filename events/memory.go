@@ -58,8 +58,9 @@ type memoryTimer struct {
 	raw []byte
 }
 
-// chain names the chain of a task, a node, a queue, a definition, the breaker of a job, the ticks of a schedule, a
-// unique key, a message, or the admissions of a scope, or that about copies: the others are empty.
+// chain names a chain: of a task, a node, a queue, a definition, the breaker of a job, the ticks of
+// a schedule, a unique key, a message, the admissions of a scope, or the copies. The other fields
+// are empty.
 type chain struct {
 	task  task.ID
 	node  node.ID
@@ -178,8 +179,8 @@ func (m *Memory) queueOf(route string) queue.Queue {
 	return m.queues[route]
 }
 
-// AppendRaw stores a message that need not be a fact on the chain of a task,
-// as a careless writer could.
+// AppendRaw stores a message on the chain of a task that need not be a fact, as a faulty writer
+// could.
 func (m *Memory) AppendRaw(id task.ID, raw []byte) uint64 {
 	return m.appendRaw(KindChain, chain{task: id}, raw)
 }
@@ -212,7 +213,7 @@ func (m *Memory) PlaceAll(ctx context.Context, facts []*Fact, first bool, done f
 	}
 }
 
-// write encodes a fact and has it stored, with mu held.
+// write encodes and stores a fact, with mu held.
 func (m *Memory) write(f *Fact, store func(f *Fact, raw []byte) (uint64, error)) (uint64, error) {
 	raw, err := Encode(nil, f)
 	if err != nil {
@@ -241,7 +242,7 @@ func (m *Memory) placeFirst(f *Fact, raw []byte) (uint64, error) {
 	return m.place(f, raw)
 }
 
-// routeOf is where an offer lies; "" if it cannot be read.
+// routeOf is the route of an offer; "" if it is unreadable.
 func routeOf(r *Record) where.Route {
 	switch e := r.Fact.Event.(type) {
 	case task.Submitted:
@@ -428,7 +429,7 @@ func (m *Memory) tick() {
 	}
 }
 
-// soonest is when a lease runs out or a timer fires next; zero for never.
+// soonest is when the next lease expires or timer fires; zero for never.
 func (m *Memory) soonest() time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {
@@ -447,7 +448,7 @@ func (m *Memory) soonest() time.Time {
 	return at
 }
 
-// wait blocks until something changes, a lease runs out or a timer fires.
+// wait blocks until a change, the end of a lease or a timer.
 func (m *Memory) wait(ctx context.Context, changed chan struct{}, soonest time.Time) error {
 	var timer <-chan time.Time
 	if !soonest.IsZero() {
@@ -505,7 +506,7 @@ func (o *MemoryOffers) Also(_ context.Context, queues []string) error {
 	return nil
 }
 
-// Weigh implements [Offers]. This log hands offers out in the order in which they came.
+// Weigh implements [Offers]. This log hands out offers in order of arrival.
 func (o *MemoryOffers) Weigh(map[string]int) {}
 
 // Next implements [Offers].

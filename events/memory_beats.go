@@ -33,7 +33,7 @@ func (b memoryBeat) pulse(now time.Time) node.Pulse {
 
 var _ Heartbeats = (*Memory)(nil)
 
-// Beat implements [Heartbeats]. A process is the session that it names.
+// Beat implements [Heartbeats]. The session stands for the process.
 func (m *Memory) Beat(ctx context.Context, id node.ID, h node.Heartbeat, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Memory) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	return m.beats[id].pulse(m.now()), nil
 }
 
-// Alive returns the heartbeats that have not run out.
+// Alive returns the heartbeats that have not expired.
 func (m *Memory) Alive(ctx context.Context) (map[node.ID]node.Heartbeat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,7 @@ func (m *Memory) Leases() []MemoryLease {
 	return all
 }
 
-// Out lists the sequences of the offers that are handed out, in order.
+// Out lists, in order, the sequences of the offers that are handed out.
 func (m *Memory) Out() []uint64 {
 	var out []uint64
 	for _, l := range m.Leases() {

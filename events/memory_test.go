@@ -10,8 +10,8 @@ import (
 	"millrace/task"
 )
 
-// In a bubble leases run out and timers fire without waiting, and a goroutine
-// that a case leaves behind fails it.
+// In a bubble leases expire and timers fire without waiting, and a case fails if it leaves a
+// goroutine behind.
 func TestMemory(t *testing.T) {
 	const ackWait = time.Second
 	logtest.Run(t, func(*testing.T) events.Log { return events.NewMemory(time.Now, ackWait) }, logtest.Options{

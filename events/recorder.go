@@ -45,7 +45,7 @@ func (r *Recorder) Fact(id task.ID, e task.Event) *Fact { return r.factAt(r.Mome
 
 func (r *Recorder) factAt(now time.Time, id task.ID, e task.Event) *Fact {
 	f := &Fact{ID: r.NewID(now), At: now, Type: TypeOf(e), Task: id, Actor: r.Actor, Corr: r.Corr}
-	if e != nil { // so that there is no event of nil's type in it
+	if e != nil { // so that it is not an event of nil's type
 		f.Event = e
 	}
 	return f
@@ -150,7 +150,7 @@ func (r *Recorder) Move(ctx context.Context, t *task.Task, c task.Command) (task
 			return nil, false, err
 		}
 		was = t.Owed()
-		f := r.factAt(at, t.ID, event) // of the moment by which it was decided, so that it can be again
+		f := r.factAt(at, t.ID, event) // the time of the decision, so that it can be repeated
 		f.By = t.DecidedBy(c, event)
 		return f, true, nil
 	})
@@ -189,7 +189,7 @@ func (r *Recorder) tidy(ctx context.Context, was task.Owed, t *task.Task, e task
 	}
 }
 
-// read makes t the task as the log has it, and returns its history.
+// read sets t to the task in the log, and returns its history.
 func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record, error) {
 	*t = task.Task{ID: id}
 	records, err := r.Log.Task(ctx, id)
@@ -199,7 +199,7 @@ func (r *Recorder) read(ctx context.Context, id task.ID, t *task.Task) ([]Record
 	for i := range records {
 		t.Apply(records[i].Task())
 	}
-	t.Head = headOf(records) // an offer can be wrong about a chain; the whole of it cannot
+	t.Head = headOf(records) // an offer can be wrong about a chain; the chain itself cannot
 	return records, nil
 }
 

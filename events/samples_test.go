@@ -18,7 +18,7 @@ import (
 	"millrace/task/where"
 )
 
-// noon is when all samples happen; the nanoseconds must survive the wire.
+// noon is the time of all samples; the nanoseconds must survive the wire.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 const (
@@ -161,7 +161,7 @@ var sampleBy = &task.By{
 		Named: true, TTL: value.Duration(15 * time.Second), RanOut: true},
 }
 
-// minimal has a fact of each type with as little in it as the type allows.
+// minimal has a fact of each type with as few fields as the type allows.
 func minimal() map[Type]Fact {
 	work := task.Work{Spec: &job.Spec{Run: &job.Run{Shell: "true"}}, Route: "default.5"}
 	return facts(map[Type]any{

@@ -44,12 +44,12 @@ func schemaText(doc members) []byte {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(doc); err != nil {
-		panic(err) // it is made of text and names
+		panic(err) // it consists of text and names
 	}
 	return b.Bytes()
 }
 
-// sharedTypes are the types that have a schema of their own in fact.json.
+// sharedTypes are the types with their own schema in fact.json.
 var sharedTypes = map[reflect.Type]string{
 	reflect.TypeFor[time.Time](): "time", reflect.TypeFor[value.Duration](): "duration", reflect.TypeFor[task.ID](): "ulid",
 	reflect.TypeFor[where.Route](): "route", reflect.TypeFor[node.ID](): "name",
@@ -216,7 +216,7 @@ func (s *scribe) add(is members, path, name string) members {
 	return append(more, is...)
 }
 
-// members are those of a JSON object, in order.
+// members are the members of a JSON object, in order.
 type members []member
 
 type member struct {
@@ -250,7 +250,7 @@ func (m members) MarshalJSON() ([]byte, error) {
 // membersOf reads an object.
 func membersOf(text json.RawMessage) (all members) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	_, _ = d.Token() // words are read by tests
+	_, _ = d.Token() // tests check the words
 	for d.More() {
 		key, _ := d.Token()
 		var value json.RawMessage

@@ -89,7 +89,7 @@ func TestSamplesAreFull(t *testing.T) {
 			t.Errorf("%s is not set", path)
 		}
 		switch {
-		case v.Type() == reflect.TypeFor[*job.Step](): // has the fields of a spec again
+		case v.Type() == reflect.TypeFor[*job.Step](): // has a spec's fields again
 		case v.Kind() == reflect.Pointer && !v.IsNil():
 			zero(path, v.Elem())
 		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
@@ -190,7 +190,7 @@ func TestAddedFieldsAreInSchemas(t *testing.T) {
 	}
 }
 
-// Words are about fields that are there.
+// All words are about existing fields.
 func TestWordsHaveFields(t *testing.T) {
 	paths := map[string]map[string]bool{}
 	var walk func(in map[string]bool, path string, typ reflect.Type)

@@ -21,9 +21,9 @@ const (
 	maxSpecText = 8 << 10
 )
 
-// SpecCache spares reading and writing the same spec for each task of a job:
-// they carry it byte for byte. Measured on small facts, that takes a third off
-// decoding a birth. It is safe for concurrent use.
+// SpecCache avoids reading and writing the same spec for each task of a job: they carry it byte for
+// byte. Measured on small facts, it saves a third of decoding a birth. It is safe for concurrent
+// use.
 type SpecCache struct {
 	mu     sync.RWMutex
 	byText map[string]*job.Spec // guarded by mu
@@ -71,7 +71,7 @@ func (c *SpecCache) Encode(spec *job.Spec) ([]byte, error) {
 	return text, nil
 }
 
-// Field has a form write and read specs by way of the cache.
+// Field makes a form write and read specs through the cache.
 func (c *SpecCache) Field() fields.Option {
 	return fields.As(func(w *fields.Writer, spec *job.Spec) {
 		text, err := c.Encode(spec)

@@ -15,17 +15,17 @@ type Step struct {
 	Record *Record
 	// Was and Is are the task before and after; both are zero if the record is not about a task.
 	Was, Is Glance
-	// Task is the task as the batch left it, which may be further than Is; nil if the record is
-	// not about a task. It is valid as long as the record, and not to be modified.
+	// Task is the task after the batch, which may be further than Is; nil if the record is not
+	// about a task. It is valid as long as the record, and must not be modified.
 	Task *task.Task
 }
 
-// Glance is the part of a task that figures are made of.
+// Glance is the part of a task that figures use.
 type Glance struct {
 	State task.State
 	// Reason is the code beside the state.
 	Reason string
-	// Queue is as [task.Work.QueueName] has it: never the internal name of a selector's route.
+	// Queue is [task.Work.QueueName]: never the internal name of a selector's route.
 	Queue string
 	// Job is the task's job, and Breaker that job's breaker in the task's spec; nil for none.
 	Job     string
@@ -39,7 +39,7 @@ type Glance struct {
 	Since, StartedAt time.Time
 }
 
-// GlanceAt returns that part of a task.
+// GlanceAt returns the Glance of a task.
 func GlanceAt(t *task.Task) Glance {
 	var breaker *breaker.Breaker
 	if t.Spec != nil {

@@ -14,7 +14,7 @@ type PassOn struct {
 	// After is the turn for which the offer was made.
 	After  uint64
 	Reason string
-	// Self is the node that leaves it to them.
+	// Self is the node that passes the task on.
 	Self Known
 }
 

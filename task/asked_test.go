@@ -48,7 +48,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// Claims of tasks that are for other nodes are refused, and so are takeovers.
+// Claims and takeovers of tasks for other nodes are refused.
 func TestClaimFits(t *testing.T) {
 	gpu := where.Selector{{Key: "gpu", Op: where.OpExists}}
 	e, err := Birth(Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: gpu}}}, nil, 0, noon)

@@ -31,7 +31,7 @@ const (
 	TryFailed    = "failed"
 	TryReleased  = "released"   // its node gave it back
 	TryLost      = "lost"       // its node was gone
-	TryTakenOver = "taken_over" // its lease ran out, and the next attempt began
+	TryTakenOver = "taken_over" // its lease expired, and the next attempt began
 	TryCancelled = "cancelled"
 	TryAbnormal  = "abnormal" // its task was given up
 )

@@ -39,7 +39,7 @@ const MaxRivals = 4
 
 // Rival is another birth under the task's id that asks for something different from the first.
 type Rival struct {
-	// Seq is the sequence of that birth and At its time.
+	// Seq is the sequence of that birth, and At its time.
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at"`
 	Work
@@ -123,7 +123,7 @@ func (e *Submitted) Differs(other *Submitted) string {
 	return differs("", asJSON(mine), asJSON(his))
 }
 
-// asJSON is a value as JSON has it.
+// asJSON returns a value as generic JSON.
 func asJSON(v any) (p any) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -138,12 +138,12 @@ type FlapBounds struct {
 	Release float64 `json:"release,omitempty"`
 }
 
-// Bounds are those of the settings.
+// Bounds returns the bounds in the settings.
 func (s Settings) Bounds() *Bounds {
 	return &Bounds{value.Duration(s.StartDeadline), value.Duration(s.AckWait), value.Duration(s.Slack), value.Duration(s.Timer)}
 }
 
-// Settings are those of which these are the bounds.
+// Settings returns the settings with these bounds.
 func (b *Bounds) Settings() Settings {
 	if b == nil {
 		return Settings{}

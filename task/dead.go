@@ -8,7 +8,7 @@ import (
 	"millrace/task/reason"
 )
 
-// ErrNotDead: the task is no dead letter, so it cannot be dismissed as one.
+// ErrNotDead: the task is not a dead letter, so it cannot be dismissed as one.
 var ErrNotDead = errors.New("the task is no dead letter")
 
 // Dead tells whether the task is a dead letter: it ended abnormal, and no one has dismissed it

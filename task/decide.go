@@ -14,8 +14,7 @@ import (
 	"millrace/task/where"
 )
 
-// MaxLosses is how many nodes a task may take down, or lose otherwise, before
-// it is given up as poison.
+// MaxLosses is how many lost nodes a task survives. After the next loss it is given up as poison.
 const MaxLosses = 5
 
 // StopMargin is how long a node may take, beyond the task's own grace, to stop it and report that.
@@ -36,7 +35,7 @@ var (
 	ErrFenced = errors.New("the attempt is fenced: the task has moved on")
 	// ErrNotWaiting: the task does not wait any more.
 	ErrNotWaiting = errors.New("the task is not waiting")
-	// ErrElsewhere: the task waits somewhere else than it was thought to.
+	// ErrElsewhere: the task waits elsewhere than the command expects.
 	ErrElsewhere = errors.New("the task has been moved")
 	// ErrUnfit: the node does not match, or no longer matches, the task's requirements. The offer
 	// goes back for another node.
@@ -144,7 +143,7 @@ type Expire struct {
 	Reason string
 }
 
-// GiveUp ends a task that cannot be helped; Reason is a code, Detail words.
+// GiveUp ends a task that cannot run; Reason is a code, Detail words.
 type GiveUp struct{ Reason, Detail string }
 
 // Reassign moves a waiting task to another route.
@@ -155,8 +154,8 @@ type Reassign struct {
 	Reason   string
 }
 
-// Postpone has a task that waits under an offer wait until a time; After is the turn
-// that the offer was made for. Reason is a code, Detail words.
+// Postpone makes a task that waits under an offer wait until a time; After is the turn of the
+// offer. Reason is a code, Detail words.
 type Postpone struct {
 	After          uint64
 	Reason, Detail string

@@ -22,7 +22,7 @@ func TestDecide(t *testing.T) {
 	claimAfter := func(turn uint64) Claim { c := claimed; c.After = turn; return c }
 	takeover := Claim{Node: "n2", Session: "s2", Offer: 1}
 	poisoned := after(pending, append(lose(MaxLosses), AttemptStarted{Attempt: MaxLosses + 1, Node: "last", Offer: 1})...)
-	// by claims with an account of the attempt at an epoch, so long after that was claimed.
+	// by claims with an account of the attempt at an epoch, some time after its claim.
 	by := func(epoch uint64, session string, age time.Duration) Claim {
 		c := takeover
 		c.Account = &Account{Epoch: epoch, Session: session, Claimed: noon, Now: noon.Add(age), Lease: value.Duration(lease)}

@@ -32,7 +32,7 @@ type Due struct {
 
 func (Due) isEvent() {}
 
-// Timer is the reference that a timer holds in place of an offer.
+// Timer is the reference that a timer stores instead of an offer.
 func (e *Queued) Timer() Due {
 	return Due{After: e.After, Route: e.Route, Due: e.Due, Number: e.Lane().Number}
 }

@@ -29,7 +29,7 @@ func TestTimerReplaces(t *testing.T) {
 	}
 }
 
-// Which timers a removal takes that knows a task up to a fact.
+// Which timers are removed by a removal that knows the task up to a fact.
 func TestTimerBefore(t *testing.T) {
 	for _, c := range []struct {
 		turn, head uint64
@@ -84,7 +84,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// A reference is claimed if the task waits for it where it lies.
+// A reference can be claimed if the task waits for it on that route.
 func TestClaimOfReference(t *testing.T) {
 	pend := given(pending...)
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"millrace/task/value"
 )
 
-// Settings are the bounds that hold for all tasks of an installation.
+// Settings are the bounds for all tasks of an installation.
 type Settings struct {
 	// StartDeadline is how long a task may wait while no node serves its queue.
 	StartDeadline time.Duration

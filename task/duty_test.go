@@ -132,7 +132,7 @@ func checkDuty(t *testing.T, task Task) {
 	}
 }
 
-// checkOffer holds that the missing offer is named with a deadline, and ends the wait.
+// checkOffer checks that the missing offer has a deadline, and ends the wait.
 func checkOffer(t *testing.T, task Task, next Queued, d Duty) {
 	t.Helper()
 	if d.By.IsZero() || d.By.Before(next.Due) {

@@ -73,8 +73,8 @@ func OwnChildren(t *Task) (Children, bool) {
 	return Children{}, false
 }
 
-// itemChildren makes the births of the children for the values, by name. The list itself is not handed
-// on: every child has its value.
+// itemChildren makes the births of the children for the values, by name. It does not pass on the
+// list itself: every child has its value.
 func itemChildren(parent *Task) func(name string) Submitted {
 	spec, each := *parent.Spec, parent.Spec.Each
 	items, _ := each.Items(parent.Params, parent.Inputs)

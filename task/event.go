@@ -42,7 +42,7 @@ type Work struct {
 	Holds []string `json:"holds,omitzero"`
 	// FairKey shares the queue fairly: workers take tasks of different keys in turn. "" for none.
 	FairKey string `json:"fair_key,omitzero"`
-	// Needs are the tasks that have to end before it may run; nil for none.
+	// Needs are the tasks that must end before it may run; nil for none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Inputs are the results of the tasks in Needs, as [Needs.Inputs] makes them; nil before they
 	// have ended.

@@ -105,7 +105,7 @@ func (t *Task) Apply(r Recorded) {
 		}
 	case Postponed:
 		if t.Waiting() && t.State != Unknown && t.State != Held {
-			// Here, too, the bounds on the wait stay.
+			// The bounds on the wait stay here, too.
 			t.enter(Scheduled, e.Reason, e.Detail, r)
 			t.Due, t.Turn, t.Offered = e.Due, r.Seq, false
 			t.heldByLimit() // meanwhile its place is free
@@ -126,7 +126,7 @@ func (t *Task) Apply(r Recorded) {
 			t.EndBy = time.Time{}
 			t.boundWhole(r.At)
 			if t.Spec.Parental() && t.State == Pending {
-				if _, why := t.short(); why != "" { // its nodes are looked for anew
+				if _, why := t.short(); why != "" { // its nodes are chosen anew
 					t.Children = nil
 				}
 				t.bear(r)
@@ -186,7 +186,7 @@ func (t *Task) queued(e *Queued, r Recorded) {
 		return // only the signal on the chain opens that
 	}
 	if t.State == Unknown {
-		// The birth is not in sight: an offer is enough to run by.
+		// The birth has not been seen: an offer is enough to run.
 		t.Work, t.Turn, t.Attempt = e.Work, e.After, e.Attempt-1
 		t.Head = max(t.Head, e.After)
 	}
@@ -246,8 +246,8 @@ func (t *Task) failed(e AttemptFailed, r Recorded) {
 
 func (t *Task) owns(epoch uint64) bool { return t.Live() && t.Epoch == epoch }
 
-// wait opens a new turn. A bound on the wait begins anew with it: that of the
-// last turn was met, or it is why the task ended and had to be reopened.
+// wait opens a new turn. A bound on the wait begins anew with it: the last turn's bound was met, or
+// ended the task, which then had to be reopened.
 func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 	t.enter(s, reason, "", r)
 	t.turnHome()
@@ -267,8 +267,8 @@ func (t *Task) wait(s State, reason string, due time.Time, r Recorded) {
 	}
 }
 
-// again opens a turn for an attempt that may start at once, or as soon as the
-// task's limits admit it: its place in them is free.
+// again opens a turn for an attempt that may start at once, or as soon as the task's limits admit
+// it: it holds no place in them.
 func (t *Task) again(reason string, r Recorded) {
 	t.wait(Pending, reason, time.Time{}, r)
 	if t.heldByLimit(); len(t.Holds) > 0 {
@@ -276,7 +276,7 @@ func (t *Task) again(reason string, r Recorded) {
 	}
 }
 
-// heldByLimit makes the limits of a task, if it has any, decide again about it.
+// heldByLimit makes the task's limits, if there are any, decide about it again.
 func (t *Task) heldByLimit() {
 	if t.Holds = nil; t.Spec.Limited() {
 		t.Holds = onlyLimit

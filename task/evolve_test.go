@@ -57,7 +57,7 @@ func TestEvolve(t *testing.T) {
 		compare(t, got, want)
 	})
 	t.Run("known from an offer", func(t *testing.T) {
-		// A worker sees no more than the offer and claims at the head that it names.
+		// A worker sees only the offer and claims at the head that it names.
 		offer := Queued{Work: work, Attempt: 3, After: 8, Reason: reason.Exit}
 		got := Evolve(Task{ID: "t"}, Recorded{Seq: 12, At: noon, Event: offer})
 		want := Task{ID: "t", State: Pending, Work: work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: noon}
@@ -70,7 +70,7 @@ func TestEvolve(t *testing.T) {
 	t.Run("one more offer of the same turn", func(t *testing.T) {
 		offer := Queued{Work: work, Attempt: 2, After: 3}
 		got, want := given(after(released, offer, offer)...), given(after(released, offer)...)
-		want.Seq = 5 // and it does not wait since later
+		want.Seq = 5 // and it has not begun another wait since
 		compare(t, got, want)
 	})
 	t.Run("a timer's offer waits since it was due", func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestEvolveIgnores(t *testing.T) {
 	}
 }
 
-// onChain marks an event that history is to place on the chain.
+// onChain marks an event that history must place on the chain.
 type onChain struct{ Event }
 
 var seeds = flag.Uint64("seeds", 500, "how many random histories to try")

@@ -10,7 +10,8 @@ import (
 	"millrace/task/value"
 )
 
-// The offer that opens the hold of the needs leaves the task as a fact on its chain and an offer after that would.
+// The offer that opens the needs has the same effect on the task as a fact on its chain followed by
+// an offer.
 func TestFreedOffer(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	spec := &job.Spec{Handler: "x", Timeout: job.Timeout{Pending: value.Duration(time.Minute), Total: value.Duration(time.Hour)}}

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at is when the record with a sequence happened in the histories of the tests.
+// at is the time of the record with a sequence in the tests' histories.
 func at(seq uint64) time.Time { return noon.Add(time.Duration(seq) * time.Second) }
 
 // history gives events their places: sequences from 1, a second apart.
@@ -104,7 +104,7 @@ var histories = map[string]struct {
 	"lost as often as it is": {after(pending, lose(MaxLosses)...), Pending},
 }
 
-// lose has a task lose its node n times.
+// lose makes a task lose its node n times.
 func lose(n int) []Event {
 	var events []Event
 	for i := range n {

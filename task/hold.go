@@ -36,7 +36,7 @@ type Unhold struct {
 	Ends []uint64
 }
 
-// Unheld is a hold that has opened. If it was the last, an offer must follow.
+// Unheld records that a hold has opened. If it was the last, an offer must follow.
 type Unheld struct {
 	Hold   string `json:"hold,omitzero"`
 	Reason string `json:"reason,omitzero"`
@@ -55,7 +55,7 @@ func (Unhold) isCommand() {}
 func (Skip) isCommand()   {}
 func (Unheld) isEvent()   {}
 
-// holds are those of a task at its birth.
+// holds returns the holds of a task at its birth.
 func (w *Work) holds() []string {
 	var holds []string
 	if w.Needs != nil {

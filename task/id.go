@@ -9,7 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// ID names a task: a ULID in its text form of 26 characters, upper case.
+// ID identifies a task: a ULID in its text form of 26 characters, upper case.
 type ID string
 
 // ParseID accepts a ULID in upper or lower case. An ID becomes one token of a subject, so it

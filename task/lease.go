@@ -40,9 +40,9 @@ type Account struct {
 	// Claimed is when the server stored the claim or, if a later session of the node adopted the
 	// attempt, the adoption.
 	Claimed time.Time
-	// Named is when the server stored the session's heartbeat, if that has not run out and names
-	// the epoch; zero otherwise. A session that beats and does not name an epoch does not run it,
-	// or has only just claimed it: the answer to its claim may have been lost.
+	// Named is when the server stored the session's heartbeat, if that has not expired and names
+	// the epoch; zero otherwise. If a session beats without naming an epoch, it does not run it, or
+	// has only just claimed it: the answer to its claim may have been lost.
 	Named time.Time
 	// Beats is the lifetime of that heartbeat; 0 if unknown.
 	Beats value.Duration
@@ -63,9 +63,9 @@ const (
 	GroundClaim = "claim"
 	// GroundBeat: the last heartbeat that named it is too old.
 	GroundBeat = "beat"
-	// GroundSilence: the node's heartbeat has run out.
+	// GroundSilence: the node's heartbeat has expired.
 	GroundSilence = "silence"
-	// GroundSession: the session that ran it is over.
+	// GroundSession: the session that ran it has ended.
 	GroundSession = "session"
 )
 
@@ -90,7 +90,7 @@ func (a *Account) ends(t *Task) (until time.Time, ground string, heard time.Time
 	case a.Named.After(heard):
 		ground, heard, until = GroundBeat, a.Named, a.Named.Add(a.Lease.Std())
 		if end := a.Named.Add(a.Beats.Std()); !adopts && a.Beats > 0 && end.Before(until) {
-			until = value.Later(end, a.Claimed.Add(a.Lease.Std())) // then it will have run out, see below
+			until = value.Later(end, a.Claimed.Add(a.Lease.Std())) // it will have expired then, see below
 		}
 	case a.Silent.After(heard):
 		// Without a heartbeat, an attempt that ends with its worker has ended. One that outlives

@@ -10,7 +10,7 @@ import (
 
 const lease = 30 * time.Second
 
-// Whether a lease has ended, by all that the log can know of it.
+// Whether a lease has ended, by all evidence in the log.
 func TestAccount(t *testing.T) {
 	ends := given(running...)
 	outlives := ends
@@ -19,7 +19,7 @@ func TestAccount(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		task Task
-		// Everything is in seconds since noon, when the task was claimed.
+		// All times are in seconds since noon, when the task was claimed.
 		account Account
 		until   time.Time
 		ground  string

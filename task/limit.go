@@ -79,7 +79,7 @@ func (w *Work) counter(alone, keyed, key string) (string, error) {
 	return keyed + scope + "/" + value, nil
 }
 
-// homeQueue is the task's queue, also while it waits for certain nodes.
+// homeQueue is the task's queue, even while it waits for certain nodes.
 func (w *Work) homeQueue() string {
 	if _, own := w.Route.Node(); own && w.Spec != nil && w.Spec.Place.Queue != "" || w.Route.Selected() {
 		return w.sharedName()
@@ -165,7 +165,7 @@ type Grant struct {
 	Turn uint64 `json:"turn"`
 	// Limits are the names of the counters.
 	Limits []string `json:"limits,omitempty"`
-	// Rated is that of the offer to be placed, see [Queued].
+	// Rated is the value for the offer to be placed, see [Queued].
 	Rated uint64 `json:"rated,omitempty"`
 }
 
@@ -223,8 +223,8 @@ func HoldsPlaces(s State, held bool, turn, granted uint64, ok bool) bool {
 	return ok && held && turn == granted
 }
 
-// AdmittedOffer is the offer of a task that its limits have admitted for its present turn, by a grant
-// with this [Grant.Rated].
+// AdmittedOffer is the offer of a task that its limits have admitted in its present turn, by a
+// grant with this [Grant.Rated].
 func AdmittedOffer(t Task, rated uint64) Queued {
 	t.Holds = nil
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due, Rated: rated}

@@ -15,11 +15,11 @@ import (
 type Needs struct {
 	// Rule says how many of them must end as required. Default [job.NeedAll].
 	Rule string `json:"rule,omitempty"`
-	// Of are those tasks, 1 to [job.MaxNeeds].
+	// Of are these tasks, 1 to [job.MaxNeeds].
 	Of []Need `json:"of"`
 }
 
-// Need is a task that another one waits for.
+// Need is a task for which another one waits.
 type Need struct {
 	Task ID `json:"task"`
 	// Name is the needing task's name for it, for example its step. Default: its id.
@@ -53,7 +53,7 @@ type Verdict uint8
 const (
 	NotYet Verdict = iota // some have not ended, and their ends matter
 	Met                   // it may run
-	Never                 // it will never run, unless one of them gets another life
+	Never                 // it will never run, unless one of them is reopened
 )
 
 // End is the progress of a needed task. The zero value is a task without known facts.
@@ -140,7 +140,7 @@ func (n Need) when() string {
 	return n.When
 }
 
-// String is the end as a reader knows it: error/exit, cancelled.
+// String is the end for display: error/exit, cancelled.
 func (e End) String() string {
 	if e.Reason == "" {
 		return e.State.String()

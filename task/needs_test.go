@@ -85,7 +85,7 @@ func TestNeedsValidate(t *testing.T) {
 	}
 }
 
-// Results that are too large together are left out, the largest first.
+// If the results are too large together, the largest are left out first.
 func TestInputs(t *testing.T) {
 	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
 	big := json.RawMessage(`"` + strings.Repeat("x", job.MaxInputs) + `"`)

@@ -9,7 +9,7 @@ import (
 	"millrace/task/param"
 )
 
-// declared are parameters of all kinds.
+// declared returns parameters of all kinds.
 func declared(t *testing.T) param.Params {
 	t.Helper()
 	var p param.Params
@@ -89,7 +89,7 @@ func TestParamsSettle(t *testing.T) {
 	}
 }
 
-// Without declarations text is the JSON that it is, or else text, and any name will do.
+// Without declarations, text is JSON if it parses, or else text, and any name is valid.
 func TestTextsWithoutDeclarations(t *testing.T) {
 	s := Submission{Spec: &job.Spec{Handler: "h"}, Texts: map[string]string{"n": "1", "s": "a b", "j": `{"a":[]}`}}
 	if birth, err := Birth(s, nil, 0, noon); err != nil || string(birth.Params) != `{"j":{"a":[]},"n":1,"s":"a b"}` {

@@ -68,7 +68,7 @@ var ErrNoParent = errors.New("the task has no children")
 // twice makes one task. It lies in the parent's millisecond.
 func ChildID(parent ID, name string) ID { return DerivedID(parent, string(parent)+"\x00"+name) }
 
-// ChildIDs are the ids of all children of a parent, by name.
+// ChildIDs returns the ids of all children of a parent, by name.
 func ChildIDs(t *Task) map[string]ID {
 	ids := map[string]ID{}
 	if t.Children != nil {
@@ -79,7 +79,7 @@ func ChildIDs(t *Task) map[string]ID {
 	return ids
 }
 
-// Child is the birth of the parent's child of this name, which it must have.
+// Child is the birth of the parent's child with this name, which must exist.
 func Child(parent *Task, name string) Submitted { return Births(parent)(name) }
 
 // Births returns [Child] for many children of one parent.
@@ -109,7 +109,7 @@ func nodeChild(parent *Task, name string) Submitted {
 	return Submitted{Work: w, Due: parent.Due}
 }
 
-// stepBelow is the path of the child of this name.
+// stepBelow is the path of the child with this name.
 func (w *Work) stepBelow(name string) string {
 	if w.Step == "" {
 		return name

@@ -10,7 +10,7 @@ import (
 	"millrace/task/reason"
 )
 
-// The bounds per node of a task, as its keys are filled in.
+// The per_node bounds of a task, with expanded keys.
 func TestOnNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		work Work

@@ -59,8 +59,8 @@ func (w *Work) WaitsIn() string {
 	return w.QueueName()
 }
 
-// shared is the route to which a task is released: that queue, or in it those nodes
-// that have enough slots.
+// shared is the route to which a task is released: that queue, or the nodes in it with enough
+// slots.
 func (t *Task) shared() where.Route {
 	queue := t.sharedName()
 	if room := t.Spec.Room(); len(room) > 0 {
@@ -153,7 +153,7 @@ func noNodeDuty(t Task, since time.Time, named string, d Duty, around Surroundin
 	}
 	policy := p.NoNode
 	if policy == job.NoNodeFallback && t.atShared() {
-		policy = job.NoNodeExpire // it has fallen back, and may go nowhere else
+		policy = job.NoNodeExpire // it has fallen back, and has nowhere else to go
 	}
 	switch policy {
 	case job.NoNodeFallback:
@@ -193,7 +193,7 @@ func awaited(t Task, around Surroundings, s Settings, d Duty) Duty {
 	return d
 }
 
-// looked is when a task in its surroundings was last looked at.
+// looked is when the surroundings of a task were last read.
 func looked(since time.Time, around Surroundings) time.Time {
 	if around.Seen.After(since) {
 		return around.Seen

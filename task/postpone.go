@@ -60,7 +60,7 @@ func (w *Work) OnNode() ([]limit.Counter, error) {
 	return all, nil
 }
 
-// Crowd is why a node has no place for a task.
+// Crowd explains why a node has no place for a task.
 type Crowd struct {
 	Node string
 	// Counter is the bound without a free place.

@@ -31,7 +31,8 @@ type Peer struct {
 
 func (p *Peer) known() Known { return Known{p.Node, p.At} }
 
-// HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not avoid, once in a turn.
+// HandOver leaves a task that waits under an offer to nodes that it prefers, or that it does not
+// avoid, once per turn.
 type HandOver struct {
 	To where.Route
 	// Asked is what To requires of nodes; nil for a node's own route.
@@ -41,7 +42,8 @@ type HandOver struct {
 	// After is the turn for which the offer was made.
 	After  uint64
 	Reason string
-	// Self left it, to Peer rather than to any other; Ran is the node on which it, its job or its key ran last.
+	// Self left it, to Peer in preference to all others. Ran is the node on which it, its job or
+	// its key ran last.
 	Self, Peer Known
 	Ran        string
 }
@@ -159,7 +161,7 @@ func (t *Task) turnHome() {
 	t.Handed = nil
 }
 
-// PreferredUntil is until when the task is left to the nodes that it prefers; zero if it is not.
+// PreferredUntil is until when the task is left to preferred nodes; zero if it is not.
 func (t *Task) PreferredUntil() time.Time {
 	if t.Handed == nil || t.State != Pending {
 		return time.Time{}
@@ -195,7 +197,7 @@ func handedDuty(t Task, around Surroundings, s Settings) Duty {
 	return d
 }
 
-// avoid notes a node on which an attempt has failed, if the task's policy is to avoid those.
+// avoid records a node on which an attempt has failed, if the task's policy is to avoid such nodes.
 func (t *Task) avoid(node string) {
 	if t.Spec == nil || !t.Spec.Retry.AvoidNode || node == "" || slices.Contains(t.Avoids, node) {
 		return

@@ -9,7 +9,7 @@ import (
 	"millrace/task/where"
 )
 
-// MaxFairKey is how long a fair key may be, in bytes.
+// MaxFairKey is the largest length of a fair key, in bytes.
 const MaxFairKey = 256
 
 func (s *Submission) priority(job *job.Job) (int, error) {
@@ -54,7 +54,7 @@ func (w *Work) valueOf(name string) string {
 	return ""
 }
 
-// CancelWaiting is [Cancel] for a task only as long as it waits.
+// CancelWaiting is [Cancel] for a task only while it waits.
 type CancelWaiting struct{ Reason string }
 
 func (CancelWaiting) isCommand() {}
@@ -74,7 +74,7 @@ func prioritize(t *Task, c Prioritize) (Event, error) {
 	return reassign(t, Reassign{From: t.Route, To: t.Route.At(c.Priority), Reason: c.Reason})
 }
 
-// Lane is where the task waits when it is offered.
+// Lane is the lane in which the task waits when it is offered.
 func (w *Work) Lane() where.Lane {
 	l := where.Lane{Queue: w.Route.Queue(), Priority: w.Route.Priority()}
 	if w.FairKey != "" {

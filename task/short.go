@@ -2,7 +2,7 @@ package task
 
 import "strings"
 
-// Bounds of a part of an ID that names a task.
+// Bounds of a part of an ID that may name a task.
 const (
 	// MinPart is how many characters from the beginning or the end of an ID may name a task.
 	MinPart = 6
@@ -19,7 +19,7 @@ func Part(s string) (string, bool) {
 	return s, len(s) >= MinPart && len(s) <= wholeID && strings.Trim(s, letters) == ""
 }
 
-// Short is the end of an ID, as people are shown it.
+// Short is the displayed end of an ID.
 func (id ID) Short() string { return id.last(shortID) }
 
 func (id ID) last(n int) string { return string(id[max(len(id)-n, 0):]) }

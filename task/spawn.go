@@ -16,7 +16,7 @@ type Spawning struct {
 	// Depth is how many ancestors a child may have: its parent, the parent of that and so on. With
 	// 1, children may not spawn. Default [DefaultSpawnDepth], at least 1.
 	Depth int
-	// Anywhere lets children name another queue and another user than their parent has.
+	// Anywhere allows children with another queue and another user than their parent's.
 	Anywhere bool
 }
 
@@ -89,7 +89,7 @@ func (b Spawning) Check(t *Task, s *Submission, n, ancestors int) error {
 	return nil
 }
 
-// ParentCancelled is why a child is cancelled, in words.
+// ParentCancelled is the reason of a child that is cancelled with its parent, in words.
 const ParentCancelled = "its parent was cancelled"
 
 // StoppedWithParent tells whether the task was cancelled because its parent was.

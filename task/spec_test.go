@@ -8,7 +8,7 @@ import (
 	"millrace/task/job"
 )
 
-// A refusal names the field as a job file spells it.
+// A refusal names the field in a job file's spelling.
 func TestSpecValidate(t *testing.T) {
 	argv := func(r job.Run) *job.Spec { return &job.Spec{Run: &r} }
 	retry := func(r job.Retry) *job.Spec { return &job.Spec{Handler: "h", Retry: r} }

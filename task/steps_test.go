@@ -11,14 +11,14 @@ import (
 	"millrace/task/reason"
 )
 
-// does is a step that needs others by success.
+// does returns a step that needs others to succeed.
 func does(name string, needs ...job.StepNeed) job.Step {
 	return job.Step{Name: name, Needs: needs, Spec: job.Spec{Handler: "x"}}
 }
 
 func need(step, when string) job.StepNeed { return job.StepNeed{Step: step, When: when} }
 
-// graph is a task with these steps and all handlers, expanded.
+// graph returns a task with these steps and all handlers, expanded.
 func graph(t *testing.T, steps ...job.Step) Task {
 	t.Helper()
 	h := job.Step{Spec: job.Spec{Handler: "h"}}

@@ -231,7 +231,7 @@ func (s *Submission) Fits(job *job.Job) error {
 	return err
 }
 
-// paramsFor are the parameters that it sets of those of a job.
+// paramsFor returns the parameters that it sets of a job's.
 func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, error) {
 	set, wrong := p.Read(s.Params, s.Texts)
 	return set, value.JoinFaults(append(wrong, p.Missing(set)...)...)

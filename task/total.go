@@ -9,8 +9,8 @@ import (
 	"millrace/task/value"
 )
 
-// boundWhole sets when the task has taken as long as it may altogether, counted from a time, unless it
-// waits for others or is bound already.
+// boundWhole sets the total deadline, counted from a time, unless the task waits for others or has
+// a deadline already.
 func (w *Work) boundWhole(from time.Time) {
 	if w.Spec == nil || w.Spec.Timeout.Total <= 0 || w.waitsForOthers() || !w.EndBy.IsZero() {
 		return

@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// total is a birth that may take an hour altogether.
+// total is a birth with a total timeout of one hour.
 func total(s job.Spec) Submitted {
 	s.Handler, s.Timeout.Total = "noop", value.Duration(time.Hour)
 	e, err := Birth(Submission{Spec: &s}, nil, 0, noon)
@@ -55,7 +55,7 @@ func TestTotalTimeout(t *testing.T) {
 	} {
 		around := Surroundings{Serving: 1, Seen: at(3)}
 		if len(c.story) > 1 {
-			around.Seen = c.by // before its time is up the next renewal of its lease counts
+			around.Seen = c.by // before the deadline the next renewal of its lease counts
 		}
 		d := Owes(given(c.story...), around, settings)
 		if name == "a cancelled parent" {
@@ -114,7 +114,7 @@ func TestTotalTimeout(t *testing.T) {
 		}
 	}
 
-	// While others keep it, it may not begin.
+	// While other tasks hold it, its time does not begin.
 	needy := held(HoldNeeds, HoldLimit)
 	needy.Spec = total(job.Spec{}).Spec
 	if waits := given(needy); !waits.EndBy.IsZero() {

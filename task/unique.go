@@ -90,7 +90,7 @@ func NextClaim(u *job.Unique, id ID, key string, at uint64, known []Claimant, la
 	}
 	next.Before = []ID{holder.ID}
 	found := false
-	for _, c := range known[1:] { // all that have not ended, and of the others the first that was born
+	for _, c := range known[1:] { // all that have not ended, and of the others the one born first
 		if c.Seq > 0 && (!found || !c.State.Terminal()) {
 			next.Before, found = append(next.Before, c.ID), true
 		}

@@ -2,7 +2,7 @@ package task
 
 import "time"
 
-// Shut is why a birth is due when it is: its window was closed.
+// Shut explains the due time of a birth: its window was closed.
 type Shut struct {
 	// Calendar is the revision of the calendar that is closed. From is the time from which the
 	// opening was computed.

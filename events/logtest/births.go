@@ -122,7 +122,7 @@ func forgedApproval(s *suite) {
 	offered := s.fact(id, task.Queued{Work: forged, Attempt: 1})
 	s.place(offered)
 	for _, e := range []task.Event{birth.Event.(task.Event), offered.Event.(task.Event)} {
-		// A worker that has the offer alone, as on the first delivery.
+		// A worker that has only the offer, as on the first delivery.
 		seen := task.Evolve(task.Task{ID: id}, task.Recorded{Seq: at, At: birth.At, Event: e})
 		if now, event, err := r.Do(s.context(), seen, task.Claim{Node: "n1", Session: "s1", Offer: at}); !errors.Is(err, task.ErrStale) {
 			s.Fatalf("the claim of a forged %s: %+v, %v, %s", events.TypeOf(e), event, err, now.State)

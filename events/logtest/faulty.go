@@ -12,10 +12,9 @@ import (
 	"millrace/task"
 )
 
-// Faulty is a log that loses answers: a write sometimes returns
-// [events.ErrUnknown], and then it is recorded, or it is not, or it will be in
-// a moment. All else is as in the log that it wraps. The same seed and the same
-// calls give the same faults.
+// Faulty is a log that loses answers: a write sometimes returns [events.ErrUnknown], and is then
+// recorded, not recorded, or recorded a moment later. Everything else is as in the wrapped log. The
+// same seed and the same calls give the same faults.
 type Faulty struct {
 	events.Log
 	share float64
@@ -26,7 +25,7 @@ type Faulty struct {
 	faults  int        // guarded by mu
 }
 
-// NewFaulty wraps a log. Share, in [0,1), is how many of the writes lose their answer.
+// NewFaulty wraps a log. Share, in [0,1), is the share of writes that lose their answer.
 func NewFaulty(log events.Log, seed uint64, share float64) *Faulty {
 	return &Faulty{Log: log, share: share, rng: rand.New(rand.NewPCG(seed, seed))}
 }
@@ -121,7 +120,7 @@ func (f *Faulty) write(ctx context.Context, fact *events.Fact, do func(context.C
 	return 0, fmt.Errorf("write %s: %w (a fault of this test)", fact.Type, events.ErrUnknown)
 }
 
-// land lets a write that was under way arrive, perhaps.
+// land may let a write under way arrive.
 func (f *Faulty) land() {
 	f.mu.Lock()
 	var arrives func()
@@ -134,7 +133,7 @@ func (f *Faulty) land() {
 	}
 }
 
-// Settle lets all writes that are under way arrive.
+// Settle lets all writes under way arrive.
 func (f *Faulty) Settle() {
 	f.mu.Lock()
 	delayed := f.delayed

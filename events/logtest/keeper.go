@@ -30,7 +30,7 @@ func (s *suite) granted(of limit.Scope, id task.ID) *events.Fact {
 	return f
 }
 
-// admitted is where the chain of a scope ends.
+// admitted is the end of a scope's chain.
 func (s *suite) admitted(of limit.Scope) uint64 {
 	s.Helper()
 	last, _, err := s.log.Latest(s.context(), events.Fact{Scope: of})
@@ -66,7 +66,7 @@ func admissions(s *suite) {
 	s.same(&s.from(b, 1)[0], events.KindLimit, b, f)
 }
 
-// from reads so many records from a sequence on.
+// from reads a number of records from a sequence on.
 func (s *suite) from(seq uint64, n int) (records []events.Record) {
 	s.Helper()
 	feed, err := s.all.Follow(s.context(), seq)

@@ -87,7 +87,7 @@ type testCase struct {
 	garbage bool // needs the hook
 }
 
-// suite is one case under way.
+// suite is one running case.
 type suite struct {
 	*testing.T
 	log     events.Log
@@ -134,7 +134,7 @@ func work(queue string) task.Work {
 	return task.Work{Spec: &job.Spec{Handler: "noop"}, Route: where.QueueRoute(queue, where.DefaultPriority)}
 }
 
-// note is an event that any chain takes.
+// note is an event that any chain accepts.
 func note(text string) task.Event { return task.GivenUp{Reason: reason.Expired, Detail: text} }
 
 func (s *suite) append(f *events.Fact, last uint64) uint64 {

@@ -270,7 +270,7 @@ func ownRoute(s *suite) {
 	s.place(s.fact(moved, task.Submitted{Work: aimed(5, "")}))
 	s.append(s.fact(moved, task.Reassigned{From: "@n1.5", To: "@n1.10"}), 0)
 	s.place(s.fact(moved, task.Queued{Work: aimed(10, ""), Attempt: 1, After: 1}))
-	want = append(want, moved, moved) // its first offer dies at the claim
+	want = append(want, moved, moved) // its first offer fails at the claim
 	var got []task.ID
 	for range want {
 		offer := s.next(own)

@@ -44,7 +44,7 @@ func claims(s *suite) {
 			ctx := s.context()
 			wg.Go(func() {
 				<-start
-				// Each under an offer of its own, as if the birth had been placed several times.
+				// Each has an offer of its own, as if the birth had been placed several times.
 				c := task.Claim{Node: fmt.Sprintf("n%d", i), Session: "s1", Offer: birth + uint64(i)}
 				now, e, err := r.Do(ctx, t, c)
 				if started, ok := e.(task.AttemptStarted); err == nil && (!ok || started.Node != c.Node || now.Node != c.Node || now.Epoch != now.Head) {
@@ -103,7 +103,7 @@ func life(s *suite) {
 	first := s.next(offers)
 	t := claim(first, "n1", nil)
 	t = do(t, task.Fail{Epoch: t.Epoch, Class: reason.Task, Message: "flaky"}, task.Retrying)
-	for range 2 { // to settle twice is harmless
+	for range 2 { // settling twice is harmless
 		if err := r.Settle(ctx, &t); err != nil {
 			s.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func life(s *suite) {
 
 	second := s.following(offers, first, submitted)
 	s.onTime(second, t.Due)
-	again := t.Due.Add(s.o.AckWait) // at the earliest: when the lease of the second may have run out
+	again := t.Due.Add(s.o.AckWait) // at the earliest: when the second lease may have expired
 	t = claim(second, "n1", nil)
 	third := s.next(offers) // n1 is silent
 	s.delivered(third, id, 2)
@@ -125,7 +125,7 @@ func life(s *suite) {
 	}
 	do(taken, task.Finish{Epoch: taken.Epoch}, task.Finished)
 	s.ack(third)
-	if time.Until(again.Add(s.o.AckWait)) > s.o.AckWait/2 { // else this lease may have run out, too, before the log had the acknowledgement
+	if time.Until(again.Add(s.o.AckWait)) > s.o.AckWait/2 { // otherwise this lease may have expired, too, before the log had the acknowledgement
 		s.nothing(offers, s.o.AckWait*3/2)
 	}
 
@@ -141,7 +141,7 @@ func nodeLife(s *suite) {
 		s.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	for range beats { // as many schedulers see the same heartbeat
+	for range beats { // as if several schedulers saw the same heartbeat
 		ctx := s.context()
 		wg.Go(func() {
 			if n, _, err := r.DoNode(ctx, "n1", node.Beat{Session: "s1"}); err != nil || n.State != node.Online {

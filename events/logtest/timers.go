@@ -23,7 +23,7 @@ func (s *suite) timer(id task.ID, due time.Time, reason string) *events.Fact {
 	return s.fact(id, task.Queued{Work: work("timed"), Attempt: 1, Reason: reason, Due: due})
 }
 
-// onTime checks that a timer's offer came when it was to.
+// onTime checks that a timer's offer came at the right time.
 func (s *suite) onTime(offer *events.Offer, due time.Time) {
 	s.Helper()
 	if early := time.Until(due); early > 0 {
@@ -143,7 +143,7 @@ func (s *suite) disarm(id task.ID, before uint64) {
 	}
 }
 
-// disarms: a removal knows the task up to the fact that led to it.
+// disarms: a removal knows the task up to a certain fact.
 func disarms(s *suite) {
 	offers := s.offers("timed")
 	var id, other, next task.ID

@@ -25,14 +25,14 @@ var add = flag.Bool("corpus", false, "add to the corpora what is written today a
 type Form struct {
 	// Dir is the folder that holds v1, v2 and so on.
 	Dir string
-	// Version is the one that is written today.
+	// Version is the version written today.
 	Version int
 	// Today is today's output, by names of files. Nil if people write the form, not Millrace.
 	Today map[string][]byte
 	// Again reads what any version wrote and writes what it has read.
 	Again func(written []byte) ([]byte, error)
-	// Results is whether Again returns something else than the form. What it returns of a
-	// file is then kept beside that, as what is returned of every file of an older version is.
+	// Results says that Again returns something other than the form. Its output for a file is then
+	// stored beside the file, as for every file of an older version.
 	Results bool
 	// Unknown is what happens to a field that a reader does not know.
 	Unknown Fate

@@ -29,7 +29,7 @@ type Breaker struct {
 
 // Values of [Breaker.OnOpen].
 const (
-	// OnOpenHold has them wait until the cooldown is over.
+	// OnOpenHold makes them wait until the cooldown is over.
 	OnOpenHold = "hold"
 	// OnOpenFail ends them as abnormal/breaker.
 	OnOpenFail = "fail"
@@ -60,7 +60,7 @@ func (b *Breaker) cooldown() time.Duration {
 
 func (b *Breaker) trials() int { return max(b.HalfOpen, 1) }
 
-// Validate refuses a breaker that cannot be, and names the field.
+// Validate refuses an invalid breaker, and names the field.
 func (b *Breaker) Validate() error {
 	switch {
 	case b == nil:

@@ -19,7 +19,7 @@ func (CopiesRestored) isCopyEvent() {}
 // MaxRestored is how many copies a fact names.
 const MaxRestored = 20
 
-// Restored is a copy that was set back.
+// Restored is a restored copy.
 type Restored struct {
 	// Of is the kind of the definition, such as "job", and Name its name.
 	Of   string `json:"of"`

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Files names a bundle of files that an attempt finds around it.
+// Files names a bundle of files for an attempt.
 type Files struct {
 	// Bundle is NAME, DIGEST or NAME@DIGEST. In a task it names a fixed version: the submitter
 	// resolves a name at submission.
@@ -64,7 +64,7 @@ type Artifacts struct {
 	When string `json:"when,omitempty"`
 }
 
-// After which ends of an attempt artifacts are kept.
+// Values of [Artifacts.When]: after which ends artifacts are kept.
 const (
 	ArtifactsSuccess = "success"
 	ArtifactsFailure = "failure"

@@ -36,7 +36,7 @@ type Job struct {
 	Spec
 }
 
-// Validate refuses a job that could not be stored or run and names the field.
+// Validate refuses an invalid job and names the field.
 func (j *Job) Validate() error {
 	var queue, priority, labels error
 	if j.Queue != "" {
@@ -51,7 +51,8 @@ func (j *Job) Validate() error {
 	return value.JoinFaults(value.ValidName("job", j.Name), queue, priority, labels, j.validateParams(), j.Spec.Validate())
 }
 
-// validateParams refuses parameters that cannot be declared so, and values which the job itself gives them and they may not have.
+// validateParams refuses invalid declarations of parameters, and invalid values that the job itself
+// gives them.
 func (j *Job) validateParams() error {
 	faults := j.Params.Validate()
 	for i := range j.Params.Declared {

@@ -19,7 +19,7 @@ const (
 	WhenFailure = "failure" // in error or abnormal
 	WhenCancel  = "cancel"  // cancelled by a person or program
 	WhenTrouble = "trouble" // failure or cancel
-	WhenEnd     = "end"     // in any way, skipped included
+	WhenEnd     = "end"     // in any way, including skipped
 )
 
 // The rules and required ends, as job files and the command line spell them.

@@ -8,7 +8,7 @@ import (
 	"millrace/task/param"
 )
 
-// A declaration that cannot be kept is refused with its field.
+// An invalid declaration is refused with its field.
 func TestParamsValidate(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"name": "a b"}]`:                                              `params[0].name is "a b", want 1 to 64`,

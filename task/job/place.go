@@ -174,7 +174,7 @@ func validNodes(field string, nodes []string) error {
 	return nil
 }
 
-// HomeRoute is where a task of a spec is born that waits in this queue by itself.
+// HomeRoute is the route on which a task of a spec in this queue is born.
 func (s *Spec) HomeRoute(queue string, priority int) where.Route {
 	switch {
 	case s.Parental():

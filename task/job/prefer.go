@@ -31,7 +31,7 @@ const (
 	MaxPreferWeight = 1000
 )
 
-// DefaultPreferWait is how long a task that names no time is left to the nodes that it prefers.
+// DefaultPreferWait is how long a task without its own time is left to preferred nodes.
 const DefaultPreferWait = 10 * time.Second
 
 // Prefers tells whether the place prefers some of its nodes to others.
@@ -40,7 +40,7 @@ func (p *Place) Prefers() bool { return p.Sticky != "" || len(p.Prefer) > 0 }
 // Unprefer removes all preferences.
 func (p *Place) Unprefer() { p.Sticky, p.Prefer, p.PreferWait = "", nil, 0 }
 
-// PreferredFor is PreferWait or its default.
+// PreferredFor returns PreferWait or its default.
 func (p *Place) PreferredFor() time.Duration {
 	if p.PreferWait == 0 {
 		return DefaultPreferWait

@@ -31,7 +31,7 @@ func (r Resources) validate() error {
 		return fmt.Errorf("resources: a size is below zero")
 	case r.Memory > 0 && r.Memory < 1<<20:
 		return fmt.Errorf("resources.memory is %v, want at least 1MiB: no program starts in less", r.Memory)
-	case !(r.CPU >= 0 && r.CPU <= 1<<16): // so that NaN is refused, too
+	case !(r.CPU >= 0 && r.CPU <= 1<<16): // so that it refuses NaN, too
 		return fmt.Errorf("resources.cpu is %v, want a number of processors", r.CPU)
 	case r.CPU > 0 && r.CPU < 0.01:
 		return fmt.Errorf("resources.cpu is %v, want at least 0.01", r.CPU)

@@ -58,8 +58,8 @@ const (
 	DefaultRetryMaxDelay = time.Hour
 )
 
-// DefaultAvoidWait is how long the nodes on which a task has failed leave it to others, if the
-// task does not say ([Retry.AvoidWait]).
+// DefaultAvoidWait is how long the nodes on which a task has failed leave it to others, if the task
+// sets no time ([Retry.AvoidWait]).
 const DefaultAvoidWait = time.Minute
 
 // Failure is the input of [Retry.Plan].
@@ -141,7 +141,7 @@ func exitCodes(what string) (from, to int, ok bool) {
 	return from, to, err == nil && 0 < from && from <= to && to <= 255
 }
 
-// failureName is a failure as [Retry.On] spells it.
+// failureName is a failure in the spelling of [Retry.On].
 func failureName(class string, exit *int) string {
 	if class == reason.Exit && exit != nil {
 		return exitPrefix + strconv.Itoa(*exit)
@@ -156,8 +156,8 @@ func (r Retry) maxDelay() time.Duration {
 	return r.MaxDelay.Std()
 }
 
-// Delay is the wait after the given number of failures, from 1. Chance is in
-// [0,1) and decides where in the share left to it the delay falls, to the microsecond.
+// Delay is the wait after the given number of failures, from 1. Chance is in [0,1) and places the
+// delay within its random share, to the microsecond.
 func (r Retry) Delay(failures int, chance float64) time.Duration {
 	first, limit := r.Min.Std(), r.maxDelay()
 	if first == 0 {
@@ -175,7 +175,7 @@ func (r Retry) Delay(failures int, chance float64) time.Duration {
 		}
 	default:
 		for i := 1; i < n && delay < limit; i++ {
-			if delay > limit/2 { // to double it could overflow
+			if delay > limit/2 { // doubling it could overflow
 				delay = limit
 			} else {
 				delay *= 2
@@ -211,7 +211,7 @@ func (r Retry) validate() error {
 	if err := cmp.Or(value.NotBelowZero("retry.min", r.Min), value.NotBelowZero("retry.max_delay", r.MaxDelay), value.NotBelowZero("retry.budget", r.Budget), value.NotBelowZero("retry.avoid_wait", r.AvoidWait)); err != nil {
 		return err
 	}
-	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that NaN is refused, too
+	if !(r.Jitter >= 0 && r.Jitter <= 1) { // so that it refuses NaN, too
 		return fmt.Errorf("retry.jitter is %v, want 0 to 1", r.Jitter)
 	}
 	if r.AvoidWait > 0 && !r.AvoidNode {
@@ -232,7 +232,7 @@ func (r Retry) validate() error {
 	return nil
 }
 
-// ShunnedFor is for how long it is left to others.
+// ShunnedFor is how long the task is left to other nodes.
 func (r *Retry) ShunnedFor() time.Duration {
 	if r.AvoidWait == 0 {
 		return DefaultAvoidWait

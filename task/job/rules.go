@@ -96,7 +96,7 @@ var Rules = []Rule{
 	},
 }
 
-// Postpones is the rule of a name, if it postpones tasks.
+// Postpones returns the rule with a name, if it postpones tasks.
 func Postpones(name string) (*Rule, bool) {
 	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name && r.Then != "" })
 	if i < 0 {
@@ -105,7 +105,7 @@ func Postpones(name string) (*Rule, bool) {
 	return &Rules[i], true
 }
 
-// Postponing are the names of the rules that postpone tasks.
+// Postponing returns the names of the rules that postpone tasks.
 func Postponing() []string {
 	var names []string
 	for i := range Rules {
@@ -141,7 +141,7 @@ func (s *Spec) Unkeyed() Spec {
 	return is
 }
 
-// validateRules refuses rules that cannot be.
+// validateRules refuses invalid rules.
 func (s *Spec) validateRules() error {
 	var all error
 	for i := range Rules {

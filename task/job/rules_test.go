@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// set gives a spec some value in the field of a job file.
+// set sets the field of a job file in a spec.
 func set(t *testing.T, s *Spec, name string) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {

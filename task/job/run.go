@@ -25,7 +25,7 @@ type Run struct {
 	// EnvClear leaves out the worker's environment, except the variables in Inherit and PATH, HOME,
 	// USER, LANG and TZ. Default: the process gets all of it.
 	EnvClear bool `json:"env_clear,omitempty"`
-	// Inherit names variables of the worker that pass EnvClear.
+	// Inherit names variables of the worker that are kept despite EnvClear.
 	Inherit []string `json:"inherit,omitempty"`
 	// EnvFiles are files on the node with lines NAME=value, relative to Dir. Later files win over
 	// earlier ones, and Env wins over all of them.

@@ -10,7 +10,7 @@ import (
 	"millrace/task/value"
 )
 
-// Signal is a word from outside that a task waits for: an approval, a file that has come.
+// Signal is an event from outside for which a task waits: an approval, the arrival of a file.
 type Signal struct {
 	// Name is the signal's name, for people and among the task's inputs. Default [DefaultSignal].
 	Name string `json:"name,omitempty"`
@@ -21,7 +21,7 @@ type Signal struct {
 	OnTimeout string `json:"on_timeout,omitempty"`
 }
 
-// DefaultSignal is the name of a signal that has none.
+// DefaultSignal is the name of a signal without its own.
 const DefaultSignal = "signal"
 
 // Values of [Signal.OnTimeout].

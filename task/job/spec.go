@@ -89,7 +89,7 @@ func (s *Spec) Continues() bool { return s != nil && s.OnDisconnect == Disconnec
 // MaxSlots bounds [Spec.Slots].
 const MaxSlots = 1024
 
-// Cost is Slots or its default.
+// Cost returns Slots or its default.
 func (s *Spec) Cost() int {
 	if s == nil {
 		return 1
@@ -133,7 +133,7 @@ func (s *Spec) validateDisconnect() error {
 	return nil
 }
 
-// Text is the command in a form for people: the shell line, the arguments, or the handler's name.
+// Text is the command for display: the shell line, the arguments, or the handler's name.
 func (s *Spec) Text() string {
 	switch {
 	case s == nil:

@@ -20,7 +20,7 @@ func TestSpecText(t *testing.T) {
 	}
 }
 
-// A spec comes out of the log as it went in.
+// A spec survives a round trip through the log.
 func TestSpecJSON(t *testing.T) {
 	want := Spec{
 		Run:     &Run{Argv: []string{"a"}, Dir: "/d", Env: map[string]string{"K": "v"}},

@@ -62,7 +62,7 @@ type Handler struct {
 	Step                    *Step
 }
 
-// All are the handlers that are set, in the order of their names above.
+// All returns the handlers that are set, in the order of their names above.
 func (h *Handlers) All() []Handler {
 	if h == nil {
 		return nil
@@ -134,7 +134,8 @@ func (s *Spec) ChangeSteps(change func(name string, step *Step) error) error {
 	return nil
 }
 
-// whole has see called with the spec, and with those of its steps and handlers, which it does not change.
+// whole calls see with the spec, and with those of its steps and handlers, which it must not
+// change.
 func (s *Spec) whole(see func(*Spec)) {
 	see(s)
 	steps := *s
@@ -316,7 +317,8 @@ func (s *Spec) circle(i int, at map[string]int, waits []int) string {
 	return "the steps wait for each other: " + strings.Join(names, " needs ")
 }
 
-// AllFiles are the files that a task of the spec may need: its own and those of its steps and handlers.
+// AllFiles returns the files that a task of the spec may need: its own and those of its steps and
+// handlers.
 func (s *Spec) AllFiles() []*Files {
 	if s == nil {
 		return nil

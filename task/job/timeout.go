@@ -45,7 +45,7 @@ const DefaultSetup = 15 * time.Minute
 // DefaultStop is the grace of a task that sets none.
 const DefaultStop = 10 * time.Second
 
-// Grace is Stop or its default.
+// Grace returns Stop or its default.
 func (t Timeout) Grace() time.Duration {
 	if t.Stop == 0 {
 		return DefaultStop

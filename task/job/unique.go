@@ -35,7 +35,7 @@ const (
 // Conflicts lists the values of [Unique.OnConflict].
 var Conflicts = []string{ConflictFail, ConflictReturn}
 
-// validate refuses a key that cannot be, and names the field.
+// validate refuses an invalid key, and names the field.
 func (u *Unique) validate() error {
 	switch {
 	case u.Key == "" && (len(u.While) > 0 || u.TTL != 0 || u.OnConflict != ""):

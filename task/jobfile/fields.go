@@ -35,7 +35,7 @@ func (r *reader) fields(of any, special setters) setters {
 	return all
 }
 
-// into has a value read by a function for its type.
+// into makes a function of the value's type read it.
 func into[T any](to *T, read func(entry) T) func(entry) { return func(v entry) { *to = read(v) } }
 
 // setter returns how to read the target of a pointer, by its type.
@@ -128,8 +128,8 @@ func (r *reader) named(to *string, what string) func(entry) {
 	return func(v entry) { *to = r.name(v, what) }
 }
 
-// vocabulary are the fields of a job file by the object that holds them, in the
-// order in which messages list them.
+// vocabulary lists the fields of a job file by the object that holds them, in the order of
+// messages.
 var vocabulary = func() map[string][]string {
 	all := map[string][]string{}
 	for path, of := range map[string]reflect.Type{
@@ -150,5 +150,5 @@ var vocabulary = func() map[string][]string {
 	return all
 }()
 
-// ofJobs are the fields of a spec that a step does not have.
+// ofJobs are the fields of a spec that steps do not have.
 var ofJobs = map[string]bool{"steps": true, "on": true, "unique": true, "breaker": true}

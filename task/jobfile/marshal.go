@@ -44,7 +44,7 @@ func jsonTree(data []byte) *node {
 }
 
 func jsonNode(d *json.Decoder) *node {
-	t, _ := d.Token() // the data was written by encoding/json
+	t, _ := d.Token() // encoding/json wrote the data
 	switch t := t.(type) {
 	case json.Delim:
 		n := &node{kind: list}

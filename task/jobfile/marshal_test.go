@@ -77,7 +77,7 @@ func TestMarshalRefusesWhatAFileCannotHold(t *testing.T) {
 	}
 }
 
-// FuzzMarshal puts text into every kind of place and expects it back.
+// FuzzMarshal puts text into every kind of field and expects it back.
 func FuzzMarshal(f *testing.F) {
 	for _, s := range []string{
 		"", " ", "a", "yes", "null", "~", "1.10", "007", "0x1f", "1e3", "-", "- a", "? a", "a: b", "a #b", "#", "a:", ":a", "[", "{a}", "*a", "&a", "!a", "%a", "@a", "`",

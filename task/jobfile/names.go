@@ -7,7 +7,7 @@ import (
 	"millrace/near"
 )
 
-// reserved are the fields that have a meaning in Millrace but not in this version.
+// reserved are fields with a meaning in Millrace that this version does not support.
 var reserved = map[string]bool{
 	"code": true, "steps.if": true,
 	"if": true, "notify": true,

@@ -34,7 +34,7 @@ func samples(t testing.TB, folder string) map[string][]byte {
 	return all
 }
 
-// A job file that was ever good is read as the jobs that it always was.
+// Every valid job file of the past gives the same jobs as ever.
 func TestJobfileCorpus(t *testing.T) {
 	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/jobfile", Version: 1, Results: true, Again: func(written []byte) ([]byte, error) {
 		jobs, err := jobfile.Parse("file", written)
@@ -50,8 +50,8 @@ func TestJobfileCorpus(t *testing.T) {
 	}})
 }
 
-// TestParseInvalid expects of each file of testdata/invalid all the problems,
-// and no others, that its "# want:" lines name, in their order of lines.
+// TestParseInvalid expects for each file of testdata/invalid exactly the problems in its "# want:"
+// lines, in the order of lines.
 func TestParseInvalid(t *testing.T) {
 	for name, data := range samples(t, invalid) {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (p Problem) Error() string {
 	return b.String() + p.Message
 }
 
-// Errors are all the problems of a file, in the order of their lines.
+// Errors are all problems of a file, in the order of their lines.
 type Errors []Problem
 
 // Error returns the problems, one per line.

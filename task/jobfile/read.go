@@ -195,8 +195,7 @@ func top(path string) string {
 	return path
 }
 
-// subject finds the field that a message of [job.Job.Validate] is about. They
-// begin with it.
+// subject finds the field of a message of [job.Job.Validate], which begins with it.
 func (r *reader) subject(message string) string {
 	end := strings.IndexFunc(message, func(c rune) bool {
 		return c != '.' && c != '_' && c != '[' && c != ']' && (c < 'a' || c > 'z') && (c < '0' || c > '9')
@@ -418,7 +417,7 @@ func (r *reader) duration(v entry) value.Duration {
 	return d
 }
 
-// whole reads a whole number, which as in JSON may be written 3.0 or 3e0.
+// whole reads a whole number, which may be written 3.0 or 3e0, as in JSON.
 func (r *reader) whole(v entry) int {
 	f, ok := r.float(v, "a whole number")
 	switch {
@@ -456,7 +455,7 @@ func (r *reader) float(v entry, what string) (float64, bool) {
 	return f, true
 }
 
-// appendJSON writes a value as JSON, numbers with the digits that they have in the file.
+// appendJSON writes a value as JSON, with the digits of numbers as in the file.
 func (r *reader) appendJSON(b []byte, v entry) []byte {
 	switch v.kind {
 	case boolean:

@@ -140,7 +140,7 @@ func TestFieldsAreReadByType(t *testing.T) {
 	}
 }
 
-// TestAllFieldsAreRead makes sure that no field is accepted and then dropped.
+// TestAllFieldsAreRead checks that no accepted field is dropped.
 func TestAllFieldsAreRead(t *testing.T) {
 	data, err := corpus.Latest("testdata/corpus/jobfile", 1, "all.yaml")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestAllFieldsAreRead(t *testing.T) {
 	}
 }
 
-// TestSchemaAgreesWithParser gives every document of the samples to both.
+// TestSchemaAgreesWithParser checks every document of the samples with both.
 func TestSchemaAgreesWithParser(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))

@@ -17,10 +17,9 @@ import (
 // Bounds of a file. Jobs written by people are far below all of them. They bound the time and
 // memory for reading a hostile file.
 const (
-	// maxSize bounds a file, and each of its documents with the aliases written
-	// out, in bytes.
+	// maxSize bounds a file, and each of its documents with expanded aliases, in bytes.
 	maxSize = 1 << 20
-	// maxDepth bounds how deep lists and mappings nest.
+	// maxDepth bounds the nesting of lists and mappings.
 	maxDepth = 64
 	// maxName bounds the name of a field, as YAML itself does, in bytes.
 	maxName = 1024
@@ -44,8 +43,7 @@ const (
 
 type position struct{ line, column int }
 
-// node is a value of a document. Nodes that aliases repeat are shared, so a
-// node is never changed once it is complete.
+// node is a value of a document. Repeated aliases share nodes, so a complete node is never changed.
 type node struct {
 	kind   kind
 	pos    position
@@ -70,7 +68,7 @@ func (n *node) field(name string) (field, bool) {
 	return n.fields[i], true
 }
 
-// document is the text of one YAML document and the lines before it.
+// document is the text of one YAML document, and the number of lines before it.
 type document struct {
 	text string
 	line int
@@ -224,7 +222,7 @@ func (c *composer) screen(tokens token.Tokens) error {
 			if !inBraces {
 				fields++
 			}
-			// In brackets inside of braces, 80:80 would become a mapping.
+			// In brackets within braces, 80:80 would become a mapping.
 			if len(open) > 0 && plain(before) && scalar(after) && after.Position.Line == line && after.Position.Column == t.Position.Column+1 {
 				return refuse(t, "write a space after this colon, or put the text in quotes")
 			}
@@ -310,7 +308,7 @@ func (c *composer) node(a ast.Node, path string) *node {
 		n.kind = mapping
 		c.fields(n, []*ast.MappingValueNode{a}, path)
 	case *ast.AnchorNode:
-		// Known from here on only, so that a value cannot hold itself.
+		// Known only from here on, so that a value cannot contain itself.
 		n = c.node(a.Value, path)
 		c.anchors[a.Name.GetToken().Value] = n
 		return n
@@ -326,7 +324,7 @@ func (c *composer) node(a ast.Node, path string) *node {
 	return c.measure(n, path)
 }
 
-// fields adds the fields to a mapping, those that it merges from others last.
+// fields adds the fields to a mapping; merged ones come last.
 func (c *composer) fields(n *node, values []*ast.MappingValueNode, path string) {
 	index := make(map[string]int, len(values))
 	var merged []*node
@@ -366,7 +364,7 @@ func (c *composer) fields(n *node, values []*ast.MappingValueNode, path string) 
 	}
 }
 
-// merged returns the mappings that a merge key names.
+// merged returns the mappings named by a merge key.
 func (c *composer) merged(v *ast.MappingValueNode, path string) []*node {
 	n := c.node(v.Value, path)
 	from := []*node{n}
@@ -392,7 +390,7 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// measure completes a node, or breaks it if aliases have made it too large.
+// measure completes a node, or breaks it if aliases made it too large.
 func (c *composer) measure(n *node, path string) *node {
 	n.size = 1 + len(n.text)
 	for _, i := range n.items {

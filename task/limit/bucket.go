@@ -6,9 +6,8 @@ import (
 	"millrace/task/value"
 )
 
-// Bucket is how much of a rate is used up: the time at which it would be as good as
-// untouched (the theoretical arrival time of the generic cell rate algorithm). The zero
-// value is untouched.
+// Bucket is the used part of a rate: the time at which it will be unused again (the theoretical
+// arrival time of the generic cell rate algorithm). The zero value is unused.
 type Bucket time.Time
 
 // Opens is when the bucket admits the next one.
@@ -20,7 +19,7 @@ func (b Bucket) Opens(r Rate) time.Time {
 	return time.Time(b).Add(-spare)
 }
 
-// Left is how many the bucket would admit now.
+// Left is how many tasks the bucket would admit now.
 func (b Bucket) Left(r Rate, now time.Time) int {
 	if r.Every() <= 0 {
 		return 0

@@ -29,7 +29,7 @@ type Budget struct {
 	Key string `json:"key,omitempty"`
 }
 
-// The times to which a budget may refer. A week begins on Monday.
+// The periods of budgets. A week begins on Monday.
 const (
 	PerDay   = "day"
 	PerWeek  = "week"
@@ -52,7 +52,7 @@ func (b *Budgets) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Validate refuses budgets that cannot be, and names the field of each.
+// Validate refuses invalid budgets, and names the field of each.
 func (b Budgets) Validate() error {
 	if len(b) > MaxEntries {
 		return fmt.Errorf("budget has %d entries, want at most %d", len(b), MaxEntries)
@@ -126,7 +126,7 @@ func (b Budget) Kind() string {
 	return text + ":"
 }
 
-// Period is how time is divided for a budget.
+// Period is the division of time for a budget.
 type Period struct {
 	per  string
 	zone *time.Location
@@ -161,12 +161,13 @@ func (p Period) Bounds(at time.Time) (from, to time.Time) {
 	return midnight(y, m, d, p.zone), midnight(y, m, d+1, p.zone)
 }
 
-// midnight is when a day begins: at the first moment that bears its date, for clocks may be put forward at midnight, or back to it.
+// midnight is the beginning of a day: the first moment with its date, because clocks may change at
+// midnight.
 func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	_, offset := t.Zone()
-	if t.Day() != date.Day() { // the clock jumps over midnight, and this is before it does
+	if t.Day() != date.Day() { // the clock skips midnight, and this is before that
 		_, t = t.ZoneBounds()
 		return t
 	}
@@ -204,7 +205,7 @@ func (y Tally) At(p Period, now time.Time) Tally {
 	return is
 }
 
-// Start is the tally when an attempt has started.
+// Start is the tally after the start of an attempt.
 func (y Tally) Start(p Period, at time.Time) Tally {
 	if at.Before(y.Since) {
 		return y
@@ -233,7 +234,7 @@ func (y Tally) Blank(p Period) time.Time {
 	return after
 }
 
-// Tallies are those of budgets, by counter.
+// Tallies are the tallies of budgets, by counter.
 type Tallies map[string]Tally
 
 // Spend adds a shift of attempts of a task with some counters.

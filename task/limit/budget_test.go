@@ -16,7 +16,7 @@ func clockTime(t *testing.T, text string) time.Time {
 	return at
 }
 
-// Days, weeks and months begin at midnight of their zone, and are as long as the clocks there have it.
+// Days, weeks and months begin at midnight of their zone, and have the length of its clocks.
 func TestPeriods(t *testing.T) {
 	for name, c := range map[string]struct{ counter, at, from, to string }{
 		"a day":                           {"budget:day:j", "2026-11-23T10:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"},

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKey is how long a key may be when it is filled in, in bytes.
+// MaxKey is the largest length of an expanded key, in bytes.
 const MaxKey = 256
 
-// ValidKey refuses a key that could be filled in for no task.
+// ValidKey refuses a key that can be expanded for no task.
 func ValidKey(field, key string) error {
 	if len(key) > MaxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("%s is %.40q, want up to %d bytes of text without control characters", field, key, MaxKey)

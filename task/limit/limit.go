@@ -38,11 +38,11 @@ var OnLimits = []string{Wait, Skip, CancelOld, Fail}
 type Rate struct {
 	// Limit is how many attempts may start in Per, evenly spread: 1 or more.
 	Limit int `json:"limit,omitempty"`
-	// Per is the time to which Limit refers. Default 1s.
+	// Per is the period of Limit. Default 1s.
 	Per value.Duration `json:"per,omitempty"`
 	// Burst is how many may start at once after a quiet time. Default 1.
 	Burst int `json:"burst,omitempty"`
-	// Key is as that of [Concurrency].
+	// Key splits the rate like that of [Concurrency].
 	Key string `json:"key,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func (c Concurrency) validate(field string) error {
 	return ValidKey(field+".key", c.Key)
 }
 
-// Validate refuses a rate that cannot be, in a field of this name.
+// Validate refuses an invalid rate, in a field of this name.
 func (r Rate) Validate(field string) error {
 	switch {
 	case r.Limit < 0:
@@ -80,7 +80,7 @@ func (r Rate) Validate(field string) error {
 // maxBurst keeps the arithmetic of buckets in bounds.
 const maxBurst = 1_000_000
 
-// Within is the time in which so many may start.
+// Within is the period, or its default.
 func (r Rate) Within() time.Duration {
 	if r.Per == 0 {
 		return time.Second

@@ -8,7 +8,7 @@ import (
 	"millrace/task/value"
 )
 
-// MaxEntries bounds how many entries [Concurrencies] and [Rates] have, each.
+// MaxEntries bounds the entries of [Concurrencies] and of [Rates].
 const MaxEntries = 8
 
 // Concurrencies are the concurrency bounds of a task: it starts when all of them have a place, and
@@ -60,7 +60,7 @@ func unmarshalFew[T comparable](data []byte) ([]T, error) {
 	return []T{one}, nil
 }
 
-// Validate refuses bounds that cannot be, and names the field of each.
+// Validate refuses invalid bounds, and names the field of each.
 func (c Concurrencies) Validate() error {
 	if len(c) > MaxEntries {
 		return fmt.Errorf("concurrency has %d entries, want at most %d", len(c), MaxEntries)
@@ -72,7 +72,7 @@ func (c Concurrencies) Validate() error {
 	return all
 }
 
-// Validate refuses rates that cannot be, and names the field of each.
+// Validate refuses invalid rates, and names the field of each.
 func (r Rates) Validate() error {
 	if len(r) > MaxEntries {
 		return fmt.Errorf("rate has %d entries, want at most %d", len(r), MaxEntries)

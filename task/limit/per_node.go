@@ -37,7 +37,7 @@ func (p *PerNodes) UnmarshalJSON(data []byte) (err error) {
 // perNodeField is the field of a job.
 const perNodeField = "per_node"
 
-// Validate refuses bounds that cannot be, and names the field of each.
+// Validate refuses invalid bounds, and names the field of each.
 func (p PerNodes) Validate() error {
 	if len(p) > MaxEntries {
 		return fmt.Errorf("%s has %d entries, want at most %d", perNodeField, len(p), MaxEntries)

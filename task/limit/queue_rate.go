@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// queueRatePrefix begins the names of the rates of queues. No job has a name with a colon, so
-// no other counter is called so.
+// queueRatePrefix begins the names of queues' rates. No job has a name with a colon, so no other
+// counter begins so.
 const queueRatePrefix = "rate:queue:"
 
-// QueueRateSince names the rate of a queue that a fact has set, by the sequence of that fact.
+// QueueRateSince names the rate of a queue by the sequence of the fact that set it.
 func QueueRateSince(queue string, since uint64) string {
 	return queueRatePrefix + queue + "#" + strconv.FormatUint(since, 10)
 }
@@ -25,7 +25,7 @@ func QueueOf(name string) (string, bool) {
 	return queue, ok
 }
 
-// Shown is the name of a counter for people.
+// Shown is the display name of a counter.
 func Shown(name string) string {
 	if queue, ok := QueueOf(name); ok {
 		return QueueRate(queue)

@@ -52,8 +52,8 @@ func withoutTime(rate string) string {
 	return rate
 }
 
-// ScopeNamed makes a scope of a name. A birth that was written past all checks may bear any; it
-// must not keep others from being admitted.
+// ScopeNamed makes a scope from a name. A birth that bypassed all checks may have any name; it must
+// not keep other tasks from being admitted.
 func ScopeNamed(kind, name string) Scope {
 	if where.ValidQueue(name) != nil {
 		return Scope("key." + value.Mark(kind+name))

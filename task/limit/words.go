@@ -21,7 +21,7 @@ func Words(name string) string {
 		return ""
 	}
 	scope, key, keyed := strings.Cut(rest, "/")
-	scope, _, _ = strings.Cut(scope, "@") // the time of a second rate
+	scope, _, _ = strings.Cut(scope, "@") // the period of a second rate
 	queue, jobless := strings.CutPrefix(scope, "queue.")
 	if kind == "queue" {
 		queue, jobless = scope, true

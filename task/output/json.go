@@ -122,8 +122,8 @@ func appendText(to []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// plain is how long the beginning of s is that JSON has as it is: ASCII without quotes,
-// backslashes and control characters. It looks at eight bytes at once.
+// plain is the length of the prefix of s that JSON writes unchanged: ASCII without quotes,
+// backslashes and control characters. It checks eight bytes at once.
 func plain(s string) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	rest := s

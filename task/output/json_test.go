@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// FuzzLinesAppendJSON holds the encoder against encoding/json, byte by byte.
+// FuzzLinesAppendJSON compares the encoder with encoding/json, byte by byte.
 func FuzzLinesAppendJSON(f *testing.F) {
 	f.Add("plain", "stdout", "", []byte(nil), int64(0), 3, int64(0), false)
 	f.Add("<b>&amp;</b> \"quoted\" \\ \x00\x1f\x7f\b\f\n\r\t é € \U0001f600 \u2028\u2029 \ufffd \xff\xed\xa0\x80", "log", "warn", []byte(` {"a": [1, "<"], "b": "\u2028"} `), int64(1e18), 1, int64(9), true)

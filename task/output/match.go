@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Match chooses lines. The zero value chooses all.
+// Match selects lines. The zero value selects all.
 type Match struct {
 	// Text is a part of the line, compared without regard to case.
 	Text string
@@ -34,7 +34,7 @@ func (m Match) Line(l *Line) bool {
 	return m.Text == "" || strings.Contains(strings.ToLower(l.Text), strings.ToLower(m.Text))
 }
 
-// levels are those that are grave enough.
+// levels are the sufficiently grave levels.
 func (m Match) levels() []string { return Levels()[slices.Index(Levels(), m.Level):] }
 
 func levelOf(l *Line) string {

@@ -157,10 +157,10 @@ func (d *Param) Allowed() string {
 	return one
 }
 
-// bound writes a bound as people do.
+// bound writes a bound for people.
 func bound(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// plainText is a value as it is given on a command line: text without its quotes.
+// plainText is a value as typed on a command line: text without its quotes.
 func plainText(value json.RawMessage) string {
 	var text string
 	if bytes.HasPrefix(value, []byte(`"`)) && json.Unmarshal(value, &text) == nil {
@@ -195,7 +195,7 @@ func (d *Param) Texts() (texts []string) {
 // shown is how much of a value an error shows.
 const shown = 60
 
-// cut is a text for an error: the beginning of it if it is long.
+// cut shortens a long text for an error.
 func cut(text string) string {
 	if utf8.RuneCountInString(text) <= shown {
 		return text
@@ -224,7 +224,7 @@ func (d *Param) read(text string) json.RawMessage {
 	return textValue(text)
 }
 
-// textValue is text as the JSON that it is, or else as a string.
+// textValue parses text as JSON, or else takes it as a string.
 func textValue(text string) json.RawMessage {
 	if json.Valid([]byte(text)) && utf8.ValidString(text) {
 		return json.RawMessage(text)

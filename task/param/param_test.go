@@ -29,7 +29,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// Parameters are written as they were read.
+// Parameters survive a round trip.
 func TestForms(t *testing.T) {
 	for _, text := range []string{`{"a":1}`, `[{"name":"a","type":"integer"}]`} {
 		var p Params

@@ -67,7 +67,7 @@ func (p *Params) Find(name string) *Param {
 	return &p.Declared[i]
 }
 
-// names are those of the declared parameters, in their order.
+// names are the names of the declared parameters, in order.
 func (p *Params) names() []string {
 	names := make([]string, len(p.Declared))
 	for i := range p.Declared {

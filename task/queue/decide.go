@@ -33,7 +33,7 @@ type Limit struct {
 	Seen []uint64
 }
 
-// Validate refuses a bound that cannot be.
+// Validate refuses an invalid bound.
 func (c Limit) Validate() error {
 	for _, n := range []*int{c.Running, c.Waiting} {
 		if n != nil && *n < 0 {

@@ -84,7 +84,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 				continue
 			}
 			told := NewLimiter()
-			late := rng.IntN(2) == 0 // it hears of the rate when it knows of the tasks
+			late := rng.IntN(2) == 0 // the rate is reported after the tasks
 			if !late {
 				told.Queue(queue)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// slot is a bound on concurrency, as the tasks of a line have it.
+// slot is a concurrency bound, with the settings of a line's tasks.
 type slot struct {
 	*counter
 	max     int
@@ -17,7 +17,7 @@ type slot struct {
 
 func (s slot) full() bool { return len(s.holders) >= s.max }
 
-// tap is a rate, as the tasks of a line have it.
+// tap is a rate, with the settings of a line's tasks.
 type tap struct {
 	*counter
 	how limit.Rate
@@ -25,7 +25,7 @@ type tap struct {
 
 func (t tap) shut(now time.Time) bool { return t.bucket.Opens(t.how).After(now) }
 
-// fund is a budget, as the tasks of a line have it.
+// fund is a budget, with the settings of a line's tasks.
 type fund struct {
 	*counter
 	how limit.Allowance
@@ -51,7 +51,7 @@ type counter struct {
 	rows     []*row
 	one      row // the first of rows: few counters have more
 	waits    int
-	index    int // in opening, -1 if it is not there
+	index    int // in opening, -1 if it is missing
 	opens    time.Time
 	lines    int
 	kept     bool // it is the present rate of a queue
@@ -69,7 +69,7 @@ type row struct {
 	lines  heapOf[*line]
 }
 
-// row is where a line rests at the counter.
+// row is the row in which a line rests at the counter.
 func (c *counter) row(l *line) *row {
 	r := row{at: c, lines: heapOf[*line]{before: firstLine}}
 	for _, s := range l.slots {
@@ -141,7 +141,7 @@ func (f fund) reserve(n int) {
 	f.underway.Reserved += time.Duration(n) * f.how.Reserve
 }
 
-// wake has the best of the lines that rest at a counter looked at again.
+// wake makes the best of the lines that rest at a counter ready to be examined.
 func (a *Limiter) wake(c *counter) {
 	if c.index >= 0 {
 		heap.Remove(&a.opening, c.index)
@@ -149,7 +149,7 @@ func (a *Limiter) wake(c *counter) {
 	a.rouse(c)
 }
 
-// rouse has the first of each row at a counter looked at.
+// rouse makes the first of each row at a counter ready to be examined.
 func (a *Limiter) rouse(c *counter) {
 	for _, r := range c.rows {
 		if len(r.lines.list) > 0 {

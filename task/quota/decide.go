@@ -53,7 +53,7 @@ type bucketWas struct {
 	told   int
 }
 
-// Refusal names a task and the counter that has no place for it.
+// Refusal names a task and the counter without a place for it.
 type Refusal struct {
 	Task    task.ID
 	Counter string
@@ -125,7 +125,7 @@ func (a *Limiter) admit(now time.Time, most int) Decision {
 	return d
 }
 
-// look admits the first of the best line, or lets the line rest.
+// look admits the first task of the best line, or rests the line.
 func (a *Limiter) look(d *Decision, now time.Time, most int) {
 	l := a.ready.list[0]
 	heap.Pop(&a.ready)
@@ -279,7 +279,7 @@ func (l *line) blocked(at *counter, now time.Time) bool {
 	return opens.After(now)
 }
 
-// judge has the tasks of a line that has no place decided about if they do not simply wait.
+// judge schedules decisions about the tasks of a line without a place that do not simply wait.
 func (a *Limiter) judge(l *line) {
 	if !l.picky {
 		return
@@ -294,7 +294,7 @@ func (a *Limiter) judge(l *line) {
 	}
 }
 
-// refuse decides about those that do not simply wait.
+// refuse decides about the tasks that do not simply wait.
 func (a *Limiter) refuse(d *Decision) {
 	var judged []task.ID
 	for id := range a.fresh {
@@ -310,7 +310,7 @@ func (a *Limiter) refuse(d *Decision) {
 	var replacing []*counter
 	for _, id := range judged {
 		e := a.entries[id]
-		delete(a.fresh, id) // until its line is looked at again
+		delete(a.fresh, id) // until its line is examined again
 		refuses, makesRoom, full := e.line.verdict()
 		switch {
 		case full == 0: // only a rate keeps it waiting
@@ -359,14 +359,14 @@ func (l *line) verdict() (refuses *counter, makesRoom []*counter, full int) {
 	return refuses, makesRoom, full
 }
 
-// refresh has those judged again that are to replace others under a counter.
+// refresh schedules new decisions about the tasks that are to replace others under a counter.
 func (a *Limiter) refresh(c *counter) {
 	for e := range c.replacing {
 		a.fresh[e.id] = struct{}{}
 	}
 }
 
-// Oldest are those that have to make place under a counter, the oldest first.
+// Oldest returns the tasks that must make place under a counter, the oldest first.
 func (a *Limiter) Oldest(counter string) []Refusal {
 	if c := a.counters[counter]; c != nil {
 		return c.oldest()
@@ -423,7 +423,7 @@ func (a *Limiter) Undo(d *Decision) {
 	}
 }
 
-// Confirm takes over that a decision was recorded.
+// Confirm records that a decision was recorded in the log.
 func (a *Limiter) Confirm(d *Decision) {
 	for _, g := range d.Grants {
 		if e := a.entries[g.Task]; e != nil && e.granted == g.Turn {
@@ -447,7 +447,7 @@ func (a *Limiter) Stopped(id task.ID) {
 	}
 }
 
-// Repeat has refusals decided again that could not be carried out.
+// Repeat schedules new decisions about refusals that could not be carried out.
 func (a *Limiter) Repeat(refusals []Refusal) {
 	for _, r := range refusals {
 		e := a.entries[r.Task]

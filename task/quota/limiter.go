@@ -76,7 +76,7 @@ const (
 	holding               // it has a place in each counter
 )
 
-// entry is a task as admission needs it.
+// entry is a task as the limiter knows it.
 type entry struct {
 	id       task.ID
 	phase    phase
@@ -265,7 +265,7 @@ func (a *Limiter) Used(u Used) {
 	}
 }
 
-// Buckets are all that are not as good as untouched now.
+// Buckets returns the buckets that are in use now.
 func (a *Limiter) Buckets(now time.Time) map[string]time.Time {
 	left := map[string]time.Time{}
 	for name, c := range a.counters {
@@ -348,7 +348,7 @@ func (a *Limiter) hold(e *entry) {
 	a.offered(e)
 }
 
-// leave takes an entry from where it is.
+// leave removes an entry from its place.
 func (a *Limiter) leave(e *entry) {
 	delete(a.fresh, e.id)
 	switch e.phase {
@@ -415,7 +415,7 @@ func (a *Limiter) pledge(e *entry, will bool) {
 	}
 }
 
-// Unoffered returns those that are known to be admitted and of which no offer is known, in order.
+// Unoffered returns, in order, the admitted tasks without a known offer.
 func (a *Limiter) Unoffered() []task.Grant {
 	all := make([]task.Grant, 0, len(a.unoffered))
 	for id, e := range a.unoffered {

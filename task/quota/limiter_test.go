@@ -289,7 +289,7 @@ func TestAdmissionAtRandom(t *testing.T) {
 					t.Fatalf("seed %d: admitted %+v for turn %d at %v", seed, k, g.Turn, now)
 				}
 				granted[g.Task], under[g.Task] = g.Turn, g.Rated
-				if k := tasks[g.Task]; g.Turn == 0 { // the birth's: offer at once
+				if k := tasks[g.Task]; g.Turn == 0 { // the birth: offer it at once
 					k.State, k.Holds, k.Throttled, k.Rated = task.Pending, nil, false, g.Rated
 				}
 				if g.Rated != q.RateSince {

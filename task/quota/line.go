@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// line has the bounds of its tasks with it, for they may differ between tasks of the same counter.
+// line has the bounds of its tasks, because they may differ between tasks of the same counter.
 type line struct {
 	key     string
 	slots   []slot
@@ -23,7 +23,7 @@ type line struct {
 	index   int      // its index in ready or rests.lines
 	inReady bool
 	picky   bool // some of its slots do not let tasks wait
-	members int  // entries that point to it
+	members int  // entries that refer to it
 	queue   *queue.Queue
 	route   string // the route of its tasks' offers, without the priority
 	rated   bool   // the last of rates is the queue's
@@ -83,7 +83,7 @@ func lineKey(queue, route string, counters []limit.Counter) string {
 	return string(b)
 }
 
-// counters are all of a line, those on concurrency first, and then budgets.
+// counters iterates over all counters of a line: concurrency first, then budgets, then rates.
 func (l *line) counters() iter.Seq[*counter] {
 	return func(yield func(*counter) bool) {
 		for i := range l.slots {

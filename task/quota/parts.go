@@ -49,7 +49,7 @@ func (a *Limiter) Parts(d *Decision) []Decision {
 	return all
 }
 
-// parts are those of a decision, in the making.
+// parts are the parts of a decision under construction.
 type parts struct {
 	of  map[*scope]*part
 	all []*part
@@ -108,7 +108,7 @@ func (d *Decision) Refuse(r Refusal) {
 	d.Records[at].Refused = append(d.Records[at].Refused, r.Task)
 }
 
-// Under are the grants that go onto the chain of a scope.
+// Under returns the grants for the chain of a scope.
 func (d *Decision) Under(of limit.Scope) (all []task.Grant) {
 	for i, l := range d.lines {
 		if slices.ContainsFunc(l.scopes, func(s *scope) bool { return s.name == of }) {
@@ -118,7 +118,7 @@ func (d *Decision) Under(of limit.Scope) (all []task.Grant) {
 	return all
 }
 
-// Replace is the request to stop of a task that has to make place.
+// Replace is the request to stop a task that must make place.
 func (r Refusal) Replace() task.Cancel {
 	return task.Cancel{Reason: "task " + string(r.By) + " takes its place under " + r.Counter}
 }

@@ -57,7 +57,7 @@ func TestLimiterFollowsTheQueue(t *testing.T) {
 	}
 	at(time.Minute, "")
 	rates(200, limit.Rate{Limit: 1, Per: value.Duration(time.Second)})
-	at(time.Minute, "T0002") // the new rate begins untouched
+	at(time.Minute, "T0002") // the new rate begins unused
 	at(time.Minute+time.Second, "T0003")
 	rates(150, limit.Rate{}) // reported late
 	at(time.Minute+time.Second, "")

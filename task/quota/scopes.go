@@ -43,7 +43,7 @@ func (a *Limiter) Head(name limit.Scope) uint64 {
 	return 0
 }
 
-// Learn takes over that everything up to a sequence on the chain of a scope is known.
+// Learn records that everything up to a sequence on the chain of a scope is known.
 func (a *Limiter) Learn(name limit.Scope, head uint64) {
 	s := a.scope(limit.Scope(strings.Clone(string(name))))
 	s.head = max(s.head, head)
@@ -91,7 +91,7 @@ func (a *Limiter) Settle(d *Decision) {
 	}
 }
 
-// open has all lines looked at that rest at the gate of a scope.
+// open makes all lines that rest at the gate of a scope ready to be examined.
 func (a *Limiter) open(s *scope) {
 	for _, r := range s.gate.rows {
 		for len(r.lines.list) > 0 {
@@ -152,8 +152,8 @@ func (a *Limiter) Closed(scopes []limit.Scope) (closed []limit.Scope) {
 	return closed
 }
 
-// Around are the scopes on which a decision on some others depends: those with which they have lines in common, and so
-// on, but not beyond those that are closed.
+// Around returns the scopes on which a decision on some others depends: those that share lines with
+// them, and so on, but not beyond closed ones.
 func (a *Limiter) Around(scopes []limit.Scope) (open, closed []limit.Scope) {
 	var all []*scope
 	seen := map[*scope]bool{}

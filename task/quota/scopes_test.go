@@ -215,7 +215,7 @@ func TestScopeThatIsOut(t *testing.T) {
 	}
 }
 
-// Of scopes without counters only so many are remembered.
+// Only a bounded number of scopes without counters is remembered.
 func TestScopesAreForgotten(t *testing.T) {
 	l := NewLimiter()
 	l.Put(of("a", 1, limit.Concurrency{Max: 1}))

@@ -55,7 +55,7 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
-// Two that need the same two limits, named in different order, never wait for each other.
+// Two tasks that need the same two limits, named in different order, never wait for each other.
 func TestNoCircle(t *testing.T) {
 	a, b := limit.Concurrency{Max: 1, Key: "a"}, limit.Concurrency{Max: 1, Key: "b"}
 	l := NewLimiter()

@@ -13,16 +13,16 @@ import (
 	"millrace/task/value"
 )
 
-// CounterState is a counter as people look at it.
+// CounterState is a counter for display.
 type CounterState struct {
 	// Name is as in [limit.Counter].
 	Name string `json:"name"`
-	// Max is how many may be under way, as the latest task has it; 0 for a rate.
+	// Max is how many may be under way, by the latest task; 0 for a rate.
 	Max int `json:"max,omitempty"`
 	// InUse and Waiting count tasks.
 	InUse   int `json:"in_use"`
 	Waiting int `json:"waiting"`
-	// Holders are some of those under way, the oldest first.
+	// Holders are some of the tasks under way, the oldest first.
 	Holders []task.ID `json:"holders,omitempty"`
 	// Rate is the state of a rate, with the settings of the latest task.
 	Rate *RateState `json:"rate,omitempty"`
@@ -205,7 +205,7 @@ func (a *Limiter) Standing(id task.ID, now time.Time, most int) (Standing, bool)
 	return s, true
 }
 
-// ahead is how many wait for a counter and go before a task.
+// ahead is how many tasks that wait for a counter precede a task.
 func (a *Limiter) ahead(e *entry, of *counter) (n int) {
 	for _, l := range a.lines {
 		if !l.under(of) {

@@ -1,6 +1,6 @@
 package reason
 
-// Born is why a task is offered of which the birth lies on its chain.
+// Born is the reason of an offer for a task whose birth lies on its chain.
 const Born = "born"
 
 // Reason codes of terminal states, and of the facts that lead to them.
@@ -11,11 +11,11 @@ const (
 	Killed   = "killed"      // ended by a signal that Millrace did not send
 	System   = "system"      // the node could not start or serve it
 	Network  = "network"     // the program reported a network failure
-	Task     = "task"        // the handler or program reported an error of its own
+	Task     = "task"        // the handler or program reported its own error
 	User     = "user"        // a person asked, or the program reports invalid input
 	Expired  = "expired"     // was not started in time
 	Lost     = "lost"        // its node vanished and its end is unknown
-	Poison   = "poison"      // took its node down more often than is allowed
+	Poison   = "poison"      // it took its node down more often than allowed
 	Limit    = "limit"       // a limit had no place for it
 	Unplaced = "unplaceable" // no node can ever run it
 	Breaker  = "breaker"     // its job's breaker is open

@@ -15,7 +15,7 @@ type period struct {
 	from, to   int // dates as year·10000 + month·100 + day, without the year if yearly
 	yearly     bool
 	weekdays   uint64
-	begin, end int // minutes of the day; end is not in
+	begin, end int // minutes of the day; end is exclusive
 }
 
 // parsePeriod reads parts separated by spaces: dates (2026-12-24, 2026-12-24..2026-12-26, or
@@ -156,7 +156,7 @@ func (w *period) covers(t time.Time) bool {
 		return true
 	}
 	date := w.dateOf(day)
-	if w.from > w.to { // over the turn of the year
+	if w.from > w.to { // across the turn of the year
 		return date >= w.from || date <= w.to
 	}
 	return w.from <= date && date <= w.to
@@ -183,7 +183,7 @@ func (w *period) edgeAfter(t time.Time, zone *time.Location) time.Time {
 	s := spanAt(t, zone)
 	edge := s.instant(w.edge(s.wall(t)))
 	if !s.end.IsZero() && edge.After(s.end) {
-		return s.end // beyond a change of clocks, look again
+		return s.end // across a change of clocks, search again
 	}
 	return edge
 }

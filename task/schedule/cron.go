@@ -19,7 +19,7 @@ type cronFields struct {
 	anyDom, anyDow, anyHour               bool
 }
 
-// star is the bit by which the parser marks a field that was left open.
+// star is the bit with which the parser marks an open field.
 const star = 1 << 63
 
 var fieldNames = []string{"second", "minute", "hour", "day of month", "month", "day of week"}
@@ -65,7 +65,7 @@ func parseSpec(expr, name string) (*cron.SpecSchedule, error) {
 	return spec, nil
 }
 
-// blame names the field that an expression fails on.
+// blame names the field that makes an expression invalid.
 func blame(expr, name string, err error) error {
 	fields := strings.Fields(expr)
 	if strings.HasPrefix(expr, "@") {
@@ -141,8 +141,8 @@ func until(set uint64, value, end int) int {
 	return min(bits.TrailingZeros64(set>>uint(value)), end-value)
 }
 
-// next returns the first time on the wall, not before w and before limit, that
-// matches. The wall's times are written as if they were UTC.
+// next returns the first matching wall time, not before w and before limit. Wall times are written
+// as if they were UTC.
 func (c *cronFields) next(w, limit time.Time) (time.Time, bool) {
 	if w.Nanosecond() > 0 {
 		w = w.Truncate(time.Second).Add(time.Second)

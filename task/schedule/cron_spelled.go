@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// bounds are those of the fields of an expression, in the order of fieldNames.
+// bounds are the bounds of an expression's fields, in the order of fieldNames.
 var bounds = [][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 6}}
 
 // spelled returns an expression in a spelling that the parser knows. Other crons accept more, which
@@ -38,7 +38,7 @@ func lastWeekday(part string) string {
 	return day + "#L"
 }
 
-// stepped is the first value of a range with a step that leads beyond it, and else the part itself.
+// stepped is the first value of a range with a step beyond it, and otherwise the part itself.
 func stepped(part string, of [2]int) string {
 	span, text, ok := strings.Cut(part, "/")
 	step, err := strconv.Atoi(text)

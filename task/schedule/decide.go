@@ -27,10 +27,10 @@ const (
 	maxCounted = 200_000 // ticks; of more, only the newest count
 )
 
-// Fire is a timer that has fired.
+// Fire is a fired timer.
 type Fire struct {
 	Tick, Due time.Time
-	// Stored is when the log took it, [Ahead] of Due at best.
+	// Stored is when the log stored it, at best [Ahead] before Due.
 	Stored time.Time
 }
 
@@ -84,7 +84,7 @@ func (p *Plan) Look(f Fire, detail string, decided, now time.Time) Look {
 		young = len(passed)
 	}
 	policy := cmp.Or(p.CatchUp, job.CatchUpLast)
-	first := len(passed) // of those that are made up for
+	first := len(passed) // of those that are caught up
 	switch policy {
 	case job.CatchUpLast:
 		first = max(young, len(passed)-1)
@@ -134,8 +134,8 @@ type Ended struct {
 	Failed bool
 }
 
-// Observe takes the tasks out of the ledger that have ended, in the order given, and
-// counts those that failed.
+// Observe removes the ended tasks from the ledger, in the order given, and counts those that
+// failed.
 func Observe(l definition.Ledger, ended []Ended) definition.Ledger {
 	l.Open, l.Waiting = slices.Clone(l.Open), slices.Clone(l.Waiting)
 	for _, e := range ended {
@@ -200,7 +200,7 @@ func (p *Plan) Decide(l definition.Ledger, o Owed, revision uint64) []definition
 	return []definition.ScheduleEvent{skipped(revision, o, l, definition.SkipOverlap, why)}
 }
 
-// Refuse is the fact that no task can be made for a tick, and why: a reason, and words.
+// Refuse is the fact that no task can be made for a tick, with a reason and words.
 func (p *Plan) Refuse(l definition.Ledger, o Owed, revision uint64, reason, why string) definition.ScheduleSkipped {
 	if o.Tick.After(l.Last) {
 		l.Last = o.Tick
@@ -223,7 +223,7 @@ func (p *Plan) Release(l definition.Ledger, revision uint64) definition.Schedule
 	return p.admit(l, o, revision)
 }
 
-// Skip is the fact of ticks that have passed.
+// Skip is the fact that ticks have passed.
 func (m Missed) Skip(l definition.Ledger, revision uint64) definition.ScheduleEvent {
 	if m.Until.After(l.Last) {
 		l.Last = m.Until

@@ -174,7 +174,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// However many seconds were missed, the facts about them are few.
+// For any number of missed seconds, the facts about them are few.
 func TestLongOutagesAreToldInFewFacts(t *testing.T) {
 	p := plan(t, job.Schedule{Every: value.Duration(time.Second), CatchUp: "all"})
 	fire := at(t, "2026-01-01T10:00:00Z")

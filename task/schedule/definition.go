@@ -31,7 +31,7 @@ type Definition struct {
 	Paused *Pause `json:"paused,omitempty"`
 }
 
-// Pause is why a schedule does not fire.
+// Pause says why a schedule does not fire.
 type Pause struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor,omitempty"`
@@ -49,7 +49,7 @@ func Read(name string, text []byte) (d Definition, err error) {
 	return d, err
 }
 
-// Stored is a definition as it lies in the store.
+// Stored is a definition in the store.
 type Stored struct {
 	Definition
 	// Revision grows with every change of any schedule.
@@ -90,7 +90,7 @@ func (d *Definition) Passed(from, until, now time.Time, most int) (ticks []Tick,
 	return ticks, more, nil
 }
 
-// Validate refuses a definition that could not be stored and names the field.
+// Validate refuses an invalid definition and names the field.
 func (d *Definition) Validate() error {
 	if err := value.ValidName("schedule", d.Name); err != nil {
 		return err

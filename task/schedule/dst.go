@@ -9,7 +9,7 @@ import (
 	"millrace/task/job"
 )
 
-// span is a stretch of time in which a zone's clock runs evenly.
+// span is a period in which a zone's clock runs evenly.
 type span struct {
 	// begin and end are instants; zero means no such bound.
 	begin, end time.Time
@@ -59,7 +59,7 @@ func (s span) repeated() time.Time {
 	return s.begin.Add(s.before - s.offset)
 }
 
-// hit is an instant that a clock's rules lead to.
+// hit is an instant that matches the rules of a clock.
 type hit struct {
 	at   time.Time
 	note string
@@ -103,7 +103,7 @@ func nextOnClock(match matcher, zone *time.Location, policy string, after time.T
 			h.note = joinNotes(left, h.note)
 			return h, true
 		}
-		if !end.After(t) { // beyond the tables the bounds of a year may be a little off
+		if !end.After(t) { // beyond the tables the bounds of a year may be slightly off
 			end = t.Add(time.Hour)
 		}
 		t = end
@@ -111,8 +111,8 @@ func nextOnClock(match matcher, zone *time.Location, policy string, after time.T
 	return hit{}, false
 }
 
-// moved is the first match, not before t, that the gap at the beginning of the span left
-// out and that the policy has happen nevertheless.
+// moved is the first match, not before t, that the gap at the beginning of the span skipped and
+// that the policy moves to a later time.
 func (s span) moved(match matcher, policy string, t time.Time) (hit, bool) {
 	from, to, ok := s.gap()
 	if !ok {
@@ -126,7 +126,7 @@ func (s span) moved(match matcher, policy string, t time.Time) (hit, bool) {
 		}
 		return hit{s.begin, fmt.Sprintf("dst once: %s does not exist on this day, so it fires at the first moment after the gap", clockOf(w))}, true
 	case job.DSTShift:
-		// The time left out, by the offset before the gap, is this instant.
+		// The skipped time, by the offset before the gap, is this instant.
 		if earliest := t.Add(s.before); earliest.After(from) {
 			from = earliest
 		}

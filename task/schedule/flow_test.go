@@ -16,7 +16,7 @@ func TestFlow(t *testing.T) {
 		q     queue.Queue
 		text  string // of the calendar
 		at    string
-		turns string // when it opens, or if it flows, closes; "" if not soon
+		turns string // when it opens or, if it flows, closes; "" if not soon
 		flows bool
 		words string
 	}{

@@ -169,7 +169,7 @@ func (h *Hours) edge(t time.Time) time.Time {
 			first = at
 		}
 	}
-	if !first.After(t) { // beyond the tables the bounds of a year may be a little off
+	if !first.After(t) { // beyond the tables the bounds of a year may be slightly off
 		return t.Add(time.Minute)
 	}
 	return first

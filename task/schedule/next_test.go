@@ -31,7 +31,7 @@ func at(t testing.TB, s string) time.Time {
 	return v
 }
 
-// The instants were worked out by hand from the tables of the zones.
+// The instants were computed by hand from the tables of the zones.
 func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		name  string

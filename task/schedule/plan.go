@@ -14,7 +14,7 @@ import (
 	"millrace/task/value"
 )
 
-// Tick is one moment of a schedule.
+// Tick is one tick of a schedule.
 type Tick struct {
 	// At is the logical time, which identifies the tick.
 	At time.Time `json:"tick"`
@@ -34,7 +34,7 @@ type Plan struct {
 	policy     string
 	only       hit // of At
 	anchor     time.Time
-	start, end time.Time // end is in; zero for no bound
+	start, end time.Time // end is inclusive; zero for no bound
 	blackouts  []period
 }
 
@@ -114,7 +114,7 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// wallLayouts are the forms of times that are read on the clock of a zone.
+// wallLayouts are the accepted forms of times on the clock of a zone.
 var wallLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
 
 // instant parses a moment. The zero time stands for an empty text.
@@ -138,7 +138,7 @@ func (p *Plan) moment(field, text string) (hit, error) {
 		only := func(from, limit time.Time) (time.Time, bool) { return w, !w.Before(from) && w.Before(limit) }
 		policy := cmp.Or(p.DST, job.DSTOnce)
 		if field != "at" {
-			policy = job.DSTOnce // a bound is always somewhere
+			policy = job.DSTOnce // a bound always exists
 		}
 		h, ok := nextOnClock(only, p.zone, policy, w.Add(-48*time.Hour))
 		if !ok {
@@ -210,7 +210,7 @@ func (p *Plan) Next(after time.Time) (Tick, bool) {
 		return tick, true
 	}
 	if following, more := p.next(t.at); more {
-		// The order of ticks is that of their fires.
+		// Ticks are ordered by their fires.
 		delay %= following.at.Sub(t.at)
 	}
 	tick.Due = tick.At.Add(delay)
@@ -262,7 +262,7 @@ func (p *Plan) next(after time.Time) (hit, bool) {
 		notes = "calendar: earlier ticks are left out by " + w.String()
 		after = h.at
 		if clear := w.edgeAfter(h.at, p.zone); clear.Add(-time.Second).After(after) {
-			after = clear.Add(-time.Second) // until then it covers everything
+			after = clear.Add(-time.Second) // until then it covers all times
 		}
 	}
 	return hit{}, false
@@ -281,7 +281,7 @@ func (p *Plan) blackout(t time.Time) *period {
 	return nil
 }
 
-// raw is the next moment that cron, every or at names.
+// raw is the next moment of cron, every or at.
 func (p *Plan) raw(after time.Time) (hit, bool) {
 	switch {
 	case p.Cron != "":
@@ -293,7 +293,7 @@ func (p *Plan) raw(after time.Time) (hit, bool) {
 	if after.Before(p.anchor) {
 		return hit{at: p.anchor}, true
 	}
-	// Whole seconds apart, for Sub is too narrow for some centuries.
+	// Whole seconds apart, because Sub overflows after some centuries.
 	n := after.Sub(p.anchor)/every + 1
 	return hit{at: p.anchor.Add(n * every)}, true
 }
@@ -303,7 +303,7 @@ func (p *Plan) delay(at time.Time) time.Duration {
 	return share(p.Spread.Std(), p.name) + share(p.Jitter.Std(), p.name+at.UTC().Format(time.RFC3339Nano))
 }
 
-// share is a part of d, in whole milliseconds, that a key decides.
+// share is a part of d, in whole milliseconds, derived from a key.
 func share(d time.Duration, key string) time.Duration {
 	ms := uint64(d / time.Millisecond)
 	if ms == 0 {
@@ -312,7 +312,7 @@ func share(d time.Duration, key string) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key)) // a hash takes everything
 	sum := h.Sum64()
-	sum ^= sum >> 33 // the low bits of this hash alone are not even
+	sum ^= sum >> 33 // the low bits of this hash alone are not evenly distributed
 	sum *= 0xff51afd7ed558ccd
 	sum ^= sum >> 33
 	return time.Duration(sum%ms) * time.Millisecond

@@ -25,7 +25,7 @@ func Remember(l definition.Ledger, at, since time.Time) definition.Ledger {
 // BornWithin is how long after its decision a task may still be born.
 const BornWithin = time.Minute
 
-// Seen is how far a task of an earlier tick was seen to have come.
+// Seen is the known progress of an earlier tick's task.
 type Seen struct {
 	// Seq is its last known message; 0 if there was none.
 	Seq   uint64

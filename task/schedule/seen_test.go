@@ -48,7 +48,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// A tick that gets no task after all is open no more, and the failures before it count on.
+// A tick that gets no task after all is not open any more, and the failures before it still count.
 func TestLeave(t *testing.T) {
 	p, err := Compile("s", job.Schedule{Every: value.Duration(time.Minute)}, time.Unix(0, 0))
 	if err != nil {

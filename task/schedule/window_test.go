@@ -13,7 +13,7 @@ func TestWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		at    string
-		until string // when it opens, or if it is open, closes; "" if not soon
+		until string // when it opens or, if it is open, closes; "" if not soon
 		open  bool
 		words string
 	}{

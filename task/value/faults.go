@@ -38,7 +38,7 @@ func JoinFaults(errs ...error) error {
 	return all
 }
 
-// FaultsOf are the errors of which err consists; err alone if it is no [Faults].
+// FaultsOf returns the errors in err; err alone if it is not a [Faults].
 func FaultsOf(err error) []error {
 	if all, ok := err.(Faults); ok { //nolint:errorlint // what wraps several is one that says more
 		return all

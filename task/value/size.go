@@ -16,8 +16,8 @@ var sizeUnits = []struct {
 	bytes int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-// ParseSize reads the text form of a size. Letters may be of either case, a lone
-// K, M, G or T counts by 1024, and a number without a unit counts bytes.
+// ParseSize parses the text form of a size. It ignores case, a lone K, M, G or T counts by 1024,
+// and a number without a unit is in bytes.
 func ParseSize(text string) (Size, error) {
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit := strings.TrimSpace(text[len(number):])

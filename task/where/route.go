@@ -151,7 +151,7 @@ type Asked struct {
 // Route is the route of those nodes at a priority.
 func (a *Asked) Route(priority int) Route { return SelectorRoute(a.Queue, a.Needs, priority) }
 
-// with is what is asked, and more.
+// With returns the requirements together with more.
 func (a Asked) With(more ...Requirement) *Asked {
 	return &Asked{a.Queue, append(a.Needs[:len(a.Needs):len(a.Needs)], more...)}
 }
@@ -163,11 +163,11 @@ type Declaration struct {
 	// Queue is the queue that a node must serve, besides matching Needs.
 	Queue string   `json:"queue"`
 	Needs Selector `json:"needs"`
-	// From is a sequence before which no offer lies on the route.
+	// From is a sequence before which the route has no offers.
 	From uint64 `json:"from"`
 	// At is when it was last declared, within about an hour.
 	At time.Time `json:"at"`
 }
 
-// Route is the queue part of the route that it declares.
+// Route is the queue part of the declared route.
 func (d Declaration) Route() string { return SelectorQueue(d.Queue, d.Needs) }

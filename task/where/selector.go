@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Op is how a [Requirement] looks at a label.
+// Op is how a [Requirement] compares a label.
 type Op string
 
 // The operators.
@@ -82,7 +82,7 @@ func ParseSelector(text string) (Selector, error) {
 	return s, s.Validate()
 }
 
-// splitOutside splits at the commas that are in no parentheses.
+// splitOutside splits at commas outside parentheses.
 func splitOutside(text string) []string {
 	var parts []string
 	depth, from := 0, 0
@@ -225,7 +225,7 @@ func (s Selector) Match(labels map[string]string) (ok bool, why string) {
 	return true, ""
 }
 
-// Refuses is the first requirement that does not hold, nil if all do.
+// Refuses returns the first requirement that does not hold, nil if all do.
 func (s Selector) Refuses(labels map[string]string) *Requirement {
 	for i := range s {
 		value, there := labels[s[i].Key]

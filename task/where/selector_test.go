@@ -61,7 +61,7 @@ func TestSelectorRefuses(t *testing.T) {
 	}
 }
 
-// The same requirements are the same route, however they are written.
+// The same requirements give the same route in any spelling.
 func TestSelectorRoutes(t *testing.T) {
 	route := func(text string) Route {
 		s, err := ParseSelector(text)

@@ -74,7 +74,7 @@ type level struct {
 	priority int
 }
 
-// strideUnit parts well by all weights.
+// strideUnit is so large that dividing it by any weight leaves a negligible remainder.
 const strideUnit = 1 << 32
 
 // Next returns one of the lanes in open: those not known to be empty. Open must not be empty.
@@ -99,7 +99,7 @@ func (t *Turns) Next(open []Lane) Lane {
 	return next
 }
 
-// Took notes that a task was taken from a lane while these were open.
+// Took records that a task was taken from a lane while the lanes in open were open.
 func (t *Turns) Took(l Lane, open []Lane) {
 	if t.queues == nil {
 		t.queues, t.levels, t.lanes = map[string]*queueTurns{}, map[level]uint64{}, map[Lane]uint64{}
@@ -149,7 +149,7 @@ func (t *Turns) priorities(queue string, open []Lane) (high, low int) {
 	return high, low
 }
 
-// Validate refuses a lane that cannot be.
+// Validate refuses an invalid lane.
 func (l Lane) Validate() error {
 	if err := ValidQueue(l.Queue); err != nil {
 		return err

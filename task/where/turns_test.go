@@ -99,7 +99,7 @@ func TestNothingStarves(t *testing.T) {
 				}
 			}
 		}
-		// So many of the queue's own turns, each of which comes after so many of all queues'.
+		// The queue's own turns, each of which comes after a number of all queues' turns.
 		own := LowerTurn * len(levels) * (lanes + 1)
 		bound := (own + 1) * (total + len(queues)) / turns.Weights[patient.Queue]
 		waited, lowInARow := 0, 0
