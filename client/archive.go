@@ -19,7 +19,7 @@ import (
 // ErrArchive refuses an archive that is too large.
 var ErrArchive = errors.New("the archive holds more than is taken")
 
-// WriteArchive writes the files of a version to w, as tar has them.
+// WriteArchive writes the files of a version to w in tar format.
 func (c *Client) WriteArchive(ctx context.Context, m *files.Manifest, w io.Writer) error {
 	t := tar.NewWriter(w)
 	for i := range m.Entries {
@@ -43,9 +43,10 @@ func (c *Client) WriteArchive(ctx context.Context, m *files.Manifest, w io.Write
 	return t.Close()
 }
 
-// PushArchive stores the files of a tar archive as a version of a bundle, as [Client.PushFiles] does a folder. It is unpacked in a folder
-// for temporary files first, of which it may take so many bytes. The error wraps [ErrInvalid] if it is no archive or has what no bundle can
-// have, and [ErrArchive] if it is too large.
+// PushArchive stores the files of a tar archive as a version of a bundle, as [Client.PushFiles]
+// does a folder. It first unpacks the archive to a temporary folder, at most most bytes. The error
+// wraps [ErrInvalid] if it is not an archive or holds entries that a bundle cannot have, and
+// [ErrArchive] if it is too large.
 func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader, most int64) (done FilesPushed, err error) {
 	if err := files.ValidBundleName(name); err != nil {
 		return done, fmt.Errorf("push: %w", Wrong(err))
@@ -68,7 +69,7 @@ func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader
 	if err == nil {
 		t, err = tree.Scan(ctx, root, tree.Options{Ignore: ignore})
 	}
-	if err != nil { // it has just been written, so what is wrong came with the archive
+	if err != nil { // the folder was just written, so the fault is in the archive
 		return done, fmt.Errorf("push: %w", Wrong(err))
 	}
 	done, err = c.pushTree(ctx, root, t, &FilesPush{Name: name})
@@ -78,10 +79,10 @@ func (c *Client) PushArchive(ctx context.Context, name string, archive io.Reader
 	return done, err
 }
 
-// entryCost is what an entry counts beside its contents: it takes room on a disk, too.
+// entryCost is what an entry counts beside its contents, in bytes: it takes room on a disk, too.
 const entryCost = 512
 
-// unpack writes the files of an archive below root, and nothing elsewhere.
+// unpack writes the files of an archive below root, and nowhere else.
 func unpack(ctx context.Context, root *os.Root, archive io.Reader, most int64) error {
 	whole := &ending{of: archive}
 	t := tar.NewReader(whole)
@@ -106,10 +107,10 @@ func unpack(ctx context.Context, root *os.Root, archive io.Reader, most int64) e
 	}
 }
 
-// endOfArchive is how many zeros end an archive. Without them it may have been cut short.
+// endOfArchive is how many zero bytes end an archive. Without them it may have been cut short.
 const endOfArchive = 1024
 
-// ending counts the zeros at the end of what was read.
+// ending counts the zero bytes at the end of what was read.
 type ending struct {
 	of    io.Reader
 	zeros int
@@ -126,7 +127,7 @@ func (e *ending) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unpacking is an error of reading an archive: that of whoever sends it, unless it did not come.
+// unpacking wraps an error of reading an archive as the sender's.
 func unpacking(err error) error {
 	return Wrongf("the archive cannot be read: %w", err)
 }

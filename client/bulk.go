@@ -16,25 +16,27 @@ import (
 	"millrace/task/value"
 )
 
-// ManyAct is something that is done to all tasks that filters choose.
+// ManyAct is a command for all tasks that filters choose.
 type ManyAct struct {
-	// States are those in which it is done to a task, unless others are asked for.
+	// States are the states of the tasks it changes by default.
 	States []task.State
-	// Means tells to which of those it is done; nil for all.
+	// Means tells which of those tasks it changes; nil for all.
 	Means func(*task.Task) bool
-	// Dead tells that it is done to dead letters alone.
+	// Dead limits it to dead letters.
 	Dead bool
-	// Do does it to a task as a list has it, for a reason and with data, of which most take none.
+	// Do changes one task, given as a list has it, for a reason and with data, which most commands
+	// ignore.
 	Do func(c *Client, ctx context.Context, t task.Task, reason string, data json.RawMessage) (task.Task, error)
 }
 
-// What can be done to many tasks.
+// The commands for many tasks.
 var (
 	CancelMany = ManyAct{States: []task.State{task.Scheduled, task.Held, task.Pending, task.Running, task.Retrying},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.CancelKnown(ctx, t, reason)
 		}}
-	// RetryMany reads each from the log: its next offer carries its whole specification, and not what a list shows of it.
+	// RetryMany reads each task from the log: the next offer needs the whole specification, which a
+	// list does not show.
 	RetryMany = ManyAct{States: []task.State{task.Error, task.Cancelled, task.Abnormal},
 		Do: func(c *Client, ctx context.Context, t task.Task, reason string, _ json.RawMessage) (task.Task, error) {
 			return c.Retry(ctx, t.ID, reason)
@@ -49,20 +51,20 @@ var (
 		}}
 )
 
-// Leaves tells which of the tasks that a list has are not meant, for [Bulk.Leave].
+// Leaves tells which listed tasks the command leaves out, for [Bulk.Leave].
 func (m *ManyAct) Leaves(t *task.Task) bool { return m.Means != nil && !m.Means(t) }
 
-// ErrWrongState refuses to do something to tasks in a state in which it can be done to none.
+// ErrWrongState: the command is impossible for every task in that state.
 var ErrWrongState = errors.New("that can be done to no task in this state")
 
-// wrongState is an [ErrWrongState] that says why.
+// wrongState is an [ErrWrongState] with a reason.
 type wrongState string
 
 func (w wrongState) Error() string { return string(w) }
 func (w wrongState) Unwrap() error { return ErrWrongState }
 
-// StatesFor are the states in which something is done to the tasks that filters choose: those that are asked for, else usual ones. The
-// error wraps [ErrWrongState].
+// StatesFor returns the states of the tasks that a command changes: those asked for, else the usual
+// ones. The error wraps [ErrWrongState].
 func StatesFor(asked, usual []task.State) ([]task.State, error) {
 	for _, s := range asked {
 		switch {
@@ -79,49 +81,51 @@ func StatesFor(asked, usual []task.State) ([]task.State, error) {
 	return asked, nil
 }
 
-// BulkReport is what became of something that was to be done to many tasks.
+// BulkReport is the result of a command for many tasks.
 type BulkReport struct {
-	// Batch is in each fact that it left.
+	// Batch is recorded in each fact that the command wrote.
 	Batch string `json:"batch,omitempty"`
-	// Chosen is how many tasks the filters chose, as of Seq, Done how many it was done to.
+	// Chosen is how many tasks the filters chose, as of Seq; Done is how many were changed.
 	Chosen int    `json:"chosen"`
 	Seq    uint64 `json:"seq"`
 	Done   int    `json:"done"`
 	DryRun bool   `json:"dry_run,omitempty"`
-	// Interrupted says that not all were tried.
+	// Interrupted tells that not all were tried.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// States counts those it was done to, by the state that they are in; of a dry run, those chosen.
+	// States counts the changed tasks by their new state; for a dry run, the chosen ones.
 	States map[string]int `json:"states,omitzero"`
 	Tasks  []task.ID      `json:"tasks"`
-	// Refused are those to which it could not be done.
+	// Refused are the tasks that could not be changed.
 	Refused []Refusal `json:"refused"`
 }
 
-// Refusal is a task to which something could not be done, and why.
+// Refusal is a task that could not be changed, and why.
 type Refusal struct {
 	Task  task.ID `json:"task"`
 	Error string  `json:"error"`
 }
 
-// Bulk is something that is done to all tasks of a list.
+// Bulk performs a command on all tasks of a list.
 type Bulk struct {
-	// Request chooses them, and List lists them: page by page, in the order of ids, so that what is done moves nothing between pages.
+	// Request chooses the tasks, and List lists them page by page, in the order of ids, so that
+	// changes move nothing between pages.
 	Request ListRequest
 	List    func(context.Context, ListRequest) (ListPage, error)
-	// Most is how many it is at most; 0 for all.
+	// Most is how many tasks are changed at most; 0 for all.
 	Most int
-	// Leave tells which of those listed are not meant; nil for none.
+	// Leave tells which listed tasks are left out; nil for none.
 	Leave func(*task.Task) bool
-	// Do does it to one, and returns what that is then; nil if there was nothing to do. Several are done at once.
+	// Do changes one task and returns it; nil if there was nothing to do. Several calls run
+	// concurrently.
 	Do func(context.Context, task.Task) (*task.Task, error)
-	// Each is told of each to which it was done; nil for nobody. It is called by one at a time.
+	// Each, if not nil, is called with each changed task, one call at a time.
 	Each func(*task.Task)
 }
 
-// bulkAtOnce is how many tasks are on their way at once, and bulkPage how many are listed at once.
+// bulkAtOnce is how many tasks are changed concurrently, and bulkPage how many are listed per page.
 const bulkAtOnce, bulkPage = 16, 1000
 
-// Choose hands on those that are chosen, page by page.
+// Choose passes the chosen tasks to each, page by page.
 func (b *Bulk) Choose(ctx context.Context, report *BulkReport, each func([]task.Task) error) error {
 	r := b.Request
 	r.Limit = bulkPage
@@ -150,12 +154,12 @@ func (b *Bulk) Choose(ctx context.Context, report *BulkReport, each func([]task.
 	}
 }
 
-// newBulkReport is a report without anything in it.
+// newBulkReport returns an empty report.
 func newBulkReport() BulkReport {
 	return BulkReport{States: map[string]int{}, Tasks: []task.ID{}, Refused: []Refusal{}}
 }
 
-// Look says which tasks it would be.
+// Look reports which tasks would be changed.
 func (b *Bulk) Look(ctx context.Context, each func([]task.Task) error) (BulkReport, error) {
 	r := newBulkReport()
 	r.DryRun = true
@@ -168,17 +172,18 @@ func (b *Bulk) Look(ctx context.Context, each func([]task.Task) error) (BulkRepo
 	return r, err
 }
 
-// Run does it to each, until ctx ends: then the report says that it was interrupted. What is on its way is waited for.
+// Run changes each task, until ctx ends: then the report says that it was interrupted. It waits for
+// changes in progress.
 func (b *Bulk) Run(ctx context.Context, batch string) (BulkReport, error) {
 	r := newBulkReport()
 	r.Batch = batch
-	var mu sync.Mutex // guards r but for what Choose writes
+	var mu sync.Mutex // guards r, except what Choose writes
 	one := func(k task.Task) {
 		is, err := b.Do(ctx, k)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case err != nil && ctx.Err() != nil: // perhaps it was done; given again it says so
+		case err != nil && ctx.Err() != nil: // it may be done; a repetition will say so
 		case err != nil:
 			r.Refused = append(r.Refused, Refusal{k.ID, err.Error()})
 		case is != nil:
@@ -199,7 +204,7 @@ func (b *Bulk) Run(ctx context.Context, batch string) (BulkReport, error) {
 			}
 			g.Go(func() error { one(k); return nil })
 		}
-		_ = g.Wait() // nobody returns an error
+		_ = g.Wait() // the functions return no errors
 		return ctx.Err()
 	})
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
@@ -208,19 +213,19 @@ func (b *Bulk) Run(ctx context.Context, batch string) (BulkReport, error) {
 	return r, err
 }
 
-// Purge chooses what waits in a queue.
+// Purge chooses waiting tasks of a queue.
 type Purge struct {
 	Queue string `json:"queue"`
-	// States are those of what is cancelled, of which none may run. Default: pending, and of what is held that which the rate of the
-	// queue holds.
+	// States are the states of the tasks to cancel; none may be a running one. Default: pending,
+	// and those held tasks that the queue's rate holds.
 	States []task.State `json:"states,omitempty"`
-	// Until is when it was submitted at the latest. Default: any time.
+	// Until is the latest time of submission. Default: any time.
 	Until  time.Time `json:"until,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 	DryRun bool      `json:"dry_run,omitempty"`
 }
 
-// Validate says what is wrong with a purge, if anything. The error wraps [ErrInvalid].
+// Validate returns an error that says what is wrong with a purge. It wraps [ErrInvalid].
 func (p *Purge) Validate() error {
 	if err := value.ValidName("queue", p.Queue); err != nil {
 		return Wrong(err)
@@ -233,7 +238,8 @@ func (p *Purge) Validate() error {
 	return nil
 }
 
-// PurgeQueue cancels what waits in a queue, as a list has it by now; what has begun or ended since is left alone.
+// PurgeQueue cancels the waiting tasks of a queue, as a list has them now; tasks that have started
+// or ended since are left alone.
 func (c *Client) PurgeQueue(ctx context.Context, p *Purge, list func(context.Context, ListRequest) (ListPage, error)) (BulkReport, error) {
 	if err := p.Validate(); err != nil {
 		return BulkReport{}, err

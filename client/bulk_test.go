@@ -30,13 +30,14 @@ func TestStatesFor(t *testing.T) {
 	}
 }
 
-// Something is done to each task that is meant, page by page, up to a number, and until nobody wants it any more.
+// A bulk command changes each chosen task, page by page, up to a number, and until its context
+// ends.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	list := func(_ context.Context, r ListRequest) (ListPage, error) {
 		from := 0
 		if r.Cursor != "" {
-			from, _ = strconv.Atoi(r.Cursor) // it is one of these
+			from, _ = strconv.Atoi(r.Cursor) // always a number here
 		}
 		page := ListPage{Seq: 7, Next: strconv.Itoa(from + 3)}
 		for i := range 3 {

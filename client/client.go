@@ -18,11 +18,11 @@ import (
 	"millrace/view"
 )
 
-// Options say how to reach the NATS server that holds Millrace, in the words of the nats command
-// line. See [jet.ConnectConfig] for each field, and [FindServer] for what counts if they are empty.
+// Options say how to reach the NATS server that holds Millrace, in the terms of the nats command
+// line. [jet.ConnectConfig] explains each field, and [FindServer] what applies if they are empty.
 type Options = jet.ConnectConfig
 
-// Client speaks to Millrace. It is safe for concurrent use.
+// Client talks to Millrace. It is safe for concurrent use.
 type Client struct {
 	store *jet.Store
 	rec   *events.Recorder
@@ -30,10 +30,11 @@ type Client struct {
 	desk  *desk.Desk
 }
 
-// Connect connects to the NATS server that o and the environment name, or to the `millrace dev` that
-// this user runs here ([FindServer] has the whole rule), and opens the log in it. The error says what
-// could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or [link.ErrElecting] if
-// the servers of a cluster had not elected a leader within the time of [link.Patience].
+// Connect connects to the NATS server that o and the environment name, or to the `millrace dev`
+// that this user runs here ([FindServer] has the whole rule), and opens the log in it. The error
+// says what could not be reached; it wraps [ErrOptions], [jet.ErrNoMillrace] if no log is there, or
+// [link.ErrElecting] if the servers of a cluster had not elected a leader within the time of
+// [link.Patience].
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	t, err := FindServer(o)
 	if err != nil {
@@ -42,8 +43,8 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return t.Connect(ctx)
 }
 
-// New returns a client of a store that is open already and stays the caller's.
-// Actor is who it acts for; by default the user and host of this process.
+// New returns a client of an open store, which stays the caller's. actor is recorded as the author
+// of facts; by default the user and host of this process.
 func New(store *jet.Store, actor string) *Client {
 	if actor == "" {
 		actor = whoami()
@@ -53,28 +54,28 @@ func New(store *jet.Store, actor string) *Client {
 	return c
 }
 
-// with returns a client on the same connection that writes as rec does.
+// with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
 	other := &Client{store: c.store, rec: &rec}
 	other.desk = c.desk.For(other.DeskStore(), &rec)
 	return other
 }
 
-// As returns a client on the same connection that acts for somebody else.
+// As returns a client on the same connection that acts for another actor.
 func (c *Client) As(actor string) *Client {
 	rec := *c.rec
 	rec.Actor = actor
 	return c.with(rec)
 }
 
-// Store is what the client works on; a worker takes it.
+// Store returns the client's store; a worker takes it.
 func (c *Client) Store() *jet.Store { return c.store }
 
-// Now is the time by which the client goes, and everything that it writes: the log's, whatever
-// the clock of this machine says. See [jet.Store.Now].
+// Now returns the time that the client uses for everything, also for what it writes: the log's,
+// whatever the clock of this machine says. See [jet.Store.Now].
 func (c *Client) Now() time.Time { return c.store.Now() }
 
-// Close ends what Connect began.
+// Close ends what Connect started.
 func (c *Client) Close() {
 	if c.own == nil {
 		return
@@ -95,15 +96,15 @@ func whoami() string {
 	return name + "@" + host
 }
 
-// InBatch returns a client on the same connection whose facts about tasks name a
-// bulk command as their first cause, so that [ListRequest.Batch] finds what it touched.
+// InBatch returns a client on the same connection whose facts about tasks name a bulk command as
+// their first cause, so that [ListRequest.Batch] finds the tasks it changed.
 func (c *Client) InBatch(id string) *Client {
 	rec := *c.rec
 	rec.Corr = id
 	return c.with(rec)
 }
 
-// Batch is the id that [Client.InBatch] was given.
+// Batch returns the id given to [Client.InBatch].
 func (c *Client) Batch() string { return c.rec.Corr }
 
 // Task reads a task from the log. The error wraps [task.ErrUnknown] if there is none.
@@ -117,9 +118,9 @@ func (c *Client) History(ctx context.Context, id task.ID) ([]events.Record, erro
 	return view.All(ctx, c.View(), view.Task(id))
 }
 
-// Cancel asks for a task's end. A task that waits is cancelled when Cancel
-// returns; one that runs is cancelling, and cancelled when its end was seen.
-// The error wraps [task.ErrUnknown] or [task.ErrEnded].
+// Cancel asks for a task's end. A waiting task is cancelled when Cancel returns; a running one is
+// cancelling, and becomes cancelled when its worker reports its end. The error wraps
+// [task.ErrUnknown] or [task.ErrEnded].
 func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
@@ -128,8 +129,8 @@ func (c *Client) Cancel(ctx context.Context, id task.ID, reason string) (task.Ta
 	return c.CancelKnown(ctx, t, reason)
 }
 
-// CancelKnown is [Client.Cancel] of a task as a list has it, which saves reading it: what
-// has changed since is read, and decided anew, only if the log says that something has.
+// CancelKnown is [Client.Cancel] for a task as a list has it, which saves reading it: the task is
+// read, and the cancel decided again, only if the log says that it has changed.
 func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) (task.Task, error) {
 	t, event, err := c.rec.Do(ctx, was, task.Cancel{Reason: reason})
 	if err != nil {
@@ -141,17 +142,17 @@ func (c *Client) CancelKnown(ctx context.Context, was task.Task, reason string) 
 	return t, nil
 }
 
-// Retry gives a task that has ended another life, from its first attempt on. With a parent those
-// of its children get one that did not finish, and with a child its parent, and the steps that were skipped
-// for its sake. The error wraps [task.ErrUnknown] or [task.ErrRunning], or a [*events.Taken] if its unique key,
-// or that of its parent, has been taken by another task.
+// Retry reopens a task that has ended, from its first attempt on. With a parent it reopens those of
+// its children that did not finish; with a child its parent, and the steps that were skipped
+// because of it. The error wraps [task.ErrUnknown] or [task.ErrRunning], or is a [*events.Taken] if
+// another task has taken its unique key, or its parent's.
 func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
 		return t, err
 	}
 	var parents []task.Task
-	if t.State.Terminal() { // else it is refused
+	if t.State.Terminal() { // else Retry is refused
 		if parents, err = c.parents(ctx, &t); err == nil {
 			err = c.reopenParents(ctx, parents)
 		}
@@ -165,8 +166,8 @@ func (c *Client) Retry(ctx context.Context, id task.ID, reason string) (task.Tas
 	return t, c.follow(ctx, t.ID, parents, reason)
 }
 
-// Signal gives the signal that a task waits for, with data (JSON, or nil), which it is
-// told. The error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
+// Signal gives a task the signal that it waits for, with data (JSON, or nil) for its program. The
+// error wraps [task.ErrUnknown], [task.ErrEnded] or [task.ErrNotHeld].
 func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
@@ -187,9 +188,9 @@ func (c *Client) Signal(ctx context.Context, id task.ID, data json.RawMessage, r
 	return t, c.rec.Settle(ctx, &t)
 }
 
-// Release moves a task that waits for certain nodes to its shared queue, where
-// any node that serves it can take it. The error wraps [task.ErrUnknown],
-// [task.ErrEnded], [task.ErrNotWaiting] or [task.ErrShared].
+// Release moves a task that waits for certain nodes to its shared queue, where any node that serves
+// the queue can take it. The error wraps [task.ErrUnknown], [task.ErrEnded], [task.ErrNotWaiting]
+// or [task.ErrShared].
 func (c *Client) Release(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {

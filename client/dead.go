@@ -10,49 +10,49 @@ import (
 	"millrace/task"
 )
 
-// ErrReadable refuses to dismiss a message that can be read.
+// ErrReadable: a readable message is not a dead letter and cannot be dismissed.
 var ErrReadable = errors.New("the message can be read: it is no dead letter")
 
 // ErrNoMessage: the log has no message with this sequence.
 var ErrNoMessage = errors.New("the log has no such message")
 
-// UnreadableRequest asks for messages in the log that nobody can read.
+// UnreadableRequest asks for unreadable messages in the log.
 type UnreadableRequest struct {
 	// Limit is how many, the latest first: 1 to 1000, default 50.
 	Limit int `json:"limit,omitempty"`
-	// Before chooses those before a sequence: the Next of the page before.
+	// Before is the Next of the previous page: only messages before this sequence.
 	Before uint64 `json:"before,omitempty"`
 	// AtLeast makes the answer wait until it reflects this sequence.
 	AtLeast uint64 `json:"at_least,omitempty"`
 }
 
-// Unreadable is a message in the log that nobody can read.
+// Unreadable is a message in the log that cannot be decoded.
 type Unreadable struct {
 	Seq uint64 `json:"seq"`
-	// Place is its subject, Reason why it cannot be read, Raw its beginning.
+	// Place is its subject, Reason why it is unreadable, Raw its first bytes.
 	Place  string `json:"place"`
 	Reason string `json:"reason"`
 	Raw    []byte `json:"raw"`
 }
 
-// UnreadablePage is some of them.
+// UnreadablePage is a page of unreadable messages.
 type UnreadablePage struct {
 	Messages []Unreadable `json:"messages"`
-	// Next is what the next page comes before; 0 if this is the last.
+	// Next is the Before of the next page; 0 if this is the last.
 	Next uint64 `json:"next,omitempty"`
 	Seq  uint64 `json:"seq"`
 }
 
-// Unreadable asks the read model for messages that nobody can read and that
-// nobody has dismissed. The error wraps [jet.ErrNoService] if no server answers.
+// Unreadable asks the read model for unreadable messages that were not dismissed. The error wraps
+// [jet.ErrNoService] if no server answers.
 func (c *Client) Unreadable(ctx context.Context, r UnreadableRequest) (UnreadablePage, error) {
 	var page UnreadablePage
 	err := c.store.Ask(ctx, roles.DeadList, r, &page)
 	return page, err
 }
 
-// Dismiss takes a dead letter off the list. It stays as it ended, and [Client.Retry]
-// gives it another life as before. The error wraps [task.ErrUnknown] or [task.ErrNotDead].
+// Dismiss removes a dead letter from the list. The task keeps its state, and [Client.Retry] can
+// still reopen it. The error wraps [task.ErrUnknown] or [task.ErrNotDead].
 func (c *Client) Dismiss(ctx context.Context, id task.ID, reason string) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
@@ -65,9 +65,8 @@ func (c *Client) Dismiss(ctx context.Context, id task.ID, reason string) (task.T
 	return t, nil
 }
 
-// DismissMessage takes a message that nobody can read off the list of dead
-// letters; it stays in the log. If somebody has done so before, that is enough.
-// The error wraps [ErrNoMessage] or [ErrReadable].
+// DismissMessage removes an unreadable message from the list of dead letters; it stays in the log.
+// Dismissing it again is harmless. The error wraps [ErrNoMessage] or [ErrReadable].
 func (c *Client) DismissMessage(ctx context.Context, seq uint64, reason string) error {
 	r, found, err := c.store.Message(ctx, seq)
 	switch {
@@ -89,15 +88,15 @@ func (c *Client) DismissMessage(ctx context.Context, seq uint64, reason string) 
 		},
 		Write: c.store.Append,
 	}
-	// Where it is dismissed already nothing has to be written, and what lies there may be no fact either.
+	// If it is dismissed already there is nothing to write; and what lies there may be unreadable
+	// as well.
 	_, err = chain.DecideFrom(ctx, dismissal{}, 0, func(is dismissal) (*events.Fact, bool, error) {
 		return c.rec.MessageFact(seq, task.MessageDismissed{Reason: reason}), !is.found, nil
 	})
 	return err
 }
 
-// Dismissal is what the log says of the dismissal of a message; the second
-// result is false if nobody has dismissed it.
+// Dismissal returns the fact that dismissed a message; the second result is false if there is none.
 func (c *Client) Dismissal(ctx context.Context, seq uint64) (events.Record, bool, error) {
 	return c.store.Dismissal(ctx, seq)
 }

@@ -15,21 +15,22 @@ import (
 	"millrace/view"
 )
 
-// Definitions that are stored as they are: calendars, and tokens.
+// Definitions that are stored unchanged: calendars, and tokens.
 
-// ApplyCalendar stores a calendar under its name. It returns the revision, and whether the calendar was new or
-// different from what was there. The error names the field that is wrong. Seen is as in [Client.Apply].
+// ApplyCalendar stores a calendar under its name. It returns the revision, and whether the calendar
+// was new or has changed. The error names the wrong field. seen is as in [Client.Apply].
 func (c *Client) ApplyCalendar(ctx context.Context, is schedule.Calendar, seen ...uint64) (revision uint64, changed bool, err error) {
 	revision, changed, err = c.store.PutCalendar(ctx, is, c.rec.Actor, seen...)
 	return revision, changed, c.overtaken(ctx, definition.Named(definition.DefCalendar, is.Name), err)
 }
 
-// CalendarAt returns a calendar as it was at a revision, the present one for 0. The error wraps [definitions.ErrNoCalendar] if there was none.
+// CalendarAt returns a revision of a calendar, the current one for 0. The error wraps
+// [definitions.ErrNoCalendar] if there was none.
 func (c *Client) CalendarAt(ctx context.Context, name string, revision uint64) (schedule.StoredCalendar, error) {
 	return c.store.CalendarAt(ctx, name, revision)
 }
 
-// Calendars returns all calendars by name, and the errors of those that cannot be read.
+// Calendars returns all calendars by name, and the errors of those that are not valid.
 func (c *Client) Calendars(ctx context.Context) ([]schedule.StoredCalendar, error) {
 	return c.store.Calendars(ctx)
 }
@@ -39,9 +40,10 @@ func (c *Client) RemoveCalendar(ctx context.Context, name string) error {
 	return c.store.RemoveCalendar(ctx, name, c.rec.Actor)
 }
 
-// AddToken makes a token by which the service over HTTP is asked as name, in a role, until it expires; the zero time is never.
-// What it returns is sent by whoever has it, and kept nowhere. The error wraps [definitions.ErrTokenExists] if one has the name already,
-// unless that is to be replaced, and [definitions.ErrBadToken] if there can be none like that.
+// AddToken makes a token for the HTTP service with a name and a role, valid until it expires; the
+// zero time means never. It returns the secret that the token's holder sends, which is stored
+// nowhere. The error wraps [definitions.ErrTokenExists] if a token has the name and replace is
+// false, and [definitions.ErrBadToken] if the token is not valid.
 func (c *Client) AddToken(ctx context.Context, name string, role roles.Role, expires time.Time, replace bool) (secret string, err error) {
 	t, secret, err := definitions.NewToken(name, role, expires)
 	if err != nil {
@@ -50,20 +52,22 @@ func (c *Client) AddToken(ctx context.Context, name string, role roles.Role, exp
 	return secret, c.store.PutToken(ctx, t, c.rec.Actor, replace)
 }
 
-// Tokens returns all tokens by name, and the errors of those that cannot be read.
+// Tokens returns all tokens by name, and the errors of those that are not valid.
 func (c *Client) Tokens(ctx context.Context) ([]definitions.StoredToken, error) {
 	return c.store.Tokens(ctx)
 }
 
-// RemoveToken removes a token: it is refused from then on, and who follows by it is sent nothing more. The error wraps
-// [definitions.ErrNoToken] if there is none.
+// RemoveToken removes a token: the service refuses it from then on, and ends the streams that were
+// opened with it. The error wraps [definitions.ErrNoToken] if there is none.
 func (c *Client) RemoveToken(ctx context.Context, name string) error {
 	return c.store.RemoveToken(ctx, name, c.rec.Actor)
 }
 
-// Overtaken is a change that was refused because it follows another revision than the one that is there. It wraps [value.ErrOvertaken].
+// Overtaken is the error of a change that was based on another revision than the current one. It
+// wraps [value.ErrOvertaken].
 type Overtaken struct {
-	// Revision is the present one, and Changes are what has become of the one that was seen; none if that is not known.
+	// Revision is the current one, and Changes are the changes since the revision that was seen;
+	// none if unknown.
 	Revision uint64
 	Changes  []view.Change
 
@@ -89,10 +93,11 @@ func (o *Overtaken) Error() string {
 // Unwrap returns the cause.
 func (o *Overtaken) Unwrap() error { return o.err }
 
-// shownChanges is how many changes a line names.
+// shownChanges is how many changes one line names.
 const shownChanges = 5
 
-// overtaken adds to the error of a change of a definition what others have changed, if that is what is wrong.
+// overtaken adds to the error of a change of a definition what others have changed, if that is the
+// cause.
 func (c *Client) overtaken(ctx context.Context, def definition.Def, err error) error {
 	return overtaken(err, func(seen uint64) (was, is any, wrong error) {
 		old, wrong := c.store.DefinitionAt(ctx, def, seen)
@@ -104,8 +109,8 @@ func (c *Client) overtaken(ctx context.Context, def definition.Def, err error) e
 	})
 }
 
-// overtaken makes an [*Overtaken] of an error that wraps [value.ErrOvertaken]. Between gives what was seen, and what is there now; nothing if
-// that is not known.
+// overtaken makes an [*Overtaken] of an error that wraps [value.ErrOvertaken]. between returns the
+// definition that was seen, and the current one; nil if unknown.
 func overtaken(err error, between func(seen uint64) (was, is any, wrong error)) error {
 	var of *value.Overtaken
 	if !errors.As(err, &of) {

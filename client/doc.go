@@ -1,6 +1,5 @@
-// Package client is how a Go program uses Millrace: it submits tasks, looks at
-// them, waits for them, cancels them, and gives a worker (package
-// millrace/worker) what it needs to run them.
+// Package client is how a Go program uses Millrace: it submits tasks, looks at them, waits for
+// them, cancels them, and gives a worker (package millrace/worker) what it needs to run them.
 //
 //	c, err := client.Connect(ctx, client.Options{}) // $NATS_URL, or the running `millrace dev`
 //	…
@@ -9,5 +8,5 @@
 //	…
 //	done, err := c.Wait(ctx, t.ID)
 //
-// What a task is and what its states mean is said in package millrace/task.
+// Package millrace/task explains tasks and their states.
 package client

@@ -23,31 +23,31 @@ import (
 type FilesPush struct {
 	// Dir is the folder.
 	Dir string
-	// Name, if set, points to the version from now on.
+	// Name, if set, will point to the version.
 	Name string
 	// Exclude are patterns in the form of a .gitignore, beside those in the folder's own
 	// .millraceignore.
 	Exclude []string
-	// Each hears how much was stored, of all that has to be; may be nil.
+	// Each, if not nil, is called with how many bytes are stored, of how many.
 	Each func(done, of int64)
 }
 
-// FilesPushed says what a push has done.
+// FilesPushed is the result of a push.
 type FilesPushed struct {
 	Name   string       `json:"name,omitempty"`
 	Digest files.Digest `json:"digest"`
 	Files  int          `json:"files"`
 	Bytes  int64        `json:"bytes"`
-	// Sent is how many bytes had to travel; the rest was in the store.
+	// Sent is how many bytes were sent; the store already had the rest.
 	Sent int64 `json:"sent"`
 	// Renamed tells whether the name pointed elsewhere before.
 	Renamed bool `json:"renamed,omitempty"`
-	// Notes say what was left out, and what may be trouble elsewhere.
+	// Notes say what was left out, and what may cause trouble elsewhere.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// PushFiles stores a folder as a version of a bundle. Only contents that the store lacks travel. The
-// error names what cannot be part of a bundle, or wraps [ErrInvalid] or [tree.ErrFull].
+// PushFiles stores a folder as a version of a bundle. It sends only contents that the store lacks.
+// The error names what cannot be part of a bundle, or wraps [ErrInvalid] or [tree.ErrFull].
 func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error) {
 	done := FilesPushed{Name: p.Name}
 	if p.Name != "" {
@@ -75,7 +75,7 @@ func (c *Client) PushFiles(ctx context.Context, p FilesPush) (FilesPushed, error
 	return done, err
 }
 
-// pushTree stores what was found below root.
+// pushTree stores the files found below root.
 func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *FilesPush) (FilesPushed, error) {
 	done := FilesPushed{Name: p.Name}
 	done.Notes = t.Notes
@@ -97,8 +97,8 @@ func (c *Client) pushTree(ctx context.Context, root *os.Root, t *tree.Tree, p *F
 // ErrNoVersion: no version of a bundle has this digest, or it was removed.
 var ErrNoVersion = tree.ErrNoVersion
 
-// FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where
-// eight characters of a digest are enough. The error wraps [ErrInvalid], [definitions.ErrNoBundle] or
+// FilesVersion finds the version that a reference names: NAME, NAME@DIGEST or DIGEST, where eight
+// characters of a digest suffice. The error wraps [ErrInvalid], [definitions.ErrNoBundle] or
 // [tree.ErrNoVersion].
 func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref, tree.Version, error) {
 	if files.IsFolder(reference) {
@@ -135,7 +135,8 @@ func (c *Client) FilesVersion(ctx context.Context, reference string) (files.Ref,
 	return ref, v, nil
 }
 
-// Bundles are the names that there are with their latest versions, or the versions of one. The error wraps [definitions.ErrNoBundle].
+// Bundles returns all names with their latest versions, or the versions of one name. The error
+// wraps [definitions.ErrNoBundle].
 func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.NamedVersion, err error) {
 	if name != "" {
 		return c.store.NameHistory(ctx, name)
@@ -151,7 +152,7 @@ func (c *Client) Bundles(ctx context.Context, name string) (all []definitions.Na
 	return all, err
 }
 
-// FilesManifest reads what is in a version.
+// FilesManifest reads the list of a version's files.
 func (c *Client) FilesManifest(ctx context.Context, v tree.Version) (*files.Manifest, error) {
 	return tree.ManifestOf(ctx, c.store, v)
 }
@@ -170,8 +171,8 @@ func (c *Client) FilesContent(ctx context.Context, e *files.Entry, w io.Writer) 
 	return nil
 }
 
-// PullFiles writes a version to a folder, which is made if it is not there. What is there of
-// it already is kept; other files are left alone.
+// PullFiles writes a version to a folder, and makes the folder if necessary. It keeps what is
+// already there of the version, and leaves other files alone.
 func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, each func(done, of int64)) (tree.Fetched, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return tree.Fetched{}, fmt.Errorf("pull: %w", err)
@@ -188,8 +189,8 @@ func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, e
 	return done, nil
 }
 
-// PinFiles replaces a spec's files by the version that they stand for now, and protects that from gc
-// until the task can be seen. It is for [desk.Store].
+// PinFiles replaces a spec's files by the version that they mean now, and protects that version
+// from gc until the task is visible. It is for [desk.Store].
 func (c *Client) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	ref, v, err := c.FilesVersion(ctx, f.Bundle)
 	if err != nil {
@@ -206,14 +207,14 @@ func (c *Client) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error)
 	return &pinned, nil
 }
 
-// FilesProblem is what is wrong with a stored file.
+// FilesProblem is a stored file with an error.
 type FilesProblem struct {
 	Path  string `json:"path"`
 	Error string `json:"error"`
 }
 
-// VerifyFiles reads all of a version from the store and holds it against its digests. It
-// returns what is wrong, and how many bytes were read.
+// VerifyFiles reads all of a version from the store and checks it against its digests. It returns
+// the problems, and how many bytes were read.
 func (c *Client) VerifyFiles(ctx context.Context, m *files.Manifest) ([]FilesProblem, int64, error) {
 	problems := make([]*FilesProblem, len(m.Entries))
 	read := make([]int64, len(m.Entries))
@@ -250,13 +251,14 @@ func (c *Client) VerifyFiles(ctx context.Context, m *files.Manifest) ([]FilesPro
 
 // FilesSweep says what gc keeps.
 type FilesSweep struct {
-	// OlderThan spares what was stored later than that ago. Default 1h, at least that.
+	// OlderThan spares what was stored within that time. Default and minimum 1h.
 	OlderThan time.Duration
-	// Versions is how many of each name are kept, the latest. Default: as many as names remember, 64.
+	// Versions is how many of the latest versions of each name are kept. Default: as many as names
+	// remember, 64.
 	Versions int
-	// Artifacts is for how long artifacts are kept. Default 30 days.
+	// Artifacts is how long artifacts are kept. Default 30 days.
 	Artifacts time.Duration
-	// DryRun only tells what would be removed.
+	// DryRun only reports what would be removed.
 	DryRun bool
 }
 
@@ -266,16 +268,16 @@ const (
 	DefaultArtifactsAge = 30 * 24 * time.Hour
 )
 
-// FilesSwept says what gc removed, or would remove.
+// FilesSwept is what gc removed, or would remove.
 type FilesSwept struct {
 	contents.Swept
-	// Artifacts counts the sets of artifacts that were too old.
+	// Artifacts counts the expired sets of artifacts.
 	Artifacts int `json:"artifacts"`
 }
 
-// SweepFiles removes versions and contents that no name, no job, no task that has not
-// ended and no artifact needs. It may run beside pushes and submissions. The error wraps
-// [jet.ErrNoService] if no server tells which tasks have not ended, or [contents.ErrSweeping].
+// SweepFiles removes versions and contents that no name, no job, no unfinished task and no artifact
+// needs. It may run beside pushes and submissions. The error wraps [jet.ErrNoService] if no server
+// answers which tasks are unfinished, or [contents.ErrSweeping].
 func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, error) {
 	if o.OlderThan == 0 {
 		o.OlderThan = DefaultSweepAge
@@ -315,7 +317,7 @@ func (c *Client) SweepFiles(ctx context.Context, o FilesSweep) (FilesSwept, erro
 	return done, err
 }
 
-// artifactsBefore parts the artifacts of all tasks by age.
+// artifactsBefore divides the artifacts of all tasks by age.
 func (c *Client) artifactsBefore(ctx context.Context, t time.Time) (old, young []task.Left, err error) {
 	all, err := c.store.Artifacts(ctx, "")
 	for _, l := range all {
@@ -328,8 +330,8 @@ func (c *Client) artifactsBefore(ctx context.Context, t time.Time) (old, young [
 	return old, young, err
 }
 
-// RemoveBundle removes the name of a bundle; its versions stay until gc finds that nothing needs them. The error wraps
-// [definitions.ErrNoBundle] if there is none.
+// RemoveBundle removes the name of a bundle; its versions stay until gc finds them unneeded. The
+// error wraps [definitions.ErrNoBundle] if there is none.
 func (c *Client) RemoveBundle(ctx context.Context, name string) error {
 	return c.store.RemoveBundle(ctx, name, c.rec.Actor)
 }
@@ -367,8 +369,8 @@ func (c *Client) wantedByJobs(ctx context.Context, wanted map[files.Digest]bool)
 	return nil
 }
 
-// wantedByTasks asks the read model, as it is now: a task that was submitted later has
-// protected its version.
+// wantedByTasks asks the read model, as it is now: a task that is submitted later has protected its
+// version.
 func (c *Client) wantedByTasks(ctx context.Context, wanted map[files.Digest]bool) error {
 	last, err := c.store.Last(ctx)
 	if err != nil {
@@ -403,7 +405,7 @@ func want(spec *job.Spec, wanted map[files.Digest]bool) {
 	}
 }
 
-// Artifacts lists what the attempts of a task have left.
+// Artifacts lists the artifacts of a task's attempts.
 func (c *Client) Artifacts(ctx context.Context, id task.ID) ([]task.Left, error) {
 	return c.store.Artifacts(ctx, id)
 }

@@ -13,11 +13,10 @@ import (
 	"millrace/task/schedule"
 )
 
-// Apply stores a job under its name. It returns the revision, and whether the
-// job was new or different from what was there. The error names the field that
-// is wrong. The schedule that the job has, or no longer has, is stored or removed with it; if that
-// fails, applying the same again does it. Seen is the revision that it follows, 0 for none; any if it is left out. If it follows another one, the
-// error is an [*Overtaken].
+// Apply stores a job under its name. It returns the revision, and whether the job was new or has
+// changed. The error names the wrong field. Apply also stores or removes the job's schedule; if
+// that fails, applying the job again does it. seen is the revision that the change is based on, 0
+// for none; any if omitted. If the current revision differs, the error is an [*Overtaken].
 func (c *Client) Apply(ctx context.Context, j job.Job, seen ...uint64) (revision uint64, changed bool, err error) {
 	if j.Schedule != nil {
 		if err := schedule.Validate(j.Name, *j.Schedule); err != nil {
@@ -37,7 +36,8 @@ func (c *Client) Job(ctx context.Context, name string) (definitions.StoredJob, e
 	return c.store.Job(ctx, name)
 }
 
-// JobAt returns a job as it was at a revision, the present one for 0. The error wraps [definitions.ErrNoJob] if there was none.
+// JobAt returns a revision of a job, the current one for 0. The error wraps [definitions.ErrNoJob]
+// if there was none.
 func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (definitions.StoredJob, error) {
 	return c.store.StoredJobAt(ctx, name, revision)
 }
@@ -45,7 +45,8 @@ func (c *Client) JobAt(ctx context.Context, name string, revision uint64) (defin
 // Jobs returns all jobs by name.
 func (c *Client) Jobs(ctx context.Context) ([]definitions.StoredJob, error) { return c.store.Jobs(ctx) }
 
-// RemoveJob removes a job and the schedule that came with it; its tasks stay. The error wraps [definitions.ErrNoJob] if there is none.
+// RemoveJob removes a job and the schedule that came with it; its tasks stay. The error wraps
+// [definitions.ErrNoJob] if there is none.
 func (c *Client) RemoveJob(ctx context.Context, name string) error {
 	if _, err := c.removeScheduleOf(ctx, name); err != nil {
 		return err
@@ -53,13 +54,13 @@ func (c *Client) RemoveJob(ctx context.Context, name string) error {
 	return c.store.RemoveJob(ctx, name, c.rec.Actor)
 }
 
-// Breaker returns how the breaker of a job stands; one of which there is no fact is closed.
+// Breaker returns the state of a job's breaker; without facts it is closed.
 func (c *Client) Breaker(ctx context.Context, job string) (breaker.Circuit, error) {
 	return c.rec.Circuit(ctx, job)
 }
 
-// ResetBreaker closes the breaker of a job and returns how it stood before. One that is
-// closed stays as it is. What was held back starts at the time that it was held until.
+// ResetBreaker closes the breaker of a job and returns its state before. A closed one stays as it
+// is. Held-back tasks still start at the time until which they were held.
 func (c *Client) ResetBreaker(ctx context.Context, job, reason string) (was breaker.Circuit, err error) {
 	was, _, err = c.rec.DoBreaker(ctx, job, func(is breaker.Circuit, _ time.Time) events.Verdict {
 		if is.Closed() {

@@ -10,15 +10,16 @@ import (
 	"millrace/view"
 )
 
-// LimitListRequest asks for limits under which tasks stand.
+// LimitListRequest asks for the limits that apply to tasks.
 type LimitListRequest struct {
-	// Name is that of one counter; "" for all.
+	// Name names one counter; "" means all.
 	Name string `json:"name,omitempty"`
-	// Task asks where a task stands before its limits, and for nothing else.
+	// Task asks where a task waits before its limits, and for nothing else.
 	Task task.ID `json:"task,omitempty"`
-	// Limit is how many counters are told, those with the most waiting first: 1 to 1000, default 50.
+	// Limit is how many counters are returned, those with the most waiting tasks first: 1 to 1000,
+	// default 50.
 	Limit int `json:"limit,omitempty"`
-	// Holders is how many of the tasks that hold each are told: 0 to 1000, default 0.
+	// Holders is how many of the tasks that hold each limit are returned: 0 to 1000, default 0.
 	Holders int `json:"holders,omitempty"`
 	// At is a moment of the past: a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
@@ -31,13 +32,13 @@ type LimitPage struct {
 	Counters []quota.CounterState `json:"counters"`
 	// All is how many counters there are.
 	All int `json:"all"`
-	// Standing is where the task stands that was asked for; nil if it stands before no limit.
+	// Standing is where the requested task waits; nil if it waits for no limit.
 	Standing *quota.Standing `json:"standing,omitempty"`
 	// Seq is a sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
 }
 
-// LimitsOf is what a request asks of the limits of a view at a time.
+// LimitsOf answers a request from the limits of a view at a time.
 func LimitsOf(ctx context.Context, v view.View, sums view.Summed, r LimitListRequest, now time.Time) (LimitPage, error) {
 	page := LimitPage{Counters: []quota.CounterState{}}
 	known, seq, err := view.LimiterOf(ctx, v, sums)
@@ -49,8 +50,7 @@ func LimitsOf(ctx context.Context, v view.View, sums view.Summed, r LimitListReq
 	return page, nil
 }
 
-// Limits asks a scheduler for limits. The error wraps [jet.ErrNoService] if no
-// server answers.
+// Limits asks a scheduler for limits. The error wraps [jet.ErrNoService] if no server answers.
 func (c *Client) Limits(ctx context.Context, r LimitListRequest) (LimitPage, error) {
 	var page LimitPage
 	err := c.store.Ask(ctx, roles.LimitList, r, &page)

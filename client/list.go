@@ -21,58 +21,60 @@ import (
 // ListRequest chooses tasks. All fields that are set must hold.
 type ListRequest struct {
 	States []task.State `json:"states,omitempty"`
-	// Dead chooses dead letters: abnormal tasks that nobody has dismissed. States
-	// has no meaning then.
+	// Dead chooses dead letters: abnormal tasks that were not dismissed. Then States is ignored.
 	Dead bool `json:"dead,omitempty"`
-	// Suspect chooses tasks of whose node nothing may be expected: those that run on one
-	// that has vanished or is late with its heartbeat, or wait for such a one alone.
+	// Suspect chooses tasks on doubtful nodes: those that run on a node that has vanished or is
+	// late with its heartbeat, or that wait for such a node alone.
 	Suspect bool   `json:"suspect,omitempty"`
 	Job     string `json:"job,omitempty"`
 	Node    string `json:"node,omitempty"`
 	Queue   string `json:"queue,omitempty"`
-	// Schedule is which one made the task.
+	// Schedule is the schedule that made the task.
 	Schedule string `json:"schedule,omitempty"`
-	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several nodes.
+	// Roots leaves out the tasks that have a parent: steps, values of a list, and those on several
+	// nodes.
 	Roots bool `json:"roots,omitempty"`
 	// ID is a part of the task's: at least [task.MinPart] characters from its beginning or its end.
 	ID string `json:"id,omitempty"`
 	// Labels must all be there with these values.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Priorities are those that it may have: the larger the more urgent. Default: any.
+	// Priorities are the priorities it may have: larger means more urgent. Default: any.
 	Priorities []int `json:"priorities,omitempty"`
-	// Batch is the bulk command that touched them last.
+	// Batch is the bulk command that last changed the task.
 	Batch string `json:"batch,omitempty"`
 	// Since and Until bound the time of submission.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Text must be part of the id, the job's name, the command or the message, in any case.
+	// Text must be part of the id, the job's name, the command or the message, ignoring case.
 	Text string `json:"text,omitempty"`
-	// Limit is how many tasks a page has: 1 to 1000, default 50. A page has fewer if
-	// they would not go into one message; Next then leads on.
+	// Limit is how many tasks a page has: 1 to 1000, default 50. A page has fewer if they would not
+	// fit into one message; then Next continues.
 	Limit int `json:"limit,omitempty"`
-	// Cursor is the Next of the page before.
+	// Cursor is the Next of the previous page.
 	Cursor string `json:"cursor,omitempty"`
-	// After is the last task of the page before; it does what Cursor does.
+	// After is the last task of the previous page; it does what Cursor does.
 	After task.ID `json:"after,omitempty"`
-	// OldestFirst turns the order round; by default the newest come first.
+	// OldestFirst reverses the order; by default the newest come first.
 	OldestFirst bool `json:"oldest_first,omitempty"`
-	// AtLeast makes the answer wait until it reflects this sequence, for
-	// example that of the caller's own last write.
+	// AtLeast makes the answer wait until it reflects this sequence, for example the caller's own
+	// last write.
 	AtLeast uint64 `json:"at_least,omitempty"`
 	// NewerThan makes the answer wait until something has changed after this sequence, up to 20s.
 	NewerThan uint64 `json:"newer_than,omitempty"`
-	// Progress asks how far the tasks are that run: see [ListPage.Live] and [ListPage.Wholes].
+	// Progress asks for the progress of running tasks: see [ListPage.Live] and [ListPage.Wholes].
 	Progress bool `json:"progress,omitempty"`
 	// Counts asks for the number of tasks by state, of the whole queue or of all.
 	Counts bool `json:"counts,omitempty"`
-	// Query adds what people type: terms such as state:error since:2h, and text. What it says must not be said by another field, too.
+	// Query adds a query as people type it: terms such as state:error since:2h, and text. A term
+	// must not repeat another field.
 	Query string `json:"query,omitempty"`
-	// At is a moment of the past: a sequence of the log, or a time; "" is now. Then Progress tells of Wholes alone, and Suspect and NewerThan
-	// are refused, and so is Text if it would take the whole log.
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. For the past,
+	// Progress fills only Wholes, and Suspect and NewerThan are refused, as is Text if it would
+	// need the whole log.
 	At string `json:"at,omitempty"`
 }
 
-// Read adds what the query says to the other fields. The error wraps [ErrInvalid].
+// Read adds the query to the other fields. The error wraps [ErrInvalid].
 func (r *ListRequest) Read(now time.Time) error {
 	if r.Query == "" {
 		return nil
@@ -119,25 +121,26 @@ type ListPage struct {
 	Next string `json:"next,omitempty"`
 	// Seq is the sequence of the log that the page reflects.
 	Seq uint64 `json:"seq"`
-	// Counts is by state, with 0 where there is none; nil if it was not asked for.
+	// Counts is by state, 0 included; nil if it was not asked for.
 	Counts map[string]int `json:"counts,omitzero"`
-	// Suspects are those of the tasks of whose node nothing may be expected, and why.
+	// Suspects are the tasks on doubtful nodes, and why the nodes are in doubt.
 	Suspects map[task.ID]*node.Doubt `json:"suspects,omitempty"`
-	// Live is what the programs of those that run say of themselves.
+	// Live is the progress that the programs of running tasks report.
 	Live map[task.ID]*output.Live `json:"live,omitempty"`
-	// Wholes are how far those have come that run as children.
+	// Wholes is the progress of parents by their children.
 	Wholes map[task.ID]*Whole `json:"wholes,omitempty"`
 }
 
-// pageForm is how a page is written: as encoding/json does, at a fraction of its cost. Many rows have one spec.
+// pageForm encodes a page: as encoding/json does, at a fraction of its cost. Many rows share one
+// spec.
 var pageForm = form.Of[ListPage](events.NewSpecCache().Field())
 
-// AppendJSON appends the page as JSON. The error says which part cannot be written. It is no [json.Marshaler]: what has a page
-// embedded would lose its other fields.
+// AppendJSON appends the page as JSON. The error says which part cannot be encoded. It is not a
+// [json.Marshaler], for types that embed a page would then lose their other fields.
 func (p *ListPage) AppendJSON(dst []byte) ([]byte, error) { return pageForm.Append(dst, p) }
 
-// ReadJSON reads what AppendJSON has written; texts share the memory of data, and tasks of one specification share
-// that, so none of it may be modified. The error says what cannot be read.
+// ReadJSON decodes what AppendJSON has encoded. Texts share the memory of data, and tasks of one
+// specification share it, so the caller must modify neither. The error says what cannot be decoded.
 func (p *ListPage) ReadJSON(data []byte) error {
 	*p = ListPage{}
 	err := pageForm.Read(data, p)
@@ -147,20 +150,20 @@ func (p *ListPage) ReadJSON(data []byte) error {
 	return err
 }
 
-// Whole is how far a task has come that runs as children.
+// Whole is the progress of a parent.
 type Whole struct {
-	// Ended counts the children that have, Failed those of them that failed, and Total all.
+	// Ended counts the children that have ended, Failed those of them that failed, and Total all.
 	Ended  int `json:"ended"`
 	Failed int `json:"failed,omitempty"`
 	Total  int `json:"total"`
-	// Running are the names of those that run, in order, at most ten.
+	// Running are the names of running children, in order, at most ten.
 	Running []string `json:"running,omitempty"`
 }
 
 // maxRunning is how many running children are named.
 const maxRunning = 10
 
-// WholeOf sums up how far the children of a parent have come.
+// WholeOf counts how the children of a parent stand.
 func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
 	p := t.Progress(ends)
 	w := Whole{Ended: p.Ended(), Total: p.Total(), Failed: p.States[task.Error] + p.States[task.Abnormal]}
@@ -175,7 +178,8 @@ func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
 	return w
 }
 
-// WholesOf are how far those of the tasks have come in a view that run there as children; nil if it does not tell of many at once.
+// WholesOf returns the progress of the running parents among tasks in a view; nil if the view
+// cannot answer for many at once.
 func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]*Whole, error) {
 	staged, ok := v.(view.Staged)
 	if !ok {
@@ -201,7 +205,8 @@ func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]
 	return wholes, nil
 }
 
-// PastPageOf is a page of tasks of a view of the past, with what a request asks for of their progress and counts.
+// PastPageOf returns a page of tasks from a view of the past, with the progress and counts that a
+// request asks for.
 func PastPageOf(ctx context.Context, v view.View, f view.Filter, r *ListRequest) (page ListPage, err error) {
 	if page, err = PageOf(ctx, v, f, r.Counts); err == nil && r.Progress {
 		page.Wholes, err = WholesOf(ctx, v, page.Tasks)
@@ -209,7 +214,7 @@ func PastPageOf(ctx context.Context, v view.View, f view.Filter, r *ListRequest)
 	return page, err
 }
 
-// Text is that in one line: "3/8, 1 failed: transform, load".
+// Text is the progress in one line: "3/8, 1 failed: transform, load".
 func (w *Whole) Text() string {
 	text := fmt.Sprintf("%d/%d", w.Ended, w.Total)
 	if w.Failed > 0 {
@@ -229,8 +234,8 @@ func (c *Client) List(ctx context.Context, r ListRequest) (ListPage, error) {
 	return page, err
 }
 
-// PageOf is the page that a filter chooses of a view, with the number of tasks by state, of the filter's queue or of all,
-// if counts asks for that. What only the present knows is not on it.
+// PageOf returns the page that a filter chooses from a view. With counts it adds the number of
+// tasks by state, of the filter's queue or of all. It leaves out what only the present knows.
 func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListPage, error) {
 	found, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: f})
 	if err != nil {
@@ -243,7 +248,7 @@ func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListP
 	if !counts {
 		return page, nil
 	}
-	page.Counts = map[string]int{} // of each state, also where there is none
+	page.Counts = map[string]int{} // every state, 0 included
 	for _, state := range task.States() {
 		page.Counts[state.String()] = 0
 	}
@@ -254,5 +259,5 @@ func PageOf(ctx context.Context, v view.View, f view.Filter, counts bool) (ListP
 	return page, err
 }
 
-// Last is the sequence of the log's last message.
+// Last returns the sequence of the log's last message.
 func (c *Client) Last(ctx context.Context) (uint64, error) { return c.store.Last(ctx) }

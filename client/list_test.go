@@ -14,7 +14,7 @@ import (
 	"millrace/task/output"
 )
 
-// plainPage is a page without a form of its own.
+// plainPage is a page without its own form.
 type plainPage ListPage
 
 func somePage(n int) ListPage {
@@ -32,7 +32,8 @@ func somePage(n int) ListPage {
 	return p
 }
 
-// A page is written as encoding/json writes it without escaping signs of HTML, and read as it reads it.
+// A page is written as encoding/json writes it without escaping signs of HTML, and read as it reads
+// it.
 func TestPagesByForm(t *testing.T) {
 	t.Parallel()
 	full := somePage(3)

@@ -16,9 +16,10 @@ import (
 // NodeListRequest asks for the nodes.
 type NodeListRequest struct {
 	AtLeast uint64 `json:"at_least,omitempty"`
-	// Bare asks for the nodes alone: not how much they run, nor when they last beat.
+	// Bare asks for the nodes alone: without their load and their last heartbeats.
 	Bare bool `json:"bare,omitempty"`
-	// At is a moment of the past: a sequence of the log, or a time; "" is now. When nodes beat then is not known.
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. Heartbeats of the
+	// past are unknown.
 	At string `json:"at,omitempty"`
 }
 
@@ -33,17 +34,16 @@ type NodeView struct {
 	node.Node
 	// Running is how many tasks it runs, as far as the log knows.
 	Running int `json:"running"`
-	// Drained is whether an operator has drained it and nothing is left on it.
+	// Drained tells whether an operator has drained it and it has nothing left to run.
 	Drained bool `json:"drained,omitempty"`
-	// MeanSession is how long it was online each time, on the average, and Score
-	// its flap score at the moment.
+	// MeanSession is the mean duration of its sessions, and Score its current flap score.
 	MeanSession value.Duration `json:"mean_session"`
 	Score       float64        `json:"score"`
-	// Next is who must act on it.
+	// Next says who must act on it.
 	Next node.Duty `json:"next"`
-	// LastBeat is its last heartbeat; zero if that has run out.
+	// LastBeat is its last heartbeat; zero if that has expired.
 	LastBeat time.Time `json:"last_beat,omitzero"`
-	// Silent is whether that is so old that State holds no longer; see [node.Node.Silent].
+	// Silent tells whether that is so old that State no longer holds; see [node.Node.Silent].
 	Silent bool `json:"silent,omitempty"`
 }
 
@@ -55,12 +55,12 @@ func (c *Client) Nodes(ctx context.Context, r NodeListRequest) (NodePage, error)
 	return page, err
 }
 
-// Runs notes how many tasks the node runs.
+// Runs records how many tasks the node runs.
 func (v *NodeView) Runs(n int) {
 	v.Running, v.Drained = n, n == 0 && v.State == node.Draining && v.Standing.Order == node.OrderDrain
 }
 
-// ViewNode is a node as it is shown, without what only a server knows.
+// ViewNode returns a node as it is shown, without what only a server knows.
 func ViewNode(n node.Node, now time.Time, s node.Settings) NodeView {
 	return NodeView{
 		Node: n, MeanSession: value.Duration(n.MeanSession().Truncate(time.Millisecond)),
@@ -68,13 +68,14 @@ func ViewNode(n node.Node, now time.Time, s node.Settings) NodeView {
 	}
 }
 
-// RunsOn is how many tasks a node runs, as far as the log knows.
+// RunsOn returns how many tasks a node runs, as far as the log knows.
 func RunsOn(ctx context.Context, v view.View, id node.ID) (int, error) {
 	c, err := v.Count(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Node: string(id), States: []task.State{task.Running, task.Cancelling}}})
 	return c.All(), err
 }
 
-// NodesOf is the nodes of a view as they are shown at a time; their heartbeats only if it is the present.
+// NodesOf returns the nodes of a view as they are shown at a time, with heartbeats only for the
+// present.
 func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings) (NodePage, error) {
 	all, err := v.List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
@@ -105,16 +106,16 @@ func NodesOf(ctx context.Context, v view.View, now time.Time, s node.Settings) (
 	return page, nil
 }
 
-// Node reads a node from the log. The error wraps [node.ErrUnknown] if nobody has
-// ever registered under this name.
+// Node reads a node from the log. The error wraps [node.ErrUnknown] if no node has ever registered
+// under this name.
 func (c *Client) Node(ctx context.Context, id node.ID) (node.Node, error) {
 	return view.GetNode(ctx, c.View(), id)
 }
 
-// OrderNode tells a node to serve, to take no new work, or moreover to end or give
-// back what runs; grace is how long that may go on, 0 for the worker's own
-// setting. It holds until the next order, over restarts of the worker. The
-// error wraps [node.ErrUnknown] or [node.ErrRetired].
+// OrderNode orders a node to serve, to take no new work, or also to end or give back what runs;
+// grace is how long running tasks may go on, 0 for the worker's own setting. The order holds until
+// the next one, also after restarts of the worker. The error wraps [node.ErrUnknown] or
+// [node.ErrRetired].
 func (c *Client) OrderNode(ctx context.Context, id node.ID, order node.Order, reason string, grace time.Duration) (node.Node, error) {
 	if grace < 0 {
 		return node.Node{ID: id}, fmt.Errorf("grace is %v, want none below zero", grace)
@@ -122,8 +123,8 @@ func (c *Client) OrderNode(ctx context.Context, id node.ID, order node.Order, re
 	return c.changeNode(ctx, id, node.Change{Order: order, Reason: reason, Grace: value.Duration(grace)})
 }
 
-// LabelNode changes labels of a node, whatever its worker says of itself: a value sets
-// one, nil removes it. The error is as that of [Client.OrderNode].
+// LabelNode changes labels of a node, overriding its worker's settings: a value sets one, nil
+// removes it. The error is as that of [Client.OrderNode].
 func (c *Client) LabelNode(ctx context.Context, id node.ID, labels map[string]*string, reason string) (node.Node, error) {
 	return c.changeNode(ctx, id, node.Label{Labels: labels, Reason: reason})
 }
@@ -133,9 +134,9 @@ func (c *Client) ReleaseNode(ctx context.Context, id node.ID, reason string) (no
 	return c.changeNode(ctx, id, node.Release{Reason: reason})
 }
 
-// RetireNode says that a node will not come back, and removes what the server
-// holds for it besides its facts. The error wraps [node.ErrAlive] while its worker
-// beats, else it is as that of [Client.OrderNode]. To do it again is harmless.
+// RetireNode declares that a node will not come back, and removes what the server holds for it
+// besides its facts. The error wraps [node.ErrAlive] while its worker sends heartbeats; else it is
+// as that of [Client.OrderNode]. It is idempotent.
 func (c *Client) RetireNode(ctx context.Context, id node.ID, reason string) (node.Node, error) {
 	n, err := c.changeNode(ctx, id, node.Retire{Reason: reason})
 	if err != nil {
@@ -152,11 +153,10 @@ func (c *Client) changeNode(ctx context.Context, id node.ID, command node.Comman
 	return n, err
 }
 
-// WaitNode returns a node when it is ready and has been so without a drop for as
-// long as stable says, 0 for at once. If ctx ends before that the error wraps
-// ctx's, and the node is as it was last seen; [node.Owes] then says what it
-// waits for. A node that nobody knows yet may still come. Changed, if not nil, is
-// called with the node as it is at first and after every change.
+// WaitNode returns a node when it has been ready without interruption for stable; 0 means at once.
+// If ctx ends before, the error wraps ctx's, and the node is as last seen; [node.Owes] then says
+// what it waits for. An unknown node may still come. changed, if not nil, is called with the node
+// at first and after every change.
 func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration, changed func(node.Node)) (node.Node, error) {
 	n := node.Node{ID: id}
 	if err := id.Validate(); err != nil {
@@ -202,8 +202,8 @@ func (c *Client) WaitNode(ctx context.Context, id node.ID, stable time.Duration,
 	}
 }
 
-// Ping asks the process of a node for itself, past the log and any server of Millrace. The error
-// wraps [presence.ErrNoPong] if none answers before ctx ends.
+// Ping asks the process of a node about itself, without the log or any server of Millrace. The
+// error wraps [presence.ErrNoPong] if none answers before ctx ends.
 func (c *Client) Ping(ctx context.Context, id node.ID) (node.Pong, error) {
 	return c.store.Ping(ctx, id)
 }

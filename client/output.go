@@ -10,24 +10,23 @@ import (
 	"millrace/task/output"
 )
 
-// OutputStart is where the reading of a task's output begins: at a message, or at what was stored
+// OutputStart is where reading a task's output begins: at a message, or at the first one stored
 // since a time. The zero value is the beginning.
 type OutputStart = outputs.Start
 
-// Printout is where the lines of a task lie, and NumberedLine one of them.
+// Printout says where the lines of a task lie; NumberedLine is one of them.
 type (
 	Printout     = outputs.Printout
 	NumberedLine = outputs.Numbered
 )
 
-// Output calls each with the lines that a task has printed, in order; with
-// follow also with those to come, until the task has ended. Every line is
-// delivered before Output returns without an error.
+// Output calls each with the lines that a task has printed, in order; with follow also with later
+// ones, until the task has ended. Every line is delivered before Output returns without an error.
 func (c *Client) Output(ctx context.Context, id task.ID, follow bool, each func(output.Lines) error) error {
 	return c.OutputFrom(ctx, id, OutputStart{}, follow, each)
 }
 
-// OutputFrom is [Client.Output] of what lies from a start on; what lies before is not read.
+// OutputFrom is [Client.Output] from a start on; it does not read what lies before.
 func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, follow bool, each func(output.Lines) error) error {
 	if !follow {
 		return c.store.PrintedFrom(ctx, id, from, false, func(_ uint64, b output.Lines) error { return each(b) })
@@ -57,8 +56,8 @@ func (c *Client) OutputFrom(ctx context.Context, id task.ID, from OutputStart, f
 	return c.store.PrintedFrom(ctx, id, from, false, once)
 }
 
-// OutputTail finds where to begin to read the last n lines of a task's output that are wanted. It reads
-// backwards from the end, and no more than it must: at the most to what was printed before since.
+// OutputTail finds where to begin in order to read the last n wanted lines of a task's output. It
+// reads backwards from the end, and no further than necessary: at most back to since.
 func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.Time, wanted func(attempt int, l *output.Line) bool) (OutputStart, error) {
 	var from OutputStart
 	first := map[uint64]int{} // the earliest line counted of each epoch: a batch may be there twice
@@ -79,26 +78,25 @@ func (c *Client) OutputTail(ctx context.Context, id task.ID, n int, since time.T
 	return from, err
 }
 
-// OutputRanges returns where the output of each attempt of a task lies in the
-// stream of output, by the attempt's epoch. It reads a few messages of each attempt.
+// OutputRanges returns where the output of each attempt of a task lies in its stream, by the
+// attempt's epoch. It reads a few messages of each attempt.
 func (c *Client) OutputRanges(ctx context.Context, id task.ID) (map[uint64]outputs.Range, error) {
 	return c.store.OutputRanges(ctx, id)
 }
 
-// Live returns how a task stands in its program's own words; its epoch is 0 if the
-// program has not said.
+// Live returns the progress that a task's program last reported; its epoch is 0 if it never did.
 func (c *Client) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	return c.store.Live(ctx, id)
 }
 
-// WatchLive calls said with how a task stands, each time its program says so,
-// until stop is called. Words can be lost; the latest is what counts.
+// WatchLive calls said with each progress report of a task, until stop is called. Reports can be
+// lost; the latest one counts.
 func (c *Client) WatchLive(id task.ID, said func(output.Live)) (stop func(), err error) {
 	return c.store.WatchLive(id, said)
 }
 
-// Checkpoint returns what the next attempt of a task goes on from; its epoch is 0
-// if there is nothing.
+// Checkpoint returns where the next attempt of a task continues; its epoch is 0 if there is no
+// checkpoint.
 func (c *Client) Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error) {
 	return c.store.Checkpoint(ctx, id)
 }

@@ -17,11 +17,11 @@ import (
 	"millrace/view"
 )
 
-// atOnce is how many children are cancelled or looked at at the same time.
+// atOnce is how many children are cancelled or read concurrently.
 const atOnce = 16
 
-// expand finds the children of a new parent and makes them. If the process dies on the
-// way, a scheduler does the rest. It returns the parent as it is then.
+// expand finds the children of a new parent and makes them. If the process dies on the way, a
+// scheduler makes the rest. It returns the updated parent.
 func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	var err error
 	if t.Children == nil {
@@ -49,8 +49,8 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 	return t, c.desk.BearChildren(ctx, &t, t.Wanting(nil))
 }
 
-// knownNodes are the nodes as they were at a sequence of the log: as a millrace
-// server has them, at least up to one given, or, if none answers, those whose heartbeat lives.
+// knownNodes returns the nodes as of a sequence of the log: from a millrace server, as of atLeast
+// or later, or, if none answers, those with a live heartbeat.
 func (c *Client) knownNodes(ctx context.Context, atLeast uint64) (nodes []node.Node, at uint64, beats bool, err error) {
 	page, err := c.Nodes(ctx, NodeListRequest{Bare: true, AtLeast: atLeast})
 	if err == nil {
@@ -75,13 +75,14 @@ func (c *Client) knownNodes(ctx context.Context, atLeast uint64) (nodes []node.N
 		if err != nil {
 			return nil, 0, false, err
 		}
-		records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq > at }) // all of one moment
+		// All of one moment.
+		records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq > at })
 		nodes = append(nodes, events.FoldNode(id, records))
 	}
 	return nodes, at, true, nil
 }
 
-// children returns a parent's children, and how far they have come.
+// children returns a parent's children, and how they stand.
 func (c *Client) children(ctx context.Context, t *task.Task) ([]task.Task, map[task.ID]task.End, error) {
 	tasks, err := view.Children(ctx, c.View(), t)
 	ends := make(map[task.ID]task.End, len(tasks))
@@ -91,8 +92,8 @@ func (c *Client) children(ctx context.Context, t *task.Task) ([]task.Task, map[t
 	return tasks, ends, err
 }
 
-// eachChild reads these children of a parent, several at once, and calls do with each of
-// those that are there, and then, one at a time, then.
+// eachChild reads these children of a parent, several concurrently, and calls do with each existing
+// one and afterwards, one at a time, then.
 func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(task.Task) error, then func(task.Task)) error {
 	done := make(chan task.Task)
 	over := make(chan struct{})
@@ -123,7 +124,7 @@ func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(
 	return err
 }
 
-// cancelChildren passes the cancel of a parent on to those that have not ended.
+// cancelChildren cancels the unfinished children of a cancelled parent.
 func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 	ids := task.ChildIDs(t)
 	stops := t.Stops()
@@ -137,7 +138,7 @@ func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
 	}, func(task.Task) {})
 }
 
-// retryChildren gives those children of a parent that did not finish another life.
+// retryChildren reopens the children of a parent that did not finish.
 func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) error {
 	tasks, ends, err := c.children(ctx, t)
 	if err != nil {
@@ -165,8 +166,8 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) e
 	return c.retryDependents(ctx, t, ends, code)
 }
 
-// retryDependents gives those steps of a task another life that follow from that of others: what was
-// skipped, and handlers. Ends says which have one.
+// retryDependents reopens the steps of a task that depend on reopened ones: skipped steps, and
+// handlers. ends says which exist.
 func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[task.ID]task.End, reason string) error {
 	for _, name := range slices.Concat(task.Awaken(t, ends), task.Rerun(t, ends)) {
 		child, err := c.rec.Load(ctx, task.ChildID(t.ID, name))
@@ -180,11 +181,13 @@ func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[tas
 	return nil
 }
 
-// reopen gives a task another life, and then its children: it has to get its unique key again before anything
-// lives by it. A scheduler leaves it time for that ([task.Task.Expects]). That it has a life already is no error.
+// reopen reopens a task, and then its children: it must get its unique key again before any of them
+// starts. A scheduler leaves it time for that ([task.Task.Expects]). A task that is open already is
+// no error.
 func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.Task, error) {
 	now, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: reason})
-	if errors.Is(err, task.ErrRunning) && t.State.Terminal() && (t.Parent != "" || t.Spec.Parental()) { // a scheduler was faster
+	// A scheduler was faster.
+	if errors.Is(err, task.ErrRunning) && t.State.Terminal() && (t.Parent != "" || t.Spec.Parental()) {
 		now, err = c.rec.Load(ctx, t.ID)
 	}
 	if err != nil {
@@ -201,8 +204,8 @@ func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.T
 	return now, c.rec.Settle(ctx, &now)
 }
 
-// keepAlive gives a parent its other life once more if a scheduler has ended that before its children had theirs: it
-// waits for them only as long as a submitter usually takes.
+// keepAlive reopens a parent once more if a scheduler has ended it before its children were
+// reopened: the scheduler waits for them only as long as a submitter usually takes.
 func (c *Client) keepAlive(ctx context.Context, id task.ID) (task.Task, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil || !t.State.Terminal() {
@@ -217,13 +220,13 @@ func (c *Client) keepAlive(ctx context.Context, id task.ID) (task.Task, error) {
 		return t, nil // they have all ended meanwhile
 	}
 	now, _, err := c.rec.Do(ctx, t, again)
-	if errors.Is(err, task.ErrRunning) { // a scheduler has found out
+	if errors.Is(err, task.ErrRunning) { // a scheduler has noticed
 		now, err = c.rec.Load(ctx, id)
 	}
 	return now, err
 }
 
-// parents are those above a task that could live again with it, the nearest first.
+// parents returns a task's ancestors that could be reopened with it, the nearest first.
 func (c *Client) parents(ctx context.Context, t *task.Task) ([]task.Task, error) {
 	var parents []task.Task
 	for child := *t; child.Parent != ""; {
@@ -240,16 +243,17 @@ func (c *Client) parents(ctx context.Context, t *task.Task) ([]task.Task, error)
 	return parents, nil
 }
 
-// isParent tells whether a task was expanded into one with this id: anybody may call anything its parent.
+// isParent tells whether a task was expanded into one with this id: a submission may name any task
+// as its parent.
 func isParent(t *task.Task, child task.ID) bool {
 	return slices.Contains(slices.Collect(maps.Values(task.ChildIDs(t))), child)
 }
 
-// reopenParents gives those parents of a task that have ended another life, the highest first. If the unique key
-// of one of them has been taken by another task, nothing of what is below that lives: the error is a
+// reopenParents reopens the ended ones among a task's parents, the highest first. If another task
+// has taken the unique key of one of them, nothing below that one is reopened: the error is a
 // [*events.Taken].
 func (c *Client) reopenParents(ctx context.Context, parents []task.Task) error {
-	for i := range parents { // so that it is seldom found out too late
+	for i := range parents { // so that it is rarely noticed too late
 		if err := c.rec.Free(ctx, &parents[i]); err != nil {
 			return err
 		}
@@ -265,7 +269,7 @@ func (c *Client) reopenParents(ctx context.Context, parents []task.Task) error {
 	return nil
 }
 
-// follow gives those steps beside a task that has got another life one as well that follow from it.
+// follow reopens the steps beside a reopened task that depend on it.
 func (c *Client) follow(ctx context.Context, child task.ID, parents []task.Task, reason string) error {
 	for i := range parents {
 		t := &parents[i]

@@ -25,19 +25,21 @@ import (
 	"millrace/view"
 )
 
-// QueueListRequest asks for the queues that somebody serves or in which something waits or
-// runs, or for one.
+// QueueListRequest asks for one queue, or for all queues that a worker serves or in which tasks
+// wait or run.
 type QueueListRequest struct {
 	Queue string `json:"queue,omitempty"`
 	// AtLeast makes the answer wait until it reflects this sequence.
 	AtLeast uint64 `json:"at_least,omitempty"`
-	// Rates asks for how much comes and goes, for which the answer looks twice, half a second apart.
+	// Rates asks for arrival and departure rates; for that the answer measures twice, half a second
+	// apart.
 	Rates bool `json:"rates,omitempty"`
-	// At is a moment of the past: a sequence of the log, or a time; "" is now. What consumers held then is not known.
+	// At is a moment of the past: a sequence of the log, or a time; "" is now. What consumers held
+	// then is unknown.
 	At string `json:"at,omitempty"`
 }
 
-// QueuePage is some queues, in the order of their names.
+// QueuePage is a list of queues, in the order of their names.
 type QueuePage struct {
 	Queues []QueueView `json:"queues"`
 	// Seq is the sequence of the log that the counts by state and the nodes reflect.
@@ -49,27 +51,29 @@ type QueueView struct {
 	queue.Queue
 	// States counts its tasks by state.
 	States map[string]int `json:"states"`
-	// Waiting counts, by priority, the offers that were not handed out yet, as the server of the log
-	// says at this moment; those of tasks that were cancelled since are among them.
+	// Waiting counts, by priority, the offers that were not delivered yet, as the log's server
+	// reports now; tasks that were cancelled since are included.
 	Waiting map[int]int `json:"waiting"`
-	// Leased is how many offers are handed out and not done with.
+	// Leased is how many offers are delivered and not yet acknowledged.
 	Leased int `json:"leased"`
-	// Oldest is since when the task has been pending that has waited longest.
+	// Oldest is since when the longest-waiting pending task has been pending.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// Nodes are those that take new work from it.
+	// Nodes are the nodes that take new work from it.
 	Nodes []string `json:"nodes"`
-	// RateState is how its rate stands, and how many wait for that; nil if it has none, or no scheduler answers.
+	// RateState is the state of its rate, and how many tasks wait for that; nil if it has none, or
+	// no scheduler answers.
 	RateState *quota.CounterState `json:"rate_state,omitempty"`
-	// Shut is until when its window is closed, and why; nil if it is open, or if it has none.
+	// Shut says until when its window is closed, and why; nil if it is open, or if it has none.
 	Shut *schedule.Wait `json:"shut,omitempty"`
-	// In and Out are how many offers came and were done with in a second; nil if nobody asked.
+	// In and Out are how many offers came and were finished per second; nil if not asked for.
 	In  *float64 `json:"in_per_second,omitempty"`
 	Out *float64 `json:"out_per_second,omitempty"`
 }
 
-// QueuesOf is the queues of a view at a time, or the one of a name: those that somebody serves, in which tasks are or were, or of which anything
-// was said. Sums are those of the same place; rate tells how the rate of a queue stands, nil if that is not known. What consumers
-// do is not among it.
+// QueuesOf returns the queues of a view at a time, or the one of a name: those that a worker
+// serves, that have or had tasks, or for which an operator has set anything. sums are of the same
+// place in the log; rate returns the state of a queue's rate, nil if unknown. It knows nothing of
+// consumers.
 func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, now time.Time, rate func(counter string) *quota.CounterState) (QueuePage, error) {
 	page := QueuePage{Queues: []QueueView{}}
 	counts, err := v.Count(ctx, view.Query{Kind: view.Tasks})
@@ -130,7 +134,7 @@ func QueuesOf(ctx context.Context, v view.View, sums view.Summed, name string, n
 	return page, nil
 }
 
-// QueuesThen is [QueuesOf] of a moment of the past.
+// QueuesThen is [QueuesOf] for a moment of the past.
 func QueuesThen(ctx context.Context, v view.Whole, name string, at time.Time) (QueuePage, error) {
 	var failed error
 	limits := sync.OnceValue(func() *quota.Limiter {
@@ -149,7 +153,7 @@ func QueuesThen(ctx context.Context, v view.Whole, name string, at time.Time) (Q
 	return page, cmp.Or(err, failed)
 }
 
-// queueNames are those of the queues of which a view tells anything, in order.
+// queueNames returns the names of all queues that a view mentions, in order.
 func queueNames(counts *view.Counts, nodes []node.Node, told []queue.Queue) []string {
 	names := map[string]bool{}
 	for q := range counts.Of {
@@ -176,26 +180,27 @@ func (c *Client) Queues(ctx context.Context, r QueueListRequest) (QueuePage, err
 	return page, err
 }
 
-// Queue reads from the log what operators have said about a queue; nothing is no error.
+// Queue reads an operator's settings of a queue from the log; none is no error.
 func (c *Client) Queue(ctx context.Context, name string) (queue.Queue, error) {
 	return view.GetQueue(ctx, c.View(), name)
 }
 
-// PauseQueue sees to it that nothing of a queue is started: for a while or, if d is 0,
-// until somebody resumes it. What runs goes on. It holds when PauseQueue returns.
+// PauseQueue keeps the tasks of a queue from starting: for d or, if d is 0, until the queue is
+// resumed. Running tasks go on. The pause is in force when PauseQueue returns.
 func (c *Client) PauseQueue(ctx context.Context, name string, d time.Duration, reason string) (queue.Queue, error) {
 	return c.tellQueue(ctx, name, queue.PauseFor{For: d, Reason: reason})
 }
 
-// ResumeQueue ends a pause. One that is not paused stays as it is.
+// ResumeQueue ends a pause. A queue that is not paused stays as it is.
 func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (queue.Queue, error) {
 	return c.tellQueue(ctx, name, queue.Resume{Reason: reason})
 }
 
-// LimitQueue sets how many tasks of a queue may run at once, how many may wait, how often they may
-// start, and in the hours of which calendar; 0 and "" are no bound, and nil leaves a bound as it is. What runs goes on, and what
-// waits is under the new bounds. The error says which of them cannot be, if so; it wraps [definitions.ErrNoCalendar] if there is none for the window, and is an
-// [*Overtaken] if the queue is another one than was seen.
+// LimitQueue sets how many tasks of a queue may run at one time, how many may wait, how often they
+// may start, and in the hours of which calendar; 0 and "" mean no bound, and nil leaves a bound as
+// it is. Running tasks go on; the new bounds apply to waiting ones. The error names a bound that is
+// not valid; it wraps [definitions.ErrNoCalendar] if the window's calendar does not exist, and is
+// an [*Overtaken] if the queue has changed since it was seen.
 func (c *Client) LimitQueue(ctx context.Context, name string, bounds queue.Limit) (queue.Queue, error) {
 	if w := bounds.Window; w != nil && *w != "" && bounds.Validate() == nil {
 		if _, err := c.CalendarAt(ctx, *w, 0); err != nil {
@@ -221,12 +226,12 @@ func (c *Client) tellQueue(ctx context.Context, name string, command queue.Comma
 	if err != nil {
 		return q, fmt.Errorf("queue %s: %w", name, err)
 	}
-	// Also if it held already: who said it may have died before he came to this.
+	// Do it even if nothing changed: the process that set it may have died before this.
 	return q, c.store.KeepQueue(ctx, name)
 }
 
-// CancelWaiting ends a task if it waits, and tells whether it did; one that has begun or
-// ended is left alone. The error wraps [task.ErrUnknown] if there is none.
+// CancelWaiting cancels a task if it waits, and tells whether it did; a started or ended task is
+// left alone. The error wraps [task.ErrUnknown] if there is none.
 func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (bool, error) {
 	t, err := c.rec.Load(ctx, id)
 	if err != nil {
@@ -242,7 +247,7 @@ func (c *Client) CancelWaiting(ctx context.Context, id task.ID, reason string) (
 	return true, nil
 }
 
-// Prioritize gives a task that waits another priority. The error wraps [task.ErrUnknown],
+// Prioritize gives a waiting task another priority. The error wraps [task.ErrUnknown],
 // [task.ErrEnded] or [task.ErrNotWaiting].
 func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reason string) (task.Task, error) {
 	if err := where.ValidPriority(priority); err != nil {
@@ -259,12 +264,12 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 	return t, c.rec.Settle(ctx, &t)
 }
 
-// Waiting counts the tasks that wait in a queue of which at most so many may: offers that the
-// queue's consumers have not handed out, and what waits for the queue's rate. It is for [desk.Store].
+// Waiting counts the waiting tasks of a queue in which at most most may wait: offers that its
+// consumers have not delivered, and tasks that wait for the queue's rate. It is for [desk.Store].
 func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error) {
 	lanes, err := c.store.QueueState(ctx, name)
 	if err == nil && !slices.ContainsFunc(lanes, func(l jet.LaneState) bool { return l.Plain() && l.Queue == name }) {
-		// Nobody has served the queue yet, so nothing counts what lies there.
+		// No worker has served the queue yet, so no consumer counts its offers.
 		if err = c.store.OpenQueue(ctx, name); err == nil {
 			lanes, err = c.store.QueueState(ctx, name)
 		}
@@ -285,14 +290,14 @@ func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error
 		held = c.underRate(ctx, name)
 	}
 	if waiting+held >= most {
-		// The offers of tasks that were cancelled are among them; the read model knows better, if
-		// there is one.
+		// These include the offers of cancelled tasks; the read model knows better, if there is
+		// one.
 		waiting = min(waiting, c.pending(ctx, name, waiting))
 	}
 	return waiting + held, nil
 }
 
-// underRate is how many wait for the rate of a queue, as far as a scheduler says.
+// underRate returns how many tasks wait for the rate of a queue, as far as a scheduler knows.
 func (c *Client) underRate(ctx context.Context, name string) int {
 	page, err := c.Limits(ctx, LimitListRequest{Name: limit.QueueRate(name), Limit: 1})
 	if err != nil || len(page.Counters) != 1 {
@@ -301,7 +306,8 @@ func (c *Client) underRate(ctx context.Context, name string) int {
 	return page.Counters[0].Waiting
 }
 
-// pending is how many tasks of a queue are pending by the read model, or what it is else.
+// pending returns how many tasks of a queue are pending by the read model, or the value of or if
+// that is unknown.
 func (c *Client) pending(ctx context.Context, name string, or int) int {
 	last, err := c.store.Last(ctx)
 	if err != nil {
@@ -314,16 +320,18 @@ func (c *Client) pending(ctx context.Context, name string, or int) int {
 	return page.Queues[0].States[task.Pending.String()]
 }
 
-// ErrNoQueue: nobody serves the queue, nothing was ever in it, and nobody has said anything about it.
+// ErrNoQueue: no worker serves the queue, it never had a task, and no operator has set anything for
+// it.
 var ErrNoQueue = errors.New("no queue")
 
-// OneQueue is what [Client.Queues] says of one queue.
+// OneQueue is [Client.Queues] for one queue.
 func (c *Client) OneQueue(ctx context.Context, name string, rates bool) (QueueView, error) {
 	page, err := c.Queues(ctx, QueueListRequest{Queue: name, Rates: rates})
 	return OneOf(page, name, err)
 }
 
-// OneOf is the queue of a page that was asked for one alone; the error wraps [ErrNoQueue] if it has none.
+// OneOf returns the queue of a page that was requested for one alone; the error wraps [ErrNoQueue]
+// if the page is empty.
 func OneOf(page QueuePage, name string, err error) (QueueView, error) {
 	if err != nil {
 		return QueueView{}, err

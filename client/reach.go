@@ -10,21 +10,20 @@ import (
 	"millrace/jet/natscontext"
 )
 
-// Unreachable tells whether an error of [Connect], or of a call later on, means
-// that no server was there or that it did not answer. Trying again may help.
+// Unreachable tells whether an error of [Connect], or of a later call, means that there was no
+// server or that it did not answer. Trying again may help.
 func Unreachable(err error) bool {
-	var network *net.OpError // not net.Error, which a missing file is, too
+	var network *net.OpError // not net.Error: a missing file also is one
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) ||
 		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network)
 }
 
-// Denied tells whether an error of [Connect] means that the server wants other
-// credentials, or any.
+// Denied tells whether an error of [Connect] means that the server wants other credentials, or any.
 func Denied(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// Contexts are the names of the contexts of the nats command line.
+// Contexts returns the names of the contexts of the nats command line.
 func Contexts() []string { return natscontext.Known() }

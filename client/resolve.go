@@ -9,12 +9,12 @@ import (
 	"millrace/task"
 )
 
-// Ambiguous refuses a part of an ID that several tasks have.
+// Ambiguous is the error for a part of an ID that several tasks have.
 type Ambiguous struct {
 	Part string
 	// Tasks are some of them, the newest first.
 	Tasks []task.ID
-	// More is whether there are others.
+	// More tells whether there are others.
 	More bool
 }
 
@@ -26,12 +26,13 @@ func (e *Ambiguous) Error() string {
 	return fmt.Sprintf("%s, %s and %s among them", text, e.Tasks[0], e.Tasks[1])
 }
 
-// resolveLimit is how many tasks with the same part of an ID are told apart.
+// resolveLimit is how many tasks with the same part of an ID are looked up.
 const resolveLimit = 10
 
-// Resolve finds the task that a whole ID means, or a part of one: at least [task.MinPart] characters from its
-// beginning or its end. The error wraps [task.ErrUnknown] if there is none, is an [*Ambiguous] if
-// several tasks have the part, and wraps [jet.ErrNoService] if no millrace server answers, which a part takes and a whole ID does not.
+// Resolve finds the task of a whole ID, or of a part: at least [task.MinPart] characters from its
+// beginning or its end. The error wraps [task.ErrUnknown] if there is none, and is an [*Ambiguous]
+// if several tasks have the part. A part needs a millrace server; if none answers, the error wraps
+// [jet.ErrNoService].
 func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	if id, err := task.ParseID(arg); err == nil {
 		return id, nil
@@ -60,6 +61,6 @@ func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	return "", refusal
 }
 
-// NewID draws an id for a task that is submitted later ([task.Submission.ID]), as from an outbox: a
-// ULID of this machine's time. Ids of one process grow. It needs no server.
+// NewID makes an id for a task that is submitted later ([task.Submission.ID]), as from an outbox: a
+// ULID of this machine's time. Ids of one process increase. It needs no server.
 func NewID() task.ID { return task.ID(events.NewID(time.Now())) }

@@ -17,10 +17,10 @@ import (
 	"millrace/view"
 )
 
-// PutSchedule stores a schedule under its name. It returns the revision, and whether it
-// was new or different. One that is paused stays so. The error names the field that is wrong; it
-// wraps [definitions.ErrNoJob] if the job that it is to run is not there, and [ErrInvalid] if that may not have the parameters. Seen is
-// as in [Client.Apply].
+// PutSchedule stores a schedule under its name. It returns the revision, and whether it was new or
+// has changed. A paused one stays paused. The error names the wrong field; it wraps
+// [definitions.ErrNoJob] if the schedule's job does not exist, and [ErrInvalid] if the job does not
+// accept the parameters. seen is as in [Client.Apply].
 func (c *Client) PutSchedule(ctx context.Context, d schedule.Definition, seen ...uint64) (revision uint64, changed bool, err error) {
 	if d.Make.Job != "" {
 		job, err := c.store.Job(ctx, d.Make.Job)
@@ -42,12 +42,13 @@ func (c *Client) Schedule(ctx context.Context, name string) (schedule.Stored, er
 	return c.store.Schedule(ctx, name)
 }
 
-// Schedules returns all schedules by name, and the errors of those that cannot be read.
+// Schedules returns all schedules by name, and the errors of those that are not valid.
 func (c *Client) Schedules(ctx context.Context) ([]schedule.Stored, error) {
 	return c.store.Schedules(ctx)
 }
 
-// RemoveSchedule removes a schedule; its tasks stay. The error wraps [definitions.ErrNoSchedule] if there is none.
+// RemoveSchedule removes a schedule; its tasks stay. The error wraps [definitions.ErrNoSchedule] if
+// there is none.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 	return c.store.RemoveSchedule(ctx, name, c.rec.Actor)
 }
@@ -64,9 +65,9 @@ func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (chang
 	return c.store.ResumeSchedule(ctx, name, c.rec.Actor, reason)
 }
 
-// RunSchedule makes a task of a schedule now, whatever its ticks. What over sets replaces what the schedule says; see
-// [task.Submission.With]. Job, spec and id are not for it to set. The error wraps [definitions.ErrNoSchedule] if there is none,
-// and else is one of those of [Client.Submit].
+// RunSchedule makes a task of a schedule now. Fields of over override the schedule's; see
+// [task.Submission.With]. It must not set job, spec or id. The error wraps
+// [definitions.ErrNoSchedule] if there is none, else it is one of [Client.Submit]'s.
 func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submission) (Receipt, error) {
 	err := desk.Outside(&over)
 	if err == nil && (over.ID != "" || over.Job != "" || over.Spec != nil) {
@@ -82,8 +83,8 @@ func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submiss
 	return c.submit(ctx, stored.Submission(c.Now(), task.TriggerManual).With(over))
 }
 
-// RunTick makes the task of one tick of a schedule, of the past most often. A tick that has one
-// already gets no second one: the receipt then is that of the first, and made is false.
+// RunTick makes the task of one tick of a schedule, usually a past one. A tick that has a task gets
+// no second one: then the receipt is the first one's, and made is false.
 func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (receipt Receipt, made bool, err error) {
 	stored, err := c.store.Schedule(ctx, name)
 	if err != nil {
@@ -106,16 +107,16 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 	return Receipt{ID: n.ID, Seq: there.Birth.Seq, Again: true}, false, c.desk.SameBirth(there, n.Birth)
 }
 
-// TickReport is what became of one tick.
+// TickReport says what became of one tick.
 type TickReport struct {
 	Tick time.Time `json:"tick"`
 	Due  time.Time `json:"due,omitzero"`
-	// Outcome is task (it has one), skipped, waiting, due (it was just now), hole (it passed, and
-	// nothing tells why it has no task) or paused.
+	// Outcome is task (it has one), skipped, waiting, due (only just), hole (it passed without a
+	// task, for an unknown reason) or paused.
 	Outcome string `json:"outcome"`
-	// Why is in words, "" if there is nothing to say.
+	// Why explains the outcome in words, "" if there is nothing to add.
 	Why string `json:"why,omitempty"`
-	// Task is its task, "" for none, State that task's, and Made when that was submitted.
+	// Task is its task, "" for none, State that task's state, and Made when it was submitted.
 	Task    task.ID    `json:"task,omitempty"`
 	State   task.State `json:"state,omitzero"`
 	Made    time.Time  `json:"made,omitzero"`
@@ -131,14 +132,15 @@ const (
 	TickHole    = "hole"
 )
 
-// Ticks compares the ticks that a schedule should have had from a time until now with what the log holds
-// of them: at most so many, the latest.
+// Ticks compares the ticks that a schedule should have had since a time with the log: the latest
+// ones, at most most.
 func (c *Client) Ticks(ctx context.Context, stored *schedule.Stored, since time.Time, most int) ([]TickReport, error) {
 	return TicksOf(ctx, c.store.Decisions, c.View(), view.Point{At: c.Now()}, stored, since, time.Time{}, most)
 }
 
-// TicksOf is [Client.Ticks] in a view of a place in the log, in which decided reads the decisions on ticks from a time on: what was decided
-// after the sequence of the place, if that is set, does not count. It ends at a time, if that is set and before the place.
+// TicksOf is [Client.Ticks] in a view of a place in the log. decided reads the decisions on ticks
+// since a time; decisions after the sequence of the place, if that is set, do not count. It ends at
+// until, if that is set and before the place.
 func TicksOf(ctx context.Context, decided func(ctx context.Context, name string, from time.Time) ([]events.Record, error), v view.View, at view.Point, stored *schedule.Stored, since, until time.Time, most int) ([]TickReport, error) {
 	plan, err := stored.Plan()
 	if err != nil {
@@ -176,7 +178,7 @@ func TicksOf(ctx context.Context, decided func(ctx context.Context, name string,
 	return reports, nil
 }
 
-// maxExpected bounds how many ticks are looked at to find the latest ones.
+// maxExpected bounds how many ticks are computed to find the latest ones.
 const maxExpected = 100_000
 
 func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisions []events.Record, now time.Time) (TickReport, error) {
@@ -219,7 +221,7 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 	return r, nil
 }
 
-// applySchedule makes the schedule of a job follow its definition.
+// applySchedule makes the schedule of a job match the job's definition.
 func (c *Client) applySchedule(ctx context.Context, j *job.Job) (changed bool, err error) {
 	if j.Schedule != nil {
 		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: task.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
@@ -238,7 +240,7 @@ func (c *Client) removeScheduleOf(ctx context.Context, job string) (changed bool
 		err = c.store.RemoveSchedule(ctx, job, c.rec.Actor)
 	}
 	if errors.Is(err, definitions.ErrNoSchedule) {
-		return false, nil // somebody else was faster
+		return false, nil // another process was faster
 	}
 	return err == nil, err
 }

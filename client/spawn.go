@@ -10,13 +10,13 @@ import (
 	"millrace/task"
 )
 
-// Spawn makes a child of a running task, for the worker that runs that: s has the id and the parent
-// that [task.ChildID] gives it. To ask for the same child again makes no second one; a child that
-// was stopped with its parent gets another life when the parent, which has one, asks for it.
+// Spawn makes a child of a running task, for the worker that runs that task: s has the id and the
+// parent that [task.ChildID] gives it. Asking for the same child again makes no second one. If a
+// child was stopped with its parent, and the reopened parent asks for it, it is reopened.
 //
-// Beside the errors of [Client.Submit] the error wraps [task.ErrUnknown] or [task.ErrEnded] if the parent is not there or
-// gets no more children ([task.Task.Spawns]), and [task.ErrOther] if the child is there and
-// does something else, which is no harm if it is this parent's own.
+// Beside the errors of [Client.Submit] the error wraps [task.ErrUnknown] or [task.ErrEnded] if the
+// parent does not exist or gets no more children ([task.Task.Spawns]), and [task.ErrOther] if the
+// child exists and does something else, which is harmless if it is this parent's own.
 func (c *Client) Spawn(ctx context.Context, s task.Submission) error {
 	if s.Parent == "" || !s.ID.Derived() || task.ChildID(s.Parent, "")[:10] != s.ID[:10] {
 		return fmt.Errorf("spawn: %w: id %s is not that of a child of task %q", ErrInvalid, s.ID, s.Parent)

@@ -15,17 +15,17 @@ import (
 	"millrace/view"
 )
 
-// SkippedFor is for how long the ticks without a task are counted in a list of schedules.
+// SkippedFor is how far back a list of schedules counts ticks without a task.
 const SkippedFor = 24 * time.Hour
 
-// Run is what a list says of the latest task of a job or schedule.
+// Run is the latest task of a job or schedule, as a list shows it.
 type Run struct {
 	Task    task.ID    `json:"task"`
 	State   task.State `json:"state"`
 	Reason  string     `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
 	Node    string     `json:"node,omitempty"`
-	// Tick is that of a schedule's, and At when the task was submitted.
+	// Tick is the schedule's tick, and At when the task was submitted.
 	Tick time.Time `json:"tick,omitzero"`
 	At   time.Time `json:"at"`
 	// Since is when its state began, and Ran how long its last attempt ran.
@@ -33,7 +33,7 @@ type Run struct {
 	Ran   value.Duration `json:"ran,omitempty"`
 }
 
-// RunOf is the part of a task that a list shows; nil for a task without an ID.
+// RunOf returns the part of a task that a list shows; nil for a task without an ID.
 func RunOf(t *task.Task) *Run {
 	if t.ID == "" {
 		return nil
@@ -44,17 +44,17 @@ func RunOf(t *task.Task) *Run {
 // ScheduleRow is a schedule in a list.
 type ScheduleRow struct {
 	schedule.Stored
-	// Next is its next tick; nil if none comes any more, or it is paused.
+	// Next is its next tick; nil if there is none, or it is paused.
 	Next *schedule.Tick `json:"next,omitempty"`
 	// Last is the task of its latest tick; nil for none, or if no millrace server answers.
 	Last *Run `json:"last,omitempty"`
-	// Skipped counts by reason the ticks of the last [SkippedFor] that got no task, and Undecided those that have passed and on
-	// which nothing was decided: a scheduler is late, or none runs.
+	// Skipped counts, by reason, the ticks within [SkippedFor] that got no task; Undecided counts
+	// past ticks without a decision: a scheduler is late, or none runs.
 	Skipped   map[string]int `json:"skipped,omitempty"`
 	Undecided int            `json:"undecided,omitempty"`
 }
 
-// Missed is how many ticks of late got no task.
+// Missed returns how many recent ticks got no task.
 func (r *ScheduleRow) Missed() int {
 	n := r.Undecided
 	for _, skipped := range r.Skipped {
@@ -63,11 +63,11 @@ func (r *ScheduleRow) Missed() int {
 	return n
 }
 
-// maxUndecided bounds how many ticks are counted on which nothing was decided.
+// maxUndecided bounds how many undecided ticks are counted.
 const maxUndecided = 1000
 
-// NewScheduleRow puts together what a list says of a schedule: its latest task, the latest tick on which anything was
-// decided, and those that were skipped.
+// NewScheduleRow makes the row of a schedule from its latest task, the latest decided tick, and the
+// skipped ticks.
 func NewScheduleRow(stored schedule.Stored, last *Run, decided time.Time, skipped map[string]int, now time.Time) ScheduleRow {
 	r := ScheduleRow{Stored: stored, Last: last, Skipped: skipped}
 	plan, err := stored.Plan()
@@ -89,9 +89,9 @@ func NewScheduleRow(stored schedule.Stored, last *Run, decided time.Time, skippe
 	return r
 }
 
-// ScheduleRows returns all schedules by name, with their latest tasks and what became of their ticks of late. If no
-// millrace server answers, it returns what the store of definitions knows, and an error that wraps
-// [jet.ErrNoService]; beside rows an error may also say which schedules cannot be read.
+// ScheduleRows returns all schedules by name, with their latest tasks and recent ticks. If no
+// millrace server answers, it returns what the definitions hold, and an error that wraps
+// [jet.ErrNoService]. Beside rows, an error may also name schedules that are not valid.
 func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
 	page, err := c.ScheduleList(ctx, MomentRequest{})
 	if err == nil || !errors.Is(err, jet.ErrNoService) {
@@ -101,8 +101,8 @@ func (c *Client) ScheduleRows(ctx context.Context) ([]ScheduleRow, error) {
 	return rows, errors.Join(broken, err)
 }
 
-// ScheduleRowsOf returns the schedules of a view by name, as they stand at a time, with what its sums tell of their tasks and ticks;
-// nil for nothing. Beside rows the error says which schedules cannot be read.
+// ScheduleRowsOf returns the schedules of a view by name, at a time, with their tasks and ticks
+// from sums, which may be nil. Beside rows, the error names schedules that are not valid.
 func ScheduleRowsOf(ctx context.Context, v view.View, sums view.Summed, now time.Time) ([]ScheduleRow, error) {
 	all, broken := SchedulesOf(ctx, v)
 	if broken != nil && len(all) == 0 {
@@ -120,7 +120,7 @@ func ScheduleRowsOf(ctx context.Context, v view.View, sums view.Summed, now time
 		k := ticks[all[i].Name]
 		switch {
 		case sums == nil:
-			k = &view.Ticks{Decided: now} // nobody knows of any that passed
+			k = &view.Ticks{Decided: now} // no ticks are known to have passed
 		case k == nil:
 			k = &view.Ticks{}
 		}
@@ -129,13 +129,14 @@ func ScheduleRowsOf(ctx context.Context, v view.View, sums view.Summed, now time
 	return rows, broken
 }
 
-// ScheduleList is all schedules; those that cannot be read are named in words.
+// ScheduleList is all schedules; Broken names those that are not valid.
 type ScheduleList struct {
 	Schedules []ScheduleRow `json:"schedules"`
 	Broken    string        `json:"broken,omitempty"`
 }
 
-// Rows are those of the list that err came with; the error also says which cannot be read.
+// Rows returns the rows of the list that came with err; the error also names schedules that are not
+// valid.
 func (l *ScheduleList) Rows(err error) ([]ScheduleRow, error) {
 	return l.Schedules, told(l.Broken, err)
 }
@@ -159,7 +160,7 @@ func ScheduleListOf(ctx context.Context, v view.View, sums view.Summed, now time
 	return list, nil
 }
 
-// told is what a list says of what cannot be read.
+// told returns err, or else an error for broken.
 func told(broken string, err error) error {
 	if err == nil && broken != "" {
 		return errors.New(broken)
@@ -167,7 +168,7 @@ func told(broken string, err error) error {
 	return err
 }
 
-// MomentRequest asks for a list as it was.
+// MomentRequest asks for a list, perhaps of the past.
 type MomentRequest struct {
 	// At is a moment of the past: a sequence of the log, or a time; "" is now.
 	At string `json:"at,omitempty"`
@@ -176,19 +177,20 @@ type MomentRequest struct {
 // JobRow is a job in a list.
 type JobRow struct {
 	definitions.StoredJob
-	// Schedules are the names of those that make tasks of it.
+	// Schedules are the names of the schedules that make tasks of it.
 	Schedules []string `json:"schedules,omitempty"`
 	// Last is its latest task without a parent; nil for none, or if no millrace server answers.
 	Last *Run `json:"last,omitempty"`
 }
 
-// JobList is all jobs; those that cannot be read are named in words.
+// JobList is all jobs; Broken names those that are not valid.
 type JobList struct {
 	Jobs   []JobRow `json:"jobs"`
 	Broken string   `json:"broken,omitempty"`
 }
 
-// Rows are those of the list that err came with; the error also says which cannot be read.
+// Rows returns the rows of the list that came with err; the error also names jobs that are not
+// valid.
 func (l *JobList) Rows(err error) ([]JobRow, error) { return l.Jobs, told(l.Broken, err) }
 
 // JobList asks a server for all jobs. The error wraps [jet.ErrNoService] if none answers.
@@ -225,7 +227,7 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 	jobs, broken := JobsOf(ctx, v)
 	schedules, err := SchedulesOf(ctx, v)
 	if len(schedules) > 0 {
-		err = nil // who lists the schedules is told of those that cannot be read
+		err = nil // a list of schedules names those that are not valid
 	}
 	var last map[string]task.Task
 	if sums != nil {
@@ -248,7 +250,8 @@ func JobRowsOf(ctx context.Context, v view.View, sums view.Summed) ([]JobRow, er
 	return rows, errors.Join(broken, err)
 }
 
-// JobsOf returns the jobs of a view by name, SchedulesOf its schedules and CalendarsOf its calendars. The error says which cannot be read.
+// JobsOf returns the jobs of a view by name, SchedulesOf its schedules and CalendarsOf its
+// calendars. The error names those that are not valid.
 func JobsOf(ctx context.Context, v view.View) ([]definitions.StoredJob, error) {
 	return definedIn(ctx, v, definition.DefJob, definitions.JobsIn)
 }

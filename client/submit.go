@@ -12,43 +12,44 @@ import (
 	"millrace/task/job"
 )
 
-// What a submission is refused with, beside the errors of [Client.Submit].
+// Errors of a refused submission, beside those of [Client.Submit].
 var (
-	// ErrInvalid refuses what is wrong in itself: a submission, or by [Wrong] another request.
+	// ErrInvalid: the submission is wrong in itself; or, by [Wrong], another request.
 	ErrInvalid = desk.ErrInvalid
-	// ErrOther refuses a submission under an id that has a task which does something else.
+	// ErrOther: the id belongs to a task that does something else.
 	ErrOther = desk.ErrOther
 )
 
-// invalid is an error in a request that is no submission. It says in its own words what is wrong.
+// invalid is an error in a request other than a submission. Its text says what is wrong.
 type invalid struct{ error }
 
 func (i invalid) Unwrap() error        { return i.error }
 func (i invalid) Is(target error) bool { return target == ErrInvalid }
 
-// Wrong is an error in what was asked for, such as a filter or a name. It reads as err does, and wraps [ErrInvalid].
+// Wrong marks an error as the caller's, such as a bad filter or name. It reads as err does, and
+// wraps [ErrInvalid].
 func Wrong(err error) error { return invalid{err} }
 
-// Wrongf is [Wrong] of a text.
+// Wrongf is [Wrong] for a formatted text.
 func Wrongf(format string, args ...any) error { return invalid{fmt.Errorf(format, args...)} }
 
-// Receipt says where a submission went.
+// Receipt is the result of a submission.
 type Receipt struct {
 	ID task.ID `json:"id"`
 	// Seq is the sequence of the birth; an answer that reflects it knows the task.
 	Seq uint64 `json:"seq"`
-	// Existing is whether it is another task that has the unique key of what was submitted.
+	// Existing tells that another task has the unique key, and the receipt is that task's.
 	Existing bool `json:"existing,omitempty"`
-	// Again is whether the same was submitted under this id before, so nothing new was made.
+	// Again tells that the same was submitted under this id before, so nothing new was made.
 	Again bool `json:"again,omitempty"`
 }
 
-// DeskStore is what a desk needs beside the log; a scheduler takes it.
+// DeskStore returns what a desk needs beside the log; a scheduler takes it.
 func (c *Client) DeskStore() desk.Store { return deskStore{c} }
 
 type deskStore struct{ *Client }
 
-// PinFiles is [Client.PinFiles], whose error wraps [task.ErrNoTask] if the files are not there.
+// PinFiles is [Client.PinFiles]; its error wraps [task.ErrNoTask] if the files do not exist.
 func (s deskStore) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	pinned, err := s.Client.PinFiles(ctx, f)
 	if errors.Is(err, tree.ErrNoVersion) {
@@ -61,15 +62,18 @@ func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job
 	return s.store.JobAt(ctx, name, revision)
 }
 
-// Submit makes a task. When it returns without an error the task is in the log
-// and will come to an end.
+// Submit makes a task. When it returns without an error the task is in the log and will come to an
+// end.
 //
-// Under an id that is set one task is made, however many submit at once: the same submission again
-// gets the receipt of the first with [Receipt.Again], any other an error that wraps [ErrOther].
+// If the submission has an id, one task is made under it, however many submit concurrently: the
+// same submission again gets the first one's receipt with [Receipt.Again], any other an error that
+// wraps [ErrOther].
 //
-// The error wraps [ErrInvalid] if a field is wrong or not for submitters to set, [definitions.ErrNoJob] if the job is not there, [events.ErrTooLarge]
-// if the parameters are too large, a [*events.Taken] if another task has its unique key, [queue.ErrFull] if as many tasks wait in the queue as may, ctx's if it ended before the log answered;
-// then the task may exist, and submitting again under the same ID is safe.
+// The error wraps [ErrInvalid] if a field is wrong or submitters may not set it,
+// [definitions.ErrNoJob] if the job does not exist, [events.ErrTooLarge] if the parameters are too
+// large, a [*events.Taken] if another task has its unique key, [queue.ErrFull] if the queue's limit
+// of waiting tasks is reached, or ctx's error if ctx ended before the log answered. In that last
+// case the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {
 		return Receipt{}, fmt.Errorf("submit: %w", err)
@@ -77,7 +81,7 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 	return c.submit(ctx, s)
 }
 
-// submit makes a task of a submission that may come from inside.
+// submit makes a task of a submission that may come from inside Millrace.
 func (c *Client) submit(ctx context.Context, s task.Submission) (Receipt, error) {
 	n, err := c.newborn(ctx, s)
 	if err != nil {
@@ -86,7 +90,7 @@ func (c *Client) submit(ctx context.Context, s task.Submission) (Receipt, error)
 	return c.bear(ctx, s, &n)
 }
 
-// newborn makes what a submission becomes.
+// newborn turns a submission into a birth.
 func (c *Client) newborn(ctx context.Context, s task.Submission) (desk.Newborn, error) {
 	n := desk.Newborn{Named: s.ID != "" && !s.Fresh && !s.ID.Derived()}
 	var err error
@@ -110,9 +114,9 @@ func (c *Client) newborn(ctx context.Context, s task.Submission) (desk.Newborn, 
 	return n, nil
 }
 
-// bear records a birth and makes its children. S is what it came from.
+// bear records a birth and makes its children. s is the submission behind it.
 func (c *Client) bear(ctx context.Context, s task.Submission, n *desk.Newborn) (Receipt, error) {
-	if n.Named { // nothing has to be free for what is there already
+	if n.Named { // an existing task needs nothing to be free
 		if err := c.rec.Unborn(ctx, n.ID); err != nil {
 			return c.again(ctx, s, n, err)
 		}
@@ -132,7 +136,7 @@ func (c *Client) bear(ctx context.Context, s task.Submission, n *desk.Newborn) (
 		return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("submit: %w", err)
 	}
 	if n.Birth.Spec.Parental() && len(n.Birth.Holds) == 0 {
-		// A scheduler may have been faster, and have ended what no node can run.
+		// A scheduler may have been faster, and may have ended what no node can run.
 		if err := c.raise(ctx, n.ID); err != nil && !errors.Is(err, task.ErrEnded) {
 			return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", n.ID, err)
 		}
@@ -149,7 +153,7 @@ func (c *Client) raise(ctx context.Context, id task.ID) error {
 	return err
 }
 
-// again answers a submission under an id that has a task.
+// again answers a submission whose id has a task.
 func (c *Client) again(ctx context.Context, s task.Submission, n *desk.Newborn, err error) (Receipt, error) {
 	var there *events.Exists
 	if !errors.As(err, &there) {
@@ -166,9 +170,8 @@ func (c *Client) again(ctx context.Context, s task.Submission, n *desk.Newborn, 
 	return Receipt{ID: there.Task, Seq: there.Birth.Seq, Again: true}, nil
 }
 
-// SubmitMany makes n equal tasks at once, far faster than one by one, and calls
-// each with every receipt, in order. Its error is the first that occurred;
-// tasks before and after it may exist.
+// SubmitMany makes n equal tasks, far faster than one by one, and calls each with every receipt, in
+// order. Its error is the first that occurred; tasks before and after it may exist.
 func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each func(Receipt)) error {
 	if s.ID != "" {
 		return errors.New("submit: many tasks cannot have one id")
@@ -194,7 +197,8 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 	}, each)
 }
 
-// bearAll is bear for many: at once what only the queue can refuse, the rest one by one.
+// bearAll is bear for many: births that only the queue can refuse are placed together, the rest one
+// by one.
 func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (task.Submission, desk.Newborn), each func(Receipt)) error {
 	if each == nil {
 		each = func(Receipt) {}
@@ -219,14 +223,13 @@ func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (task.Submis
 	return nil
 }
 
-// SubmitAll makes tasks at once, in this order, far faster than one by one: the steps of
-// a graph, for example, where one needs the ID of another before that exists. It
-// calls each with every receipt, in order. Nothing is submitted if one of them is
-// wrong; any other error is the first that occurred, and tasks before and after it
-// may exist.
+// SubmitAll makes tasks in this order, far faster than one by one: for example the steps of a
+// graph, where one needs the ID of another before that exists. It calls each with every receipt, in
+// order. If one of them is wrong, nothing is submitted; any other error is the first that occurred,
+// and tasks before and after it may exist.
 //
-// An ID that this process has just drawn with [events.NewID] is [task.Submission.Fresh]; any other
-// that is set is treated as by [Client.Submit], one after the other, and so is what has a unique key.
+// An ID that this process has just made with [events.NewID] is [task.Submission.Fresh]. Submissions
+// with any other ID, or with a unique key, are handled one after the other, as by [Client.Submit].
 func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func(Receipt)) error {
 	newborns := make([]desk.Newborn, len(all))
 	for i, s := range all {
@@ -241,9 +244,9 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 	return c.bearAll(ctx, len(all), func(i int) (task.Submission, desk.Newborn) { return all[i], newborns[i] }, each)
 }
 
-// Copy makes a new task that does what a task does, as far as s does not change
-// it; see [task.Copy]. The other stays as it is. The error wraps [task.ErrUnknown] if there
-// is no such task, and else is one of those of [Client.Submit].
+// Copy makes a new task that does what another task does, as changed by s; see [task.Copy]. The
+// other task stays as it is. The error wraps [task.ErrUnknown] if there is no such task, else it is
+// one of [Client.Submit]'s.
 func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {
 		return Receipt{}, fmt.Errorf("copy: %w", err)

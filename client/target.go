@@ -16,34 +16,35 @@ import (
 	"millrace/local"
 )
 
-// ErrOptions: what options or the environment say of the server cannot be used.
+// ErrOptions: the options or the environment describe no usable server.
 var ErrOptions = errors.New("how to reach the server")
 
-// UsualServer is where a NATS server listens if nothing else is known.
+// UsualServer is the address of a NATS server if nothing else is known.
 const UsualServer = "nats://127.0.0.1:4222"
 
-// Target is the server that a program talks to, and as whom. [FindServer] makes one.
+// Target is the server that a program uses, and the credentials. [FindServer] makes one.
 type Target struct {
-	// Options are all that it takes to connect. They hold secrets.
+	// Options are everything that a connection needs. They hold secrets.
 	Options Options
-	// Name is what to call the server in a message. It holds no secret.
+	// Name is the server's name for messages. It holds no secret.
 	Name string
-	// By tells why it is this server.
+	// By says why it is this server.
 	By Why
-	// Running is the server of this user that was found on this machine; the zero value if By is not [Running].
+	// Running is the server of this user that was found on this machine; the zero value if By is
+	// not [Running].
 	Running local.Server
-	// Others is how many more of them run here. Running is the newest.
+	// Others is how many more of this user's servers run here. Running is the newest.
 	Others int
-	// Passed is the selected context of the nats command line to which Running was preferred; "" for none.
+	// Passed is the selected context of the nats command line that Running overrides; "" for none.
 	Passed string
-	// Withheld tells that there are credentials which [Usual] keeps back.
+	// Withheld tells that there are credentials which [Usual] does not send.
 	Withheld bool
 }
 
-// Why tells why a program talks to a certain server.
+// Why says why a program uses a certain server.
 type Why int
 
-// Reasons, in the order in which they count.
+// Reasons, in the order of precedence.
 const (
 	// Named: the program's options or the environment name an address or a context.
 	Named Why = iota
@@ -51,13 +52,13 @@ const (
 	Running
 	// Selected: the nats command line has a context selected.
 	Selected
-	// Usual: nobody has said anything; it is [UsualServer]. Whoever listens there has asked for no
-	// secrets, so it is offered none.
+	// Usual: nothing names a server, so it is [UsualServer]. That server has asked for no secrets,
+	// so it is sent none.
 	Usual
 )
 
-// Chosen tells whether somebody has said which server it is. A worker runs whatever its server
-// says, so in production it should join none that was only found.
+// Chosen tells whether the user has named the server. A worker runs whatever its server tells it
+// to, so in production it should not join one that was only found.
 func (t Target) Chosen() bool { return t.By == Named || t.By == Selected }
 
 // Connect connects to the server. See the function [Connect] for errors.
@@ -80,26 +81,26 @@ func (t Target) Connect(ctx context.Context) (*Client, error) {
 }
 
 // FindServer decides which server a program talks to, and with which credentials. Programs and the
-// command line of Millrace go by this one rule. The first that applies names the server:
+// command line of Millrace follow this one rule. The first line that applies names the server:
 //
 //  1. o.Server, o.Context, or both
 //  2. $NATS_URL, $NATS_CONTEXT, or both
-//  3. a `millrace dev` or `millrace server` with a NATS server of its own that this user runs on this
-//     machine, the newest of several, with the password that it has made for itself
+//  3. a `millrace dev` or `millrace server` with a NATS server of its own that this user runs on
+//     this machine, the newest of several, with the password that it has made for itself
 //  4. the context that is selected in the nats command line
 //  5. [UsualServer], without credentials
 //
-// What o does not say otherwise says the environment: $NATS_USER, $NATS_PASSWORD or
+// For what o leaves open, the environment applies: $NATS_USER, $NATS_PASSWORD or
 // $NATS_PASSWORD_FILE, $NATS_TOKEN_FILE, $NATS_CREDS, $NATS_NKEY, $NATS_CERT, $NATS_KEY, $NATS_CA,
 // $NATS_INBOX_PREFIX, $NATS_TIMEOUT. If o has a token, credentials or an nkey, the environment adds
 // none; if it has a user or a password, the other one at most.
 //
-// The error wraps [ErrOptions] if the environment says what makes no sense. Nothing is connected to.
+// The error wraps [ErrOptions] if the environment makes no sense. FindServer connects to nothing.
 func FindServer(o Options) (Target, error) {
 	return surroundings{os.Getenv, ReadSecret, local.Find, natscontext.Selected}.find(o)
 }
 
-// surroundings are what FindServer looks at.
+// surroundings are the sources that FindServer reads.
 type surroundings struct {
 	getenv   func(string) string
 	secret   func(path string) (string, error)
@@ -140,9 +141,9 @@ func (s surroundings) find(o Options) (Target, error) {
 	return t, nil
 }
 
-// fill takes from the environment what the options do not say.
+// fill takes from the environment what the options leave open.
 func (s surroundings) fill(o *Options) (err error) {
-	if o.Server == "" && o.Context == "" { // one of them says where the server is
+	if o.Server == "" && o.Context == "" { // either of them names the server
 		o.Server, o.Context = s.getenv("NATS_URL"), s.getenv("NATS_CONTEXT")
 	}
 	for name, field := range map[string]*string{"NATS_CERT": &o.TLSCert, "NATS_KEY": &o.TLSKey, "NATS_CA": &o.TLSCA, "NATS_INBOX_PREFIX": &o.InboxPrefix} {
@@ -156,7 +157,7 @@ func (s surroundings) fill(o *Options) (err error) {
 	return s.fillWho(o)
 }
 
-// fillWho takes from the environment who one is, unless the options say that.
+// fillWho takes the credentials from the environment, unless the options have any.
 func (s surroundings) fillWho(o *Options) (err error) {
 	if o.Token+o.Creds+o.NKey != "" {
 		return nil
@@ -178,8 +179,8 @@ func (s surroundings) fillWho(o *Options) (err error) {
 	return err
 }
 
-// ReadSecret reads a file that holds a secret and nothing else; blanks around it are no part of it. The
-// error wraps [ErrOptions], and os.ErrNotExist if that is so.
+// ReadSecret reads a file that holds only a secret, without the white space around it. The error
+// wraps [ErrOptions], and os.ErrNotExist if the file is missing.
 func ReadSecret(path string) (string, error) {
 	body, err := os.ReadFile(path) // #nosec G304 -- which one is for the user to say
 	if err != nil {
@@ -192,7 +193,8 @@ func ReadSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// checkURLs refuses addresses that cannot be read. The library's own error would repeat them, with what they hold.
+// checkURLs refuses addresses that cannot be parsed. The library's own error would repeat them,
+// with their secrets.
 func checkURLs(servers string) error {
 	for server := range strings.SplitSeq(servers, ",") {
 		if jet.Nameless(server) == server {
@@ -205,14 +207,15 @@ func checkURLs(servers string) error {
 	return nil
 }
 
-// Health is how things stand, as a server of Millrace sees them.
+// Health is the state of Millrace, as one of its servers sees it.
 type Health struct {
 	// Log says why the log takes no messages; "" if it does.
 	Log string `json:"log,omitempty"`
 }
 
-// AskHealth asks a server of Millrace how things stand, which needs nothing of the log, on a connection of its own: that is made
-// even if the log cannot be opened. The error wraps [jet.ErrNoService] if there is no such server.
+// AskHealth asks a server of Millrace for its health. That needs no log and makes its own
+// connection, so it also works if the log cannot be opened. The error wraps [jet.ErrNoService] if
+// there is no such server.
 func (t Target) AskHealth(ctx context.Context) (h Health, err error) {
 	return h, jet.AskOnce(ctx, t.Options, roles.ServerHealth, struct{}{}, &h)
 }

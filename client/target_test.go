@@ -108,7 +108,7 @@ func TestWhichServer(t *testing.T) {
 	}
 }
 
-// An address that somebody has chosen fails as it is; that nobody has said one is told.
+// If the user named the address, the error is passed on as it is; if not, the error says so.
 func TestConnectSaysThatNobodyHasSaidWhere(t *testing.T) {
 	t.Parallel()
 	for by, want := range map[Why]bool{Named: false, Usual: true} {
@@ -119,7 +119,7 @@ func TestConnectSaysThatNobodyHasSaidWhere(t *testing.T) {
 	}
 }
 
-// What FindServer looks at is the real environment of this process.
+// FindServer reads the real environment of this process.
 func TestFindServerLooksAround(t *testing.T) {
 	for _, name := range []string{"NATS_URL", "NATS_CONTEXT", "NATS_USER", "NATS_PASSWORD", "NATS_TOKEN_FILE", "NATS_CREDS", "NATS_NKEY", "NATS_TIMEOUT"} {
 		t.Setenv(name, "")

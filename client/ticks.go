@@ -14,10 +14,11 @@ import (
 	"millrace/view"
 )
 
-// Backfill says which ticks of a schedule are meant: those that have passed, from one time to another.
+// Backfill chooses past ticks of a schedule, from one time to another.
 type Backfill struct {
 	Name string `json:"name"`
-	// From and To are the first and the last time, as people type times, of the schedule's zone if they name none. To is now if nobody says.
+	// From and To are the first and the last time, as people type times, in the schedule's zone
+	// unless they name one. To defaults to now.
 	From string `json:"from"`
 	To   string `json:"to,omitempty"`
 }
@@ -25,7 +26,8 @@ type Backfill struct {
 // MaxBackfill bounds the ticks of one backfill.
 const MaxBackfill = 100_000
 
-// BackfillTicks are the ticks of a backfill, at most so many. An error about what was asked for wraps [ErrInvalid].
+// BackfillTicks returns the ticks of a backfill, at most most. An error about the request wraps
+// [ErrInvalid].
 func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([]schedule.Tick, error) {
 	plan, err := of.Plan()
 	if err != nil {
@@ -56,31 +58,32 @@ func BackfillTicks(of *schedule.Stored, b *Backfill, now time.Time, most int) ([
 type BackfilledTick struct {
 	Tick time.Time `json:"tick"`
 	Task task.ID   `json:"task"`
-	// Made is whether it was made just now.
+	// Made tells whether it was made just now.
 	Made bool `json:"made"`
 }
 
-// Backfilled is how far a backfill has come.
+// Backfilled is the progress of a backfill.
 type Backfilled struct {
 	// Ticks is how many there are, from First to Last, and Missing how many of them have no task.
 	Ticks   int       `json:"ticks"`
 	First   time.Time `json:"first,omitzero"`
 	Last    time.Time `json:"last,omitzero"`
 	Missing int       `json:"missing"`
-	// Open is how many tasks have not ended; States counts all, by their states.
+	// Open is how many tasks have not ended; States counts all of them by state.
 	Open   int            `json:"open"`
 	States map[string]int `json:"states,omitzero"`
-	// Made is how many tasks were made just now, and Tasks are these; of a dry run, the first that would be.
+	// Made is how many tasks were made just now, and Tasks are these; for a dry run, the first that
+	// would be.
 	Made  int              `json:"made"`
 	Tasks []BackfilledTick `json:"tasks"`
-	// DryRun says that nothing was to be made, and Interrupted that there was no time for all.
+	// DryRun tells that nothing was made, and Interrupted that time ran out.
 	DryRun      bool `json:"dry_run,omitempty"`
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Broken says why the tick behind the last of Tasks got none.
+	// Broken says why the tick after the last of Tasks got no task.
 	Broken string `json:"broken,omitempty"`
 }
 
-// Filled says how far the ticks have come whose tasks stand like that.
+// Filled returns the progress of ticks from the states of their tasks.
 func Filled(name string, ticks []schedule.Tick, ends map[task.ID]task.End) Backfilled {
 	b := Backfilled{Ticks: len(ticks), States: map[string]int{}, Tasks: []BackfilledTick{}}
 	if len(ticks) > 0 {
@@ -100,8 +103,8 @@ func Filled(name string, ticks []schedule.Tick, ends map[task.ID]task.End) Backf
 	return b
 }
 
-// Lacking are the ticks that get a task now, the oldest first and at most so many: those that have none, as long as fewer than parallel
-// of all tasks are under way; 0 is no bound.
+// Lacking returns the ticks that get a task now, the oldest first, at most most: ticks without a
+// task, while fewer than parallel tasks are unfinished; 0 means no bound.
 func Lacking(name string, ticks []schedule.Tick, ends map[task.ID]task.End, parallel, most int) []schedule.Tick {
 	if parallel > 0 {
 		is := Filled(name, ticks, ends)
@@ -119,8 +122,8 @@ func Lacking(name string, ticks []schedule.Tick, ends map[task.ID]task.End, para
 	return all
 }
 
-// RunTicks makes the tasks of ticks, in their order, until ctx ends, and hands on each. Whoever asks for the same again goes on: a tick
-// that has a task gets no second one.
+// RunTicks makes the tasks of ticks, in their order, until ctx ends, and passes each to each.
+// Calling it again with the same ticks continues: a tick that has a task gets no second one.
 func (c *Client) RunTicks(ctx context.Context, name string, ticks []schedule.Tick, each func(BackfilledTick, uint64)) (interrupted bool, err error) {
 	for i := range ticks {
 		receipt, made, err := c.RunTick(ctx, name, ticks[i].At)
@@ -135,25 +138,26 @@ func (c *Client) RunTicks(ctx context.Context, name string, ticks []schedule.Tic
 	return false, nil
 }
 
-// ScheduleView is a schedule with what became of its ticks, and those that come.
+// ScheduleView is a schedule with its past and next ticks.
 type ScheduleView struct {
 	schedule.Stored
 	Next  []schedule.Tick `json:"next"`
 	Ticks []TickReport    `json:"ticks"`
-	// Holes counts the ticks that passed without a task, and of which nothing tells why.
+	// Holes counts the ticks that passed without a task for an unknown reason.
 	Holes int `json:"holes"`
 }
 
-// nextShown is how many ticks to come a view has.
+// nextShown is how many next ticks a view has.
 const nextShown = 3
 
-// ViewSchedule returns a schedule with its ticks since a time, at most so many, the latest. The error
-// wraps [definitions.ErrNoSchedule] if there is none.
+// ViewSchedule returns a schedule with its ticks since a time, the latest ones, at most most. The
+// error wraps [definitions.ErrNoSchedule] if there is none.
 func (c *Client) ViewSchedule(ctx context.Context, name string, since time.Time, most int) (ScheduleView, error) {
 	return c.ScheduleOf(ctx, c.View(), view.Point{At: c.Now()}, name, since, most)
 }
 
-// ScheduleOf is [Client.ViewSchedule] in a view of a place in the log: what was decided after its sequence, if that is set, does not count.
+// ScheduleOf is [Client.ViewSchedule] in a view of a place in the log: decisions after its
+// sequence, if that is set, do not count.
 func (c *Client) ScheduleOf(ctx context.Context, in view.View, at view.Point, name string, since time.Time, most int) (ScheduleView, error) {
 	v := ScheduleView{Next: []schedule.Tick{}, Ticks: []TickReport{}}
 	is, err := in.Get(ctx, view.Definition(definition.Named(definition.DefSchedule, name)))

@@ -11,7 +11,7 @@ import (
 	"millrace/task/schedule"
 )
 
-// Ticks get their tasks oldest first, and no more than there is room for beside those that are under way.
+// Ticks get their tasks oldest first, and no more than fit beside the unfinished ones.
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -47,7 +47,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// Times without a zone are of the schedule's; what is asked for has to have passed, and an end.
+// Times without a zone are in the schedule's; a backfill must be in the past, and have an end.
 func TestBackfillTicks(t *testing.T) {
 	t.Parallel()
 	of := schedule.Stored{Definition: schedule.Definition{Name: "nightly", When: job.Schedule{Cron: "30 2 * * *", Timezone: "Europe/Vienna"}}}

@@ -24,7 +24,7 @@ import (
 	"millrace/view"
 )
 
-// Present is the present as a client sees it: a [view.View] that knows besides what the log does not decide.
+// Present is a [view.View] of the present that also knows what the log does not decide.
 type Present struct {
 	*view.World
 	c *Client
@@ -35,8 +35,8 @@ var (
 	_ view.Present = Present{}
 )
 
-// View is what may be asked of the present. Lists and counts are those of a millrace server; the error wraps
-// [jet.ErrNoService] if none answers. What there is of one thing the log tells.
+// View returns a view of the present. Lists and counts come from a millrace server; the error wraps
+// [jet.ErrNoService] if none answers. Single tasks, nodes and queues come from the log.
 func (c *Client) View() Present { return c.ViewOf(service{c}) }
 
 // ViewOf is [Client.View] with lists and counts from this read model.
@@ -44,7 +44,7 @@ func (c *Client) ViewOf(m view.Model) Present {
 	return Present{view.Live(defined{m, c.store}, facts{c.store}), c}
 }
 
-// PointAt is the place in the log that a moment chooses; false if the log begins later.
+// PointAt returns the place in the log of a moment; false if the log begins later.
 func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error) {
 	if m == (view.Moment{}) {
 		m.Seq = math.MaxUint64
@@ -63,13 +63,14 @@ func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, 
 	return view.Point{Seq: r.Seq, At: r.Stored}, found, err
 }
 
-// Past is the past that a model folds.
+// Past returns a view of the past that a model folds.
 func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(facts{c.store}) }
 
-// Log is where messages are read by their sequences.
+// Log returns a reader of messages by their sequences.
 func (c *Client) Log() view.Numbered { return facts{c.store} }
 
-// Before hands on what the log has up to a sequence about all nodes, queues or definitions, in its order.
+// Before passes the log's records about all nodes, queues or definitions up to a sequence to each,
+// in order.
 func (c *Client) Before(ctx context.Context, kind view.Kind, seq uint64, each func(*events.Record) error) error {
 	of := map[view.Kind]events.Kind{view.Nodes: events.KindNode, view.Queues: events.KindQueue, view.Definitions: events.KindDefinition}[kind]
 	records, err := c.store.AllOf(ctx, of)
@@ -108,19 +109,19 @@ func (p Present) Standing(ctx context.Context, id task.ID, holders int) (*quota.
 	return page.Standing, err
 }
 
-// ShownFact is a message of the log as JSON shows it: what the log knows of it,
-// and the fact as it was written.
+// ShownFact is a message of the log as JSON shows it: what the log knows about it, and the fact as
+// it was written.
 type ShownFact struct {
 	Seq     uint64          `json:"seq"`
 	Stored  time.Time       `json:"stored"`
 	Subject string          `json:"subject"`
 	Fact    json.RawMessage `json:"fact,omitempty"`
-	// Raw is the message if it is not JSON, and Error why it is no fact.
+	// Raw is the message if it is not JSON, and Error why it is not a fact.
 	Raw   string `json:"raw,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// ShowFact is a fact as JSON shows it.
+// ShowFact returns a fact as JSON shows it.
 func ShowFact(r *events.Record) ShownFact {
 	f := ShownFact{Seq: r.Seq, Stored: r.Stored, Subject: r.Place}
 	if json.Valid(r.Raw) {
@@ -134,7 +135,7 @@ func ShowFact(r *events.Record) ShownFact {
 	return f
 }
 
-// ShowFacts are facts as JSON shows them.
+// ShowFacts returns facts as JSON shows them.
 func ShowFacts(records []events.Record) []ShownFact {
 	shown := make([]ShownFact, len(records))
 	for i := range records {
@@ -146,7 +147,7 @@ func ShowFacts(records []events.Record) []ShownFact {
 // facts are the chains of the log.
 type facts struct{ store *jet.Store }
 
-// About implements [view.Facts]. The error wraps [ErrInvalid] if nothing can have the name.
+// About implements [view.Facts]. The error wraps [ErrInvalid] if the name is not valid.
 func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error) {
 	switch ref.Kind {
 	case view.Tasks:
@@ -177,7 +178,7 @@ func (f facts) About(ctx context.Context, ref view.Ref) ([]events.Record, error)
 	return nil, nil
 }
 
-// messagesAtOnce is how many messages are asked for at the same time.
+// messagesAtOnce is how many messages are read concurrently.
 const messagesAtOnce = 16
 
 // Messages implements [view.Numbered].
@@ -197,7 +198,7 @@ func (f facts) Messages(ctx context.Context, seqs []uint64) ([]events.Record, er
 	return slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq == 0 }), nil
 }
 
-// defined is a read model that knows what is defined from the log.
+// defined is a read model that reads definitions from the log.
 type defined struct {
 	view.Model
 	store *jet.Store
@@ -214,7 +215,7 @@ func (d defined) List(ctx context.Context, q view.Query) (page view.Page, err er
 	return page, err
 }
 
-// service is the read model of whichever millrace server answers.
+// service is the read model of any millrace server that answers.
 type service struct{ c *Client }
 
 // Point implements [view.Model].
@@ -255,8 +256,8 @@ func (s service) List(ctx context.Context, q view.Query) (page view.Page, err er
 	return page, fmt.Errorf("%w: nothing is listed of %s", view.ErrQuery, q.Kind)
 }
 
-// Count implements [view.Model]. It reads the whole list: of those that come or change meanwhile some are counted as they
-// were.
+// Count implements [view.Model]. It reads the whole list, so tasks that change meanwhile may be
+// counted in their old state.
 func (s service) Count(ctx context.Context, q view.Query) (c view.Counts, err error) {
 	if q.Kind != view.Tasks {
 		return c, fmt.Errorf("%w: nothing is counted of %s", view.ErrQuery, q.Kind)
@@ -277,7 +278,7 @@ func (s service) Count(ctx context.Context, q view.Query) (c view.Counts, err er
 	}
 }
 
-// requestOf is a query for tasks as a server takes it.
+// requestOf turns a query for tasks into a request to a server.
 func requestOf(q *view.Query) ListRequest {
 	f := &q.Filter
 	return ListRequest{
@@ -287,7 +288,7 @@ func requestOf(q *view.Query) ListRequest {
 	}
 }
 
-// FilterOf is what a request chooses, but for what is suspect.
+// FilterOf returns the filter of a request, without Suspect.
 func FilterOf(r *ListRequest) view.Filter {
 	return view.Filter{
 		States: r.States, Dead: r.Dead, Job: r.Job, Node: r.Node, Queue: r.Queue, Schedule: r.Schedule, Roots: r.Roots, Labels: r.Labels,

@@ -10,17 +10,17 @@ import (
 	"millrace/task/output"
 )
 
-// lookAgain is how often a waiting client reads the log although nothing told it to.
+// lookAgain is how often a waiting client reads the log without being told of a change.
 const lookAgain = 2 * time.Second
 
-// Wait returns a task when it has ended. The error wraps [task.ErrUnknown] if
-// there is none, and ctx's if that ended first; the task is then as it was last seen.
+// Wait returns a task when it has ended. The error wraps [task.ErrUnknown] if there is none, and
+// ctx's if that ended first; then the task is as last seen.
 func (c *Client) Wait(ctx context.Context, id task.ID) (task.Task, error) {
 	return c.Watch(ctx, id, nil)
 }
 
-// Watch is [Client.Wait], and calls changed with the task as it is at first and
-// after every change that it sees.
+// Watch is [Client.Wait], and calls changed with the task at first and after every change that it
+// sees.
 func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task)) (task.Task, error) {
 	poke := make(chan struct{}, 1)
 	stop, err := c.store.WatchTask(id, func() {
@@ -60,19 +60,19 @@ func (c *Client) Watch(ctx context.Context, id task.ID, changed func(task.Task))
 	}
 }
 
-// Records calls each with the records that a task has produced, in order, those
-// of fenced attempts included: they carry their epoch.
+// Records calls each with the records that a task has produced, in order, those of fenced attempts
+// included: each batch has its epoch.
 func (c *Client) Records(ctx context.Context, id task.ID, each func(output.Records) error) error {
 	return c.store.Kept(ctx, id, false, each)
 }
 
-// RecordSums sums up what each attempt of a task has produced, without reading all of it, and returns beside that
-// what stands in place of records that were dropped, if its Dropped is not 0.
+// RecordSums counts the records of each attempt of a task, without reading all of them. It also
+// returns the batch that replaces dropped records; its Dropped is 0 if there is none.
 func (c *Client) RecordSums(ctx context.Context, id task.ID) ([]outputs.Sum, output.Records, error) {
 	return c.store.RecordSums(ctx, id)
 }
 
-// RecordsBack calls more with the records that a task has produced, the latest batch first, until more returns
+// RecordsBack calls more with the records of a task, the latest batch first, until more returns
 // false. A batch may come twice.
 func (c *Client) RecordsBack(ctx context.Context, id task.ID, more func(output.Records) bool) error {
 	return c.store.KeptBack(ctx, id, more)

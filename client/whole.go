@@ -15,16 +15,16 @@ import (
 	"millrace/view"
 )
 
-// Member is one of the tasks that a whole consists of: the task itself, its children, theirs and so on.
+// Member is one of the tasks of a whole: the task itself, its children, their children and so on.
 type Member struct {
 	// Step is its path below the whole; "" for the whole itself.
 	Step string
-	// Task has no more than an ID while nothing is known of it.
+	// Task has only an ID while nothing is known of it.
 	Task task.Task
 }
 
-// Members reads a task and all below it from the log, each parent before its children, these in its order. The
-// error wraps [task.ErrUnknown] if there is no such task.
+// Members reads a task and all its descendants from the log, each parent before its children, which
+// come in its order. The error wraps [task.ErrUnknown] if there is no such task.
 func (c *Client) Members(ctx context.Context, id task.ID) ([]Member, error) {
 	return MembersOf(ctx, c.View(), id)
 }
@@ -66,8 +66,9 @@ type StepRecords struct {
 	output.Records
 }
 
-// OutputOf calls each with the lines that the members of a whole have printed. They come in the order in which
-// they were stored; of more than [outputs.MaxTogether] members those of the first so many come before the others.
+// OutputOf calls each with the lines that the members of a whole have printed, in the order in
+// which they were stored. If there are more than [outputs.MaxTogether] members, those of each group
+// of that size come before the next group's.
 func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStart, each func(StepLines) error) error {
 	seen := map[uint64]int{}
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
@@ -80,8 +81,8 @@ func (c *Client) OutputOf(ctx context.Context, members []Member, from OutputStar
 	})
 }
 
-// RecordsOf is [Client.OutputOf] for the records that the members have produced, those of fenced attempts
-// included. A batch may come twice.
+// RecordsOf is [Client.OutputOf] for the records that the members have produced, those of fenced
+// attempts included. A batch may come twice.
 func (c *Client) RecordsOf(ctx context.Context, members []Member, each func(StepRecords) error) error {
 	return ofMembers(members, func(ids []task.ID, steps map[task.ID]string) error {
 		return c.store.KeptOf(ctx, ids, OutputStart{}, false, func(_ uint64, b output.Records) error {
@@ -90,7 +91,8 @@ func (c *Client) RecordsOf(ctx context.Context, members []Member, each func(Step
 	})
 }
 
-// ofMembers calls read with those members that may have said anything, so many at a time as can be read together.
+// ofMembers calls read with the members that may have output, in groups small enough to be read
+// together.
 func ofMembers(members []Member, read func(ids []task.ID, steps map[task.ID]string) error) error {
 	steps := map[task.ID]string{}
 	var ids []task.ID
@@ -108,8 +110,8 @@ func ofMembers(members []Member, read func(ids []task.ID, steps map[task.ID]stri
 	return nil
 }
 
-// unseen are the lines of a batch that were not seen before; a batch may be stored twice. What stands for lines
-// that were dropped has no number.
+// unseen returns the lines of a batch that were not seen before; a batch may be stored twice. A
+// line that replaces dropped lines has no number.
 func unseen(seen map[uint64]int, b output.Lines) []output.Line {
 	if b.Dropped > 0 {
 		return b.Lines
@@ -125,10 +127,10 @@ func unseen(seen map[uint64]int, b output.Lines) []output.Line {
 	return lines
 }
 
-// FollowWhole calls each with the lines that a task and all below it have printed and will print, until
-// the task has ended, and changed with all of them whenever something has become of one. Both are
-// called one at a time. All lines are delivered before it returns without an error, those of one member in
-// order. The error is as that of [Client.Wait].
+// FollowWhole calls each with the lines that a task and all its descendants have printed and will
+// print, until the task has ended, and changed with all members whenever one has changed. Both are
+// called one at a time. All lines are delivered before it returns without an error, those of one
+// member in order. The error is as that of [Client.Wait].
 func (c *Client) FollowWhole(ctx context.Context, id task.ID, changed func([]Member), each func(StepLines) error) (task.Task, error) {
 	w := newWhole(c, id)
 	seen := map[uint64]int{}
@@ -160,23 +162,23 @@ func (c *Client) FollowRecords(ctx context.Context, id task.ID, each func(StepRe
 	return w.run(ctx, nil)
 }
 
-// whole follows a task and all below it.
+// whole follows a task and all its descendants.
 type whole struct {
 	c       *Client
 	root    task.ID
-	read    func(ctx context.Context, b *batch, follow bool) error // what its members say
+	read    func(ctx context.Context, b *batch, follow bool) error // reads its members' output
 	readers *errgroup.Group
 	batches []*batch
 	members map[task.ID]*Member
-	order   []task.ID // of members, each behind its parent
-	fresh   []task.ID // members of whom nobody reads yet
+	order   []task.ID // of members, each after its parent
+	fresh   []task.ID // members whose output is not read yet
 	stops   []func()
 
 	mu    sync.Mutex
-	dirty map[task.ID]struct{} // guarded by mu; of which something may have changed
+	dirty map[task.ID]struct{} // guarded by mu; may have changed
 	poke  chan struct{}
 
-	saying sync.Mutex         // held while anybody is told anything
+	saying sync.Mutex         // held while a callback runs
 	steps  map[task.ID]string // guarded by saying
 }
 
@@ -204,7 +206,7 @@ func (w *whole) run(ctx context.Context, changed func([]Member)) (task.Task, err
 		}
 		return t, err
 	}
-	for _, b := range w.batches { // all was stored before the end was; the rest is there now
+	for _, b := range w.batches { // everything was stored before the end was; the rest is there now
 		if err := w.read(ctx, b, false); err != nil {
 			return t, err
 		}
@@ -212,7 +214,7 @@ func (w *whole) run(ctx context.Context, changed func([]Member)) (task.Task, err
 	return t, nil
 }
 
-// batch are members whose output is read together, and how far.
+// batch is a group of members whose output is read together, and how far.
 type batch struct {
 	ids []task.ID
 	at  uint64
@@ -261,14 +263,14 @@ func (w *whole) add(id task.ID, step string) error {
 	return nil
 }
 
-// lookAtOnce is how many members are looked at although nothing told of them, each [lookAgain].
+// lookAtOnce is how many members are read at each [lookAgain] without being told of a change.
 const lookAtOnce = 50
 
-// follow looks at members as they change, until the whole has ended.
+// follow reads members as they change, until the whole has ended.
 func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, error) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
-	next := 0 // whose turn it is to be looked at
+	next := 0 // whose turn it is to be read
 	for {
 		root := w.members[w.root]
 		if err := w.look(ctx); err != nil {
@@ -302,8 +304,8 @@ func (w *whole) follow(ctx context.Context, changed func([]Member)) (task.Task, 
 	}
 }
 
-// look reads the members of which something may have changed, until there are none, and has the output of
-// new ones read: of those that one task was expanded into together.
+// look reads the members that may have changed, until there are none, and starts reading the output
+// of new ones: children of one task together.
 func (w *whole) look(ctx context.Context) error {
 	for ids := w.take(); len(ids) > 0; ids = w.take() {
 		tasks := make([]task.Task, len(ids))
@@ -313,7 +315,8 @@ func (w *whole) look(ctx context.Context) error {
 			g.Go(func() (err error) {
 				tasks[i], err = w.c.rec.Load(ctx, id)
 				if err != nil && (id != w.root && errors.Is(err, task.ErrUnknown) || !errors.Is(err, task.ErrUnknown) && ctx.Err() == nil) {
-					tasks[i], err = task.Task{}, nil // not made yet; or the server is away, and comes back
+					// Not made yet; or the server is away, and comes back.
+					tasks[i], err = task.Task{}, nil
 				}
 				return err
 			})

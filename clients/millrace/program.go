@@ -1,6 +1,6 @@
-// Package millrace is for programs that run as tasks: they report progress,
-// records and results, ask for more time or for children, and hear that they are
-// to end. [Open] returns the conversation with Millrace.
+// Package millrace is for programs that run as tasks: they report progress, records and results,
+// ask for more time or for children, and are told when they must end. [Open] returns the
+// conversation with Millrace.
 //
 //	m := millrace.Open()
 //	for n := next(m); n < 100 && m.Context().Err() == nil; n++ {
@@ -10,9 +10,8 @@
 //	}
 //	m.Result(map[string]int{"pages": 100})
 //
-// Each message is one line on the standard output, so a program that prints there
-// as well prints whole lines. Outside of Millrace the same lines are printed and
-// nothing answers.
+// Each message is one line on the standard output, so a program that also prints there must print
+// whole lines. Outside of Millrace the same lines are printed, and there are no answers.
 package millrace
 
 import (
@@ -31,14 +30,14 @@ import (
 	"millrace/ipc"
 )
 
-// ErrNoAnswer means that the job does not keep the program's standard input open,
-// so nothing can answer: set run: {stdin: open}.
+// ErrNoAnswer: the job does not keep the program's standard input open, so there are no answers:
+// set run: {stdin: open}.
 var ErrNoAnswer = errors.New("nothing answers: the job has no run: {stdin: open}")
 
-// ErrRefused is wrapped by the errors that say why Millrace has refused something.
+// ErrRefused is wrapped by errors that say why Millrace has refused a message.
 var ErrRefused = errors.New("refused")
 
-// ErrTooLong is wrapped by the errors for what Millrace would refuse because it is too long; it was not sent.
+// ErrTooLong is wrapped by errors for values that are too long for Millrace; they were not sent.
 var ErrTooLong = errors.New("too long")
 
 // Program is the conversation of a program with Millrace. It is safe for
@@ -48,7 +47,7 @@ type Program struct {
 	env    func(string) string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	begun  chan struct{} // closed when INIT has come, or cannot come any more
+	begun  chan struct{} // closed when INIT has come, or can no longer come
 	open   bool
 
 	writing sync.Mutex
@@ -73,11 +72,12 @@ func open(in io.Reader, out io.Writer, env func(string) string) *Program {
 	return p
 }
 
-// Context ends when the task is to end, and its cause says why. Without an open
-// standard input only SIGTERM tells that.
+// Context ends when the task must end; its cause says why. Without an open standard input only
+// SIGTERM ends it.
 func (p *Program) Context() context.Context { return p.ctx }
 
-// Init returns what Millrace has told of the task; false without an open standard input.
+// Init returns what Millrace has told the program about its task; false without an open standard
+// input.
 func (p *Program) Init() (ipc.Task, bool) {
 	<-p.begun
 	p.mu.Lock()
@@ -94,7 +94,7 @@ func (p *Program) Params(v any) error { return p.variable("MILLRACE_PARAMS", v) 
 // Last reads the checkpoint of an earlier attempt into v; without one it leaves v as it is.
 func (p *Program) Last(v any) error { return p.variable("MILLRACE_CHECKPOINT", v) }
 
-// variable reads the JSON of a variable, which lies in a file if it is too long for one.
+// variable reads the JSON of a variable; a value too long for a variable is in a file.
 func (p *Program) variable(name string, v any) error {
 	text := []byte(p.env(name))
 	if path := p.env(name + "_FILE"); len(text) == 0 && path != "" {
@@ -112,15 +112,15 @@ func (p *Program) variable(name string, v any) error {
 	return nil
 }
 
-// Status says what the task is at.
+// Status reports what the task is doing.
 func (p *Program) Status(message string) error { return p.send(ipc.TypeStatus, message) }
 
-// Progress says that so many of total are done.
+// Progress reports that done of total are done.
 func (p *Program) Progress(done, total int) error {
 	return p.send(ipc.TypeProgress, map[string]int{"done": done, "total": total})
 }
 
-// Metrics gives figures their latest values.
+// Metrics sets figures to their latest values.
 func (p *Program) Metrics(values map[string]float64) error { return p.send(ipc.TypeMetric, values) }
 
 // Log writes an entry of the log; level is one of [ipc.Levels], fields may be nil.
@@ -128,9 +128,9 @@ func (p *Program) Log(level, message string, fields map[string]any) error {
 	return p.send(ipc.TypeLog, map[string]any{"level": level, "message": message, "fields": fields})
 }
 
-// Data stores records: a value that encodes as an object, or a list of such. It
-// does not wait until they are stored; see [Program.DataStored]. Together they have at most a
-// MiB of JSON, or the error wraps [ErrTooLong].
+// Data stores records: a value that encodes as an object, or a list of such values. It does not
+// wait until they are stored; see [Program.DataStored]. Together they have at most 1 MiB of JSON;
+// else the error wraps [ErrTooLong].
 func (p *Program) Data(records any) error { return p.send(ipc.TypeInsertData, records) }
 
 // DataStored is [Program.Data], and returns when the records are stored. The error
@@ -140,33 +140,34 @@ func (p *Program) DataStored(ctx context.Context, records any) error {
 	return err
 }
 
-// Fail says what went wrong. It counts when the process then fails.
+// Fail reports what went wrong. It counts only if the process then fails.
 func (p *Program) Fail(f Failure) error { return p.send(ipc.TypeError, f) }
 
-// Failure is what a program says of its failure.
+// Failure describes a program's failure.
 type Failure struct {
 	Message string `json:"message"`
 	// Class is one of the classes of failure, such as "network".
 	Class string `json:"class,omitempty"`
-	// Retryable leaves it to the task's policy if it is nil.
+	// Retryable says whether another attempt makes sense; nil leaves it to the task's policy.
 	Retryable *bool `json:"retryable,omitempty"`
-	// RetryAfter is the least time until another attempt, such as "30s".
+	// RetryAfter is the shortest pause before another attempt, such as "30s".
 	RetryAfter string `json:"retry_after,omitempty"`
 	// Fatal fails the attempt even if the process exits with 0.
 	Fatal bool `json:"fatal,omitempty"`
 }
 
-// Result sets the task's result: any value of at most 64 kB of JSON, or the error wraps [ErrTooLong].
+// Result sets the task's result: any value of at most 64 kB of JSON; else the error wraps
+// [ErrTooLong].
 func (p *Program) Result(value any) error { return p.send(ipc.TypeResult, value) }
 
-// Heartbeat says that the program makes headway.
+// Heartbeat reports that the program makes progress.
 func (p *Program) Heartbeat() error { return p.send(ipc.TypeHeartbeat, nil) }
 
-// Ready says that the program has set itself up and begins its work.
+// Ready reports that the program has set itself up and begins its work.
 func (p *Program) Ready() error { return p.send(ipc.TypeReady, nil) }
 
-// Checkpoint stores what another attempt is to go on from: any value of at most 64 kB of JSON, or the error
-// wraps [ErrTooLong].
+// Checkpoint stores where another attempt continues: any value of at most 64 kB of JSON; else the
+// error wraps [ErrTooLong].
 func (p *Program) Checkpoint(value any) error { return p.send(ipc.TypeCheckpoint, value) }
 
 // CheckpointStored is [Program.Checkpoint], and returns when the value is stored. The error
@@ -176,14 +177,14 @@ func (p *Program) CheckpointStored(ctx context.Context, value any) error {
 	return err
 }
 
-// Extend asks that the run timeout not pass for so long, and returns when it
-// passes now. The error wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
+// Extend asks that the run timeout not pass before by from now, and returns when it now passes. The
+// error wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
 func (p *Program) Extend(ctx context.Context, by time.Duration) (time.Time, error) {
 	r, err := p.ask(ctx, ipc.TypeExtend, map[string]string{"by": by.String()})
 	return r.Until, err
 }
 
-// Spawn submits a child of the task, a submission with a key, and returns its id. The error
+// Spawn submits a child of the task, as a submission with a key, and returns its id. The error
 // wraps [ErrNoAnswer] or [ErrRefused], or is ctx's.
 func (p *Program) Spawn(ctx context.Context, child map[string]any) (string, error) {
 	r, err := p.ask(ctx, ipc.TypeSpawn, child)
@@ -256,7 +257,7 @@ func (p *Program) ask(ctx context.Context, typ string, payload any) (ipc.Receipt
 	}
 }
 
-// listen takes what Millrace says until the input ends.
+// listen handles the messages of Millrace until the input ends.
 func (p *Program) listen(in io.Reader) {
 	r := bufio.NewReader(in)
 	for {
@@ -294,7 +295,7 @@ func (p *Program) take(typ string, payload json.RawMessage) {
 			close(p.begun)
 		}
 	case ipc.TypePing:
-		_ = p.Heartbeat() // a closed output is found out by the next message
+		_ = p.Heartbeat() // a closed output shows at the next message
 	case ipc.TypeCancel:
 		var c struct{ Reason string }
 		_ = json.Unmarshal(payload, &c) // without a reason it ends all the same

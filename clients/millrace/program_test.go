@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestConversation plays Millrace's side: it answers what has an id.
+// TestConversation plays Millrace's side: it answers messages with an id.
 func TestConversation(t *testing.T) {
 	in, tell := io.Pipe()
 	hear, out := io.Pipe()
@@ -105,7 +105,7 @@ func TestNothingAnswers(t *testing.T) {
 	}
 }
 
-// TestTooLong: what Millrace would refuse is not sent.
+// TestTooLong: values that Millrace would refuse are not sent.
 func TestTooLong(t *testing.T) {
 	var out strings.Builder
 	p := open(strings.NewReader(""), &out, func(string) string { return "" })
@@ -120,7 +120,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// What is too long for a variable lies in a file.
+// A value too long for a variable is in a file.
 func TestVariableInAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "params")
 	if err := os.WriteFile(path, []byte(`{"depth":3}`), 0o600); err != nil {
