@@ -10,24 +10,25 @@ import (
 	"millrace/files"
 )
 
-// LargestArchive is how many bytes an archive may have that is pushed, before and after it was unpacked.
+// LargestArchive is how many bytes a pushed archive may have, packed and unpacked.
 const LargestArchive = largestVersion
 
-// Contents are a file of a version, or all of them as an archive.
+// Contents are one file of a version, or all of its files as an archive.
 type Contents struct {
-	// Digest is that of the version, and Path that of the file; "" for all.
+	// Digest is the version's, and Path the file's; "" for all.
 	Digest files.Digest
 	Path   string
-	// Size is that of the file; of an archive it is not known.
+	// Size is the file's, in bytes; unknown for an archive.
 	Size int64
-	// Write writes them.
+	// Write writes the contents.
 	Write func(context.Context, io.Writer) error
 }
 
 // errNoFile means that a version has no such file.
 var errNoFile = errors.New("no such file")
 
-// Contents finds what is in a version, of which path names a file; "" for all. Nothing is read of the contents before Write is called.
+// Contents finds a file of a version by its path, or all files for "". It reads no content before
+// Write is called.
 func (d *Desk) Contents(ctx context.Context, caller, version, path string) (is Contents, err error) {
 	s, err := d.sit(caller, 0)
 	if err != nil {

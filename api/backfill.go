@@ -12,7 +12,7 @@ import (
 	"millrace/view"
 )
 
-// backfillTicks is how many ticks a request looks at.
+// backfillTicks is the most ticks that one request may cover.
 const backfillTicks = 20_000
 
 // progressRequest names a schedule and a time.
@@ -25,14 +25,14 @@ func (r *progressRequest) check() error {
 	return value.ValidName("schedule", r.Name)
 }
 
-// backfillRequest says which ticks get their tasks, and how.
+// backfillRequest says which ticks get tasks, and how.
 type backfillRequest struct {
 	progressRequest
-	// MaxParallel is how many of their tasks may be under way at once. Default 0: any number.
+	// MaxParallel is how many of these tasks may be unfinished at one time. Default 0: any number.
 	MaxParallel int `json:"max_parallel,omitempty"`
-	// Limit is how many tasks are made at most: 1 to 1000, which is the default.
+	// Limit is how many tasks are made at most: 1 to 1000. Default 1000.
 	Limit int `json:"limit,omitempty"`
-	// DryRun only says how many it would be, and which are the first of them.
+	// DryRun makes nothing: the answer only counts the tasks and names the first ones.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (r *backfillRequest) check() error {
 	return r.progressRequest.check()
 }
 
-// ticksOf are the ticks that a request means.
+// ticksOf returns the ticks that a request covers.
 func (s *Service) ticksOf(ctx context.Context, r *client.Backfill) ([]schedule.Tick, error) {
 	of, err := s.Client.Schedule(ctx, r.Name)
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *Service) ticksOf(ctx context.Context, r *client.Backfill) ([]schedule.T
 	return client.BackfillTicks(&of, r, s.now(), backfillTicks)
 }
 
-// ends are how far the tasks of ticks have come, of those that have one, as of a sequence at the least.
+// ends returns how the tasks of these ticks stand, as of seq or later; ticks without a task are
+// missing.
 func (s *Service) ends(ctx context.Context, name string, ticks []schedule.Tick, seq uint64) (map[task.ID]task.End, error) {
 	if err := s.Model.Wait(ctx, seq); err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func (s *Service) ends(ctx context.Context, name string, ticks []schedule.Tick, 
 	return ends, err
 }
 
-// backfilled says how far ticks have come. Who follows it is told whenever one of their tasks goes on.
+// backfilled reports how far the ticks have come. A follower gets another report whenever one of
+// their tasks changes.
 func (s *Service) backfilled(ctx context.Context, r progressRequest) (client.Backfilled, error) {
 	ticks, err := s.ticksOf(ctx, &r.Backfill)
 	if err != nil {

@@ -17,23 +17,25 @@ import (
 	"millrace/view"
 )
 
-// bulkPatience is how long a request goes on with many tasks. Asked again it goes on where it was.
+// bulkPatience is how long a request works on many tasks. Sent again, the request continues where
+// it was.
 const bulkPatience = 15 * time.Second
 
-// manyRequest chooses tasks to which something is done.
+// manyRequest chooses tasks for a bulk command.
 type manyRequest struct {
-	// Filter chooses them as in a list; what there says of pages and answers has no meaning here.
+	// Filter chooses them as in a list; its fields about pages and answers are ignored.
 	Filter client.ListRequest `json:"filter"`
-	// All has to be said where the filter has nothing but states.
+	// All must be set if the filter holds nothing but states.
 	All bool `json:"all,omitempty"`
-	// Tasks are those that are meant instead of what a filter chooses. Those in other states than it is usually done in are left out.
+	// Tasks names the tasks instead of the filter. Tasks in other states than usual for the command
+	// are left out.
 	Tasks  []task.ID `json:"tasks,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Batch goes on with one of before. Default: a new one.
+	// Batch continues an earlier batch. Default: a new one.
 	Batch string `json:"batch,omitempty"`
-	// DryRun only says how many it would be, and which are the first of them.
+	// DryRun changes nothing: the answer only counts the tasks and names the first ones.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Limit is how many it is at most: 1 to 1000, which is the default.
+	// Limit is how many tasks are changed at most: 1 to 1000. Default 1000.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -61,14 +63,15 @@ func (r *manyRequest) check() error {
 	return err
 }
 
-// signalManyRequest chooses tasks that wait for a signal, which they are given.
+// signalManyRequest chooses tasks that wait for a signal, and gives it to them.
 type signalManyRequest struct {
 	manyRequest
-	// Data is what comes with the signal; all of them are told.
+	// Data comes with the signal; every task gets it.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// read makes of the filter what is asked of the list, of those states in which something is usually done. The error wraps [client.ErrInvalid].
+// read turns the filter into a list request, limited to the states in which the command is usual.
+// The error wraps [client.ErrInvalid].
 func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 	f := &r.Filter
 	if err := f.Read(now); err != nil {
@@ -92,7 +95,7 @@ func (r *manyRequest) read(act *client.ManyAct, now time.Time) (err error) {
 	return nil
 }
 
-// many is what an endpoint does that does something to all tasks that a filter chooses.
+// many returns the function of an endpoint that does something to all tasks that a filter chooses.
 func many(act *client.ManyAct) func(*Service, context.Context, manyRequest) (client.BulkReport, error) {
 	return func(s *Service, ctx context.Context, r manyRequest) (client.BulkReport, error) {
 		return s.many(ctx, act, &r, nil)
@@ -133,7 +136,7 @@ func (s *Service) many(ctx context.Context, act *client.ManyAct, r *manyRequest,
 	return b.Run(ctx, in.Batch())
 }
 
-// look counts what it would be, as far as there is time, and names the first of them.
+// look counts the tasks, as far as time allows, and names the first of them.
 func look(ctx context.Context, b *client.Bulk, most int) (client.BulkReport, error) {
 	var first []task.ID
 	r, err := b.Look(ctx, func(tasks []task.Task) error {
@@ -149,7 +152,7 @@ func look(ctx context.Context, b *client.Bulk, most int) (client.BulkReport, err
 	return r, err
 }
 
-// named lists tasks by their ids, on one page.
+// named returns a lister of tasks by their ids, on one page.
 func (s *Service) named(ids []task.ID) func(context.Context, client.ListRequest) (client.ListPage, error) {
 	return func(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
 		page := client.ListPage{}
@@ -165,7 +168,7 @@ func (s *Service) named(ids []task.ID) func(context.Context, client.ListRequest)
 	}
 }
 
-// listed is a page of tasks without what is for the service alone.
+// listed returns a page of tasks without the service's own fields.
 func (s *Service) listed(ctx context.Context, r client.ListRequest) (client.ListPage, error) {
 	page, err := s.list(ctx, r)
 	return page.ListPage, err

@@ -10,7 +10,8 @@ import (
 	"millrace/view"
 )
 
-// changesOf is what an endpoint does that lists the changes of a definition of a kind, the oldest first. None is that there is no such thing.
+// changesOf returns the function of an endpoint that lists the changes of a definition, the oldest
+// first. none is the error if there is no such definition.
 func changesOf(kind string, none error) func(*Service, context.Context, nameRequest) (factPage, error) {
 	return func(s *Service, ctx context.Context, r nameRequest) (factPage, error) {
 		records, err := view.All(ctx, s.view(), view.Definition(definition.Named(kind, r.Name)))
@@ -24,9 +25,10 @@ func changesOf(kind string, none error) func(*Service, context.Context, nameRequ
 // twoRequest names two definitions, or one at two moments.
 type twoRequest struct {
 	Name string `json:"name"`
-	// With is another one; default: the same.
+	// With is the other definition; default: the same one.
 	With string `json:"with,omitempty"`
-	// At is the moment of the first and Until that of the second: a sequence of the log, or a time. Default: now.
+	// At is the moment of the first and Until that of the second: a sequence of the log, or a time.
+	// Default: now.
 	At    string `json:"at,omitempty"`
 	Until string `json:"until,omitempty"`
 }
@@ -40,7 +42,7 @@ func (r *twoRequest) check() error {
 	return errors.Join(value.ValidName("definition", r.Name), value.ValidName("definition", r.With))
 }
 
-// differing is what an endpoint does that compares two definitions of a kind.
+// differing returns the function of an endpoint that compares two definitions of a kind.
 func differing[D any](kind string, read func(string, definition.Definition) (D, error)) func(*Service, context.Context, twoRequest) (diffAnswer, error) {
 	return func(s *Service, ctx context.Context, r twoRequest) (diffAnswer, error) {
 		var sides [2]D

@@ -13,8 +13,8 @@ import (
 	"millrace/verify"
 )
 
-// Requests are read as ever. A field that this version does not know is refused: who asks would wait for
-// something that does not come.
+// Old requests are still understood. A field that this version does not know is refused: else the
+// caller would wait for an effect that does not come.
 func TestRequestCorpus(t *testing.T) {
 	request[task.Submission](t, "submission")
 	request[client.ListRequest](t, "list")

@@ -29,10 +29,11 @@ func (r *bulkRequest) check() error {
 	return nil
 }
 
-// bulkAnswer says where submissions went, in their order.
+// bulkAnswer holds the receipts of several submissions, in their order.
 type bulkAnswer struct {
 	Receipts []client.Receipt `json:"receipts"`
-	// Broken says what was wrong with the one after the last receipt; those behind it were perhaps not submitted.
+	// Broken is the error of the submission after the last receipt; later ones may not have been
+	// submitted.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -44,7 +45,7 @@ func (s *Service) bulk(ctx context.Context, r bulkRequest) (is bulkAnswer, err e
 	return is, err
 }
 
-// editRequest names a task, and its priority from now on.
+// editRequest names a task, and its new priority.
 type editRequest struct {
 	ID       task.ID `json:"id"`
 	Priority int     `json:"priority"`
@@ -85,15 +86,16 @@ type nameRequest struct {
 
 func (r *nameRequest) check() error { return value.ValidName("definition", r.Name) }
 
-// applyRequest names a definition and says what it is from now on.
+// applyRequest names a definition and holds its new content.
 type applyRequest[T any] struct {
 	Name       string `json:"name"`
 	Definition T      `json:"definition"`
-	// IfRevision is the revision that was looked at, 0 for none: what has another one is left as it is. Default: any.
+	// IfRevision is the revision that the change is based on, 0 for none: if the current one
+	// differs, nothing changes. Default: any.
 	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
 
-// seen is the revision that a request names; any if it names none.
+// seen returns the revision that a request names; any if it names none.
 func seen(revision *uint64) []uint64 {
 	if revision == nil {
 		return nil
@@ -103,14 +105,15 @@ func seen(revision *uint64) []uint64 {
 
 func (r *applyRequest[T]) check() error { return value.ValidName("definition", r.Name) }
 
-// applied says what became of a definition.
+// applied reports what became of a definition.
 type applied struct {
 	Revision uint64 `json:"revision"`
-	// Changed is whether it is new, or another one than before.
+	// Changed tells whether it is new or has changed.
 	Changed bool `json:"changed"`
 }
 
-// apply stores a definition, if it is valid, under the name of its request, which it need not repeat.
+// apply stores a definition, if it is valid, under the name of its request; the definition need not
+// repeat the name.
 func apply[T any](r *applyRequest[T], name *string, valid func() error, put func(seen ...uint64) (uint64, bool, error)) (applied, error) {
 	if *name == "" {
 		*name = r.Name
@@ -141,10 +144,10 @@ func (s *Service) applyJob(ctx context.Context, r applyRequest[job.Job]) (applie
 	return apply(&r, &r.Definition.Name, valid, func(seen ...uint64) (uint64, bool, error) { return s.Client.Apply(ctx, r.Definition, seen...) })
 }
 
-// calendarList are calendars by name.
+// calendarList lists calendars by name.
 type calendarList struct {
 	Calendars []schedule.StoredCalendar `json:"calendars"`
-	// Broken says which cannot be read.
+	// Broken names those that are not valid.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -176,7 +179,7 @@ func (s *Service) applySchedule(ctx context.Context, r applyRequest[schedule.Def
 	return apply(&r, &r.Definition.Name, r.Definition.Validate, func(seen ...uint64) (uint64, bool, error) { return s.Client.PutSchedule(ctx, r.Definition, seen...) })
 }
 
-// removing is what an endpoint does that removes a definition.
+// removing returns the function of an endpoint that removes a definition.
 func removing(do func(c *client.Client, ctx context.Context, name string) error) func(*Service, context.Context, nameRequest) (nameRequest, error) {
 	return func(s *Service, ctx context.Context, r nameRequest) (nameRequest, error) {
 		return r, do(s.Client, ctx, r.Name)

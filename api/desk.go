@@ -14,32 +14,34 @@ import (
 	"millrace/jet/roles"
 )
 
-// Bounds of what the service has in hand.
+// Bounds of the requests that the service handles at one time.
 const (
-	// together is how many requests are answered at the same time, and idle how many more may wait for
-	// something to happen: those hold up nobody who asks for what is there.
+	// together is how many requests are answered concurrently, and idle how many more may wait for
+	// something to happen: those do not delay requests for what is there.
 	together, idle = 64, 256
-	// maxFollowers is how many may follow something.
+	// maxFollowers is how many callers may follow something.
 	maxFollowers = 2048
-	// LargestRequest is how many bytes a request may have: more than the largest submission. Those that are
-	// answered have at most requestBytes together; one that waits has patientRequest at most.
+	// LargestRequest is how many bytes a request may have: more than the largest submission.
+	// Requests being answered have at most requestBytes together; one that waits has at most
+	// patientRequest.
 	LargestRequest = 1 << 20
 	requestBytes   = 16 << 20
 	patientRequest = 64 << 10
 )
 
-// Desk has requests answered, whichever way they come, and shares what the service has in hand fairly among who asks.
+// Desk answers requests, whichever way they come, and shares the service's capacity fairly among
+// callers.
 type Desk struct {
 	service  *Service
-	places   *semaphore.Weighted // of those that are answered; who has waited goes before who comes
+	places   *semaphore.Weighted // of requests being answered; earlier waiters go first
 	answered share
 	waiting  share
-	bytes    share // of requests that are answered
-	// following are those who are sent what comes.
+	bytes    share // of requests being answered
+	// following counts the callers that follow something.
 	following share
 }
 
-// NewDesk returns the desk of a service. There is one for all ways by which requests come.
+// NewDesk returns the desk of a service. All ways by which requests come share one desk.
 func NewDesk(s *Service) *Desk {
 	s.verifying, s.moments = make(chan struct{}, 1), new(moments)
 	return &Desk{
@@ -48,7 +50,7 @@ func NewDesk(s *Service) *Desk {
 	}
 }
 
-// share counts places, or bytes, and who has them.
+// share counts places, or bytes, by caller.
 type share struct {
 	limit int
 
@@ -57,14 +59,14 @@ type share struct {
 	by    map[string]int // guarded by mu
 }
 
-// admits is the rule of fair shares, for a caller who has mine of what is taken and wants n more: as long as half
-// is free anybody gets it, and of the other half those who have no more than a quarter of all. So one
-// alone never takes more than half.
+// admits is the rule of fair shares. The caller holds mine of taken and wants n more. While half is
+// free every caller gets it; of the other half only callers with at most a quarter of all. So one
+// caller alone never takes more than half.
 func admits(taken, mine, n, limit int) bool {
 	return taken+n <= limit && (taken+n <= limit/2 || mine+n <= limit/4)
 }
 
-// take gives n to the caller if he may have that.
+// take gives n to the caller, if its share allows.
 func (s *share) take(caller string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +77,7 @@ func (s *share) take(caller string, n int) bool {
 	return true
 }
 
-// add must be called with mu held.
+// add is called with mu held.
 func (s *share) add(caller string, n int) {
 	if s.by == nil {
 		s.by = map[string]int{}
@@ -86,7 +88,7 @@ func (s *share) add(caller string, n int) {
 	}
 }
 
-// again gives n to who has had that before, whatever the share.
+// again gives n back to a caller that has had it before, whatever its share.
 func (s *share) again(caller string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,12 +101,12 @@ func (s *share) leave(caller string, n int) {
 	s.add(caller, -n)
 }
 
-// busy refuses a request because of others.
+// busy is the error of a request that must wait for others.
 type busy struct{ what string }
 
 func (b busy) Error() string { return b.what + ": try again" }
 
-// Busy is an error that refuses something because of others, who take what there is.
+// Busy returns an error that refuses a request because other callers take all capacity.
 func Busy(what string) error { return busy{what} }
 
 // seat is a request's place at the desk.
@@ -116,11 +118,11 @@ type seat struct {
 
 type seatKey struct{}
 
-// waits has a request wait for something. It gives up its place meanwhile, so that others are
-// answered, and takes one of those that are meant for waiting.
+// waits lets a request wait for something. Meanwhile the request gives up its place, so that others
+// are answered, and takes one of the places for waiting.
 func waits(ctx context.Context, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seatKey{}).(*seat)
-	if !ok { // nobody else is there
+	if !ok { // not at a desk: there are no others
 		return wait(ctx)
 	}
 	d := s.desk
@@ -152,7 +154,7 @@ func (d *Desk) enter(s *seat) error {
 	return busy{fmt.Sprintf("%d requests are being answered, or too many of this connection", together)}
 }
 
-// back takes the place again that a request has left. Each of the others leaves his in a moment.
+// back takes the place again that a request has given up. The others leave theirs within moments.
 func (d *Desk) back(s *seat) {
 	_ = d.places.Acquire(context.Background(), 1) // it fails only with its context
 	d.answered.again(s.caller, 1)
@@ -165,8 +167,8 @@ func (d *Desk) leave(s *seat) {
 	d.places.Release(1)
 }
 
-// Answer answers a request of a caller, whose name stands in all facts that come of it. The error is one
-// that [ProblemOf] explains.
+// Answer answers a request of a caller, whose name is recorded in all facts that follow.
+// [ProblemOf] explains the error.
 func (d *Desk) Answer(ctx context.Context, caller string, e *Endpoint, body []byte) (any, error) {
 	s, err := d.sit(caller, len(body))
 	if err != nil {
@@ -176,7 +178,7 @@ func (d *Desk) Answer(ctx context.Context, caller string, e *Endpoint, body []by
 	return d.answer(ctx, s, e, body)
 }
 
-// sit takes a place for a request of so many bytes, which the caller must leave.
+// sit takes a place for a request of size bytes; the caller must leave it.
 func (d *Desk) sit(caller string, size int) (*seat, error) {
 	s := &seat{d, caller, size}
 	if size > LargestRequest {
@@ -195,7 +197,7 @@ func (d *Desk) answer(ctx context.Context, s *seat, e *Endpoint, body []byte) (a
 	return answer, nil
 }
 
-// blame puts what is wrong with the log in front of an error that may come of it.
+// blame adds what is wrong with the log to an error that may come from it.
 func (d *Desk) blame(err error) error {
 	if d.service.Wrong == nil || !errors.Is(err, events.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -206,17 +208,17 @@ func (d *Desk) blame(err error) error {
 	return err
 }
 
-// natsDesk is a desk whose requests come over NATS.
+// natsDesk is a desk for requests over NATS.
 type natsDesk struct {
 	*Desk
-	ctx     context.Context // of the service's life
+	ctx     context.Context // of the service
 	working sync.WaitGroup
-	limit   int // bytes of an answer
+	limit   int // bytes that an answer may have
 	log     *slog.Logger
 }
 
-// handler hands requests to goroutines, so that a slow one keeps nobody waiting:
-// the service itself calls its handlers one after the other.
+// handler passes requests to goroutines, so that a slow one delays no other: the service calls its
+// handlers one after the other.
 func (d *natsDesk) handler(e *Endpoint) micro.Handler {
 	return micro.HandlerFunc(func(r micro.Request) {
 		if !roles.Answerable(r.Reply()) {

@@ -32,7 +32,7 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
-// Requests that wait hold up nobody who asks for what is there, and no connection takes all the places.
+// Waiting requests do not delay requests for what is there, and no connection takes all the places.
 func TestDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDesk(&Service{})

@@ -1,4 +1,4 @@
-// Package api answers requests over NATS: a service called "millrace" that any
-// client in any language can ask, the nats command line included. Requests and
-// answers are JSON; an error is a header, as NATS services have it.
+// Package api answers requests over NATS: a service called "millrace" that clients in any language
+// can use, the nats command line included. Requests and answers are JSON; errors are headers, as
+// usual for NATS services.
 package api

@@ -17,23 +17,24 @@ import (
 	"millrace/task/definition"
 )
 
-// Endpoint is one thing that the service can be asked for, whichever way the request comes.
+// Endpoint is one kind of request that the service answers, whichever way the request comes.
 type Endpoint struct {
 	Verb  roles.Verb
 	About string
-	// Request and Answer are the types of what comes and what goes, as JSON.
+	// Request and Answer are the types of the request and the answer, as JSON.
 	Request, Answer reflect.Type
 
 	do func(s *Service, ctx context.Context, body []byte) (any, error)
 }
 
-// checked is a request that says what is wrong with it.
+// checked is a request that can validate itself.
 type checked interface{ check() error }
 
-// nothing is the request of who wants nothing in particular.
+// nothing is a request without fields.
 type nothing struct{}
 
-// on is the endpoint that answers with what do makes of a request. Do is given a service that acts for who asks.
+// on returns the endpoint that answers a request with the result of do. do gets a service that acts
+// for the caller.
 func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context.Context, r R) (A, error)) Endpoint {
 	return Endpoint{verb, about, reflect.TypeFor[R](), reflect.TypeFor[A](), func(s *Service, ctx context.Context, body []byte) (any, error) {
 		r, err := read[R](body)
@@ -49,10 +50,10 @@ func on[R, A any](verb roles.Verb, about string, do func(s *Service, ctx context
 	}}
 }
 
-// Endpoints are all of them.
+// Endpoints returns all endpoints.
 func Endpoints() []Endpoint { return slices.Clone(endpoints) }
 
-// endpoints are what the service can be asked for.
+// endpoints are all requests that the service answers.
 var endpoints = []Endpoint{
 	on(roles.TaskSubmit, `make a task: {"job":"hello"} or {"spec":{"run":{"argv":["date"]}}}`, (*Service).submit),
 	on(roles.TaskGet, `one task, from the log: {"id":"…"}`, (*Service).get),
@@ -131,15 +132,15 @@ var endpoints = []Endpoint{
 	on(roles.ServerHealth, `whether the log takes messages: {}`, (*Service).health),
 }
 
-// as is the service acting for a caller, who is named in all facts that it writes. Requests have no field that
-// names anybody else.
+// as returns the service acting for a caller, which is named in all facts that it writes. No field
+// of a request can name another caller.
 func (s *Service) as(caller string) *Service {
 	own := *s
 	own.Client = s.Client.As(caller)
 	return &own
 }
 
-// listen makes the endpoints of the service.
+// listen registers the endpoints of the service.
 func (s *Service) listen(svc micro.Service, desk *natsDesk) error {
 	for _, e := range endpoints {
 		err := svc.AddEndpoint(strings.ReplaceAll(string(e.Verb), ".", "-"), desk.handler(&e), micro.WithEndpointSubject(e.Verb.Endpoint()),
@@ -151,7 +152,7 @@ func (s *Service) listen(svc micro.Service, desk *natsDesk) error {
 	return nil
 }
 
-// refuseMisaddressed answers, until stop is called, those who do not say who they are.
+// refuseMisaddressed answers requests whose subject does not name the caller, until stop is called.
 func (s *Service) refuseMisaddressed(desk *natsDesk) (stop func(), err error) {
 	var subs []*nats.Subscription
 	stop = func() {
@@ -170,7 +171,7 @@ func (s *Service) refuseMisaddressed(desk *natsDesk) (stop func(), err error) {
 	return stop, nil
 }
 
-// misaddressed answers a request on a subject that has too few words, or too many.
+// misaddressed answers a request on a subject with too few tokens, or too many.
 func (d *natsDesk) misaddressed(m *nats.Msg) {
 	if !roles.Answerable(m.Reply) {
 		return

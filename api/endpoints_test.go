@@ -7,7 +7,7 @@ import (
 	"millrace/jet/roles"
 )
 
-// Whatever the service can be asked for is classified, and all that is classified can be asked for.
+// Every verb has an access and an endpoint.
 func TestEndpointsAreClassified(t *testing.T) {
 	var served []roles.Verb
 	for _, e := range endpoints {

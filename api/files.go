@@ -15,13 +15,15 @@ import (
 	"millrace/view"
 )
 
-// Bounds of what the service reads of a version: the list of its files, and their contents.
+// Bounds, in bytes, of what the service reads of a version: the list of its files, and their
+// contents.
 const (
 	largestManifest = 16 << 20
 	largestVersion  = 1 << 30
 )
 
-// bundleList are the names of bundles with their latest versions, or the versions of one, the latest first.
+// bundleList lists the bundles with their latest versions, or the versions of one, the latest
+// first.
 type bundleList struct {
 	Bundles []definitions.NamedVersion `json:"bundles"`
 }
@@ -46,7 +48,7 @@ func (s *Service) bundles(ctx context.Context, r bundlesRequest) (bundleList, er
 // versionRequest names a version: NAME, NAME@DIGEST or DIGEST.
 type versionRequest struct {
 	Version string `json:"version"`
-	// After is the last path of the page before.
+	// After is the last path of the previous page.
 	After string `json:"after,omitempty"`
 	Limit int    `json:"limit,omitempty"`
 }
@@ -75,7 +77,7 @@ type bundleVersion struct {
 	At      time.Time     `json:"at"`
 	By      string        `json:"by,omitempty"`
 	Entries []bundleEntry `json:"entries"`
-	// Next is what after is for the next page; "" if this is the last one.
+	// Next is the After of the next page; "" if this is the last one.
 	Next string `json:"next,omitempty"`
 }
 
@@ -88,7 +90,7 @@ func (p bundleVersion) half() (page, bool) {
 	return p, true
 }
 
-// version reads a version that is named, and the list of its files.
+// version reads a named version, and the list of its files.
 func (s *Service) version(ctx context.Context, named string) (tree.Version, *files.Manifest, error) {
 	_, v, err := s.Client.FilesVersion(ctx, named)
 	if err != nil {
@@ -135,9 +137,9 @@ func (r *versionsRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// bundleDiff is what is different in the second of two versions.
+// bundleDiff lists what differs in the second of two versions.
 type bundleDiff struct {
-	// Changes are the first of them, in the order of paths, and All is how many there are.
+	// Changes are the first changes, in the order of paths, and All is how many there are.
 	Changes []files.Change `json:"changes"`
 	All     int            `json:"all"`
 }
@@ -160,12 +162,12 @@ func (s *Service) diffBundles(ctx context.Context, r versionsRequest) (bundleDif
 	return bundleDiff{append([]files.Change{}, all[:min(len(all), r.Limit)]...), len(all)}, nil
 }
 
-// bundleCheck says whether a version is whole in the store.
+// bundleCheck tells whether a version is complete in the store.
 type bundleCheck struct {
 	Digest   files.Digest          `json:"digest"`
 	Read     int64                 `json:"read"`
 	Problems []client.FilesProblem `json:"problems"`
-	// All is how many problems there are; Problems are the first of them.
+	// All is how many problems there are; Problems lists the first ones.
 	All int `json:"all"`
 }
 

@@ -13,15 +13,16 @@ import (
 	"millrace/view"
 )
 
-// Who follows holds no place at the desk: what he is sent is made by requests that do, or read once for all.
+// A follower holds no place at the desk: what it gets is made by requests that hold one, or read
+// once for all followers.
 
-// Reached is how far into the log answers reach.
+// Reached returns how far into the log answers reach.
 func (d *Desk) Reached() uint64 { return d.service.Model.Reached() }
 
 // News returns when answers reach further than a sequence, or with ctx's error.
 func (d *Desk) News(ctx context.Context, seq uint64) error { return d.service.Model.News(ctx, seq) }
 
-// Last is the sequence of the log's last message.
+// Last returns the sequence of the log's last message.
 func (d *Desk) Last(ctx context.Context) (uint64, error) { return d.service.Client.Last(ctx) }
 
 // Page reads records of the log from a sequence on, as [jet.Store.Page] does.
@@ -29,9 +30,10 @@ func (d *Desk) Page(ctx context.Context, from uint64, most int) ([]events.Record
 	return d.service.Client.Store().Page(ctx, from, most)
 }
 
-// Follow calls each with what a task prints ([roles.TaskOutput]) or produces ([roles.TaskRecords]), batch by batch, each with its
-// sequence, until the task has ended and all is read. The request is that of the verb; what lies at or before its After is left out.
-// Begun is called first, when it is known that there is such a task.
+// Follow calls each with the lines ([roles.TaskOutput]) or records ([roles.TaskRecords]) of a task,
+// batch by batch, each with its sequence, until the task has ended and everything is read. The body
+// is a request of that verb; batches up to its After are left out. begun is called first, once it
+// is known that the task exists.
 func (d *Desk) Follow(ctx context.Context, verb roles.Verb, body []byte, begun func() error, each func(seq uint64, of any) error) error {
 	r, err := read[saidRequest](body)
 	if err != nil {
@@ -74,7 +76,7 @@ func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any)
 	live := make(chan error, 1)
 	go func() {
 		err := read(reading, from, true, once)
-		stop(err) // who follows is gone: there is nothing to wait for
+		stop(err) // the follower is gone: there is nothing to wait for
 		live <- err
 	}()
 	_, err := d.service.Client.Wait(reading, r.ID)
@@ -85,13 +87,13 @@ func (d *Desk) follow(ctx context.Context, r saidRequest, each func(uint64, any)
 	if err != nil {
 		return err
 	}
-	if reached > 0 { // all was stored before the end was; the rest is there now
+	if reached > 0 { // everything was stored before the end was; the rest is there now
 		from.Seq = reached + 1
 	}
 	return read(ctx, from, false, once)
 }
 
-// Chosen is what a request of [roles.EventList] asks for: from where on, and which facts.
+// Chosen decodes a request of [roles.EventList]: where it begins, and which facts it chooses.
 func Chosen(body []byte) (from uint64, filter view.FactFilter, err error) {
 	r, err := read[rangeRequest](body)
 	if err == nil {
@@ -102,16 +104,16 @@ func Chosen(body []byte) (from uint64, filter view.FactFilter, err error) {
 	return r.From, r.FactFilter, err
 }
 
-// Chooser tells which records a filter chooses. It is for one goroutine.
+// Chooser returns a function that tells whether a filter chooses a record. Use it in one goroutine.
 func (d *Desk) Chooser(f *view.FactFilter) func(context.Context, *events.Record) (bool, error) {
 	q := queuesOf{client: d.service.Client}
 	return func(ctx context.Context, r *events.Record) (bool, error) { return q.wanted(ctx, f, r) }
 }
 
-// ShowFact is a record of the log as answers have it.
+// ShowFact encodes a record of the log in the form of answers.
 func ShowFact(r *events.Record) ([]byte, error) { return json.Marshal(client.ShowFact(r)) }
 
-// TakeFollower has a caller follow, if his share allows that, until leave is called.
+// TakeFollower counts a caller as a follower, if its share allows, until leave is called.
 func (d *Desk) TakeFollower(caller string) (leave func(), ok bool) {
 	return func() { d.following.leave(caller, 1) }, d.following.take(caller, 1)
 }

@@ -10,11 +10,11 @@ import (
 	"millrace/view"
 )
 
-// Limits is what answers about limits: a scheduler.
+// Limits answers requests about limits: a scheduler does.
 type Limits interface {
-	// Limits returns one counter or, for "", at most so many, and how many there are.
+	// Limits returns one counter or, for "", at most most of them, and how many there are.
 	Limits(name string, most, holders int) (counters []quota.CounterState, all int, seq uint64)
-	// Standing tells where a task stands before its limits; false if it stands before none.
+	// Standing returns where a task waits before its limits; false if it waits for none.
 	Standing(id task.ID, holders int) (quota.Standing, bool)
 }
 
@@ -46,7 +46,7 @@ func (s *Service) limits(ctx context.Context, r client.LimitListRequest) (client
 	return page, nil
 }
 
-// limitsThen tells of limits at a moment of the past.
+// limitsThen returns the limits at a moment of the past.
 func (s *Service) limitsThen(ctx context.Context, r *client.LimitListRequest) (page client.LimitPage, err error) {
 	v, when, err := s.then(ctx, r.At)
 	if err != nil {

@@ -30,13 +30,13 @@ func (r *pastRequest) check() (err error) {
 	return err
 }
 
-// MomentOf reads a sequence of the log, or a time: what lacks a date or a zone has those of now.
+// MomentOf parses a sequence of the log, or a time; a missing date or zone is today's, or now's.
 func MomentOf(text string, now time.Time) (m view.Moment, err error) {
 	m.Seq, err = strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64)
 	if err == nil && m.Seq > 0 {
 		return m, nil
 	}
-	if err != nil { // nothing is 0 ago
+	if err != nil { // zero ago is not the past
 		if m.At, err = query.Past(text, now); err == nil {
 			return view.Moment{At: m.At}, nil
 		}
@@ -44,7 +44,7 @@ func MomentOf(text string, now time.Time) (m view.Moment, err error) {
 	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z, 12:00 or 2h", text)}
 }
 
-// sight is what can be asked at a moment; now, if that is "".
+// sight returns a view of a moment; of the present if at is "".
 func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
 	if at == "" {
 		return s.view(), nil
@@ -53,7 +53,7 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
 	return v, err
 }
 
-// then is what can be asked at a moment of the past, and when that was.
+// then returns a view of a moment of the past, and when that was.
 func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
 	m, err := MomentOf(at, s.now().UTC())
 	if err != nil {
@@ -85,18 +85,18 @@ func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time
 	})), p.At, nil
 }
 
-// moments are those at which people have looked last, with what was folded for them: who looks at the past looks at one moment from several
-// sides, and it does not become another.
+// moments are the moments last looked at, with the models folded for them: a user that looks at the
+// past looks at one moment from several sides, and the past does not change.
 type moments struct {
 	mu   sync.Mutex
-	kept []*view.Folding // guarded by mu; the one that was asked for last is last
+	kept []*view.Folding // guarded by mu; the last one was asked for last
 	at   []view.Point    // guarded by mu; where each of them is
 }
 
-// mostMoments is how many are kept. One has the nodes, queues and definitions of then.
+// mostMoments is how many are kept. Each holds the nodes, queues and definitions of its time.
 const mostMoments = 4
 
-// of is the model of a place in the log: the one that is kept, else a new one.
+// of returns the model of a place in the log: a kept one, else a new one.
 func (m *moments) of(p view.Point, fresh func() *view.Folding) *view.Folding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Service) get(ctx context.Context, r pastRequest) (task.Task, error) {
 	return view.GetTask(ctx, v, r.ID)
 }
 
-// endAnswer says whether a task has ended.
+// endAnswer tells whether a task has ended.
 type endAnswer struct {
 	Task task.Task `json:"task"`
 	Met  bool      `json:"met"`
@@ -145,7 +145,7 @@ const holders = 5
 // explanation says why a task is where it is.
 type explanation struct {
 	view.Explanation
-	// Facts are those that led to the state.
+	// Facts are the facts that led to the state.
 	Facts []client.ShownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
@@ -159,11 +159,11 @@ func (s *Service) why(ctx context.Context, r idRequest) (explanation, error) {
 	return explanation{*e, client.ShowFacts(e.Decisive), e.Folded.Seq}, nil
 }
 
-// branch is a task with those into which it was expanded.
+// branch is a task with its children.
 type branch struct {
-	// Name is what its parent calls it.
+	// Name is the task's name in its parent.
 	Name string `json:"name,omitempty"`
-	// Task has no more than an id if nobody has made it yet.
+	// Task has only an ID if it was not made yet.
 	Task     task.Task `json:"task"`
 	Children []branch  `json:"children,omitempty"`
 }
@@ -207,7 +207,7 @@ func (r *diffRequest) check() (err error) {
 	return err
 }
 
-// diffAnswer is how two tasks differ, or one at two moments, field by field.
+// diffAnswer lists how two tasks differ, or one at two moments, field by field.
 type diffAnswer struct {
 	Changes []view.Change `json:"changes"`
 }
@@ -231,7 +231,7 @@ func (s *Service) diff(ctx context.Context, r diffRequest) (diffAnswer, error) {
 // factPage is a page of facts.
 type factPage struct {
 	Facts []client.ShownFact `json:"facts"`
-	// Next is from where the next page begins; 0 if this is the last one by now.
+	// Next is where the next page begins; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
 }
 
@@ -251,7 +251,7 @@ func (s *Service) history(ctx context.Context, r idRequest) (factPage, error) {
 
 // rangeRequest chooses facts of the log.
 type rangeRequest struct {
-	// From is the sequence of the first; 0 is the beginning.
+	// From is the sequence of the first one; 0 means the beginning.
 	From  uint64 `json:"from,omitempty"`
 	Limit int    `json:"limit,omitempty"`
 	view.FactFilter
@@ -264,7 +264,7 @@ func (r *rangeRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// validLimit sets how many rows a page has if nobody says.
+// validLimit checks the number of rows of a page, and sets the default.
 func validLimit(limit *int) error {
 	if *limit == 0 {
 		*limit = view.DefaultLimit
@@ -309,22 +309,24 @@ func (s *Service) events(ctx context.Context, r rangeRequest) (factPage, error) 
 	return is, nil
 }
 
-// mostRead is how many records are read for a page at most: of a filter that chooses few, a page may have none.
+// mostRead is how many records are read for one page at most: a filter that chooses few may get an
+// empty page.
 const mostRead = 10_000
 
-// queuesOf knows the queues of tasks that were asked for lately. It is for one goroutine.
+// queuesOf remembers the queues of recently looked-up tasks. Use it in one goroutine.
 type queuesOf struct {
 	client *client.Client
 	known  map[task.ID]string
 }
 
-// mostQueues is how many tasks are known at once.
+// mostQueues is how many tasks it remembers.
 const mostQueues = 4096
 
-// wanted tells whether a filter chooses a record. The queue of a fact is that of its task, which the task's other facts tell.
+// wanted tells whether a filter chooses a record. The queue of a fact is its task's, which the
+// task's other facts tell.
 func (q *queuesOf) wanted(ctx context.Context, f *view.FactFilter, r *events.Record) (bool, error) {
 	is := view.TraitsOf(r, f.Queue)
-	if f.Queue == "" || r.Fact.Task == "" || !f.Wants(&is) { // whichever queue it has
+	if f.Queue == "" || r.Fact.Task == "" || !f.Wants(&is) { // whatever its queue
 		is = view.TraitsOf(r, "")
 		return f.Wants(&is), nil
 	}
@@ -343,10 +345,10 @@ func (q *queuesOf) wanted(ctx context.Context, f *view.FactFilter, r *events.Rec
 	return queue == f.Queue, nil
 }
 
-// saidRequest chooses batches of what a task has printed or produced.
+// saidRequest chooses batches of a task's lines or records.
 type saidRequest struct {
 	ID task.ID `json:"id"`
-	// After is the seq of the last batch of the page before.
+	// After is the Seq of the last batch of the previous page.
 	After uint64 `json:"after,omitempty"`
 	Limit int    `json:"limit,omitempty"`
 }
@@ -358,7 +360,7 @@ func (r *saidRequest) check() (err error) {
 	return validLimit(&r.Limit)
 }
 
-// batch is what was stored at once of what a task has said, under its sequence in the stream of these.
+// batch is what was stored in one message of a task's output, with its sequence in that stream.
 type batch[T any] struct {
 	Seq uint64 `json:"seq"`
 	Of  T      `json:"of"`
@@ -367,7 +369,7 @@ type batch[T any] struct {
 // saidPage is a page of batches.
 type saidPage[T any] struct {
 	Batches []batch[T] `json:"batches"`
-	// Next is what after is for the next page; 0 if this is the last one by now.
+	// Next is the After of the next page; 0 if there is none so far.
 	Next uint64 `json:"next,omitempty"`
 }
 
@@ -383,7 +385,7 @@ func (p saidPage[T]) half() (page, bool) {
 // errEnough ends the reading of a page.
 var errEnough = errors.New("the page is full")
 
-// said reads a page. Its bytes are counted as they come: a batch has a megabyte at most.
+// said reads a page. It counts bytes as it reads: a batch has a megabyte at most.
 func said[T any](r saidRequest, size func(*T) int, read func(from client.OutputStart, each func(uint64, T) error) error) (saidPage[T], error) {
 	is := saidPage[T]{Batches: []batch[T]{}}
 	from, bytes := client.OutputStart{}, 0
@@ -429,7 +431,7 @@ func (s *Service) records(ctx context.Context, r saidRequest) (saidPage[output.R
 	})
 }
 
-// leftAnswer is what the attempts of a task have left.
+// leftAnswer lists the artifacts of a task's attempts.
 type leftAnswer struct {
 	Artifacts []task.Left `json:"artifacts"`
 }

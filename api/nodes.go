@@ -36,7 +36,7 @@ func (s *Service) nodes(ctx context.Context, r client.NodeListRequest) (client.N
 	return page, nil
 }
 
-// nodeRequest names a node, and says what is to become of it.
+// nodeRequest names a node, and what to do with it.
 type nodeRequest struct {
 	ID     node.ID        `json:"id"`
 	Reason string         `json:"reason,omitempty"`
@@ -68,7 +68,7 @@ func (s *Service) node(ctx context.Context, r nodeRequest) (client.NodeView, err
 	return s.viewNode(ctx, n)
 }
 
-// waitAnswer says whether a node came to be what was waited for.
+// waitAnswer tells whether the awaited state was reached.
 type waitAnswer struct {
 	client.NodeView
 	Met bool `json:"met"`
@@ -89,7 +89,7 @@ func (s *Service) waitNode(ctx context.Context, r nodeRequest) (waitAnswer, erro
 	return waitAnswer{v, err == nil}, viewed
 }
 
-// order is what an endpoint does that gives nodes an order.
+// order returns the function of an endpoint that gives nodes an order.
 func order(o node.Order) func(*Service, context.Context, nodeRequest) (client.NodeView, error) {
 	return func(s *Service, ctx context.Context, r nodeRequest) (client.NodeView, error) {
 		n, err := s.Client.OrderNode(ctx, r.ID, o, r.Reason, r.Grace.Std())

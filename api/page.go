@@ -9,14 +9,14 @@ import (
 	"millrace/view"
 )
 
-// page is an answer of which a part will do: it says how to get the rest.
+// page is an answer that can be cut short: it says how to get the rest.
 type page interface {
 	// half returns the first half of the page; false if it is one row.
 	half() (page, bool)
 }
 
-// fit encodes an answer in at most limit bytes. Of a page it keeps as many rows
-// as go into that; whoever asked for more gets the rest with the next page.
+// fit encodes an answer in at most limit bytes. It shortens a page until it fits; the caller gets
+// the rest with the next page.
 func fit(answer any, limit int) ([]byte, error) {
 	for {
 		body, err := Encode(answer)
@@ -32,7 +32,7 @@ func fit(answer any, limit int) ([]byte, error) {
 	}
 }
 
-// Encode returns an answer as JSON. Of what is long and asked for often there is a quicker way than json.Marshal.
+// Encode returns an answer as JSON. Long and frequent answers have a faster way than json.Marshal.
 func Encode(answer any) ([]byte, error) {
 	if p, ok := answer.(taskPage); ok {
 		return p.AppendJSON(nil)
@@ -40,7 +40,7 @@ func Encode(answer any) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// tooLarge says that an answer does not go into a message.
+// tooLarge is the error of an answer that does not fit into a message.
 type tooLarge struct{ error }
 
 // taskPage is a page of tasks, with the filter that makes its cursor.
@@ -60,7 +60,7 @@ func (p taskPage) half() (page, bool) {
 	return p, true
 }
 
-// only is what is said of these tasks.
+// only returns the entries of said for these tasks.
 func only[T any](tasks []task.Task, said map[task.ID]T) map[task.ID]T {
 	kept := map[task.ID]T{}
 	for i := range tasks {

@@ -50,7 +50,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// A row that is too large by itself is an error that says what to do.
+// A single row that is too large is an error that says what to do.
 func TestFitRefuses(t *testing.T) {
 	row := task.Task{ID: "01JNAT00000000000000000001", Message: strings.Repeat("x", 500)}
 	for _, answer := range []any{row, taskPage{client.ListPage{Tasks: []task.Task{row}}, &view.Filter{}}} {

@@ -12,7 +12,7 @@ import (
 	"millrace/view"
 )
 
-// planRequest names a task, or says what would be submitted.
+// planRequest names a task, or holds a submission.
 type planRequest struct {
 	ID task.ID `json:"id,omitempty"`
 	task.Submission
@@ -78,7 +78,7 @@ func (s *Service) retry(ctx context.Context, request idRequest) (task.Task, erro
 	return s.Client.Retry(ctx, request.ID, request.Reason)
 }
 
-// copyRequest names a task, and says what its copy changes.
+// copyRequest names a task, and the changes for its copy.
 type copyRequest struct {
 	ID   task.ID         `json:"id"`
 	Task task.Submission `json:"task,omitzero"`

@@ -21,18 +21,20 @@ import (
 	"millrace/view"
 )
 
-// Problem is what is wrong with a request, as RFC 9457 has it. Over NATS its status is the code of the error.
+// Problem describes what is wrong with a request, in the form of RFC 9457. Over NATS its status is
+// the code of the error.
 type Problem struct {
 	// Type is the URI of the kind of problem: "urn:millrace:" and a word.
 	Type string `json:"type"`
-	// Title says the kind in words, Status as HTTP has it.
+	// Title describes the kind in words; Status is the HTTP status.
 	Title  string `json:"title"`
 	Status int    `json:"status"`
-	// Detail is what is wrong this time.
+	// Detail describes this occurrence.
 	Detail string `json:"detail"`
-	// Next is what to do next.
+	// Next says what the caller can do.
 	Next string `json:"next"`
-	// Revision is the present one of what has changed since it was looked at, and Changes are what has become of it.
+	// Revision is the current one if a change was based on an older one, and Changes are the
+	// changes since.
 	Revision uint64        `json:"revision,omitempty"`
 	Changes  []view.Change `json:"changes,omitempty"`
 }
@@ -45,7 +47,7 @@ type kind struct {
 	is          func(error) bool
 }
 
-// What is wrong with requests over HTTP alone.
+// Errors of requests over HTTP alone.
 var (
 	ErrWho          = errors.New("the request names no caller that the server knows")
 	ErrRole         = errors.New("the role of the caller does not allow that")
@@ -61,7 +63,7 @@ var (
 	ErrTooLarge     = tooLarge{errors.New("the body is too large")}
 )
 
-// kinds is the table of what may be wrong: the first kind that an error is counts.
+// kinds lists the kinds of problems: the first one that matches an error counts.
 var kinds = []kind{
 	{"too-large", "It is too large", 413, "send or ask for less at once; of lists the limit makes a page smaller", as[tooLarge]},
 	{"busy", "The service has too much in hand", 503, "try again in a moment, with fewer requests at the same time", as[busy]},
@@ -104,7 +106,7 @@ var kinds = []kind{
 		oneOf(context.DeadlineExceeded, events.ErrUnknown)},
 }
 
-// failed is the kind of what has no other.
+// failed is the kind of errors that match no other.
 var failed = kind{name: "failed", title: "It has failed", status: 500, next: "look into the log of the server; if it says nothing of the cause, report it"}
 
 func as[E error](err error) bool { return errors.As(err, new(E)) }
@@ -124,7 +126,7 @@ func either(a, b func(error) bool) func(error) bool {
 	return func(err error) bool { return a(err) || b(err) }
 }
 
-// ProblemOf says what is wrong with a request that was refused with an error.
+// ProblemOf describes the error of a refused request.
 func ProblemOf(err error) Problem {
 	of := failed
 	for _, k := range kinds {
@@ -141,8 +143,8 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
-// codeOf is the status of a problem in a message.
+// codeOf returns the status of a problem, for a message's header.
 func codeOf(err error) string { return strconv.Itoa(ProblemOf(err).Status) }
 
-// badRequest says what is wrong with a request.
+// badRequest is the error of a wrong request.
 type badRequest struct{ error }

@@ -43,7 +43,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Each kind of problem has a name of its own, and says what to do next.
+// Each kind of problem has a name of its own, and advice.
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range append(kinds, failed) {

@@ -10,8 +10,8 @@ import (
 	"millrace/task/output"
 )
 
-// progress says how far those of the tasks are that run: what their programs say, and what has become of the
-// children of those that run as children.
+// progress returns the progress of the running ones among tasks: the reports of their programs, and
+// the state of the children of parents.
 func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]*output.Live, map[task.ID]*client.Whole, error) {
 	wholes := map[task.ID]*client.Whole{}
 	var running []task.ID

@@ -41,7 +41,7 @@ func (s *Service) queues(ctx context.Context, r client.QueueListRequest) (client
 	return page, s.measure(ctx, page.Queues, r.Rates)
 }
 
-// rate is how the rate of a queue stands, as far as a scheduler knows.
+// rate returns the state of a queue's rate, as far as a scheduler knows it.
 func (s *Service) rate(counter string) *quota.CounterState {
 	if s.Limits == nil {
 		return nil
@@ -52,7 +52,7 @@ func (s *Service) rate(counter string) *quota.CounterState {
 	return nil
 }
 
-// measure adds what only the server of the log knows.
+// measure adds what only the log's server knows.
 func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates bool) error {
 	type sum struct {
 		waiting, leased int
@@ -102,21 +102,23 @@ func (s *Service) measure(ctx context.Context, queues []client.QueueView, rates 
 	return nil
 }
 
-// queueRequest says what is to become of a queue.
+// queueRequest says what to do with a queue.
 type queueRequest struct {
 	Queue  string         `json:"queue"`
 	Reason string         `json:"reason,omitempty"`
 	For    value.Duration `json:"for,omitempty"`
-	// Running, Waiting, Rate and Window are bounds; 0, {} and "" are none, and what is left out stays as it is.
+	// Running, Waiting, Rate and Window are bounds; 0, {} and "" mean no bound, and omitted ones
+	// stay as they are.
 	Running *int        `json:"running,omitempty"`
 	Waiting *int        `json:"waiting,omitempty"`
 	Rate    *limit.Rate `json:"rate,omitempty"`
 	Window  *string     `json:"window,omitempty"`
-	// IfRevision is the head of the queue that was looked at: another one is left as it is. Default: any.
+	// IfRevision is the queue's head that the change is based on: if the current one differs,
+	// nothing changes. Default: any.
 	IfRevision *uint64 `json:"if_revision,omitempty"`
 }
 
-// errUnbound refuses to pause or resume a queue on a condition, which is for its bounds.
+// errUnbound refuses a condition on pausing or resuming a queue; conditions are for its bounds.
 var errUnbound = errors.New("if_revision is for the bounds of a queue, and not for its pause")
 
 func (s *Service) pauseQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {

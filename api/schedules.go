@@ -14,18 +14,18 @@ import (
 	"millrace/view"
 )
 
-// scheduleRequest names a schedule, and says what is asked of it.
+// scheduleRequest names a schedule, and what to do with it.
 type scheduleRequest struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
-	// Since and Limit choose the ticks that are shown.
+	// Since and Limit choose the ticks in the answer.
 	Since time.Time `json:"since,omitzero"`
 	Limit int       `json:"limit,omitempty"`
-	// Task is what a run changes.
+	// Task overrides fields of the task that a run makes.
 	Task task.Submission `json:"task,omitzero"`
 }
 
-// ticksSince is since when ticks are shown if nobody says.
+// ticksSince is how far back ticks are shown by default.
 const ticksSince = 24 * time.Hour
 
 func (r *scheduleRequest) check() error { return value.ValidName("schedule", r.Name) }
@@ -65,7 +65,8 @@ func (s *Service) schedule(ctx context.Context, r scheduleRequest) (client.Sched
 	return s.Client.ViewSchedule(ctx, r.Name, r.Since, r.Limit)
 }
 
-// toggle is what an endpoint does that pauses or resumes schedules: it answers with the schedule.
+// toggle returns the function of an endpoint that pauses or resumes schedules: its answer is the
+// schedule.
 func toggle(do func(c *client.Client, ctx context.Context, name, reason string) (bool, error)) func(*Service, context.Context, scheduleRequest) (schedule.Stored, error) {
 	return func(s *Service, ctx context.Context, r scheduleRequest) (schedule.Stored, error) {
 		if _, err := do(s.Client, ctx, r.Name, r.Reason); err != nil {
@@ -75,11 +76,11 @@ func toggle(do func(c *client.Client, ctx context.Context, name, reason string) 
 	}
 }
 
-// nextRequest chooses ticks to come.
+// nextRequest chooses future ticks.
 type nextRequest struct {
-	// Name is of one schedule; "" is all that are not paused.
+	// Name names one schedule; "" means all that are not paused.
 	Name string `json:"name,omitempty"`
-	// From is now if nobody says, and Until any time.
+	// From is now by default, and Until any time.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	Limit int       `json:"limit,omitempty"`
@@ -94,12 +95,13 @@ func (r *nextRequest) check() error {
 	return validLimit(&r.Limit)
 }
 
-// tickList are ticks to come, in the order in which they fire.
+// tickList lists future ticks, in the order in which they fire.
 type tickList struct {
 	Ticks []schedule.Upcoming `json:"ticks"`
-	// Paused are the schedules that do not fire until they are resumed. Of all schedules their ticks are left out.
+	// Paused are schedules that do not fire until they are resumed. A list of all schedules leaves
+	// out their ticks.
 	Paused []string `json:"paused,omitempty"`
-	// Broken says which schedules cannot be read.
+	// Broken names schedules that are not valid.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -134,7 +136,8 @@ func (s *Service) ticks(ctx context.Context, r nextRequest) (tickList, error) {
 		}
 		plans[stored[i].Name] = plan
 	}
-	is.Ticks = schedule.Timeline(plans, r.From.Add(-time.Nanosecond), r.Until, r.Limit) // from then on
+	// From then on.
+	is.Ticks = schedule.Timeline(plans, r.From.Add(-time.Nanosecond), r.Until, r.Limit)
 	if broken != nil {
 		is.Broken = broken.Error()
 	}
@@ -153,7 +156,7 @@ func (s *Service) breaker(ctx context.Context, r breakerRequest) (breaker.Circui
 	return s.Client.Breaker(ctx, r.Name)
 }
 
-// resetBreaker answers with how the breaker stands then.
+// resetBreaker closes the breaker, and returns its new state.
 func (s *Service) resetBreaker(ctx context.Context, r breakerRequest) (breaker.Circuit, error) {
 	if _, err := s.Client.ResetBreaker(ctx, r.Name, r.Reason); err != nil {
 		return breaker.Circuit{}, err

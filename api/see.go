@@ -15,38 +15,38 @@ import (
 	"millrace/view"
 )
 
-// Sight is the world at a moment, for who shows more of it than one answer.
+// Sight is the world at a moment, for callers that show more of it than one answer.
 type Sight struct {
 	view.View
-	// Sums are those of the same place; nil if there are none.
+	// Sums are of the same place in the log; nil if there are none.
 	Sums view.Summed
 	// Point is the place in the log that lists reflect, and Last where the log ends.
 	Point view.Point
 	Last  uint64
-	// Past tells that it is a moment of the past, and Now is the time by which things are judged.
+	// Past tells that the moment is in the past. Now is the time by which things are judged.
 	Past bool
 	Now  time.Time
-	// Rules are those by which the service judges.
+	// Rules are the service's rules of judgement.
 	Rules view.Rules
-	// Log is where is read what no view tells.
+	// Log reads what no view holds.
 	Log Log
 
-	service *Service // nil of the past, and of what is no service's
+	service *Service // nil for the past, and without a service
 }
 
-// Log is the log behind a view, and what tasks have printed.
+// Log is the log behind a view, and the printed output of tasks.
 type Log interface {
-	// Page returns the next records from a sequence on, at most so many; none behind its end.
+	// Page returns at most most records from a sequence on; none behind the log's end.
 	Page(ctx context.Context, from uint64, most int) ([]events.Record, error)
-	// PointAt is the place that a moment chooses; false if the log begins later.
+	// PointAt returns the place of a moment; false if the log begins later.
 	PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error)
-	// Printout is what a task has printed until a time; the zero time is now.
+	// Printout returns what a task has printed until a time; the zero time means now.
 	Printout(ctx context.Context, id task.ID, until time.Time) (Printout, error)
-	// Decisions are those on the ticks of a schedule from a time on.
+	// Decisions returns the decisions on ticks of a schedule from a time on.
 	Decisions(ctx context.Context, name string, from time.Time) ([]events.Record, error)
 }
 
-// served is the log of a service.
+// served is the log behind a service.
 type served struct{ *client.Client }
 
 func (s served) Page(ctx context.Context, from uint64, most int) ([]events.Record, error) {
@@ -76,8 +76,8 @@ func (s served) Decisions(ctx context.Context, name string, from time.Time) ([]e
 	return s.Store().Decisions(ctx, name, from)
 }
 
-// See has a caller look at the world at a moment: a sequence of the log or a time, "" for the present. It takes a place at the desk
-// for as long as he looks. The error is one that [ProblemOf] explains.
+// See lets a caller look at the world at a moment: a sequence of the log or a time, "" for the
+// present. It takes a place at the desk while look runs. [ProblemOf] explains the error.
 func (d *Desk) See(ctx context.Context, caller, at string, look func(context.Context, *Sight) error) error {
 	seat, err := d.sit(caller, len(at))
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) see(ctx context.Context, at string) (*Sight, error) {
 		return nil, err
 	}
 	if is.Past {
-		is.Sums, _ = v.(view.Summed) // nil if it sums nothing up
+		is.Sums, _ = v.(view.Summed) // nil if it has no sums
 		if is.Point, err = v.Point(ctx); err != nil {
 			return nil, err
 		}
@@ -119,10 +119,11 @@ func (s *Service) rules(now time.Time) view.Rules {
 	return view.Rules{Task: s.Rules, Node: s.Nodes, Now: now, Holders: holders}
 }
 
-// Rules are those by which the service judges at a time.
+// Rules returns the service's rules at a time.
 func (d *Desk) Rules(now time.Time) view.Rules { return d.service.rules(now) }
 
-// Live is how a task stands in its program's own words; its epoch is 0 if that has said nothing, and of the past it is not known.
+// Live returns the progress that a task's program last reported; its epoch is 0 if it never did,
+// and for the past.
 func (s *Sight) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	if s.Past {
 		return output.Live{}, nil
@@ -130,35 +131,36 @@ func (s *Sight) Live(ctx context.Context, id task.ID) (output.Live, error) {
 	return s.service.Client.Live(ctx, id)
 }
 
-// Printout are the lines that a task has printed up to a moment. They have numbers from 1 on.
+// Printout gives access to the lines that a task has printed up to a moment, numbered from 1.
 type Printout struct {
 	// Lines is the number of the last one.
 	Lines int
-	// Last is the sequence of the last message, 0 for none: who follows goes on behind it.
+	// Last is the sequence of the last message, 0 for none: a follower goes on after it.
 	Last uint64
 	Printed
 }
 
-// Printed is where these lines are read.
+// Printed reads these lines.
 type Printed interface {
-	// Window are lines from a number on, at most so many, and those stored with the first that lie before it.
+	// Window returns at most most lines from a number on, and the lines before the first one in its
+	// message.
 	Window(ctx context.Context, from, most int) (lead, lines []client.NumberedLine, err error)
-	// Search finds the next lines that match, at most so many, from a number on, or back from it the one before, as long as ctx
-	// lasts. Reached is the number of the last line that was looked at.
+	// Search finds the next matching lines, at most most of them, from a number on, or with back
+	// the one before it, until ctx ends. reached is the number of the last line that it looked at.
 	Search(ctx context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error)
 }
 
-// searchFor bounds the time of a search: who asked goes on where it ended.
+// searchFor bounds the time of a search; the next one continues where it ended.
 const searchFor = 3 * time.Second
 
-// Search is that of [Printed], within some seconds.
+// Search is [Printed.Search] within searchFor.
 func (p *Printout) Search(ctx context.Context, from, most int, back bool, m output.Match) (hits []client.NumberedLine, reached int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, searchFor)
 	defer cancel()
 	return p.Printed.Search(ctx, from, most, back, m)
 }
 
-// Printout is where the lines lie that a task has printed up to the moment that is looked at.
+// Printout finds the lines that a task has printed up to the moment of the sight.
 func (s *Sight) Printout(ctx context.Context, id task.ID) (Printout, error) {
 	until := time.Time{}
 	if s.Past {
@@ -167,7 +169,7 @@ func (s *Sight) Printout(ctx context.Context, id task.ID) (Printout, error) {
 	return s.Log.Printout(ctx, id, until)
 }
 
-// Kept are the first records that a task has produced, at most about so many; more tells that there are others.
+// Kept returns roughly the first most records of a task; more tells that there are others.
 func (s *Sight) Kept(ctx context.Context, id task.ID, most int) (items []json.RawMessage, more bool, err error) {
 	err = s.service.Client.Store().KeptOf(ctx, []task.ID{id}, client.OutputStart{}, false, func(_ uint64, b output.Records) error {
 		if len(items) >= most {
@@ -183,7 +185,8 @@ func (s *Sight) Kept(ctx context.Context, id task.ID, most int) (items []json.Ra
 	return items, more, err
 }
 
-// Ticks is what became of the ticks of a schedule after one time and until another: of the latest so many.
+// Ticks reports on the latest ticks of a schedule after one time and until another, at most most of
+// them.
 func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until time.Time, most int) ([]client.TickReport, error) {
 	at := view.Point{At: s.Now}
 	if s.Past {
@@ -192,8 +195,8 @@ func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until tim
 	return client.TicksOf(ctx, s.Log.Decisions, s.View, at, of, since, until, most)
 }
 
-// Ask has a verb of the service done for a caller who may ask for it. The request and the answer are those of its endpoint, in their
-// forms as JSON; into may be nil.
+// Ask performs a verb of the service for a caller that may use it. request and into are the
+// endpoint's types or their JSON forms; into may be nil.
 func (d *Desk) Ask(ctx context.Context, caller string, verb roles.Verb, request, into any) error {
 	body, err := json.Marshal(request)
 	if err != nil {

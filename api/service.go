@@ -19,57 +19,59 @@ import (
 
 // Bounds of an answer.
 const (
-	// patience is how long a request may take, whatever it waits for.
+	// patience is how long a request may take, even if it waits.
 	patience = 25 * time.Second
-	// watchFor is how long a list waits for a change that it was asked to wait for.
+	// watchFor is how long a list waits for a change, if asked to.
 	watchFor = 20 * time.Second
 )
 
-// Service answers for one server process. Several answer side by side; each
-// request goes to one of them.
+// Service answers requests within one server process. Several answer side by side; each request
+// goes to one of them.
 type Service struct {
 	Conn    *nats.Conn
 	Client  *client.Client
 	Model   Model
 	Version string // a semantic version
-	// Rules are the numbers by which it says what must happen to a task.
+	// Rules are the numbers by which it judges what must happen to a task.
 	Rules task.Settings
-	// Nodes are the numbers by which it says what must happen to a node.
+	// Nodes are the numbers by which it judges what must happen to a node.
 	Nodes node.Settings
-	// Now is the time by which heartbeats are late. Default: that of Client.
+	// Now is the time by which heartbeats are late. Default: Client's.
 	Now func() time.Time
-	// Limits knows which tasks wait for which limits. Default: nobody does.
+	// Limits knows which tasks wait for which limits. Default: unknown.
 	Limits Limits
-	// Wrong says why the log takes no messages; nil if it does. Default: nothing is known.
+	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
 	Wrong func() error
-	// Desk is where requests are answered that come other ways as well. Default: one for those over NATS alone.
+	// Desk answers the requests, if they also come by other ways than NATS. Default: a desk for
+	// NATS alone.
 	Desk *Desk
-	// Ready is called once, when the service answers. Default: nobody is told.
+	// Ready is called once, when the service answers. Default: no call.
 	Ready func()
 	Log   *slog.Logger
 
-	verifying chan struct{} // the place of who has the log verified
+	verifying chan struct{} // the one place for a verification of the log
 	moments   *moments
 }
 
-// Model is the read model that answers: what may be asked of a [view.View], and what lists tell besides.
+// Model is the read model behind the answers: a [view.Model] with sums and more.
 type Model interface {
 	view.Model
 	view.Summed
-	// Reached is the sequence that answers reflect; Wait and News return when it is a certain one, or another one.
+	// Reached is the sequence that answers reflect; Wait waits for at least a sequence, News for a
+	// later one.
 	Reached() uint64
 	Wait(ctx context.Context, seq uint64) error
 	News(ctx context.Context, seq uint64) error
-	// Ends returns how far tasks have come.
+	// Ends returns how tasks stand.
 	Ends(ctx context.Context, ids []task.ID) (map[task.ID]task.End, uint64, error)
-	// At is what it knows of a place in the log, with messages of which.
+	// At returns what it knows of a place in the log; log reads the messages that it refers to.
 	At(p view.Point, log view.Numbered) view.Index
 }
 
-// view is what may be asked of the present.
+// view returns a view of the present.
 func (s *Service) view() client.Present { return s.Client.ViewOf(s.Model) }
 
-// Run answers requests until ctx ends and the last one is answered.
+// Run answers requests until ctx ends and the last request is answered.
 func (s *Service) Run(ctx context.Context) error {
 	svc, err := micro.AddService(s.Conn, micro.Config{
 		Name: "millrace", Version: s.Version,
@@ -93,7 +95,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	defer unlisten()
 	if s.Ready != nil {
-		_ = s.Conn.FlushTimeout(patience) // as long as the server cannot be reached, nobody can ask either
+		// If the server cannot be reached, no client can ask either.
+		_ = s.Conn.FlushTimeout(patience)
 		s.Ready()
 	}
 	<-ctx.Done()

@@ -10,7 +10,7 @@ import (
 	"millrace/view"
 )
 
-// doubts is what is known of all nodes now.
+// doubts returns what is known of all nodes now.
 func (s *Service) doubts(ctx context.Context) (*node.Doubts, error) {
 	all, err := s.view().List(ctx, view.Query{Kind: view.Nodes})
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Service) now() time.Time {
 	return s.Now()
 }
 
-// suspects says of which tasks the node is in doubt. Nobody is asked for a page
-// on which no task depends on one.
+// suspects returns the doubts about the nodes of these tasks. For a page without tasks that depend
+// on a node it asks nothing.
 func (s *Service) suspects(ctx context.Context, tasks []task.Task) (map[task.ID]*node.Doubt, error) {
 	if !slices.ContainsFunc(tasks, func(t task.Task) bool { id, _ := node.DependsOn(&t); return id != "" }) {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 	"millrace/view"
 )
 
-// read decodes a request; an empty one is as good as {}.
+// read decodes a request; an empty one means {}.
 func read[T any](body []byte) (T, error) {
 	var request T
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -34,7 +34,7 @@ func read[T any](body []byte) (T, error) {
 	return request, nil
 }
 
-// plainly says what is wrong with JSON in words of JSON.
+// plainly explains an error in JSON without words of Go.
 func plainly(err error) error {
 	var is *json.UnmarshalTypeError
 	if errors.As(err, &is) {
@@ -46,7 +46,7 @@ func plainly(err error) error {
 	return err
 }
 
-// given is what came, as the decoder calls it, with its article.
+// given names a received value, in the decoder's terms, with an article.
 func given(value string) string {
 	switch value {
 	case "array":
@@ -56,10 +56,10 @@ func given(value string) string {
 	case "bool":
 		return "true or false"
 	}
-	return "a " + value // string, or number with what it is
+	return "a " + value // string, or number with its value
 }
 
-// wanted is what JSON calls the values of a type.
+// wanted names the JSON form of a type's values.
 func wanted(t reflect.Type) string {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return "a string"
@@ -106,7 +106,7 @@ func (s *Service) release(ctx context.Context, request idRequest) (task.Task, er
 	return s.Client.Release(ctx, request.ID, request.Reason)
 }
 
-// signalRequest is an idRequest with what comes with the signal.
+// signalRequest is an idRequest with the signal's data.
 type signalRequest struct {
 	ID     task.ID         `json:"id"`
 	Reason string          `json:"reason,omitempty"`
@@ -168,7 +168,7 @@ func (s *Service) list(ctx context.Context, r client.ListRequest) (taskPage, err
 	return page, err
 }
 
-// listThen lists what a filter chooses of a moment of the past.
+// listThen lists the tasks of a moment of the past that a filter chooses.
 func (s *Service) listThen(ctx context.Context, r *client.ListRequest, f *view.Filter) (taskPage, error) {
 	if r.Suspect || r.NewerThan > 0 {
 		return taskPage{}, badRequest{errors.New("of the past it is not known who was suspect, and nothing new comes")}
@@ -231,7 +231,7 @@ func (s *Service) dismiss(ctx context.Context, r deadLetter) (any, error) {
 	return deadLetter{Seq: r.Seq}, nil
 }
 
-// await makes an answer reflect at least a sequence, and waits a while for news.
+// await waits until answers reflect a sequence, and a while for news.
 func (s *Service) await(ctx context.Context, atLeast, newerThan uint64) error {
 	if reached := s.Model.Reached(); atLeast > reached {
 		end, err := s.Client.Store().End(ctx)

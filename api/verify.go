@@ -13,7 +13,8 @@ import (
 	"millrace/view"
 )
 
-// verifyFor is how long a request holds the log against the promises, and verifyAtOnce how many records it reads at once.
+// verifyFor bounds the time of a request that checks the log, and verifyAtOnce is how many records
+// it reads at once.
 const (
 	verifyFor    = 15 * time.Second
 	verifyAtOnce = 1000
@@ -21,10 +22,10 @@ const (
 
 // verifyRequest chooses a range of the log, and promises.
 type verifyRequest struct {
-	// From and To are sequences; nothing is expected of what came before From. Default: all.
+	// From and To are sequences; nothing is assumed about what came before From. Default: all.
 	From uint64 `json:"from,omitempty"`
 	To   uint64 `json:"to,omitempty"`
-	// Rules are those to check, as I-3. Default: all.
+	// Rules are the promises to check, such as I-3. Default: all.
 	Rules []verify.Rule `json:"rules,omitempty"`
 }
 
@@ -35,10 +36,10 @@ func (r *verifyRequest) check() error {
 	return nil
 }
 
-// verdict is how far the log keeps the promises.
+// verdict is the result of a check of the log.
 type verdict struct {
 	verify.Report
-	// Interrupted says that there was no time for all: Last is how far it has come.
+	// Interrupted tells that time ran out: Last is how far it has come.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
@@ -46,7 +47,8 @@ func (s *Service) verify(ctx context.Context, r verifyRequest) (verdict, error) 
 	return s.hold(ctx, r, verifyFor, math.MaxInt, func(_, _ uint64) {})
 }
 
-// hold holds a range against the promises, for so long and so many records at most, and tells after each page how far it is.
+// hold checks a range of the log, within a time and a number of records, and reports its position
+// after each page.
 func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duration, most int, progress func(at, end uint64)) (verdict, error) {
 	leave, err := s.reads()
 	if err != nil {
@@ -57,7 +59,7 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	if err != nil {
 		return verdict{}, err
 	}
-	now := s.now() // before the end of the log is known: what was due by then is there
+	now := s.now() // before the log's end is read: everything due by then is in it
 	if r.To > 0 && r.To < end {
 		end, now = r.To, time.Time{}
 	}
@@ -92,7 +94,8 @@ func (s *Service) hold(ctx context.Context, r verifyRequest, within time.Duratio
 	return verdict{*v.Report(now), false}, nil
 }
 
-// reads takes the one place for who reads the whole log, until leave is called: it takes a processor and much memory.
+// reads takes the one place for reading the whole log, until leave is called: that needs a
+// processor and much memory.
 func (s *Service) reads() (leave func(), err error) {
 	select {
 	case s.verifying <- struct{}{}:
@@ -102,16 +105,18 @@ func (s *Service) reads() (leave func(), err error) {
 	}
 }
 
-// Bounds of a run that nobody waits for.
+// Bounds of a check that no caller waits for.
 const (
 	verifyLong = 10 * time.Minute
-	// VerifyMost is how many messages [Desk.Verify] reads at most: what it has to know of them is in memory.
+	// VerifyMost is how many messages [Desk.Verify] reads at most: it keeps what it must know of
+	// them in memory.
 	VerifyMost = 2_000_000
 )
 
-// Verify holds a range of the log against the promises, from a sequence (0 is the beginning) to another one (0 is the end), for who
-// waits for no answer: it takes no place at the desk. Interrupted says that the bounds did not suffice for all of it. The error is one that
-// [ProblemOf] explains; another run, also one that a request has begun, refuses it.
+// Verify checks the promises over a range of the log, from a sequence (0 is the beginning) to
+// another one (0 is the end), outside a request: it takes no place at the desk. interrupted tells
+// that the bounds did not suffice. [ProblemOf] explains the error; only one check runs at a time,
+// those of requests included.
 func (d *Desk) Verify(ctx context.Context, from, to uint64, progress func(at, end uint64)) (report *verify.Report, interrupted bool, err error) {
 	r := verifyRequest{From: from, To: to}
 	if err := r.check(); err != nil {
@@ -127,14 +132,14 @@ func (d *Desk) Verify(ctx context.Context, from, to uint64, progress func(at, en
 // Now is the time by which the service judges.
 func (d *Desk) Now() time.Time { return d.service.now() }
 
-// SurveyFor is how long [Desk.Survey] takes at most.
+// SurveyFor bounds the time of [Desk.Survey].
 const SurveyFor = 2 * time.Minute
 
-// Survey is the log for who needs all of it.
+// Survey gives access to the whole log.
 type Survey struct{ service *Service }
 
-// Survey has somebody read all of the log, for [SurveyFor] at most: one at a time, and none while it is verified. It takes no place at the desk. The error
-// is one that [ProblemOf] explains.
+// Survey calls look with access to the whole log, for [SurveyFor] at most: one at a time, and none
+// while the log is being verified. It takes no place at the desk. [ProblemOf] explains the error.
 func (d *Desk) Survey(ctx context.Context, look func(context.Context, Survey) error) error {
 	leave, err := d.service.reads()
 	if err != nil {
@@ -149,12 +154,14 @@ func (d *Desk) Survey(ctx context.Context, look func(context.Context, Survey) er
 // AckWait is how long a lease lasts.
 func (s Survey) AckWait() time.Duration { return s.service.Client.Store().AckWait() }
 
-// History are all facts of a task in order. The error wraps [task.ErrUnknown] if there is no such task.
+// History returns all facts of a task in order. The error wraps [task.ErrUnknown] if there is no
+// such task.
 func (s Survey) History(ctx context.Context, id task.ID) ([]events.Record, error) {
 	return s.service.Client.History(ctx, id)
 }
 
-// PointAt is the place that a moment chooses, the end for the zero one; false if the log begins later.
+// PointAt returns the place of a moment, the end for the zero moment; false if the log begins
+// later.
 func (s Survey) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error) {
 	last, err := s.service.Client.Last(ctx)
 	if err == nil && m.Seq > last {
@@ -166,7 +173,7 @@ func (s Survey) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, e
 	return s.service.Client.PointAt(ctx, m)
 }
 
-// Until hands on all records of the log up to a sequence, in order: [VerifyMost] at most.
+// Until passes all records of the log up to a sequence to each, in order: [VerifyMost] at most.
 func (s Survey) Until(ctx context.Context, seq uint64, each func(*events.Record) error) error {
 	read := 0
 	for next := uint64(1); next <= seq; {
@@ -190,7 +197,7 @@ func (s Survey) Until(ctx context.Context, seq uint64, each func(*events.Record)
 	return nil
 }
 
-// Printed hands on the messages in which the lines of some tasks lie, as they are stored.
+// Printed passes the stored messages with the lines of some tasks to each.
 func (s Survey) Printed(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error {
 	return s.service.Client.Store().PrintedAs(ctx, ids, each)
 }
