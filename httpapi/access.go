@@ -14,37 +14,37 @@ import (
 	"millrace/jet/roles"
 )
 
-// Caller is who asks, and as what.
+// Caller is the sender of a request, with its role.
 type Caller struct {
 	Name string
 	Role roles.Role
 
-	// life ends when what lets the caller in is gone; nil is never.
+	// life ends when the caller's credential is removed; nil means never.
 	life context.Context
-	// cookie is what a browser of the caller shows; "" if a proxy has let him in, which knows him itself.
+	// cookie is what the caller's browser sends; "" if a proxy has authenticated the caller.
 	cookie string
 }
 
-// Machine is the credential of the machine: whoever can read it is the user as whom the server runs. It lets in nobody but those who
-// come from this machine, or by a proxy on it.
+// Machine is the credential of the machine: a process that can read it belongs to the user that
+// runs the server. It admits only requests from this machine, or through a proxy on it.
 type Machine struct {
-	// Secret is the credential. Caller is who has it.
+	// Secret is the credential. Caller is its holder.
 	Secret string
 	Caller Caller
 }
 
-// Tokens are the tokens of an installation, as [jet.Store] knows them.
+// Tokens are the tokens of an installation, as [jet.Store] has them.
 type Tokens interface {
 	TokenKeeper() *definitions.TokenKeeper
 }
 
-// link is what opens the door for a browser, once.
+// link is a secret that admits a browser, once.
 type link struct{ secret, cookie string }
 
 // maxLinks is how many links may wait to be opened.
 const maxLinks = 16
 
-// link makes a secret by which a browser gets a cookie.
+// link makes a secret for which a browser gets a cookie.
 func (s *Server) link(cookie string) string {
 	secret := rand.Text()
 	s.mu.Lock()
@@ -56,7 +56,8 @@ func (s *Server) link(cookie string) string {
 	return "/login?key=" + url.QueryEscape(secret)
 }
 
-// open takes the secret of a link and returns its cookie; "" if it is none, or was taken before.
+// open takes the secret of a link and returns its cookie; "" if there is no such link, or it was
+// used before.
 func (s *Server) open(secret string) (cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *Server) open(secret string) (cookie string) {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// who finds out who asks.
+// who authenticates the sender of a request.
 func (s *Server) who(r *http.Request) (Caller, error) {
 	peer := peerOf(r)
 	if name, said, err := s.config.user(peer, r.Header); said || err != nil {
@@ -81,7 +82,7 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 		if kind, secret, _ := strings.Cut(text, " "); strings.EqualFold(kind, "Bearer") {
 			return s.bearer(r, secret)
 		}
-		return Caller{}, api.ErrWho // a cookie beside a wrong token does not make up for it
+		return Caller{}, api.ErrWho // a cookie does not make up for a wrong token
 	}
 	if c, err := r.Cookie(s.cookieName()); err == nil {
 		return s.keys.find(c.Value, peer, s.now())
@@ -89,7 +90,8 @@ func (s *Server) who(r *http.Request) (Caller, error) {
 	return Caller{}, api.ErrWho
 }
 
-// bearer is who has a token. One that is not known may have been made this moment, by the command line or at another server: it is looked for once more.
+// bearer returns the holder of a token. An unknown token may have been made this moment, by the
+// command line or at another server, so the tokens are read once more.
 func (s *Server) bearer(r *http.Request, secret string) (Caller, error) {
 	secret = strings.TrimSpace(secret)
 	cookie := definitions.TokenCookie(secret)
@@ -99,16 +101,18 @@ func (s *Server) bearer(r *http.Request, secret string) (Caller, error) {
 	return s.keys.find(cookie, peerOf(r), s.now())
 }
 
-// cookieName has the port in it: browsers send a cookie to all ports of a host.
+// cookieName contains the port: browsers send a cookie to all ports of a host.
 func (s *Server) cookieName() string { return "millrace_" + s.port }
 
-// Link is an address that lets a browser of this machine in, once.
+// Link returns an address that admits a browser of this machine, once.
 func (s *Server) Link() string { return s.URL() + s.link(definitions.TokenCookie(s.Machine.Secret)) }
 
-// Browser tells whether the caller is let in by what his browser shows, which he can have it forget.
+// Browser tells whether the caller is admitted by a cookie of its browser, which the browser can
+// drop.
 func (c *Caller) Browser() bool { return c.cookie != "" }
 
-// enter lets a browser in whose user has typed a token, and leads him to where he was going. Other posts want a link for a browser.
+// enter admits a browser whose user has entered a token, and redirects it to its destination. Other
+// posts ask for a link for a browser.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		s.known(s.invite).ServeHTTP(w, r)
@@ -130,7 +134,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	s.setCookie(w, r, cookie, "."+to)
 }
 
-// stranger refuses a browser that nothing lets in: with a page, on which a token can be entered, if there are pages.
+// stranger refuses a browser without a valid credential: with a page for entering a token, if there
+// are pages.
 func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	if s.Pages == nil {
 		s.refuse(w, api.ErrWho)
@@ -139,10 +144,10 @@ func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	s.Pages(w, r, func() (Caller, error) { return Caller{}, api.ErrWho })
 }
 
-// leave has a browser forget what lets it in. A token itself stays one.
+// leave makes a browser drop its cookie. The token stays valid.
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) { s.setCookie(w, r, "", "./") }
 
-// invite makes a link for a browser of who asks.
+// invite makes a link for a browser of the caller.
 func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 	if c.cookie == "" {
 		s.refuse(w, api.ErrRole)
@@ -155,7 +160,7 @@ func (s *Server) invite(w http.ResponseWriter, r *http.Request, c Caller) {
 	s.sendJSON(w, r, map[string]string{"url": scheme + r.Host + s.config.Prefix + s.link(c.cookie)})
 }
 
-// login lets a browser in that has opened a link.
+// login admits a browser that has opened a link.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("key") {
 		s.stranger(w, r)
@@ -169,7 +174,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	s.setCookie(w, r, cookie, "./")
 }
 
-// setCookie has a browser show a cookie from now on, or none if it is "", and leads it to a path beside that of the request: whatever a proxy has put before that.
+// setCookie makes a browser keep a cookie, or drop it if it is "", and redirects the browser to a
+// path relative to the request's, so that the prefix of a proxy does not matter.
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to string) {
 	age := 30 * 24 * 3600
 	if cookie == "" {
@@ -182,7 +188,7 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, cookie, to st
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// encrypted tells whether a request has come over TLS: here, or to a proxy that says so.
+// encrypted tells whether a request came over TLS: to this server, or to a proxy that says so.
 func (s *Server) encrypted(r *http.Request) bool {
 	return r.TLS != nil || s.config.listed(peerOf(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
 }

@@ -27,7 +27,7 @@ import (
 	"millrace/metrics"
 )
 
-// token makes a token, and returns the header of who has it.
+// token makes a token, and returns its holder's header.
 func (s *site) token(name string, role roles.Role, expires time.Time, replace bool) string {
 	s.Helper()
 	secret, err := client.New(s.store, "ada").AddToken(s.Context(), name, role, expires, replace)
@@ -37,7 +37,8 @@ func (s *site) token(name string, role roles.Role, expires time.Time, replace bo
 	return "Bearer " + secret
 }
 
-// comes asks until the answer has a status: what the log has been told the service hears in a moment.
+// comes repeats a request until the answer has a status: the service learns of changes in the log a
+// moment later.
 func (s *site) comes(status int, authorization string) {
 	s.Helper()
 	for until := time.Now().Add(patience); ; {
@@ -51,7 +52,8 @@ func (s *site) comes(status int, authorization string) {
 	}
 }
 
-// Whoever has a token is let in under its name as long as it holds; who follows by it is sent nothing more then.
+// The holder of a token is admitted under its name as long as the token is valid; then its streams
+// end.
 func TestTokens(t *testing.T) {
 	s := open(t, nil)
 	shop := s.token("shop", roles.Operator, time.Time{}, false)
@@ -63,7 +65,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the facts are %+v, %v; want them by the token", facts, err)
 	}
 
-	// A link of its own lets a browser in, which is out with the token.
+	// A link for the token admits a browser, whose access ends with the token.
 	var made struct{ URL string }
 	s.want(200, "POST", "/login", "", &made, "Authorization", shop)
 	link, _ := strings.CutPrefix(made.URL, s.URL())
@@ -113,10 +115,12 @@ func TestTokens(t *testing.T) {
 
 	brief := s.token("brief", roles.Viewer, s.store.Now().Add(time.Hour), false)
 	s.comes(200, brief)
-	s.want(200, "GET", "/api/v1/tasks", "", nil) // whatever becomes of tokens, the machine's user is let in
+	// Whatever becomes of tokens, the machine's user is admitted.
+	s.want(200, "GET", "/api/v1/tasks", "", nil)
 }
 
-// A token is taken from the moment that it was made, wherever that was: a server that does not know it looks for it.
+// A token is taken from the moment that it was made, wherever that was: a server that does not know
+// it looks for it.
 func TestNewTokens(t *testing.T) {
 	s := open(t, nil)
 	for n := range 10 {
@@ -126,7 +130,8 @@ func TestNewTokens(t *testing.T) {
 	form := url.Values{"token": {strings.TrimPrefix(s.token("browser", roles.Viewer, time.Time{}, false), "Bearer ")}, "to": {"/tasks"}}.Encode()
 	s.want(303, "POST", "/login", form, nil, "Authorization", "", "Content-Type", "application/x-www-form-urlencoded")
 
-	// Who shows what nobody has made is refused within a bounded time, and all who do so share the looks.
+	// A caller with an unknown token is refused within a bounded time, and all such callers share
+	// the reads.
 	begun := time.Now()
 	var all sync.WaitGroup
 	for n := range 50 {
@@ -142,7 +147,7 @@ func TestNewTokens(t *testing.T) {
 	}
 }
 
-// One token that asks for all that it can, from many sides, starves nobody else.
+// One token that sends as many requests as it can, from many sides, starves no other.
 func TestGreedyToken(t *testing.T) {
 	s := open(t, nil)
 	greedy, other := s.token("greedy", roles.Viewer, time.Time{}, false), s.token("other", roles.Viewer, time.Time{}, false)
@@ -170,7 +175,7 @@ func TestGreedyToken(t *testing.T) {
 	all.Wait()
 }
 
-// Keys hold as long as what lets in is there, and has not expired.
+// Keys are valid as long as their credential exists and has not expired.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -211,7 +216,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Of every route each role may ask what [roles.Role.May] says, and nothing else.
+// On every route each role may do what [roles.Role.May] says, and nothing else.
 func TestRoles(t *testing.T) {
 	s := open(t, nil)
 	values := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{queue}", "crawl", "{name}", "nobody", "{seq}", "1")
@@ -220,7 +225,7 @@ func TestRoles(t *testing.T) {
 		s.comes(200, token)
 		for _, o := range operations() {
 			if strings.HasSuffix(o.path, "/wait") && role.May(o.verb) {
-				continue // for what does not come
+				continue // waits for what does not come
 			}
 			body := ""
 			if o.method != http.MethodGet {
@@ -234,7 +239,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A proxy says who asks, below a path and under a name of its own.
+// A proxy names the user, below a path and under a host name of its own.
 func TestProxy(t *testing.T) {
 	s := openWith(t, Config{
 		Address: "127.0.0.1:0", Names: []string{"millrace.example"}, ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
@@ -299,7 +304,8 @@ func certificates(t *testing.T, dir, name string) (cert, key string, pool *x509.
 	return cert, key, pool
 }
 
-// The service speaks TLS, streams and all, and shows another certificate when the files have another one.
+// The service speaks TLS, streams and all, and shows another certificate when the files have
+// another one.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, pool := certificates(t, dir, "first")

@@ -13,15 +13,16 @@ import (
 	"millrace/api"
 )
 
-// worthwhile is how large an answer must be that it pays to make it smaller.
+// worthwhile is the size in bytes from which compressing an answer pays.
 const worthwhile = 1 << 10
 
-// varies are the headers by which answers to the same address differ.
+// varies lists the headers on which answers to the same address depend.
 const varies = "Accept, Accept-Encoding, Authorization, Cookie"
 
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// sendJSON answers a request. The ETag of what has revisions begins with that, so that If-Match says which one was seen.
+// sendJSON answers a request. The ETag of something with revisions begins with the revision, so
+// that If-Match says which one was seen.
 func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	body, err := api.Encode(answer)
 	if err != nil {
@@ -35,10 +36,10 @@ func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	s.send(w, r, "application/json", tag, body)
 }
 
-// revised is an answer that is a revision of something which can be changed.
+// revised is an answer about a revision of something that can be changed.
 type revised interface{ SeenRevision() uint64 }
 
-// Send answers a request with a body, or says that who asks has it.
+// Send answers a request with a body, or says that the caller has it already.
 func (s *Server) Send(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	s.send(w, r, kind, tagOf(body), body)
 }
@@ -67,20 +68,20 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, kind, tag string, 
 	s.wrote(0, z.Close())
 }
 
-// wrote notes an answer that nobody has waited for.
+// wrote logs an answer whose receiver has gone.
 func (s *Server) wrote(_ int, err error) {
 	if err != nil {
 		s.Log.Debug("an answer could not be sent", "error", err)
 	}
 }
 
-// tagOf is the ETag of an answer. It is weak: what is compressed has the same.
+// tagOf returns the ETag of an answer. It is weak: a compressed answer has the same.
 func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `W/"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// has tells whether one of the tags that who asks has is this one.
+// has tells whether one of the caller's tags is this one.
 func has(header, tag string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		if part = strings.TrimSpace(part); part == "*" || strings.TrimPrefix(part, "W/") == strings.TrimPrefix(tag, "W/") {
@@ -90,11 +91,11 @@ func has(header, tag string) bool {
 	return false
 }
 
-// refuse says what is wrong with a request.
+// refuse answers a request with a problem.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	p := api.ProblemOf(err)
 	body, bad := json.Marshal(p)
-	if bad != nil { // a string is always written
+	if bad != nil { // strings can always be encoded
 		body = nil
 	}
 	h := w.Header()

@@ -8,7 +8,8 @@ import (
 	"millrace/client"
 )
 
-// The ticks of some time get their tasks, as many as may be under way and none twice; how far that has come is looked at and followed.
+// The ticks of some time get their tasks, as many as may be under way and none twice; how far that
+// has come is looked at and followed.
 func TestBackfill(t *testing.T) {
 	s := open(t, nil)
 	s.want(200, "PUT", "/api/v1/schedules/nightly", `{"definition":{"schedule":{"cron":"30 2 * * *"},"task":{"spec":{"run":{"argv":["date"]}}}}}`, nil)

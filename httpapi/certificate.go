@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// certificate is that of the service, as its files have it. They may be replaced, one after the other: as long as the two do not
-// belong together, the one before is shown.
+// certificate is the service's certificate, read from files. The files may be replaced one after
+// the other: while they do not match, the previous certificate stays in use.
 type certificate struct {
 	cert, key string // paths
 
@@ -19,13 +19,13 @@ type certificate struct {
 	is   *tls.Certificate // guarded by mu
 }
 
-// stamp tells whether a file is another one.
+// stamp tells whether a file has changed.
 type stamp struct {
 	changed time.Time
 	size    int64
 }
 
-// load reads the files if they are others, and returns the certificate that holds.
+// load reads the files if they have changed, and returns the certificate to use.
 func (c *certificate) load() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *certificate) load() (*tls.Certificate, error) {
 	return c.is, nil
 }
 
-// config is how TLS is spoken with it.
+// config returns the TLS configuration.
 func (c *certificate) config(log *slog.Logger) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		is, err := c.load()

@@ -19,31 +19,35 @@ import (
 	"millrace/jet/roles"
 )
 
-// ErrExposed refuses to open the service to other machines without what protects it there.
+// ErrExposed: the service would be open to other machines without protection.
 var ErrExposed = errors.New("the HTTP service would be open to other machines")
 
-// ErrConfig means that the settings of the service do not go together.
+// ErrConfig: the settings of the service contradict each other.
 var ErrConfig = errors.New("the HTTP service cannot be set up like that")
 
-// Config says where the service answers, and whom.
+// Config says where the service answers, and which callers.
 type Config struct {
-	// Address is host:port; port 0 is a free one. One beyond loopback needs Names, and Cert and Key or ProxyFrom.
+	// Address is host:port; port 0 means a free one. An address beyond loopback needs Names, and
+	// Cert and Key or ProxyFrom.
 	Address string
-	// Cert and Key are files of a certificate in PEM, and of its key, by which the service speaks TLS. They are read again when they change.
+	// Cert and Key are the files of a PEM certificate and its key, for TLS. They are read again
+	// when they change.
 	Cert, Key string
-	// Names are the hosts under which it is asked beside those of loopback: host, or host:port.
+	// Names are the hosts, besides loopback, under which callers may address the service: host, or
+	// host:port.
 	Names []string
-	// ProxyFrom are the addresses of proxies. Without TLS of its own the service answers these and loopback alone.
+	// ProxyFrom are the addresses of proxies. Without TLS of its own the service answers only these
+	// and loopback.
 	ProxyFrom []netip.Prefix
-	// UserHeader is the header by which these proxies say who asks; "" if they do not. Whoever reaches the service from
-	// their addresses is believed. UserRole is the role of these users.
+	// UserHeader is the header in which these proxies name the user; "" if they do not. The service
+	// trusts every request from their addresses. UserRole is the role of these users.
 	UserHeader string
 	UserRole   roles.Role
-	// Prefix is the path below which a proxy has the service: "", or as "/millrace".
+	// Prefix is the path below which a proxy publishes the service: "", or for example "/millrace".
 	Prefix string
 }
 
-// Validate says what is wrong, if anything. The error wraps [ErrConfig].
+// Validate returns an error that says what is wrong. It wraps [ErrConfig].
 func (c *Config) Validate() error {
 	switch {
 	case (c.Cert == "") != (c.Key == ""):
@@ -70,17 +74,17 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// ownHeaders are those that mean something else.
+// ownHeaders are headers with a meaning of their own.
 var ownHeaders = []string{"Authorization", "Cookie", "Host", "Origin", "Accept", "Content-Type", "Content-Length", "Last-Event-Id"}
 
-// plainPath tells whether a path starts at the root, and reads the same wherever it stands.
+// plainPath tells whether a path starts at the root and needs no escaping anywhere.
 func plainPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.ContainsFunc(p, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/-._~", r)
 	})
 }
 
-// opens refuses an address beyond loopback that nothing protects. The error wraps [ErrExposed].
+// opens refuses an address beyond loopback without protection. The error wraps [ErrExposed].
 func (c *Config) opens(at netip.Addr) error {
 	switch {
 	case at.IsLoopback():
@@ -98,12 +102,14 @@ func (c *Config) listed(peer netip.Addr) bool {
 	return slices.ContainsFunc(c.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(peer) })
 }
 
-// admits tells whether a peer may ask: what comes without TLS from another machine, others could read and change.
+// admits tells whether a peer may send requests: without TLS, others could read and change what
+// another machine sends.
 func (c *Config) admits(peer netip.Addr) bool {
 	return c.Cert != "" || peer.IsLoopback() || c.listed(peer)
 }
 
-// user is who asks as a proxy has it; said is false if none says so. Who names a user from elsewhere is refused.
+// user returns the user that a proxy names; said is false if it names none. A request from
+// elsewhere that names a user is refused.
 func (c *Config) user(peer netip.Addr, h http.Header) (name string, said bool, err error) {
 	if c.UserHeader == "" {
 		return "", false, nil
@@ -118,27 +124,27 @@ func (c *Config) user(peer netip.Addr, h http.Header) (name string, said bool, e
 	return names[0], true, nil
 }
 
-// longestUser is how long the name of a user may be.
+// longestUser is how many bytes the name of a user may have.
 const longestUser = 128
 
-// validUser tells whether a name may stand in the log as an actor: those of proxies may be addresses of mail, and
-// none is that of a part of Millrace.
+// validUser tells whether a name may be an actor in the log: names from proxies may be mail
+// addresses, but not names of parts of Millrace.
 func validUser(name string) bool {
 	return name != "" && len(name) <= longestUser && utf8.ValidString(name) && !events.IsPart(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// peerOf is from where a request comes.
+// peerOf returns the address that a request comes from.
 func peerOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{} // which is no proxy, and not of this machine
+		return netip.Addr{} // no proxy, and not of this machine
 	}
 	return at.Addr().Unmap()
 }
 
-// ours tells whether the service answers under a name. A page whose name leads to this machine (DNS rebinding) asks under
-// its own.
+// ours tells whether the service answers under a host name. A page whose own name was pointed at
+// this machine (DNS rebinding) would use that name.
 func (s *Server) ours(host string) bool {
 	bare, _, err := net.SplitHostPort(host)
 	if err != nil {

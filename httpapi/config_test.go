@@ -16,7 +16,7 @@ var (
 	anywhere = netip.MustParseAddr("0.0.0.0")
 )
 
-// The service opens to other machines if something protects it there, and else says what is missing.
+// The service opens to other machines if something protects it there; else it says what is missing.
 func TestOpens(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestOpens(t *testing.T) {
 	}
 }
 
-// Proxies are believed who asks, and nobody else is.
+// Only proxies are trusted to name a user.
 func TestUser(t *testing.T) {
 	t.Parallel()
 	proxy, other := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.1.7")

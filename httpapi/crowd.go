@@ -6,10 +6,12 @@ import (
 	"sync"
 )
 
-// perAddress is how many connections one address of another machine may have: it cannot take all.
+// perAddress is how many connections one address of another machine may have, so that it cannot
+// take all.
 const perAddress = 256
 
-// crowd is a listener that hangs up on addresses with too many connections. Proxies and this machine speak for many.
+// crowd is a listener that closes connections from addresses that have too many. Proxies and this
+// machine are exempt, for they act for many callers.
 type crowd struct {
 	net.Listener
 	most    int
@@ -32,7 +34,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 		} else if c.enter(from) {
 			return &visitor{Conn: conn, leave: sync.OnceFunc(func() { c.leave(from) })}, nil
 		}
-		_ = conn.Close() // nothing was said
+		_ = conn.Close() // nothing was sent
 	}
 }
 
@@ -57,7 +59,7 @@ func (c *crowd) leave(from netip.Addr) {
 	}
 }
 
-// visitor is a connection that is counted.
+// visitor is a counted connection.
 type visitor struct {
 	net.Conn
 	leave func()

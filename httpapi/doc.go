@@ -1,4 +1,5 @@
-// Package httpapi answers requests over HTTP, beside the NATS service and with the same verbs: it turns a method, a path,
-// a query and a body into the request that [api.Desk] takes, and what that answers into a response. It has no rules of
-// its own about tasks; what is its own is who asks, from where, and how answers travel.
+// Package httpapi answers requests over HTTP, beside the NATS service and with the same verbs: it
+// turns a method, a path, a query and a body into the request that [api.Desk] takes, and the desk's
+// answer into a response. It holds no rules about tasks. Its own concerns are authentication, the
+// addresses it serves, and how answers travel.
 package httpapi

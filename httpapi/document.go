@@ -12,10 +12,10 @@ import (
 	"millrace/api"
 )
 
-// Document is the OpenAPI document of a version, as JSON is made of it.
+// Document returns the OpenAPI document of a version, ready for JSON.
 func Document(version string) any { return document(version, operations()) }
 
-// document is the OpenAPI document of the operations, made of the types that requests and answers have.
+// document builds the OpenAPI document of the operations from the types of requests and answers.
 func document(version string, all []operation) *huma.OpenAPI {
 	schemas := huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
 		for t.Kind() == reflect.Pointer {
@@ -24,7 +24,8 @@ func document(version string, all []operation) *huma.OpenAPI {
 		if t.Name() == "" {
 			return hint
 		}
-		return strings.Trim(strings.Map(plainRune, t.String()), "_") // with its package: several have a type of one name
+		// With its package: several packages have types of one name.
+		return strings.Trim(strings.Map(plainRune, t.String()), "_")
 	})
 	for _, o := range all {
 		spelled(o.endpoint.Request, schemas, map[reflect.Type]bool{})
@@ -46,7 +47,7 @@ func document(version string, all []operation) *huma.OpenAPI {
 	for i := range all {
 		o := &all[i]
 		id := string(o.verb)
-		if named[id] { // a second way to the same
+		if named[id] { // a second route to the same verb
 			id += "." + strings.ToLower(o.method) + "." + strings.Join(o.named, ".")
 		}
 		named[id] = true
@@ -63,7 +64,7 @@ func document(version string, all []operation) *huma.OpenAPI {
 	return doc
 }
 
-// plainRune makes of the name of a type one that may stand in a reference.
+// plainRune replaces runes that may not occur in a reference.
 func plainRune(r rune) rune {
 	if r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 		return r
@@ -71,7 +72,7 @@ func plainRune(r rune) rune {
 	return '_'
 }
 
-// about is what the endpoint says of itself, without its example, which is of another form.
+// about returns the endpoint's description, without its example, which has another form.
 func (o *operation) about() string {
 	text, _, _ := strings.Cut(o.endpoint.About, ": {")
 	return strings.TrimSuffix(text, ":")
@@ -98,7 +99,7 @@ func (o *operation) parameters(schemas huma.Registry) (all []*huma.Param) {
 	return all
 }
 
-// askable tells whether a query can say a value of the type.
+// askable tells whether a query can hold a value of the type.
 func askable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Slice:
@@ -113,7 +114,7 @@ func askable(t reflect.Type) bool {
 	return true
 }
 
-// plain is the schema of a parameter, which is never null.
+// plain returns the schema of a parameter, which is never null.
 func plain(schemas huma.Registry, t reflect.Type) *huma.Schema {
 	s := *schemas.Schema(t, true, "")
 	s.Nullable = false
@@ -150,7 +151,7 @@ func (o *operation) answer(schemas huma.Registry) *huma.Response {
 	return r
 }
 
-// anything is what a type is in the document that writes its own JSON.
+// anything stands in the document for a type that writes its own JSON.
 type anything struct{}
 
 // Schema implements [huma.SchemaProvider].
@@ -161,7 +162,7 @@ var (
 	marshaler       = reflect.TypeFor[json.Marshaler]()
 )
 
-// spelled has types that write their own JSON, of which their fields say nothing, stand as anything.
+// spelled maps types that write their own JSON, whose fields therefore say nothing, to anything.
 func spelled(t reflect.Type, schemas huma.Registry, seen map[reflect.Type]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
 		if t.Implements(marshaler) {

@@ -13,7 +13,7 @@ import (
 	"millrace/events/logtest"
 )
 
-// Each answer is as the document says.
+// Each answer matches the document.
 func TestDocument(t *testing.T) {
 	s := open(t, nil)
 	var r client.Receipt
@@ -40,7 +40,8 @@ func TestDocument(t *testing.T) {
 		if strings.HasPrefix(o.path, "/nodes/") {
 			at = prefix + strings.ReplaceAll(o.path, "{id}", "node-1")
 		}
-		if o.method == http.MethodGet && !strings.HasSuffix(o.path, "/wait") { // for what does not come
+		// Waits for what does not come.
+		if o.method == http.MethodGet && !strings.HasSuffix(o.path, "/wait") {
 			got := s.send(o.method, at, "")
 			s.documented(&o, got)
 			if got.status >= 500 {
@@ -63,7 +64,8 @@ func TestDocumentKnowsAll(t *testing.T) {
 			if fill && o.endpoint.Answer.Kind() == reflect.Struct {
 				into := v
 				if v.Elem().NumField() > 0 && v.Elem().Type().Field(0).Anonymous {
-					into = v.Elem().Field(0).Addr() // beside it a page has what is for the service alone
+					// Beside it a page has fields for the service alone.
+					into = v.Elem().Field(0).Addr()
 				}
 				logtest.Fill(t, into.Interface(), append(logtest.Samples, []events.Record(nil))...)
 			}

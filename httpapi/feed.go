@@ -11,11 +11,11 @@ import (
 	"millrace/view"
 )
 
-// feedBytes is how much of the end of the log is kept for those who follow it, all of them together.
+// feedBytes is how many bytes of the log's end are kept for all followers together.
 const feedBytes = 8 << 20
 
-// feed is the end of the log, as those who follow it are sent it: each record is made into a frame once, and who
-// follows has nothing but a place in it. It is a [projections.Observer].
+// feed is the end of the log, in the form in which followers get it: each record is made into a
+// frame once, and a follower only has a position in it. It is a [projections.Observer].
 type feed struct {
 	bytes int // how many it may have
 
@@ -23,7 +23,7 @@ type feed struct {
 	followers int           // guarded by mu; without any, nothing is kept
 	frames    []frameAt     // guarded by mu; in the order of the log
 	size      int           // guarded by mu; bytes of the frames
-	stale     int           // guarded by mu; bytes of frames that are gone, and whose memory is not
+	stale     int           // guarded by mu; bytes of dropped frames whose memory is still held
 	floor     uint64        // guarded by mu; all records after this one, up to last, are in frames; 0 before there is any
 	last      uint64        // guarded by mu
 	changed   chan struct{} // guarded by mu; closed when there is more
@@ -37,7 +37,7 @@ type frameAt struct {
 
 func newFeed() *feed { return &feed{bytes: feedBytes, changed: make(chan struct{})} }
 
-// Observe takes records in. Those that were there already come again when the read model is made anew.
+// Observe takes new records. Known ones come again when the read model is rebuilt.
 func (f *feed) Observe(steps []events.Step) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +61,7 @@ func (f *feed) Observe(steps []events.Step) {
 			f.floor, f.size, f.stale = f.frames[0].seq, f.size-n, f.stale+n
 			f.frames = f.frames[1:]
 		}
-		if f.stale > f.bytes { // others may read the old ones still
+		if f.stale > f.bytes { // readers may still hold the old ones
 			f.frames, f.stale = slices.Clone(f.frames), 0
 		}
 	}
@@ -69,7 +69,7 @@ func (f *feed) Observe(steps []events.Step) {
 	f.changed = make(chan struct{})
 }
 
-// follow counts who follows, until leave is called.
+// follow counts a follower, until leave is called.
 func (f *feed) follow() (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,8 +81,8 @@ func (f *feed) follow() (leave func()) {
 	}
 }
 
-// after are the frames behind a sequence. Has is false if the feed does not reach back so far: then floor is from where it has all, 0 if
-// it has nothing yet. Changed is closed when there is more.
+// after returns the frames behind a sequence. has is false if the feed does not reach back that
+// far: then floor is where it begins, 0 if it has nothing yet. changed closes when there is more.
 func (f *feed) after(seq uint64) (frames []frameAt, has bool, floor uint64, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +96,8 @@ func (f *feed) after(seq uint64) (frames []frameAt, has bool, floor uint64, chan
 	return f.frames[first:], true, f.floor, f.changed
 }
 
-// traitsOf are what filters ask of a record. Its texts live no longer than its batch, unless they are copied.
+// traitsOf returns what filters ask of a record. Its texts are copied, for they are valid only as
+// long as the batch.
 func traitsOf(s *events.Step) view.FactTraits {
 	is := view.TraitsOf(s.Record, s.Is.Queue)
 	is.Type, is.Task = events.Type(strings.Clone(string(is.Type))), task.ID(strings.Clone(string(is.Task)))
@@ -104,10 +105,10 @@ func traitsOf(s *events.Step) view.FactTraits {
 	return is
 }
 
-// factFrame is a record as who follows the log is sent it.
+// factFrame returns a record as followers of the log get it.
 func factFrame(r *events.Record) []byte {
 	text, err := api.ShowFact(r)
-	if err != nil { // its parts were read as JSON
+	if err != nil { // its parts were parsed from JSON
 		text = []byte(`{}`)
 	}
 	kind := string(r.Fact.Type)

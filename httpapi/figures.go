@@ -9,13 +9,13 @@ import (
 	"millrace/metrics"
 )
 
-// figures count what was answered.
+// figures count the answers.
 type figures struct {
 	mu       sync.Mutex
 	requests map[answered]int64 // guarded by mu
 }
 
-// answered is what requests are told apart by; the verb is "" of what is none.
+// answered is the key of a counter; the verb is "" for requests without one.
 type answered struct {
 	verb   string
 	status int
@@ -58,7 +58,7 @@ func (w *statusWriter) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// counted has what a handler answers counted, by the verb of its route.
+// counted counts the answers of a handler, by the verb of their route.
 func (s *Server) counted(mux *http.ServeMux, all []operation, next http.Handler) http.Handler {
 	verbs := map[string]string{}
 	for i := range all {

@@ -17,13 +17,14 @@ import (
 	"millrace/jet/roles"
 )
 
-// carrier is a way for contents of files, which no request of the service carries. Its verb says who may.
+// carrier is a route for contents of files, which no request of the service carries. Its verb says
+// which roles may use it.
 type carrier struct {
 	route
 	about string
-	// takes and gives are what goes there and comes back.
+	// takes and gives are the media types of request and response.
 	takes, gives string
-	answer       reflect.Type // as JSON; nil for contents
+	answer       reflect.Type // of a JSON answer; nil for contents
 	serve        func(s *Server, w http.ResponseWriter, r *http.Request, c Caller)
 }
 
@@ -37,7 +38,7 @@ var carriers = []carrier{
 
 const tarType = "application/x-tar"
 
-// describe is what the document has of it.
+// describe returns the carrier's entry in the document.
 func (k *carrier) describe(schemas huma.Registry, problem *huma.Response) *huma.Operation {
 	op := &huma.Operation{Method: k.method, Path: prefix + k.path, Summary: k.about, Tags: []string{"files"}, OperationID: "files.content"}
 	contents := &huma.Schema{Type: huma.TypeString, Format: "binary"}
@@ -57,7 +58,7 @@ func (k *carrier) describe(schemas huma.Registry, problem *huma.Response) *huma.
 	return op
 }
 
-// pull sends contents, as fast as they are taken. Whoever takes them counts as one who follows.
+// pull sends contents, as fast as the caller takes them. The caller counts as a follower.
 func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	query := r.URL.Query()
 	for name, all := range query {
@@ -94,11 +95,11 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request, c Caller) {
 	to := &paced{flow: http.NewResponseController(w), within: time.Duration(s.takesWithin.Load()), to: w}
 	if err := is.Write(r.Context(), to); err != nil {
 		s.Log.Debug("contents could not be sent", "error", err)
-		panic(http.ErrAbortHandler) // who takes them has to see that it is not all
+		panic(http.ErrAbortHandler) // the caller must notice that this is not all
 	}
 }
 
-// push stores what comes.
+// push stores an uploaded archive.
 func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	if r.URL.RawQuery != "" {
 		s.refuse(w, wrong("nothing can be asked for here"))
@@ -124,7 +125,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 			return
 		}
 	}
-	_ = flow.SetWriteDeadline(time.Time{}) // of a connection it cannot fail
+	_ = flow.SetWriteDeadline(time.Time{}) // it cannot fail for a connection
 	done, err := s.Desk.Push(r.Context(), c.Name, r.PathValue("name"), archive)
 	_ = flow.SetWriteDeadline(time.Now().Add(answerWithin))
 	switch {
@@ -137,7 +138,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request, c Caller) {
 	}
 }
 
-// paced reads or writes as long as the other side goes on.
+// paced reads or writes as long as the other side makes progress.
 type paced struct {
 	flow   *http.ResponseController
 	within time.Duration
@@ -159,7 +160,7 @@ func (p *paced) Write(b []byte) (int, error) {
 	return p.to.Write(b)
 }
 
-// largestBody is how many bytes the body of a request may have.
+// largestBody returns how many bytes the body of a request may have.
 func largestBody(pattern string) int64 {
 	for i := range carriers {
 		if k := &carriers[i]; k.takes != "" && pattern == k.method+" "+prefix+k.path {

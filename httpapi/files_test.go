@@ -54,7 +54,7 @@ func zipped(t *testing.T, text string) string {
 
 const ofTar = "application/x-tar"
 
-// What is pushed as an archive comes back as one, and file by file.
+// A pushed archive comes back as an archive, and file by file.
 func TestContents(t *testing.T) {
 	s := open(t, nil)
 	given := tarOf(t, tar.Header{Name: "./", Typeflag: tar.TypeDir}, tar.Header{Name: "./bin/run", Mode: 0o755}, tar.Header{Name: "a b.txt"},
@@ -104,7 +104,8 @@ func TestContents(t *testing.T) {
 	s.refused(404, "no-files", "GET", "/api/v1/files/nobody/content", "")
 }
 
-// What is no archive, or has what no bundle can have, is refused, and nothing of it stored.
+// An upload that is not an archive, or that holds what a bundle cannot, is refused, and none of it
+// stored.
 func TestBadArchives(t *testing.T) {
 	s := open(t, nil)
 	whole := tarOf(t, tar.Header{Name: "a"}, tar.Header{Name: "b"})

@@ -11,12 +11,13 @@ import (
 	"millrace/api"
 )
 
-// handler is all that the service answers.
+// handler returns the handler of the whole service.
 func (s *Server) handler() http.Handler {
 	all := operations()
 	doc, err := json.Marshal(document(s.Version, all))
 	if err != nil {
-		panic("httpapi: the document cannot be written: " + err.Error()) // it is made of types, which tests read
+		// It is made of types, which tests read.
+		panic("httpapi: the document cannot be written: " + err.Error())
 	}
 	mux := http.NewServeMux()
 	if s.Pages == nil {
@@ -43,7 +44,7 @@ func (s *Server) handler() http.Handler {
 	return s.below(s.counted(mux, all, s.guarded(mux)))
 }
 
-// below takes the prefix off a path. A proxy may have done so already.
+// below removes the prefix from a path. A proxy may have done so already.
 func (s *Server) below(next http.Handler) http.Handler {
 	if s.config.Prefix == "" {
 		return next
@@ -61,14 +62,14 @@ func (s *Server) below(next http.Handler) http.Handler {
 	})
 }
 
-// index is what who looks at the address itself is told.
+// index is the answer at the service's own address.
 const index = `Millrace: the service over HTTP.
 
 /openapi.json   all that can be asked for
 /api/v1/tasks   the tasks, to begin with
 `
 
-// do answers a request with what the desk makes of it.
+// do answers a request through the desk.
 func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operation) {
 	if !c.Role.May(o.verb) {
 		s.refuse(w, api.ErrRole)
@@ -79,9 +80,10 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 		s.refuse(w, err)
 		return
 	}
-	// What was to be read was: from here on it is the answer that takes its time.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})                          // of a connection it cannot fail
-	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") { // HEAD asks for the answer of now
+	// The request has been read: from here on only the answer takes time.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it cannot fail for a connection
+	// HEAD asks for the present answer.
+	if r.Method == http.MethodGet && accepts(r.Header.Get("Accept"), "text/event-stream") {
 		s.follow(w, r, c, o, body)
 		return
 	}
@@ -93,7 +95,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, c Caller, o *operati
 	s.sendJSON(w, r, answer)
 }
 
-// known is a handler for those whom the service knows.
+// known wraps a handler for authenticated callers.
 func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Caller)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.who(r)
@@ -105,7 +107,8 @@ func (s *Server) known(handle func(w http.ResponseWriter, r *http.Request, c Cal
 	})
 }
 
-// policy are the headers of all answers: nothing of them is shown in a frame, run, guessed at, or kept by anybody between.
+// policy are the headers of all answers: browsers must not show them in a frame, run them or guess
+// their type, and nothing in between may keep them.
 var policy = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"X-Frame-Options":              "DENY",
@@ -116,7 +119,7 @@ var policy = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// guarded keeps out what comes from pages of others, and what is too large.
+// guarded refuses requests from pages of other origins, and requests that are too large.
 func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +139,8 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 			s.refuse(w, api.ErrHost)
 		case origins.Check(r) != nil, r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate":
 			s.refuse(w, api.ErrOrigin)
-		case ofPrograms(r.URL.Path) && !whole(r.URL.EscapedPath()): // the mux would send it elsewhere: DELETE /jobs//x, of a name that is missing, to /jobs/x
+		// The mux would redirect it: DELETE /jobs//x, with a missing name, to /jobs/x.
+		case ofPrograms(r.URL.Path) && !whole(r.URL.EscapedPath()):
 			s.refuse(w, fmt.Errorf("%w: the path has a part that is empty or made of dots; is something missing?", api.ErrNothing))
 		case pattern == "" && s.Pages != nil && !ofPrograms(r.URL.Path):
 			s.Pages(w, r, func() (Caller, error) { return s.who(r) })
@@ -148,18 +152,18 @@ func (s *Server) guarded(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// ofPrograms tells whether a path is one at which nobody expects a page.
+// ofPrograms tells whether a path is for programs, not for pages.
 func ofPrograms(path string) bool {
 	return path == "/login" || path == "/logout" || path == "/openapi.json" || path == "/api" || strings.HasPrefix(path, "/api/")
 }
 
-// whole tells whether each part of a path says something, but for the last one.
+// whole tells whether no part of a path is empty, except the last one.
 func whole(p string) bool {
 	clean := path.Clean(p)
 	return p == clean || p == clean+"/"
 }
 
-// refuseUnrouted says whether there is nothing at a path, or something that is done otherwise.
+// refuseUnrouted answers 404 for an unknown path, and 405 for a known path with another method.
 func (s *Server) refuseUnrouted(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	probe := &headers{header: http.Header{}}
 	handler.ServeHTTP(probe, r)
@@ -171,14 +175,14 @@ func (s *Server) refuseUnrouted(w http.ResponseWriter, r *http.Request, handler 
 	s.refuse(w, api.ErrNothing)
 }
 
-// headers is a response of which nothing but the headers is kept.
+// headers is a response that keeps only the headers.
 type headers struct{ header http.Header }
 
 func (h *headers) Header() http.Header         { return h.header }
 func (h *headers) Write(b []byte) (int, error) { return len(b), nil }
 func (h *headers) WriteHeader(int)             {}
 
-// accepts tells whether who asks takes a kind of answer, or an encoding of one, if he is asked for it by name.
+// accepts tells whether a header accepts a media type or an encoding by name.
 func accepts(header, kind string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")

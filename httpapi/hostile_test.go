@@ -31,8 +31,9 @@ var (
 	hostileSeed   = flag.Uint64("rounds-seed", 1, "the `seed` of its choices")
 )
 
-// TestHostileRequests sends what the document allows, and what it does not, byte by byte: whatever comes, it is answered, nothing fails, an
-// error is a problem that says what to do next, and the answer is one that the document has.
+// TestHostileRequests sends what the document allows, and what it does not, byte by byte. Every
+// request is answered, none fails the server, an error is a problem with advice, and the answer is
+// one that the document has.
 func TestHostileRequests(t *testing.T) {
 	said := &worries{}
 	s := open(t, func(s *Server) { s.Log = slog.New(said) })
@@ -54,7 +55,7 @@ func TestHostileRequests(t *testing.T) {
 	t.Logf("the answers are %v", h.statuses)
 }
 
-// worries collect what a server says that is not to be: what has failed, and panics.
+// worries collect log messages that must not occur: failures, and panics.
 type worries struct {
 	mu   sync.Mutex
 	said []string // guarded by mu
@@ -83,7 +84,7 @@ func (w *worries) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// documentedOperation is what the document says of a way to ask for something.
+// documentedOperation is an operation in the document.
 type documentedOperation struct {
 	method, path string
 	Parameters   []struct {
@@ -170,7 +171,7 @@ func (w *wire) bytes(s *site) string {
 	return b.String() + "\r\n" + w.body
 }
 
-// slow is how long an answer to who does not ask to wait takes at most.
+// slow is the longest time for an answer to a request that does not ask to wait.
 const slow = 10 * time.Second
 
 // attack sends one request to an operation.
@@ -190,14 +191,14 @@ func (h *hostile) attack(o *documentedOperation) {
 		h.Errorf("after %v there is %d, %v: %s", took, got.status, err, show())
 	}
 	switch {
-	case err != nil && (w.patient || malformed(text)): // nobody waits for that
+	case err != nil && (w.patient || malformed(text)): // no answer is expected
 		return
 	case err != nil:
 		h.Errorf("%v: %s", err, show())
 		return
 	}
 	h.statuses[got.status]++
-	if malformed(text) { // the library that reads requests refuses what is no HTTP
+	if malformed(text) { // the HTTP library refuses what is not HTTP
 		if got.status < 400 || got.status == 500 {
 			h.Errorf("%s is no HTTP, and comes to %d", show(), got.status)
 		}
@@ -229,7 +230,7 @@ func (h *hostile) attack(o *documentedOperation) {
 	}
 }
 
-// fits holds an answer against the document, if it is one of the operation that was meant.
+// fits compares an answer with the document, if it belongs to the intended operation.
 func (h *hostile) fits(o *documentedOperation, w *wire, got answer, show func() string) {
 	h.Helper()
 	at, _, _ := strings.Cut(w.target, "?")
@@ -248,7 +249,7 @@ func cmpMethod(method string) string {
 	return method
 }
 
-// samePath tells whether a path is one of a template.
+// samePath tells whether a path matches a template.
 func samePath(template, path string) bool {
 	want, is := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(want) != len(is) {
@@ -265,7 +266,7 @@ func samePath(template, path string) bool {
 // problem holds a refusal to its form.
 func (h *hostile) problem(show func() string, w *wire, got answer) {
 	h.Helper()
-	// Who has hung up is not worked for, and one log is verified at a time.
+	// A request that has hung up is dropped, and one log is verified at a time.
 	if busy := w.missing > 0 || w.chunked || strings.Contains(w.target, "/verify"); got.status >= 500 && !(busy && got.status == http.StatusServiceUnavailable) {
 		h.Errorf("%s comes to %d: %s", show(), got.status, got.body)
 	}
@@ -297,14 +298,15 @@ func malformed(text string) bool {
 	return err != nil || strings.Index(text, "\r\n\r\n") > largestHeader
 }
 
-// exchange sends bytes on a connection of their own, says that no more come, and returns what is answered. Of what follows it reads the beginning.
+// exchange sends bytes on a connection of their own, closes its sending side, and returns the
+// answer. Of a stream it reads the beginning.
 func (h *hostile) exchange(w *wire, text string) (answer, error) {
 	h.Helper()
 	conn, err := (&net.Dialer{}).DialContext(h.Context(), "tcp", h.listener.Addr().String())
 	if err != nil {
 		h.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }() // nothing more is expected
+	defer func() { _ = conn.Close() }() // no more is expected
 	within := patience
 	if w.patient {
 		within = 20 * time.Millisecond
@@ -339,7 +341,7 @@ func (h *hostile) exchange(w *wire, text string) (answer, error) {
 	return is, err
 }
 
-// request is one as the document has it, of values that may fit and may not.
+// request makes a request of the document, with values that may fit or not.
 func (h *hostile) request(o *documentedOperation) *wire {
 	w := &wire{method: o.method, target: o.path, patient: strings.HasSuffix(o.path, "/wait")}
 	query := url.Values{}
@@ -406,7 +408,7 @@ func (h *hostile) is(schema map[string]any, kind string) bool {
 	return false
 }
 
-// value is one that a schema allows, or perhaps not.
+// value makes a value that a schema allows, or perhaps not.
 func (h *hostile) value(schema map[string]any, name string, deep int) any {
 	if h.random.IntN(12) == 0 || deep == 0 {
 		return []any{nil, 1, -1, 1.5, "", h.odd(), []any{}, map[string]any{}, true, []any{h.odd()}, map[string]any{h.odd(): h.odd()},
@@ -443,7 +445,7 @@ func (h *hostile) value(schema map[string]any, name string, deep int) any {
 	return h.word(name)
 }
 
-// told are texts that have a meaning for fields whose names have a word in them.
+// told are meaningful texts for fields whose names contain a word.
 var told = []struct {
 	within string
 	texts  []string
@@ -479,7 +481,7 @@ func (h *hostile) word(name string) string {
 	return h.odd()
 }
 
-// odd is a text that means nothing.
+// odd makes a meaningless text.
 func (h *hostile) odd() string {
 	words := []string{"", "a", "-1", "0", "1", "18446744073709551615", "9223372036854775808", "1e9", "null", "true", "[]", "{}", "..", ".", "/", "%2f", "%00", "\x00", "\r\n", "\x1b[2J", "<b>", "ü", "\xff\xfe", "\xed\xa0\x80",
 		"*", ">", "a.b", "$JS", "running", strings.Repeat("x", 3000), `"`, "'; drop table tasks", "@", "#1", "%", "\u202e", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FA", "\u2028"}
@@ -493,7 +495,7 @@ func (h *hostile) odd() string {
 	return string(noise)
 }
 
-// twists make of a request one that is beside the document.
+// twists turn a request into one outside the document.
 var twists = []func(*hostile, *wire){
 	func(h *hostile, w *wire) { // another method
 		w.method = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "FOO", "get"}[h.random.IntN(10)]
@@ -521,7 +523,7 @@ var twists = []func(*hostile, *wire){
 			"Accept: application/xml", "Accept: */*;q=0", "Accept-Encoding: gzip", "Accept-Encoding: gzip;q=x, *", "Expect: 100-continue", "Traceparent: 00-zz", "X-HTTP-Method-Override: DELETE", "Cookie: " + "a=" + strings.Repeat("b", 4000),
 			"Authorization: Bearer x", "X-Forwarded-For: ::1", "Origin: null", "Sec-Fetch-Site: cross-site", "Upgrade: websocket", "Content-Language: \xff", "Forwarded: for=x", "Transfer-Encoding: gzip", "Host: other.example", "X: a\x01b"}[h.random.IntN(27)])
 	},
-	func(h *hostile, w *wire) { // who follows
+	func(h *hostile, w *wire) { // a follower
 		if w.method != http.MethodGet {
 			return
 		}
@@ -534,7 +536,7 @@ var twists = []func(*hostile, *wire){
 	func(h *hostile, w *wire) { // another kind of body
 		w.kind = []string{"", "text/plain", "application/json; charset=utf-16", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/x-tar", "application/gzip", "json", ";", "application/json;;", "application/JSON"}[h.random.IntN(11)]
 	},
-	func(h *hostile, w *wire) { // a compressed body, or one that is said to be
+	func(h *hostile, w *wire) { // a compressed body, or one that claims to be
 		w.header = append(w.header, "Content-Encoding: "+[]string{"gzip", "br", "identity", "deflate, gzip"}[h.random.IntN(4)])
 		if h.random.IntN(2) == 0 {
 			w.body = zipped(h.T, w.body)

@@ -10,7 +10,7 @@ import (
 	"millrace/jet/definitions"
 )
 
-// keys are what lets callers in: the credential of the machine, and tokens. None is kept but by its hash.
+// keys are the credentials of callers: the machine's, and tokens. Only their hashes are kept.
 type keys struct {
 	machine key
 
@@ -18,7 +18,7 @@ type keys struct {
 	tokens map[string]*key // guarded by mu; by their hash
 }
 
-// key lets a caller in until it is gone.
+// key admits a caller until it is removed.
 type key struct {
 	token definitions.Token
 	life  context.Context
@@ -30,7 +30,7 @@ func (k *keys) setMachine(m *Machine) {
 	k.machine.token = definitions.Token{Name: m.Caller.Name, Role: m.Caller.Role, Hash: definitions.TokenHash(definitions.TokenCookie(m.Secret))}
 }
 
-// set takes over the tokens that there are. Who was let in by one that is gone, or another one by now, is sent nothing more.
+// set replaces the tokens. Streams that were opened with a removed or changed token end.
 func (k *keys) set(tokens []definitions.Token, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +54,8 @@ func (k *keys) set(tokens []definitions.Token, now time.Time) {
 	k.tokens = are
 }
 
-// find is who shows a cookie, or the token that it follows from. A hash is looked up, so how long that takes tells nothing of any secret.
+// find returns the holder of a cookie, or of the token it derives from. It looks up a hash, so the
+// time it takes reveals nothing about any secret.
 func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, error) {
 	hash := definitions.TokenHash(cookie)
 	k.mu.Lock()
@@ -69,40 +70,41 @@ func (k *keys) find(cookie string, peer netip.Addr, now time.Time) (Caller, erro
 	return Caller{Name: is.token.Name, Role: is.token.Role, life: is.life, cookie: cookie}, nil
 }
 
-// known tells whether a token is there that a cookie follows from.
+// known tells whether the token of a cookie exists.
 func (k *keys) known(cookie string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.tokens[definitions.TokenHash(cookie)] != nil
 }
 
-// Bounds of how tokens are looked at.
+// Times of reading the tokens.
 const (
-	// tokensEvery is how often that is done though the read model has told of no change: it may be behind.
+	// tokensEvery is how often the tokens are read without news from the read model, which may lag.
 	tokensEvery = 5 * time.Second
-	// looksApart is how long one look comes after another at the least, whoever wants it: with tokens that nobody knows nobody keeps the log busy.
+	// looksApart is the shortest time between two reads, whichever caller wants one: unknown tokens
+	// cannot keep the log busy.
 	looksApart = 100 * time.Millisecond
-	// lookWithin is how long who shows an unknown token waits for a look, at the most.
+	// lookWithin is how long a caller with an unknown token waits for a read at most.
 	lookWithin = 2 * time.Second
 )
 
-// looking are those who wait for a look at the tokens.
+// looking are the callers that wait for a read of the tokens.
 type looking struct {
-	wake chan struct{} // takes a word when there is something to look for
+	wake chan struct{} // holds one when there is something to look for
 
 	mu   sync.Mutex
-	next chan struct{} // guarded by mu; closed when the look that begins next is over; nil if nobody waits
+	next chan struct{} // guarded by mu; closes when the next read ends; nil if no caller waits
 }
 
-// ask has the tokens looked at.
+// ask requests a read of the tokens.
 func (l *looking) ask() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // there is a word already
+	default: // requested already
 	}
 }
 
-// await is closed when a look is over that has not begun yet.
+// await returns a channel that closes when a read ends that has not begun yet.
 func (l *looking) await() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +115,7 @@ func (l *looking) await() <-chan struct{} {
 	return l.next
 }
 
-// begin begins a look. Over is to be called at its end.
+// begin begins a read. The caller calls over at its end.
 func (l *looking) begin() (over func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +128,7 @@ func (l *looking) begin() (over func()) {
 	}
 }
 
-// lookAgain returns when the tokens have been looked at, or could not be within some time.
+// lookAgain returns when the tokens have been read, or after lookWithin.
 func (s *Server) lookAgain(ctx context.Context) {
 	if s.Tokens == nil {
 		return

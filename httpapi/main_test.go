@@ -92,14 +92,15 @@ func openWith(t *testing.T, config Config, change func(*Server)) *site {
 	return &site{T: t, Server: s, store: store}
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// send sends a request as the machine's user, unless a header says otherwise. Headers are pairs; "" leaves one out.
+// send sends a request as the machine's user, unless a header says otherwise. Headers are pairs; ""
+// leaves one out.
 func (s *site) send(method, path, body string, header ...string) answer {
 	s.Helper()
 	got, err := s.try(method, path, body, header...)
@@ -141,7 +142,7 @@ func (s *site) try(method, path, body string, header ...string) (answer, error) 
 	return answer{got.StatusCode, got.Header, text}, err
 }
 
-// want sends a request that must come to a status, and reads what it is answered.
+// want sends a request that must get a status, and decodes the answer.
 func (s *site) want(status int, method, path, body string, into any, header ...string) answer {
 	s.Helper()
 	got := s.send(method, path, body, header...)

@@ -40,7 +40,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Pages are asked for what programs are not; both are guarded in the same way, and of strangers pages hear that they are such.
+// Pages answer paths that are not for programs; both are guarded alike, and pages learn when a
+// caller is not authenticated.
 func TestPagesBeside(t *testing.T) {
 	s := open(t, func(s *Server) {
 		s.Pages = func(w http.ResponseWriter, r *http.Request, who func() (Caller, error)) {
@@ -85,7 +86,8 @@ func TestQueryOfTasks(t *testing.T) {
 	s.refused(400, "bad-request", "GET", "/api/v1/tasks?query=job%3Aa&job=b", "")
 }
 
-// Who follows is never answered with nothing at all, whatever ends what he follows: not even when that is over before it began.
+// A follower always gets an answer, however what it follows ends: even if that is over before it
+// began.
 func TestFollowersAreAnswered(t *testing.T) {
 	s := open(t, nil)
 	for name, c := range map[string]struct {

@@ -23,13 +23,13 @@ import (
 	"millrace/task"
 )
 
-// wrong is an error in a request.
+// wrong returns an error in a request.
 func wrong(format string, args ...any) error { return client.Wrongf(format, args...) }
 
-// reads tells whether a request has its fields in the query. HEAD is a GET of which only the headers are wanted.
+// reads tells whether a request has its fields in the query. HEAD is a GET for the headers alone.
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// read makes of an HTTP request the JSON that the endpoint takes.
+// read turns an HTTP request into the JSON that the endpoint takes.
 func (o *operation) read(r *http.Request) ([]byte, error) {
 	request := map[string]json.RawMessage{}
 	if reads(r) {
@@ -63,11 +63,12 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 	return json.Marshal(request)
 }
 
-// seenField is the field that says which revision somebody has seen of what he changes.
+// seenField is the field with the revision that a change is based on.
 const seenField = "if_revision"
 
-// condition makes of a condition in the headers a field of the request. If-Match is the ETag of what was got, or a revision; If-None-Match with a
-// star says that there is to be none. One that a verb does not take is refused: nobody is to believe that it holds.
+// condition turns a condition in the headers into a field of the request. If-Match holds an ETag,
+// or a revision; If-None-Match with a star means that there must be none. If the verb takes no
+// condition, the request is refused: else the caller would believe that the condition held.
 func (o *operation) condition(r *http.Request, into map[string]json.RawMessage) error {
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	if reads(r) || match == "" && none == "" {
@@ -89,7 +90,7 @@ func (o *operation) condition(r *http.Request, into map[string]json.RawMessage) 
 	return nil
 }
 
-// revisionIn is the revision that an ETag begins with.
+// revisionIn returns the revision at the beginning of an ETag.
 func revisionIn(tag string) (uint64, bool) {
 	tag = strings.TrimPrefix(tag, "W/")
 	if len(tag) > 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
@@ -126,7 +127,7 @@ func readBody(r *http.Request, into map[string]json.RawMessage) error {
 	return nil
 }
 
-// asked are the names of the fields that a query may have.
+// asked returns the names of the fields that a query may have.
 func (o *operation) asked() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !slices.Contains(o.named, name) && askable(o.fields[name]) {
@@ -136,8 +137,8 @@ func (o *operation) asked() (names []string) {
 	return names
 }
 
-// query reads the fields of a request from a query: a list is a name that is there several times, and a table has
-// its keys in brackets, as labels[zone]=eu.
+// query parses the fields of a request from a query: a list is a repeated name, and a table has its
+// keys in brackets, as in labels[zone]=eu.
 func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -181,8 +182,8 @@ func (o *operation) query(raw string, into map[string]json.RawMessage) error {
 	return nil
 }
 
-// Form makes of the fields of a form the request of a verb. They are called as in a query. What is empty is left out, and what is neither
-// a text nor a number is JSON.
+// Form turns the fields of a form into the request of a verb. They have the same names as in a
+// query. Empty ones are left out; a field that is neither a text nor a number is JSON.
 func Form(verb roles.Verb, fields url.Values) (json.RawMessage, error) {
 	o := operation{route: route{verb: verb}, fields: map[string]reflect.Type{}}
 	for _, e := range api.Endpoints() {
@@ -221,7 +222,7 @@ func Form(verb roles.Verb, fields url.Values) (json.RawMessage, error) {
 	return json.Marshal(request)
 }
 
-// valueOf is a text as JSON of a type: what the type spells itself is a string.
+// valueOf encodes a text as JSON of a type; a type that parses its own text gets a string.
 func valueOf(t reflect.Type, name, text string) (json.RawMessage, error) {
 	if !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		switch t.Kind() {

@@ -11,7 +11,8 @@ import (
 	"millrace/jet/roles"
 )
 
-// A submission over HTTP takes its trace context from the header, unless it says another one; what is no submission takes none.
+// A submission over HTTP takes its trace context from the header, unless it has its own; other
+// requests take none.
 func TestTraceOfARequest(t *testing.T) {
 	t.Parallel()
 	const given, other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01"

@@ -9,18 +9,18 @@ import (
 	"millrace/jet/roles"
 )
 
-// prefix begins the paths of all requests. What changes so that programs would notice gets another number.
+// prefix begins the paths of all requests. An incompatible change gets another number.
 const prefix = "/api/v1"
 
-// route says where a verb of the service is. What stands in braces is a field of the request; of a GET the query has the
-// others, of all else the body.
+// route says where a verb of the service is. Braces hold a field of the request; the other fields
+// are in the query of a GET, or else in the body.
 type route struct {
 	verb   roles.Verb
 	method string
 	path   string
 }
 
-// routes is the table of what can be asked for.
+// routes is the table of all verbs.
 var routes = []route{
 	{roles.TaskList, http.MethodGet, "/tasks"},
 	{roles.TaskSubmit, http.MethodPost, "/tasks"},
@@ -112,15 +112,15 @@ var routes = []route{
 	{roles.ServerHealth, http.MethodGet, "/health"},
 }
 
-// operation is a route with its endpoint, as requests and the document need it.
+// operation is a route with its endpoint.
 type operation struct {
 	route
 	endpoint api.Endpoint
 	fields   map[string]reflect.Type // of the request, by their names in JSON
-	named    []string                // those of the path
+	named    []string                // those in the path
 }
 
-// operations are all of them, in the order of the table.
+// operations returns all of them, in the order of the table.
 func operations() []operation {
 	by := map[roles.Verb]api.Endpoint{}
 	for _, e := range api.Endpoints() {
@@ -140,7 +140,8 @@ func operations() []operation {
 	return all
 }
 
-// fieldsOf collects the fields of a type by their names in JSON, those of embedded ones where no other has the name.
+// fieldsOf collects the fields of a type by their names in JSON; fields of embedded types count
+// unless a field of the type itself has the name.
 func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
 	var within []reflect.Type
 	for f := range t.Fields() {

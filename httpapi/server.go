@@ -20,7 +20,7 @@ import (
 	"millrace/task/definition"
 )
 
-// ErrAddress means that the address cannot be listened on.
+// ErrAddress: the service cannot listen on the address.
 var ErrAddress = errors.New("the HTTP service cannot be served there")
 
 // Bounds of requests.
@@ -36,20 +36,21 @@ const (
 
 // Server answers requests over HTTP. Create it with [Listen], and Run it once.
 type Server struct {
-	// Desk has the requests answered, and shares what it has in hand among who asks.
+	// Desk answers the requests, and shares the service's capacity among callers.
 	Desk *api.Desk
 	// Machine is the credential of the machine.
 	Machine *Machine
-	// Tokens are those that let in others. Default: none.
+	// Tokens admit other callers. Default: none.
 	Tokens Tokens
 	// Now is the time by which tokens expire. Default: the machine's.
 	Now func() time.Time
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string
-	// Pages shows a browser what it asks for: all but what programs do. Who tells who asks. Default: a text that leads to what
-	// programs ask for.
+	// Pages answers browsers: all requests except those of programs. who authenticates the caller.
+	// Default: a text that points to the paths for programs.
 	Pages func(w http.ResponseWriter, r *http.Request, who func() (Caller, error))
-	// Largest is how many bytes the body of a request to a page may have. Default: as many as one to the service.
+	// Largest returns how many bytes the body of a request to a page may have. Default: the same as
+	// for the service.
 	Largest func(r *http.Request) int64
 	Log     *slog.Logger
 
@@ -61,21 +62,23 @@ type Server struct {
 	keys     keys
 	looking  looking
 
-	headerTimeout, bodyTimeout time.Duration // for what who asks has to send
-	takesWithin                atomic.Int64  // nanoseconds, for what who follows from now on has to take
+	headerTimeout, bodyTimeout time.Duration // for the caller to send its request
+	// Nanoseconds; for new followers to take what they are sent.
+	takesWithin atomic.Int64
 
 	feed      *feed
-	old       chan struct{} // places of those who are sent what the feed no longer has
+	old       chan struct{} // places of followers that are sent records older than the feed
 	followers atomic.Int64
 	dropped   atomic.Int64
 	figures   figures
 
 	mu     sync.Mutex
 	shared map[string]*sharedAnswer // guarded by mu; by request
-	links  []link                   // guarded by mu; that nobody has opened, the oldest first
+	links  []link                   // guarded by mu; not yet opened, the oldest first
 }
 
-// Listen takes the address of a service. Nothing is answered before [Server.Run]. The error wraps [ErrAddress], [ErrExposed] or [ErrConfig].
+// Listen opens the address of a service. It answers nothing before [Server.Run]. The error wraps
+// [ErrAddress], [ErrExposed] or [ErrConfig].
 func Listen(ctx context.Context, config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -91,13 +94,13 @@ func Listen(ctx context.Context, config Config) (*Server, error) {
 	}
 	s.takesWithin.Store(int64(takesWithin))
 	if err := s.secure(); err != nil {
-		_ = l.Close() // nobody was let in
+		_ = l.Close() // no connection was accepted
 		return nil, err
 	}
 	return s, nil
 }
 
-// secure sees to it that the address is protected as it must be.
+// secure makes sure that the address is protected as it must be.
 func (s *Server) secure() error {
 	at, ok := s.listener.Addr().(*net.TCPAddr)
 	if !ok {
@@ -120,7 +123,7 @@ func (s *Server) secure() error {
 	return nil
 }
 
-// URL is where programs of this machine find the service.
+// URL returns the service's address for programs on this machine.
 func (s *Server) URL() string {
 	scheme, host := "http://", s.hosts[0]
 	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
@@ -132,7 +135,7 @@ func (s *Server) URL() string {
 	return scheme + host + s.config.Prefix
 }
 
-// now is the time by which tokens expire.
+// now returns the time by which tokens expire.
 func (s *Server) now() time.Time {
 	if s.Now != nil {
 		return s.Now()
@@ -140,7 +143,7 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Observe is told by the projector what the log has become, for those who follow it.
+// Observe takes the changes of the log from the projector, for followers.
 func (s *Server) Observe(steps []events.Step) {
 	s.feed.Observe(steps)
 	if slices.ContainsFunc(steps, func(is events.Step) bool { return is.Record.Fact.Def.Kind() == definition.DefToken }) {
@@ -148,21 +151,23 @@ func (s *Server) Observe(steps []events.Step) {
 	}
 }
 
-// Await lets the body of a request take so long to come, longer than others may.
+// Await gives the body of a request that long to arrive, longer than usual.
 func Await(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // what has no deadlines waits anyway
+	// Without deadlines it waits anyway.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
 }
 
-// Afford lets the answer to a request take so long, longer than others may.
+// Afford gives the answer to a request that long, longer than usual.
 func Afford(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // likewise
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as above
 }
 
-// Followers is how many follow something now, and how many were dropped because they took too long.
+// Followers returns how many followers there are now, and how many were dropped because they were
+// too slow.
 func (s *Server) Followers() (now, dropped int64) { return s.followers.Load(), s.dropped.Load() }
 
-// Close gives the address back. Run does it, too.
-func (s *Server) Close() { _ = s.listener.Close() } // of use to nobody any more
+// Close releases the address. Run also does.
+func (s *Server) Close() { _ = s.listener.Close() } // nothing uses it any more
 
 // Run answers requests until ctx ends, and then returns nil.
 func (s *Server) Run(ctx context.Context) error {
@@ -174,7 +179,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.Tokens != nil {
 		known := make(chan struct{})
 		keeping.Go(func() { s.keepTokens(ctx, sync.OnceFunc(func() { close(known) })) })
-		select { // who comes meanwhile waits
+		select { // new connections wait meanwhile
 		case <-known:
 		case <-ctx.Done():
 			return nil
@@ -202,7 +207,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	_ = server.Close() // who was asking asks again
+	_ = server.Close() // interrupted callers will ask again
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"millrace/task"
 )
 
-// Every verb of the service can be asked for over HTTP, and what a path names is a field of the request.
+// Every verb of the service has a route over HTTP, and what a path names is a field of the request.
 func TestRoutes(t *testing.T) {
 	reached := map[string]bool{}
 	for _, o := range operations() {
@@ -38,7 +38,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// Who is let in, and how.
+// Which callers are admitted, and how.
 func TestAccess(t *testing.T) {
 	s := open(t, nil)
 	s.want(200, "GET", "/api/v1/tasks", "", nil)
@@ -132,7 +132,8 @@ func TestUnusual(t *testing.T) {
 	s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
 }
 
-// What is submitted once under an id is there once, whoever asks again, and the log names who did.
+// A task submitted under an id exists once, whichever caller repeats the submission, and the log
+// names the submitter.
 func TestSubmit(t *testing.T) {
 	s := open(t, nil)
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -189,7 +190,8 @@ func TestSubmit(t *testing.T) {
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Whoever has an answer is told so, and large ones come compressed to who wants that.
+// A caller that has an answer is told so, and large answers are compressed for callers that want
+// that.
 func TestTravel(t *testing.T) {
 	s := open(t, nil)
 	var r client.Receipt
@@ -220,7 +222,7 @@ func TestTravel(t *testing.T) {
 	}
 }
 
-// Who sends slowly is not waited for, nor who sends headers without end.
+// The server does not wait for callers that send slowly, or that send headers without end.
 func TestSlow(t *testing.T) {
 	s := open(t, func(s *Server) { s.headerTimeout, s.bodyTimeout = 50*time.Millisecond, 100*time.Millisecond })
 	for _, part := range []string{"GET /api/v1/tasks HTTP/1.1\r\n", "POST /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1:" + s.port +

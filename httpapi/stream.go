@@ -24,23 +24,24 @@ import (
 	"millrace/view"
 )
 
-// Bounds of those who follow.
+// Bounds for followers.
 const (
-	// takesWithin is how long who follows may take to take what he is sent, before he is dropped.
+	// takesWithin is how long a follower may take to receive what it is sent, before it is dropped.
 	takesWithin = 10 * time.Second
-	// stillThere is how often he is sent something though nothing has happened.
+	// stillThere is how often a follower is sent something even though nothing has happened.
 	stillThere = 15 * time.Second
-	// atMost is how often an answer is made anew.
+	// atMost is the shortest time between two versions of an answer.
 	atMost = 500 * time.Millisecond
-	// oldAtOnce is how many records of the log are read at once for who is further back, and oldReaders how many are sent such at the
-	// same time.
+	// oldAtOnce is how many records of the log are read at once for a follower that is further
+	// back, and oldReaders how many such followers are served concurrently.
 	oldAtOnce, oldReaders = 256, 16
 )
 
-// errSlow drops who takes too long.
+// errSlow drops a follower that is too slow.
 var errSlow = errors.New("who follows has fallen behind")
 
-// appendFrame appends a server-sent event. Data is JSON, in which a line may end only where a space may stand.
+// appendFrame appends a server-sent event. data is JSON whose line ends are only in places where a
+// space could be.
 func appendFrame(to []byte, id uint64, event string, data []byte) []byte {
 	if id > 0 {
 		to = append(to, "id: "...)
@@ -54,34 +55,34 @@ func appendFrame(to []byte, id uint64, event string, data []byte) []byte {
 	return append(to, '\n')
 }
 
-// stream is a response to who follows.
+// stream is a response to a follower.
 type stream struct {
 	w      http.ResponseWriter
 	flow   *http.ResponseController
 	within time.Duration
-	zip    *gzip.Writer // nil for who wants nothing compressed
+	zip    *gzip.Writer // nil without compression
 	begun  bool
-	sent   time.Time // when something was sent last
+	sent   time.Time // when something was last sent
 }
 
-// streamTo is a response that is compressed if who follows wants that. It has no memory of what was sent: that would be
-// most of a megabyte for each follower.
+// streamTo returns a response to a follower, compressed if the follower wants that. The compressor
+// keeps no history: that would be most of a megabyte per follower.
 func (s *Server) streamTo(w http.ResponseWriter, r *http.Request) *stream {
 	to := &stream{w: w, flow: http.NewResponseController(w), within: time.Duration(s.takesWithin.Load())}
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
-		to.zip, _ = gzip.NewWriterLevel(w, gzip.StatelessCompression) // there is that level
+		to.zip, _ = gzip.NewWriterLevel(w, gzip.StatelessCompression) // the level is valid
 	}
 	return to
 }
 
-// send sends something, and waits until it was taken. What is compressed comes out whole each time.
+// send sends something, and waits until it was taken. Each call flushes what it has compressed.
 func (s *stream) send(parts ...[]byte) error {
 	if !s.begun {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Vary", varies)
-		h.Set("X-Accel-Buffering", "no") // a proxy that keeps it back keeps it for ever
+		h.Set("X-Accel-Buffering", "no") // a proxy that buffers would hold it back for ever
 		if s.zip != nil {
 			h.Set("Content-Encoding", "gzip")
 		}
@@ -102,34 +103,35 @@ func (s *stream) send(parts ...[]byte) error {
 		err = s.flow.Flush()
 	}
 	s.sent = time.Now()
-	if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && s.sent.Sub(begun) >= s.within { // HTTP/2 says that it was closed
+	// HTTP/2 reports only that it was closed.
+	if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && s.sent.Sub(begun) >= s.within {
 		return errSlow
 	}
 	return err
 }
 
-// end says that nothing more comes.
+// end ends the stream.
 func (s *stream) end() {
 	if s.begun && s.zip != nil {
-		_ = s.zip.Close() // he may be gone
+		_ = s.zip.Close() // the follower may be gone
 	}
 }
 
-// quiet is what is sent when nothing has happened.
+// quiet is sent when nothing has happened.
 var quiet = []byte(": still there\n\n")
 
-// follow answers a GET whose sender wants to hear what comes.
+// follow answers a GET whose sender wants to follow the answer.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, c Caller, o *operation, body []byte) {
 	s.serveFollower(w, r, c, string(o.verb), func(ctx context.Context, to *stream, from uint64) error {
 		return s.stream(ctx, to, c, o, body, from)
 	})
 }
 
-// Part is a part of an answer. Who follows is sent those that have changed.
+// Part is a part of an answer. Followers get the parts that have changed.
 type Part struct {
 	Name string
 	Text []byte // JSON
-	// Moving tells that it changes though the log does not.
+	// Moving tells that it changes even if the log does not.
 	Moving bool
 }
 
@@ -137,15 +139,16 @@ func moving(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool { return p.Moving })
 }
 
-// FollowParts sends who follows the parts of what a caller is shown, whenever they are others. Those whose key is the same share
-// what make makes.
+// FollowParts sends a follower the parts of an answer whenever they have changed. Followers with
+// the same key share the result of make.
 func (s *Server) FollowParts(w http.ResponseWriter, r *http.Request, c Caller, key string, make func(context.Context) ([]Part, error)) {
 	s.serveFollower(w, r, c, key, func(ctx context.Context, to *stream, from uint64) error {
 		return s.followAnswer(ctx, to, key, from, make)
 	})
 }
 
-// FollowOutput sends who follows what a task prints behind a sequence of the stream of output, batch by batch, as show has it.
+// FollowOutput sends a follower the lines that a task prints after a sequence of the stream of
+// output, batch by batch, in the form that show gives them.
 func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, id task.ID, after uint64, show func(*output.Lines) ([]byte, error)) {
 	s.serveFollower(w, r, c, string(roles.TaskOutput), func(ctx context.Context, to *stream, from uint64) error {
 		body, err := json.Marshal(map[string]any{"id": id, "after": max(from, after)})
@@ -162,10 +165,10 @@ func (s *Server) FollowOutput(w http.ResponseWriter, r *http.Request, c Caller, 
 	})
 }
 
-// errNoLines cannot be: the stream of output holds lines.
+// errNoLines cannot happen: the stream of output holds lines.
 var errNoLines = errors.New("what was printed is no lines")
 
-// serveFollower has run send who follows what there is behind the last event that he has.
+// serveFollower calls run to send a follower what comes after the last event that it has.
 func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller, what string, run func(ctx context.Context, to *stream, from uint64) error) {
 	leave, ok := s.Desk.TakeFollower(c.Name)
 	if !ok {
@@ -199,15 +202,17 @@ func (s *Server) serveFollower(w http.ResponseWriter, r *http.Request, c Caller,
 		s.dropped.Add(1)
 		s.Log.Warn("who follows over HTTP takes too long and is dropped; he may come back and go on where he was", "caller", c.Name, "follows", what)
 	case err == nil:
-		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // he may be gone
+		_ = to.send(appendFrame(nil, 0, "end", []byte("{}"))) // the follower may be gone
 	case err != nil && !to.begun:
-		if r.Context().Err() != nil { // he may be gone, or the service ends: an empty answer would say that there is nothing to follow
+		// The follower may be gone, or the service ends: an empty answer would mean that there is
+		// nothing to follow.
+		if r.Context().Err() != nil {
 			err = context.DeadlineExceeded
 		}
 		s.refuse(w, err)
 	case err != nil && r.Context().Err() == nil:
 		if text, bad := json.Marshal(api.ProblemOf(err)); bad == nil {
-			_ = to.send(appendFrame(nil, 0, "problem", text)) // likewise
+			_ = to.send(appendFrame(nil, 0, "problem", text)) // the follower may be gone
 		}
 	}
 }
@@ -229,7 +234,8 @@ func (s *Server) stream(ctx context.Context, to *stream, c Caller, o *operation,
 	})
 }
 
-// followLog sends the log from behind a sequence on: what is further back is read for him alone, and the rest is what all are sent.
+// followLog sends the log after a sequence: older records are read for this follower alone, the
+// rest is what all followers get.
 func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from uint64) error {
 	leave := s.feed.follow()
 	defer leave()
@@ -273,10 +279,10 @@ func (s *Server) followLog(ctx context.Context, to *stream, body []byte, from ui
 	}
 }
 
-// together is how many frames are sent before it is seen whether they were taken.
+// together is how many frames are sent before checking whether they were taken.
 const together = 64
 
-// sendAll sends those of frames that a filter chooses, and returns how far they went.
+// sendAll sends the frames that a filter chooses, and returns how far they went.
 func sendAll(to *stream, frames []frameAt, filter *view.FactFilter, last uint64) (uint64, error) {
 	for some := range slices.Chunk(frames, together) {
 		parts := make([][]byte, 0, len(some))
@@ -295,9 +301,10 @@ func sendAll(to *stream, frames []frameAt, filter *view.FactFilter, last uint64)
 	return last, nil
 }
 
-// sendOld sends what the log has behind a sequence, up to where the feed has all, and returns how much that was.
+// sendOld sends the log after a sequence, up to where the feed begins, and returns how much that
+// was.
 func (s *Server) sendOld(ctx context.Context, to *stream, chooses func(context.Context, *events.Record) (bool, error), from *uint64, floor uint64) (int, error) {
-	select { // what was read has a bound, however slowly it is taken
+	select { // what was read is bounded, however slowly it is taken
 	case s.old <- struct{}{}:
 		defer func() { <-s.old }()
 	case <-ctx.Done():
@@ -328,7 +335,8 @@ func (s *Server) sendOld(ctx context.Context, to *stream, chooses func(context.C
 	return len(records), s.stillThere(to, *from)
 }
 
-// stillThere says that the server is there, and how far it has come, to whom nothing was sent for a while: his filter may choose little.
+// stillThere tells an idle follower that the server is there, and how far it has come: the
+// follower's filter may choose little.
 func (s *Server) stillThere(to *stream, from uint64) error {
 	if time.Since(to.sent) < stillThere {
 		return nil
@@ -336,7 +344,8 @@ func (s *Server) stillThere(to *stream, from uint64) error {
 	return to.send([]byte("id: "+strconv.FormatUint(from, 10)+"\n"), quiet)
 }
 
-// await waits for more. Meanwhile who follows is sent a word now and then, by which is seen whether he is there.
+// await waits for more. Meanwhile it sends the follower something now and then, to detect whether
+// it is still there.
 func (s *Server) await(ctx context.Context, to *stream, changed <-chan struct{}, from uint64) error {
 	still := time.NewTimer(stillThere - time.Since(to.sent))
 	defer still.Stop()
@@ -387,7 +396,8 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 			}
 		}
 	})
-	err := s.Desk.Follow(ctx, verb, body, func() error { // he hears that he is heard, though nothing may be printed for long
+	// Confirms the request, though nothing may be printed for long.
+	err := s.Desk.Follow(ctx, verb, body, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		return to.send(quiet)
@@ -408,7 +418,8 @@ func (s *Server) followTask(ctx context.Context, to *stream, verb roles.Verb, bo
 	return err
 }
 
-// followAnswer sends the parts of an answer whenever they are others. Those who follow the same share it.
+// followAnswer sends the parts of an answer whenever they have changed. Followers of the same
+// answer share it.
 func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from uint64, make func(context.Context) ([]Part, error)) error {
 	shared, leave := s.share(key)
 	defer leave()
@@ -418,7 +429,7 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 		if err != nil {
 			return err
 		}
-		known := first && from > 0 && from == seq // he has all of this
+		known := first && from > 0 && from == seq // the follower has all of this
 		var frames [][]byte
 		for i := range parts {
 			sum := sha256.Sum256(parts[i].Text)
@@ -430,10 +441,10 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 			}
 		}
 		switch n := len(frames); {
-		case n > 0: // who has the last one has all
+		case n > 0: // a follower that has the last part has all
 			frames[n-1] = append(strconv.AppendUint([]byte("id: "), seq, 10), append([]byte("\n"), frames[n-1]...)...)
 			err = to.send(frames...)
-		case known: // say that he is heard
+		case known: // confirm the request
 			err = to.send(quiet)
 		}
 		if err != nil {
@@ -445,7 +456,8 @@ func (s *Server) followAnswer(ctx context.Context, to *stream, key string, from 
 	}
 }
 
-// pause waits a moment, and then until answers reach further than a sequence, unless they change by themselves.
+// pause waits a moment, and then until answers reach further than a sequence, unless they change by
+// themselves.
 func (s *Server) pause(ctx context.Context, to *stream, seq uint64, moves bool) error {
 	rest := time.NewTimer(atMost)
 	defer rest.Stop()
@@ -468,16 +480,16 @@ func (s *Server) pause(ctx context.Context, to *stream, seq uint64, moves bool) 
 	return nil
 }
 
-// sharedAnswer is an answer that several follow.
+// sharedAnswer is an answer with several followers.
 type sharedAnswer struct {
-	users int // guarded by the mu of the server
+	users int // guarded by the server's mu
 
 	mu    sync.Mutex
 	seq   uint64 // guarded by mu
 	parts []Part // guarded by mu
 }
 
-// share is what all who follow the same have in common, until leave is called.
+// share returns the shared answer of a key, until leave is called.
 func (s *Server) share(key string) (is *sharedAnswer, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -495,7 +507,7 @@ func (s *Server) share(key string) (is *sharedAnswer, leave func()) {
 	}
 }
 
-// answer is what make makes by now, and what it reaches at the least.
+// answer returns the current result of make, and the sequence that it reflects at least.
 func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, make func(context.Context) ([]Part, error)) (uint64, []Part, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -510,7 +522,8 @@ func (a *sharedAnswer) answer(ctx context.Context, desk *api.Desk, make func(con
 	return seq, parts, err
 }
 
-// Long is w for an answer that comes in parts: who asks has as long for each of them as others have for all.
+// Long returns w for an answer in parts: the caller has as long for each part as others have for a
+// whole answer.
 func Long(w http.ResponseWriter) io.Writer {
 	return long{w, http.NewResponseController(w)}
 }
@@ -521,6 +534,7 @@ type long struct {
 }
 
 func (l long) Write(b []byte) (int, error) {
-	_ = l.control.SetWriteDeadline(time.Now().Add(answerWithin)) // where it cannot be set there is none
+	// Where it cannot be set there is none.
+	_ = l.control.SetWriteDeadline(time.Now().Add(answerWithin))
 	return l.ResponseWriter.Write(b)
 }

@@ -23,7 +23,7 @@ import (
 	"millrace/task/output"
 )
 
-// Who follows hears at once that he is heard, though nothing has come.
+// A follower's request is confirmed at once, even if nothing has come.
 func TestHeardAtOnce(t *testing.T) {
 	s := open(t, nil)
 	var r client.Receipt
@@ -141,8 +141,8 @@ func (s *site) submitted(n int) (all []uint64) {
 	return all
 }
 
-// Whoever follows the log gets each message once and in order: those from which he begins, those that come, and after a cut those
-// behind the last one that he has.
+// A follower of the log gets each message once and in order: from the one where it begins, later
+// ones, and after a cut those after its last one.
 func TestFollowLog(t *testing.T) {
 	s := open(t, func(s *Server) { s.bodyTimeout = 50 * time.Millisecond }) // which means the request, and not how long he listens
 	old := s.submitted(300)
@@ -176,7 +176,7 @@ func TestFollowLog(t *testing.T) {
 	s.refused(400, "bad-request", "GET", "/api/v1/events", "", "Accept", "text/event-stream", "Last-Event-ID", "x")
 }
 
-// What is asked for is sent again when it has changed.
+// An answer is sent again when it has changed.
 func TestFollowAnswer(t *testing.T) {
 	s := open(t, nil)
 	l := s.listen("/api/v1/tasks?states=pending")
@@ -205,7 +205,7 @@ func TestFollowAnswer(t *testing.T) {
 	s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", "Accept", "text/event-stream")
 }
 
-// What changes by itself is sent again though the log stands still.
+// An answer that changes by itself is sent again even if the log does not change.
 func TestFollowMoving(t *testing.T) {
 	made := 0
 	s := open(t, func(s *Server) {
@@ -225,7 +225,7 @@ func TestFollowMoving(t *testing.T) {
 	}
 }
 
-// What a task prints is heard to its end, and after a cut from where it was.
+// The output of a task is followed to its end, and after a cut from where it was.
 func TestFollowTask(t *testing.T) {
 	s := open(t, nil)
 	var r client.Receipt
@@ -267,11 +267,12 @@ func TestFollowTask(t *testing.T) {
 	s.refused(404, "no-task", "GET", "/api/v1/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV/output", "", "Accept", "text/event-stream")
 }
 
-// Who does not take what he is sent is dropped and counted; others do not wait for him, and those who come back go on.
+// A follower that does not take what it is sent is dropped and counted; others do not wait for it,
+// and those that come back continue.
 func TestSlowFollower(t *testing.T) {
 	s := open(t, func(s *Server) { s.feed.bytes = 256 << 10 })
 	s.takesWithin.Store(int64(time.Second))
-	s.listen("/api/v1/events")           // and reads nothing of it
+	s.listen("/api/v1/events")           // and reads none of it
 	s.takesWithin.Store(int64(patience)) // others are quick, but this machine may not be
 	quick := s.listen("/api/v1/events")
 	var got, want []uint64
@@ -307,7 +308,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 }
 
-// A thousand follow one server: each hears all, and what they cost has a bound.
+// A thousand followers on one server: each gets everything, and their cost is bounded.
 func TestThousandFollowers(t *testing.T) {
 	const followers, tasks = 1000, 200
 	s := open(t, nil)
@@ -349,7 +350,7 @@ func TestThousandFollowers(t *testing.T) {
 	}
 }
 
-// What the feed keeps has a bound, and who is behind that is told so.
+// What the feed keeps is bounded, and a follower that is behind is told so.
 func TestFeed(t *testing.T) {
 	f := newFeed()
 	f.bytes = 1000
@@ -386,7 +387,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// Who follows the log with a filter hears what it chooses, of what was there and of what comes.
+// A follower of the log with a filter gets what the filter chooses, of old and new messages.
 func TestFollowChosen(t *testing.T) {
 	s := open(t, nil)
 	submit := func(queue string) (r client.Receipt) {
@@ -436,7 +437,7 @@ func TestFollowChosen(t *testing.T) {
 	s.refused(400, "bad-request", "GET", "/api/v1/events?task=x", "", "Accept", "text/event-stream")
 }
 
-// A stream comes compressed to who wants that, each frame as soon as it is there.
+// A stream is compressed for callers that want that, each frame as soon as it is there.
 func TestFollowCompressed(t *testing.T) {
 	s := open(t, nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/api/v1/events?from=1", nil)
@@ -488,7 +489,7 @@ func (c *count) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lengthOf is told how much is written.
+// lengthOf is called with how much is written.
 type lengthOf func(int)
 
 func (f lengthOf) Write(b []byte) (int, error) { f(len(b)); return len(b), nil }

@@ -20,7 +20,7 @@ import (
 	"millrace/view"
 )
 
-// Several submissions of unlike tasks are one request; nothing is submitted if one of them is wrong.
+// One request can hold several different submissions; nothing is submitted if one of them is wrong.
 func TestBulk(t *testing.T) {
 	s := open(t, nil)
 	var got struct{ Receipts []client.Receipt }
@@ -78,7 +78,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// Of two who edit the same, the second is told what the first has changed.
+// Of two concurrent editors, the second one learns what the first has changed.
 func TestRevisions(t *testing.T) {
 	s := open(t, nil)
 	const job, schedule, calendar, crawl = "/api/v1/jobs/hello", "/api/v1/schedules/nightly", "/api/v1/calendars/office", "/api/v1/queues/crawl/limit"
@@ -125,7 +125,7 @@ func TestRevisions(t *testing.T) {
 	s.refused(400, "bad-request", "DELETE", job, "", "If-Match", `"1"`)
 }
 
-// What has become of a definition is listed, and compared with another one or with what it was.
+// The changes of a definition are listed, and it is compared with another one or with its past.
 func TestChangesOfDefinitions(t *testing.T) {
 	s := open(t, nil)
 	for _, of := range []struct{ at, first, second string }{ // a schedule needs the job
@@ -169,7 +169,8 @@ func (s *site) last() uint64 {
 	return seq
 }
 
-// What a filter chooses is cancelled and given another life as one batch, after it was counted; nothing is chosen by silence.
+// The tasks that a filter chooses are cancelled and reopened as one batch, after they were counted;
+// an empty filter chooses nothing.
 func TestMany(t *testing.T) {
 	s := open(t, nil)
 	s.submitted(5)
@@ -197,7 +198,7 @@ func TestMany(t *testing.T) {
 	if again := act("retry", `{"filter":{"batch":"`+r.Batch+`"},"reason":"still wanted"}`); again.Done != 3 || again.States["pending"] != 3 || len(again.Refused) != 0 {
 		t.Errorf("given another life are %+v", again)
 	}
-	// Those that wait for a signal are given it, with what comes with it; the others wait on.
+	// Tasks that wait for a signal get it, with its data; the others still wait.
 	for range 2 {
 		s.want(200, "POST", "/api/v1/tasks", `{"spec":{"run":{"argv":["date"]},"signal":{}},"queue":"gate"}`, nil)
 	}
@@ -224,7 +225,7 @@ func TestMany(t *testing.T) {
 		t.Errorf("what waits for none is signalled: %+v", r)
 	}
 
-	// Dead letters are dropped, as one batch; what is none stays.
+	// Dead letters are dismissed, as one batch; other tasks stay.
 	rec := &events.Recorder{Log: s.store, Actor: "scheduler", Now: s.store.Now, NewID: events.NewID}
 	for _, id := range given.Tasks {
 		dead, err := rec.Load(t.Context(), id)
@@ -273,7 +274,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// Ticks to come are told of all schedules and of one.
+// Future ticks are listed for all schedules and for one.
 func TestTicks(t *testing.T) {
 	s := open(t, nil)
 	for _, name := range []string{"nightly", "hourly", "paused"} {
@@ -416,7 +417,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Lists and counts tell what was, when they are asked about a moment.
+// Lists and counts of a past moment show what was then.
 func TestListsOfThen(t *testing.T) {
 	s := open(t, nil)
 	var first, second client.Receipt
