@@ -11,8 +11,8 @@ import (
 	"millrace/internal/corpus"
 )
 
-// What a program of any version says means what it always meant. People write such lines, so nothing here does: each file
-// of the corpus is one line, and beside it stands what it is read as.
+// Messages of programs of any version keep their meaning. Programs write such lines, and this
+// package does not: each file of the corpus is one line, and its meaning is stored beside it.
 func TestFromProcessCorpus(t *testing.T) {
 	corpus.Test(t, corpus.Form{Dir: "testdata/corpus/from_process", Version: Version, Results: true, Again: func(written []byte) ([]byte, error) {
 		var b bytes.Buffer
@@ -36,7 +36,7 @@ func TestFromProcessCorpus(t *testing.T) {
 	}})
 }
 
-// meaningOf is what Millrace takes from a message.
+// meaningOf returns what Millrace reads in a message.
 func meaningOf(m Message) (any, error) {
 	switch m.Type {
 	case TypeStatus:
@@ -60,7 +60,7 @@ func meaningOf(m Message) (any, error) {
 	return m.Payload, nil
 }
 
-// What programs are told has the form that it always had. Of a later version they can tell by "v".
+// Messages to programs keep their form. Programs recognise a later version by "v".
 func TestToProcessCorpus(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 	today := map[string][]byte{}

@@ -8,14 +8,15 @@ import (
 	"io"
 )
 
-// excess is the error of a payload in which something is longer, or more, than a message may carry.
+// excess is the error of a payload with a value that is too long, or with too many values.
 type excess string
 
 func (e excess) Error() string { return string(e) }
 
 func tooMuch(format string, args ...any) error { return excess(fmt.Sprintf(format, args...)) }
 
-// refused is m without its payload, and why, if err says that it carries too much.
+// refused returns m without its payload, and with the reason, if err means that it carries too
+// much.
 func (m Message) refused(err error) (Message, bool) {
 	what, ok := errors.AsType[excess](err)
 	if !ok {
@@ -24,12 +25,13 @@ func (m Message) refused(err error) (Message, bool) {
 	return Message{Type: m.Type, ID: m.ID, Excess: string(what)}, true
 }
 
-// head reads the beginning of a line that is longer than a message can be. If it is one of a known type
-// whose payload has no end within that, it returns type and id, so far as they stand there.
+// head reads the beginning of a line that is longer than a message can be. If the line is a message
+// of a known type whose payload does not end there, head returns its type and id, if they are in
+// that part.
 func head(line []byte) (m Message, ok bool) {
 	var whole json.RawMessage
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&whole); !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Message{}, false // it is no JSON, or has an end
+		return Message{}, false // not JSON, or complete
 	}
 	for key, value := range members(line) {
 		if len(value) == 0 || &value[len(value)-1] == &line[len(line)-1] {
@@ -51,13 +53,13 @@ func head(line []byte) (m Message, ok bool) {
 	return m, ok
 }
 
-// refusing is a line that is too long for the message that it is, on its way to its end.
+// refusing is a message that is too long, while its line is skipped.
 type refusing struct {
 	Message
 	bytes int
 }
 
-// refuse begins to pass over the line at start if that is too long for the message that it is.
+// refuse begins to skip the line at start if it is a message that is too long.
 func (r *Reader) refuse(line []byte) bool {
 	if r.asText || len(line) <= r.maxMessage || !r.candidate(line) {
 		return false
@@ -69,7 +71,7 @@ func (r *Reader) refuse(line []byte) bool {
 	return ok
 }
 
-// pass passes over what there is of such a line, and tells whether its end is reached.
+// pass skips what has been read of such a line, and tells whether its end is reached.
 func (r *Reader) pass() (m Message, ended bool) {
 	n := bytes.IndexByte(r.buf[r.start:r.end], '\n')
 	ended = n >= 0 || r.err != nil

@@ -5,18 +5,18 @@ import (
 	"encoding/json"
 )
 
-// The flat form is that of Cronicle, whose plugins print objects without an
-// envelope. So that no program's log is taken for it, a line counts only if all
-// its fields are of that form and at least one of them means something here.
+// The flat form is Cronicle's, whose plugins print objects without an envelope. A line counts only
+// if all its fields belong to that form and at least one of them has a meaning here: so no
+// program's log is mistaken for it.
 
-// flatFields are the fields of the flat form; true for those that mean something.
+// flatFields are the fields of the flat form; true for those with a meaning here.
 var flatFields = map[string]bool{
 	`"progress"`: true, `"complete"`: true, `"perf"`: true,
 	`"code"`: false, `"description"`: false, `"label"`: false, `"table"`: false, `"html"`: false,
 	`"chain"`: false, `"chain_data"`: false, `"chain_error"`: false, `"update_event"`: false, `"notify_success"`: false, `"notify_fail"`: false,
 }
 
-// flat reads one line in the flat form as messages; none if it is something else.
+// flat parses one line in the flat form as messages; none if it has another form.
 func flat(line []byte) []Message {
 	if !flatFirst(line) || !json.Valid(line) || kind(line) != '{' {
 		return nil
@@ -66,8 +66,8 @@ func flat(line []byte) []Message {
 	return all
 }
 
-// flatFirst tells whether the first key of a line, if it is an object, is of the flat form. It
-// has other JSON stop early.
+// flatFirst tells whether the first key of an object belongs to the flat form. It lets other JSON
+// stop early.
 func flatFirst(line []byte) bool {
 	at := skipSpace(line, skipSpace(line, 0)+1)
 	if at >= len(line) || line[at] != '"' {
@@ -77,7 +77,7 @@ func flatFirst(line []byte) bool {
 	return ours
 }
 
-// truth tells whether a JSON value is neither missing nor nothing.
+// truth tells whether a JSON value is present and not empty, zero or false.
 func truth(value []byte) bool {
 	switch string(value) {
 	case "", "0", "null", "false", `""`, `"0"`:

@@ -8,39 +8,39 @@ import (
 	"unicode/utf8"
 )
 
-// Version is the version of the protocol that this package speaks. A line whose
-// v is another number is log text.
+// Version is the version of the protocol that this package speaks. A line with another number in v
+// is log text.
 const Version = 1
 
 // Types of messages from the process.
 const (
-	// TypeStatus says what the work is at, in words; see [Message.Status].
+	// TypeStatus reports what the program is doing, in words; see [Message.Status].
 	TypeStatus = "STATUS"
-	// TypeProgress says how far the work is; see [Message.Progress].
+	// TypeProgress reports how far the work is; see [Message.Progress].
 	TypeProgress = "PROGRESS"
-	// TypeMetric gives figures their latest values; see [Message.Metrics].
+	// TypeMetric sets figures to their latest values; see [Message.Metrics].
 	TypeMetric = "METRIC"
 	// TypeLog is a line of the log with a level and fields; see [Message.Entry].
 	TypeLog = "LOG"
-	// TypeError says what went wrong, in the program's own words; see
-	// [Message.Failure]. It does not end the process.
+	// TypeError reports what went wrong, in the program's own words; see [Message.Failure]. It does
+	// not end the process.
 	TypeError = "ERROR"
 	// TypeInsertData carries records that the task has produced; see [Message.Records].
 	TypeInsertData = "INSERT_DATA"
 	// TypeResult carries the value that becomes the task's result: any JSON
 	// value of at most [MaxResult] bytes. The last one counts.
 	TypeResult = "RESULT"
-	// TypeHeartbeat says that the program makes headway. It may have any payload.
+	// TypeHeartbeat reports that the program makes progress. It may have any payload.
 	TypeHeartbeat = "HEARTBEAT"
 	// TypeExtend asks for more time; see [Message.Extension].
 	TypeExtend = "EXTEND"
-	// TypeCheckpoint carries what another attempt is to go on from: any JSON
-	// value of at most [MaxCheckpoint] bytes. The last one counts.
+	// TypeCheckpoint carries the value from which another attempt continues: any JSON value of at
+	// most [MaxCheckpoint] bytes. The last one counts.
 	TypeCheckpoint = "CHECKPOINT"
 	// TypeSpawn asks for another task; see [Message.Spawn].
 	TypeSpawn = "SPAWN"
-	// TypeReady says that the program has set itself up and begins its work. It
-	// may have any payload.
+	// TypeReady reports that the program has set itself up and begins its work. It may have any
+	// payload.
 	TypeReady = "READY"
 )
 
@@ -58,17 +58,17 @@ var fromProcess = []string{
 	TypeHeartbeat, TypeExtend, TypeCheckpoint, TypeSpawn, TypeReady,
 }
 
-// Bounds of what a message can carry; one that goes beyond is refused.
+// Bounds of a message; a message beyond them is refused.
 const (
 	// MaxResult bounds the payload of a RESULT, in bytes.
 	MaxResult = 64 << 10
 	// MaxCheckpoint bounds the payload of a CHECKPOINT, in bytes.
 	MaxCheckpoint = 64 << 10
-	// MaxMetrics bounds the figures of one METRIC, and MaxName their names and the
-	// keys of a SPAWN, in bytes.
+	// MaxMetrics bounds the number of figures in one METRIC, and MaxName their names and the keys
+	// of a SPAWN, in bytes.
 	MaxMetrics = 64
 	MaxName    = 128
-	// MaxID bounds the id of a message, in bytes; a longer one counts as none.
+	// MaxID bounds the id of a message, in bytes; a longer one is ignored.
 	MaxID = 128
 )
 
@@ -76,19 +76,19 @@ const (
 type Message struct {
 	// Type is one of the Type constants.
 	Type string
-	// ID is how the process knows the ACK of this message; "" if it wants none.
+	// ID identifies the ACK of this message to the process; "" if it wants none.
 	ID string
 	// Payload is valid JSON, or nil if the message has none.
 	Payload json.RawMessage
-	// Excess says what is too long, or too many, in a message that cannot be taken for that;
-	// its payload is gone. Else it is "".
+	// Excess says what is too long, or too many, in a message that is refused for that; then its
+	// payload is gone. Else it is "".
 	Excess string
 }
 
 // Status is the payload of a STATUS message.
 type Status struct {
 	Message string `json:"message"`
-	// Progress is from 0 to 1, or nil if the message does not say.
+	// Progress is from 0 to 1, or nil if the message has none.
 	Progress *float64 `json:"progress"`
 }
 
@@ -99,17 +99,16 @@ type Failure struct {
 	Class string `json:"class"`
 	// Retryable is nil if the program leaves it to the task's policy.
 	Retryable *bool `json:"retryable"`
-	// RetryAfter is the pause before another attempt that the program asks for; 0 if it
-	// leaves that to the task's policy.
+	// RetryAfter is the pause that the program asks for before another attempt; 0 leaves it to the
+	// task's policy.
 	RetryAfter Span `json:"retry_after"`
-	// Fatal says that the attempt has failed even if the process exits with 0.
+	// Fatal means that the attempt has failed even if the process exits with 0.
 	Fatal bool `json:"fatal"`
 }
 
-// Status reads the payload of a STATUS message: an object, or a string that is
-// its message. Fields that Status does not name remain in m.Payload. It returns
-// an error if the payload has another form or the progress is not within 0 to
-// 1; that does not happen to a message from a [Reader].
+// Status reads the payload of a STATUS message: an object, or a string that is its message. Other
+// fields remain in m.Payload. It returns an error if the payload has another form or the progress
+// is not within 0 to 1; that does not happen to a message from a [Reader].
 func (m Message) Status() (Status, error) {
 	var s Status
 	if err := decode(m.Payload, &s.Message, &s); err != nil {
@@ -135,10 +134,10 @@ func (m Message) Failure() (Failure, error) {
 	return f, nil
 }
 
-// Records returns the records of an INSERT_DATA message: one for an object, one
-// for each object of an array, none for null; nulls within an array are left
-// out. The records share the payload's memory. It returns an error if anything
-// is neither object nor null; that does not happen to a message from a [Reader].
+// Records returns the records of an INSERT_DATA message: one for an object, one for each object of
+// an array, none for null; nulls within an array are left out. The records share the payload's
+// memory. It returns an error if any value is neither object nor null; that does not happen to a
+// message from a [Reader].
 func (m Message) Records() ([]json.RawMessage, error) {
 	switch kind(m.Payload) {
 	case '{':
@@ -161,7 +160,7 @@ func (m Message) Records() ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("payload of %s: want an object, an array of objects or null", m.Type)
 }
 
-// decode reads a string payload into text and an object into v, and refuses the rest.
+// decode decodes a string payload into text and an object into v, and refuses other forms.
 func decode(payload json.RawMessage, text *string, v any) error {
 	switch kind(payload) {
 	case '"':
@@ -172,9 +171,9 @@ func decode(payload json.RawMessage, text *string, v any) error {
 	return errors.New("want an object or a string")
 }
 
-// parse reads one line as a message to Millrace. It reports false for whatever
-// is not one. The payload is copied; bytes that are not UTF-8 become U+FFFD in
-// it, for a record with one spoilt letter is worth more than a line in a log.
+// parse parses one line as a message to Millrace. It reports false if the line is not one. The
+// payload is copied; bytes that are not UTF-8 become U+FFFD in it, for a record with one spoilt
+// letter is worth more than a line in a log.
 func parse(line []byte) (Message, bool) {
 	if !typed(line) {
 		return Message{}, false
@@ -194,12 +193,12 @@ func parse(line []byte) (Message, bool) {
 	return m, true
 }
 
-// typed tells whether a line may have a type. Programs that log JSON are many, and most of their
-// lines stop here. There are fewer letters in a line than quotes, so this is found ten times as fast as
-// the whole key.
+// typed tells whether a line may have a type. Many programs log JSON, and most of their lines stop
+// here. A line has fewer letters than quotes, so this search is ten times as fast as one for the
+// whole key.
 func typed(line []byte) bool { return bytes.Contains(line, []byte(`ype"`)) }
 
-// check says what is wrong with the payload of m, for its type.
+// check returns what is wrong with the payload of m, for its type.
 func (m Message) check() (err error) {
 	switch m.Type {
 	case TypeStatus:
@@ -237,7 +236,7 @@ func (m Message) check() (err error) {
 	return err
 }
 
-// errForm: a payload is not of its type's form.
+// errForm: the payload does not have the form of its type.
 var errForm = errors.New("the payload has another form")
 
 func checkValue(payload json.RawMessage, most int) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestParse says of each line whether it is a message; all others are log text.
+// TestParse checks for each line whether it is a message; all others are log text.
 func TestParse(t *testing.T) {
 	big := `"` + strings.Repeat("x", MaxResult) + `"`
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTooMuch: what carries more than it may is a message all the same, without its payload.
+// TestTooMuch: a message that carries too much is still a message, without its payload.
 func TestTooMuch(t *testing.T) {
 	big := `"` + strings.Repeat("x", MaxResult) + `"`
 	figures := "{"

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Span is a length of time, in JSON a text such as "90s" or a number of seconds.
+// Span is a duration, in JSON a text such as "90s" or a number of seconds.
 type Span time.Duration
 
-// UnmarshalJSON reads either form and refuses what is below zero.
+// UnmarshalJSON decodes either form and refuses negative values.
 func (s *Span) UnmarshalJSON(data []byte) error {
 	var text string
 	var seconds float64
@@ -42,7 +42,7 @@ func (s *Span) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the text, which says its unit.
+// MarshalJSON encodes the text, which has its unit.
 func (s Span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).String()) }
 
 // Progress is the payload of a PROGRESS message.
@@ -122,7 +122,7 @@ var Levels = []string{"debug", "info", "warn", "error"}
 // Entry is the payload of a LOG message.
 type Entry struct {
 	Message string `json:"message"`
-	// Level is one of [Levels]; info if the message does not say.
+	// Level is one of [Levels]; info if the message has none.
 	Level string `json:"level"`
 	// Fields is a JSON object, or nil.
 	Fields json.RawMessage `json:"fields"`
@@ -152,7 +152,7 @@ func (m Message) Entry() (Entry, error) {
 	return e, nil
 }
 
-// level returns the level that a word means.
+// level returns the level for a word.
 func level(word string) (string, bool) {
 	switch word {
 	case "debug", "DEBUG", "trace", "TRACE":
@@ -167,10 +167,9 @@ func level(word string) (string, bool) {
 	return "", false
 }
 
-// Extension reads the payload of an EXTEND message: for how long from now the
-// run timeout must not pass, as {"by": …} or alone, in the forms of a [Span]. It
-// returns an error for anything else and for nothing; that does not happen to a
-// message from a [Reader].
+// Extension reads the payload of an EXTEND message: for how long from now the run timeout must not
+// pass, as {"by": …} or alone, in the forms of a [Span]. It returns an error for any other or an
+// empty payload; that does not happen to a message from a [Reader].
 func (m Message) Extension() (time.Duration, error) {
 	var e struct{ By Span }
 	var err error
@@ -190,16 +189,16 @@ func (m Message) Extension() (time.Duration, error) {
 
 // Spawn is the payload of a SPAWN message.
 type Spawn struct {
-	// Key tells the children of a task apart: the same key again makes no second
-	// child, also from a later attempt. "" leaves it to the order of asking.
+	// Key identifies a child among the children of a task: the same key never makes a second child,
+	// not even from a later attempt. With "" the order of asking identifies it.
 	Key string `json:"key"`
-	// Task is the whole payload: what to run, in the form of a submission.
+	// Task is the whole payload: the child to run, in the form of a submission.
 	Task json.RawMessage `json:"-"`
 }
 
-// Spawn reads the payload of a SPAWN message, an object. Whether it describes a
-// task is for others to judge. It returns an error if it is no object or its key
-// is longer than [MaxName]; that does not happen to a message from a [Reader].
+// Spawn reads the payload of a SPAWN message, an object. It does not check whether that describes a
+// task. It returns an error if the payload is not an object or its key is longer than [MaxName];
+// that does not happen to a message from a [Reader].
 func (m Message) Spawn() (Spawn, error) {
 	s := Spawn{Task: m.Payload}
 	if kind(m.Payload) != '{' {

@@ -7,23 +7,23 @@ import (
 
 // Bounds of a line, in bytes without its end.
 const (
-	// MaxLine is the longest log text delivered at once; more comes in pieces.
+	// MaxLine is the longest log text delivered in one piece.
 	MaxLine = 64 << 10
-	// MaxMessage is the longest line that can be a message. A longer one that begins as one, with its
-	// type, is refused; any other is log text.
+	// MaxMessage is the longest line that can be a message. A longer line that begins as a message,
+	// with its type, is refused; any other is log text.
 	MaxMessage = 1 << 20
 )
 
 const (
-	// A task that prints little costs little; one that floods soon gets a
-	// buffer of the size of the kernel's pipe.
+	// A task that prints little costs little; one that prints much soon gets a buffer of the size
+	// of the kernel's pipe.
 	smallBuffer = 4 << 10
 	flowBuffer  = 64 << 10
-	// keepBuffer is what a Reset may hand on; more is left to the collector.
+	// keepBuffer is the largest buffer that Reset keeps; a larger one is freed.
 	keepBuffer = 128 << 10
 )
 
-// Item is what a process wrote: a message if Message.Type is set, else log text.
+// Item is one piece of a process's output: a message if Message.Type is set, else log text.
 type Item struct {
 	Message Message
 	Line    Line
@@ -32,11 +32,10 @@ type Item struct {
 // IsMessage tells whether the item is a message.
 func (i Item) IsMessage() bool { return i.Message.Type != "" }
 
-// Reader divides what a process writes into messages and log text. Every byte
-// comes back in an item, but for the ends of lines and for messages that carry too much, in
-// the order in which it was written. Its memory is bounded by about twice [MaxMessage], and is a few
-// kilobytes for a stream of short lines that flows slowly. Use it from one
-// goroutine at a time.
+// Reader divides what a process writes into messages and log text. Every byte comes back in an
+// item, in the order of writing, except the ends of lines and the content of messages that carry
+// too much. Its memory is bounded by about twice [MaxMessage], and is a few kilobytes for a stream
+// of short lines that flows slowly. Use it from one goroutine at a time.
 type Reader struct {
 	src      io.Reader
 	textOnly bool
@@ -44,17 +43,17 @@ type Reader struct {
 	maxLine, maxMessage int
 
 	buf     []byte
-	start   int  // buf[start:end] has been read and not delivered
+	start   int  // buf[start:end] is read and not delivered
 	end     int  //
-	scanned int  // buf[start:scanned] holds no end of line
-	singly  int  // lines before it are to be looked at one by one
-	asText  bool // the line at start is known to be text, and may be partly delivered
+	scanned int  // buf[start:scanned] holds no line end
+	singly  int  // lines before it are examined one by one
+	asText  bool // the line at start is text, and may be partly delivered
 	full    bool // the last read filled the buffer
 	err     error
 
-	over *refusing // the line at start is passed over
-	text []byte    // room for text in which something was replaced
-	more []Message // of a line that was several, what remains to be delivered
+	over *refusing // the line at start is being skipped
+	text []byte    // buffer for text with replaced bytes
+	more []Message // messages of one line that are not delivered yet
 }
 
 // NewReader returns a Reader of a stream that may hold messages: a standard output.
@@ -69,8 +68,7 @@ func NewTextReader(src io.Reader) *Reader {
 	return r
 }
 
-// Reset makes r read src from the beginning, as if it were new, and keeps its
-// buffers unless they have become large.
+// Reset makes r read src as if r were new. It keeps the buffers unless they have become large.
 func (r *Reader) Reset(src io.Reader) {
 	fresh := Reader{src: src, textOnly: r.textOnly, maxLine: r.maxLine, maxMessage: r.maxMessage}
 	if len(r.buf) <= keepBuffer {
@@ -82,10 +80,10 @@ func (r *Reader) Reset(src io.Reader) {
 	*r = fresh
 }
 
-// Next returns the next item. Lines of log text that were read together may come together. A last line without an end counts as a line. When
-// all has been delivered it returns [io.EOF], or the error with which the
-// source ended, and so for ever after. A message is the caller's to keep; text
-// is valid only until the next call.
+// Next returns the next item. Lines of log text that were read together may come together. A last
+// line without an end counts as a line. After the last item it always returns [io.EOF], or the
+// error with which the source ended. The caller may keep a message; text is valid only until the
+// next call.
 func (r *Reader) Next() (Item, error) {
 	if text, n := r.run(); n > 0 {
 		return Item{Line: Line{Text: text, Several: n}}, nil
@@ -171,7 +169,7 @@ func (r *Reader) line(end, next int) (m Message, raw []byte, partial bool) {
 	return Message{}, raw, false
 }
 
-// piece delivers the beginning of a line that is too long to be delivered at once.
+// piece delivers the beginning of a line that is too long to be delivered in one piece.
 func (r *Reader) piece() []byte {
 	at := r.start + cut(r.buf[r.start:r.end], r.maxLine)
 	raw := r.buf[r.start:at]
@@ -183,9 +181,9 @@ func (r *Reader) advance(next int) {
 	r.start, r.scanned, r.asText = next, next, false
 }
 
-// limit is how much of a line may be read without its end before a piece of it
-// is delivered. Text may be followed by the CR of its end, and one byte more
-// than a piece must be left for the next.
+// limit is how many bytes of a line may be read without its end before a piece of it is delivered.
+// The CR of a line end may follow the text, and one byte more than a piece must be left for the
+// next.
 func (r *Reader) limit(pending []byte) int {
 	if !r.asText && r.candidate(pending) {
 		return r.maxMessage + 1
@@ -193,7 +191,7 @@ func (r *Reader) limit(pending []byte) int {
 	return r.maxLine + 1
 }
 
-// candidate tells whether a line may be a message, from its first byte that is not a space.
+// candidate tells whether a line may be a message, by its first byte that is not a space.
 func (r *Reader) candidate(line []byte) bool {
 	if r.textOnly {
 		return false
@@ -230,7 +228,7 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// move brings what has not been delivered to the beginning of buf.
+// move moves what is not delivered to the beginning of buf.
 func (r *Reader) move(buf []byte) {
 	n := copy(buf, r.buf[r.start:r.end])
 	r.buf, r.start, r.end, r.scanned, r.singly = buf, 0, n, r.scanned-r.start, max(r.singly-r.start, 0)

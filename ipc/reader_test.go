@@ -16,9 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// read returns what r delivers in a form that is easy to compare: "TYPE payload"
-// for a message, the text in quotes for a line, with ... if it goes on and with
-// ! if something was replaced.
+// read returns what r delivers in a form that is easy to compare: "TYPE payload" for a message, the
+// text in quotes for a line, with ... if it goes on and with ! if bytes were replaced.
 func read(t testing.TB, r *Reader) []string {
 	t.Helper()
 	var got []string
@@ -238,7 +237,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// tooLong is what becomes of a line that is longer than the 48 bytes of a message and begins as one.
+// tooLong returns the result for a line that is longer than the 48 bytes of a message and begins as
+// one.
 func tooLong(line, trimmed []byte) (string, bool) {
 	if len(line) <= 48 || len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", false

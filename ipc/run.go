@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// run delivers as many whole lines of plain log text as have been read, without the end of the
-// last one, and says how many they are; 0 if they are fewer than two. It is what next would
-// deliver one by one: who prints much is worth one look at all of it.
+// run delivers as many whole lines of plain log text as have been read, without the last line end,
+// and how many they are; 0 if fewer than two. It delivers the same as next would one by one, but
+// examines all of them at once, for programs that print much.
 func (r *Reader) run() (text []byte, lines int) {
 	if r.asText || len(r.more) > 0 || r.scanned > r.start || r.start < r.singly {
 		return nil, 0
@@ -26,14 +26,14 @@ func (r *Reader) run() (text []byte, lines int) {
 	}
 	text = r.buf[r.start : at-1]
 	if bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
-		r.singly = at // which of them it is, is seen one by one
+		r.singly = at // to find out which one it is, examine them one by one
 		return nil, 0
 	}
 	r.advance(at)
 	return text, lines
 }
 
-// suspect tells whether a line has to be looked at closely, for it may be a message.
+// suspect tells whether a line must be examined, because it may be a message.
 func (r *Reader) suspect(line []byte) bool {
 	return r.candidate(line) && (typed(line) || flatFirst(line))
 }

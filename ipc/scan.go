@@ -6,14 +6,13 @@ import (
 	"iter"
 )
 
-// The functions here walk over JSON that json.Valid has passed. One walk finds
-// the two fields of an envelope without decoding, and so copying, a payload of
-// up to a megabyte.
+// The functions here walk over JSON that json.Valid has accepted. One walk finds the two fields of
+// an envelope without decoding, and so without copying, a payload of up to a megabyte.
 
-// envelope returns the message of a line; its payload shares the line's memory
-// and is nil if there is none. It reports false if the line is not one valid JSON
-// object with a known type, or of another version. Other fields (ts) are accepted
-// and not looked at. Of a field given twice the last counts.
+// envelope returns the message of a line; its payload shares the line's memory and is nil if there
+// is none. It reports false if the line is not one valid JSON object with a known type, or of
+// another version. Other fields (ts) are accepted and ignored. If a field occurs twice, the last
+// one counts.
 func envelope(line []byte) (m Message, ok bool) {
 	if !json.Valid(line) {
 		return Message{}, false
@@ -37,7 +36,7 @@ func envelope(line []byte) (m Message, ok bool) {
 	return m, ok
 }
 
-// typeName returns the known type that a JSON value spells.
+// typeName returns the known type in a JSON value.
 func typeName(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
@@ -50,7 +49,7 @@ func typeName(value []byte) (string, bool) {
 	return "", false
 }
 
-// identity returns the id that a JSON value is, text or a number; "" for anything else.
+// identity returns the id in a JSON value, a text or a number; "" for anything else.
 func identity(value []byte) string {
 	var id string
 	switch k := kind(value); {
@@ -65,8 +64,8 @@ func identity(value []byte) string {
 	return id
 }
 
-// kind is the first byte of a JSON value: one of { [ " t f n, a digit or a
-// minus; 0 if there is no value.
+// kind returns the first byte of a JSON value: one of { [ " t f n, a digit or a minus; 0 if there
+// is no value.
 func kind(value []byte) byte {
 	if value = bytes.TrimLeft(value, " \t\r\n"); len(value) > 0 {
 		return value[0]
@@ -85,7 +84,7 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 			}
 			end := skipValue(object, at)
 			key := object[at:end]
-			at = skipSpace(object, skipSpace(object, end)+1) // over the colon
+			at = skipSpace(object, skipSpace(object, end)+1) // after the colon
 			if at > len(object) {
 				return // cut off
 			}
@@ -131,7 +130,7 @@ func skipSpace(s []byte, at int) int {
 	return at
 }
 
-// skipValue returns the end of the value that begins at at. It always moves on.
+// skipValue returns the end of the value that begins at at. It always advances.
 func skipValue(s []byte, at int) int {
 	depth := 0
 	for at < len(s) {
@@ -149,14 +148,14 @@ func skipValue(s []byte, at int) int {
 				return at + 1
 			}
 		case ',', ' ', '\t', '\r', '\n':
-			// Ends a number or a word; within an object or array it is nothing.
+			// Ends a number or a word; inside an object or array it ends nothing.
 			if depth == 0 {
 				return at
 			}
 		}
 		at++
 		if depth == 0 && at < len(s) && (s[at] == '}' || s[at] == ']') {
-			return at // a number or a word, at the end of what holds it
+			return at // a number or a word, at the end of what contains it
 		}
 	}
 	return at

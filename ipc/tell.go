@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Task is what an INIT tells a process of its task.
+// Task is what an INIT tells a process about its task.
 type Task struct {
 	Task    string `json:"task"`
 	Attempt int    `json:"attempt"`
@@ -21,20 +21,20 @@ type Task struct {
 	Params   json.RawMessage   `json:"params,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Parent   string            `json:"parent,omitempty"`
-	// Inputs is how the tasks that it needed have ended, an object.
+	// Inputs is an object that says how the tasks that this task needed have ended.
 	Inputs json.RawMessage `json:"inputs,omitempty"`
 	// Checkpoint is the last one of an earlier attempt.
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
-	// Limits names what is in force, in words.
+	// Limits describes in words which limits are in force.
 	Limits string `json:"limits,omitempty"`
 }
 
-// Receipt is what an ACK says of a message.
+// Receipt is the content of an ACK.
 type Receipt struct {
-	// ID is that of the message.
+	// ID is the message's.
 	ID string `json:"id"`
 	OK bool   `json:"ok"`
-	// Error is why it was refused.
+	// Error says why the message was refused.
 	Error string `json:"error,omitempty"`
 	// Task is the id of the task that a SPAWN has made.
 	Task string `json:"task,omitempty"`
@@ -48,7 +48,7 @@ func Init(t Task) Message {
 	return tell(TypeInit, t)
 }
 
-// Cancel asks the process to end: reason says why, and at deadline it is ended by force.
+// Cancel asks the process to end: reason says why; at deadline it is killed.
 func Cancel(reason string, deadline time.Time) Message {
 	return tell(TypeCancel, struct {
 		Reason   string `json:"reason"`
@@ -56,7 +56,7 @@ func Cancel(reason string, deadline time.Time) Message {
 	}{reason, deadline.UTC().Format(time.RFC3339Nano)})
 }
 
-// Ack answers a message that has an id, once what it asked for is durable.
+// Ack answers a message with an id, once what it asked for is durable.
 func Ack(r Receipt) Message {
 	r.Until = r.Until.UTC()
 	return tell(TypeAck, r)
@@ -68,13 +68,13 @@ func Ping() Message { return Message{Type: TypePing} }
 func tell(typ string, payload any) Message {
 	encoded, err := json.Marshal(payload)
 	if err != nil {
-		panic(err) // ours always encode, unless raw JSON that was checked before is none
+		panic(err) // ours always encode, unless raw JSON that was checked before is broken
 	}
 	return Message{Type: typ, Payload: encoded}
 }
 
-// Encode returns m as one line with its end. It returns an error if the payload
-// is not valid JSON.
+// Encode returns m as one line with its line end. It returns an error if the payload is not valid
+// JSON.
 func Encode(m Message) ([]byte, error) {
 	line, err := json.Marshal(struct {
 		Version int             `json:"v"`

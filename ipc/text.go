@@ -7,19 +7,18 @@ import (
 
 // Line is log text: a line without its end (LF or CRLF), or a piece of one, or several lines.
 type Line struct {
-	// Text is valid UTF-8 without zero bytes. It is overwritten by the next
-	// call of [Reader.Next]; copy what is to be kept. At most [MaxLine] bytes
-	// were read for it; where bytes were replaced it can be longer, but not
-	// more than three times as long.
+	// Text is valid UTF-8 without zero bytes. The next call of [Reader.Next] overwrites it; copy
+	// what must be kept. At most [MaxLine] bytes were read for it; replaced bytes can make it
+	// longer, at most three times as long.
 	Text []byte
-	// Partial says that the line is longer than [MaxLine] and that the
-	// stream's next item is the next piece of it.
+	// Partial means that the line is longer than [MaxLine] and that the stream's next item is the
+	// next piece of it.
 	Partial bool
-	// Several is how many lines Text holds, parted by line feeds, if it is more than one;
-	// none of them is a piece, and nothing in them was replaced.
+	// Several is how many lines Text holds, separated by line feeds, if more than one; none of them
+	// is a piece, and no bytes were replaced in them.
 	Several int
-	// Replaced says that the process wrote something else: each run of zero
-	// bytes and of bytes that are not UTF-8 has become one U+FFFD.
+	// Replaced means that the process wrote something else: each run of zero bytes and of bytes
+	// that are not UTF-8 has become one U+FFFD.
 	Replaced bool
 }
 
@@ -35,8 +34,8 @@ func (l Line) Each(each func(Line)) {
 	each(l)
 }
 
-// clean returns raw as text, and whether it had to replace anything. It returns
-// raw itself if not, else buf with the text appended.
+// clean returns raw as text, and whether it had to replace bytes. Without replacements it returns
+// raw itself, else buf with the text appended.
 func clean(buf, raw []byte) ([]byte, bool) {
 	if bytes.IndexByte(raw, 0) < 0 && utf8.Valid(raw) {
 		return raw, false
@@ -62,15 +61,15 @@ func clean(buf, raw []byte) ([]byte, bool) {
 	return buf, true
 }
 
-// cut returns where to end a piece of at most limit bytes, so that neither a
-// character nor a CRLF is divided. The text is longer than limit, and limit at least 5.
+// cut returns where to end a piece of at most limit bytes without dividing a character or a CRLF.
+// The text is longer than limit, and limit is at least 5.
 func cut(text []byte, limit int) int {
 	at := limit
 	for back := 0; back < utf8.UTFMax && !utf8.RuneStart(text[at]); back++ {
 		at--
 	}
 	if !utf8.RuneStart(text[at]) {
-		at = limit // not UTF-8: any place is as good
+		at = limit // not UTF-8: any place will do
 	}
 	if text[at-1] == '\r' {
 		at--
