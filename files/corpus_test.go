@@ -10,7 +10,8 @@ import (
 	"millrace/internal/corpus"
 )
 
-// A version of a bundle is named by the digest of its list of files, so that has one spelling for good.
+// A version of a bundle is named by the digest of its list of files, so that has one spelling for
+// good.
 func TestManifestCorpus(t *testing.T) {
 	chunk := func(c string) files.Digest { return files.DigestOf([]byte(c)) }
 	m := files.Manifest{Entries: []files.Entry{
@@ -47,7 +48,7 @@ func TestManifestCorpus(t *testing.T) {
 	})
 }
 
-// What a later version spells in another way is refused as such, whatever else it has become.
+// A manifest of a later version is refused as such, whatever its form.
 func TestLaterManifest(t *testing.T) {
 	_, err := files.Parse([]byte(`{"v":2,"entries":{"a":"b"}}`))
 	if err == nil || !strings.Contains(err.Error(), "of version 2, and this program reads up to 1: use a newer millrace") {

@@ -10,7 +10,7 @@ type Change struct {
 	// Before and After are its sizes.
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
-	// New is how many bytes of it the old version has nowhere.
+	// New is how many bytes of it the old version does not have anywhere.
 	New int64 `json:"new"`
 }
 
@@ -21,7 +21,7 @@ const (
 	Changed = "changed"
 )
 
-// Diff lists what is different in b, in the order of paths.
+// Diff lists the changes from a to b, in the order of paths.
 func Diff(a, b *Manifest) []Change {
 	old := a.Chunks()
 	fresh := func(e *Entry) (n int64) {

@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// ChunkSize is how many bytes a chunk has; the last one of a file has what is left. It
-// is part of what a version's digest means and can never change. A chunk fits into a
-// message of a server with the default max_payload of 1 MiB.
+// ChunkSize is how many bytes a chunk has; the last one of a file has the rest. A version's digest
+// depends on it, so it can never change. A chunk fits into a message of a server with the default
+// max_payload of 1 MiB.
 const ChunkSize = 512 << 10
 
 // Digest is a SHA-256 in 64 lower-case hexadecimal digits.
 type Digest string
 
-// DigestOf is the digest of some bytes.
+// DigestOf returns the digest of some bytes.
 func DigestOf(b []byte) Digest {
 	sum := sha256.Sum256(b)
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
-// Valid tells whether it has the form of a digest.
+// Valid tells whether d has the form of a digest.
 func (d Digest) Valid() bool { return len(d) == 2*sha256.Size && hexadecimal(string(d)) }
 
-// Short is its beginning, enough for people to tell versions apart.
+// Short returns the first 12 digits, enough for people to tell versions apart.
 func (d Digest) Short() string { return string(d[:min(len(d), 12)]) }
 
 func hexadecimal(s string) bool {
@@ -35,7 +35,7 @@ func hexadecimal(s string) bool {
 	return true
 }
 
-// Check returns an error unless b is what d names.
+// Check returns an error unless d is the digest of b.
 func (d Digest) Check(b []byte) error {
 	if got := DigestOf(b); got != d {
 		return fmt.Errorf("content %s is damaged: its digest is %s", d.Short(), got.Short())

@@ -1,11 +1,10 @@
-// Package files knows what a bundle of files is: a [Manifest] of paths, modes and
-// contents, whose digest is its version. It does no I/O.
+// Package files defines bundles of files: a [Manifest] lists paths, modes and contents, and its
+// digest is the version. The package does no I/O.
 //
-// The same tree has the same version, whoever pushes it and whatever lies in the
-// store already. Contents are cut into chunks of [ChunkSize], and each chunk is
-// named by its SHA-256; so what two versions have in common is stored once and
-// travels once.
+// The same tree always has the same version, whichever user pushes it and whatever the store holds.
+// Contents are cut into chunks of [ChunkSize], and each chunk is named by its SHA-256; so chunks
+// that two versions have in common are stored once and sent once.
 //
-// A manifest comes from other people's machines. [Parse] accepts only one that can be
-// written below any directory without touching anything outside of it.
+// Manifests come from other machines. [Parse] accepts only those that can be written below any
+// directory without touching anything outside it.
 package files

@@ -7,10 +7,11 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// IgnoreFile is the file in a pushed folder that says what is left out, in the form of a .gitignore.
+// IgnoreFile is the file in a pushed folder that lists what to leave out, in the form of a
+// .gitignore.
 const IgnoreFile = ".millraceignore"
 
-// Ignore says what is left out of a bundle. The zero value leaves out nothing.
+// Ignore says what to leave out of a bundle. The zero value leaves out nothing.
 type Ignore struct{ rules []rule }
 
 type rule struct {
@@ -19,10 +20,10 @@ type rule struct {
 	keep    bool
 }
 
-// ParseIgnore reads lines of a .gitignore: a pattern without a slash matches at any
-// depth, one with a slash from the root, ** stands for any directories, a slash at
-// the end for directories only, and ! takes back. The last rule that matches counts, and
-// nothing below a directory that is left out comes back. The error names the line.
+// ParseIgnore parses lines of a .gitignore: a pattern without a slash matches at any depth, one
+// with a slash from the root, ** matches any directories, a final slash matches directories only,
+// and ! re-includes. The last matching rule counts, and nothing below a directory that is left out
+// can be re-included. The error names the line.
 func ParseIgnore(lines ...string) (Ignore, error) {
 	var ig Ignore
 	for _, line := range lines {
@@ -52,7 +53,7 @@ func ParseIgnore(lines ...string) (Ignore, error) {
 	return ig, nil
 }
 
-// Match tells whether a path is left out. The directories above it are to be asked first.
+// Match tells whether a path is left out. The caller asks for the directories above it first.
 func (ig Ignore) Match(path string, dir bool) bool {
 	out := false
 	for _, r := range ig.rules {
@@ -63,8 +64,8 @@ func (ig Ignore) Match(path string, dir bool) bool {
 	return out
 }
 
-// Glob tells whether a path matches one of some patterns, in which ** stands for any
-// directories. A pattern that names a directory matches all below it.
+// Glob tells whether a path matches one of some patterns, in which ** matches any directories. A
+// pattern that names a directory matches everything below it.
 func Glob(patterns []string, path string) bool {
 	for _, p := range patterns {
 		p = strings.TrimSuffix(strings.TrimPrefix(p, "./"), "/")
@@ -75,7 +76,7 @@ func Glob(patterns []string, path string) bool {
 	return false
 }
 
-// ValidGlob refuses a pattern that [Glob] would not understand.
+// ValidGlob refuses a pattern that is not valid for [Glob].
 func ValidGlob(pattern string) error {
 	if pattern == "" || !doublestar.ValidatePattern(pattern) {
 		return fmt.Errorf("the pattern %q cannot be understood", pattern)

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// manifestForm is the version of the form of a manifest. One that names none is of version 1.
+// manifestForm is the version of the manifest format. A manifest without a version has version 1.
 const manifestForm = 1
 
 // Manifest is a version of a bundle: everything in it, in the order of paths.
@@ -19,19 +19,19 @@ type Manifest struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Entry is a file, a symbolic link or an empty directory. Of the mode only whether a
-// file can be executed is kept; owners and times are not.
+// Entry is a file, a symbolic link or an empty directory. Of the mode only the execute bit is kept;
+// owners and times are not.
 type Entry struct {
 	// Path is relative, with slashes.
 	Path string `json:"path"`
-	// Size is that of a file, in bytes.
+	// Size is a file's, in bytes.
 	Size int64 `json:"size,omitempty"`
 	Exec bool  `json:"exec,omitempty"`
 	// Chunks are the contents of a file.
 	Chunks []Digest `json:"chunks,omitempty"`
 	// Link is the target of a symbolic link; it stays below the bundle's root.
 	Link string `json:"link,omitempty"`
-	// Dir is set for a directory with nothing in it; others follow from the paths.
+	// Dir is set for an empty directory; the others follow from the paths.
 	Dir bool `json:"dir,omitempty"`
 }
 
@@ -39,10 +39,10 @@ type Entry struct {
 const (
 	// MaxEntries is how many entries a bundle may have.
 	MaxEntries = 1 << 20
-	// MaxManifest is how large an encoded manifest may be, in bytes: enough for some TiB.
+	// MaxManifest is how large an encoded manifest may be, in bytes: enough for some TiB of files.
 	MaxManifest = 256 << 20
-	// MaxVersion is how large all files of a version may be together, in bytes. A short list can name the same
-	// contents again and again, so its own size bounds nothing.
+	// MaxVersion is how large all files of a version may be together, in bytes. A short manifest
+	// can name the same contents again and again, so its own size is no bound.
 	MaxVersion = 256 << 30
 	maxPath    = 4000
 	maxName    = 255
@@ -56,10 +56,10 @@ func (e *Entry) Same(o *Entry) bool {
 	return e.Size == o.Size && e.Exec == o.Exec && e.Link == o.Link && e.Dir == o.Dir && slices.Equal(e.Chunks, o.Chunks)
 }
 
-// ChunkBytes is how long the chunk with a number is.
+// ChunkBytes returns the length of a chunk by its number.
 func (e *Entry) ChunkBytes(i int) int64 { return min(ChunkSize, e.Size-int64(i)*ChunkSize) }
 
-// Size is how many bytes the files have together.
+// Size returns how many bytes the files have together.
 func (m *Manifest) Size() int64 {
 	var n int64
 	for i := range m.Entries {
@@ -68,10 +68,11 @@ func (m *Manifest) Size() int64 {
 	return n
 }
 
-// block is what a file takes at least on most disks, in bytes, and by what it grows.
+// block is the smallest size of a file on most disks, in bytes, and the unit by which it grows.
 const block = 4 << 10
 
-// Footprint is about how many bytes the version takes on a disk: empty files and directories take some, too.
+// Footprint returns roughly how many bytes the version takes on a disk, with empty files and
+// directories.
 func (m *Manifest) Footprint() int64 {
 	var n int64
 	for i := range m.Entries {
@@ -80,7 +81,7 @@ func (m *Manifest) Footprint() int64 {
 	return n
 }
 
-// Chunks are the contents of all files with their lengths, each once.
+// Chunks returns the chunks of all files with their lengths, each once.
 func (m *Manifest) Chunks() map[Digest]int64 {
 	all := make(map[Digest]int64, len(m.Entries))
 	for i := range m.Entries {
@@ -101,8 +102,8 @@ func (m *Manifest) Find(path string) *Entry {
 	return &m.Entries[i]
 }
 
-// Encode sorts a manifest and returns its one spelling and the digest of that, which is
-// the version. The error names the first entry that cannot be.
+// Encode sorts a manifest and returns its unique encoding and the digest of that, which is the
+// version. The error names the first entry that is not valid.
 func Encode(m *Manifest) ([]byte, Digest, error) {
 	slices.SortFunc(m.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	if err := m.Validate(); err != nil {
@@ -131,7 +132,7 @@ func spell(m *Manifest) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Parse reads what [Encode] wrote and refuses anything else.
+// Parse decodes what [Encode] wrote and refuses anything else.
 func Parse(text []byte) (*Manifest, error) {
 	if len(text) > MaxManifest {
 		return nil, fmt.Errorf("the list of files has %d bytes, more than %d", len(text), MaxManifest)
@@ -157,8 +158,8 @@ func Parse(text []byte) (*Manifest, error) {
 	return &m.Manifest, nil
 }
 
-// Validate refuses a manifest that could not be written as it is, or that would reach
-// outside of the directory that it is written to.
+// Validate refuses a manifest that cannot be written as it is, or that would reach outside its
+// directory.
 func (m *Manifest) Validate() error {
 	if len(m.Entries) > MaxEntries {
 		return fmt.Errorf("%d files, more than %d: push fewer", len(m.Entries), MaxEntries)
@@ -215,8 +216,8 @@ func (e *Entry) validate() error {
 	return nil
 }
 
-// ValidPath refuses the path of an entry that is not plainly below its root, or that no
-// terminal shows as it is.
+// ValidPath refuses the path of an entry that is not plainly below its root, or that terminals do
+// not show as it is.
 func ValidPath(p string) error {
 	switch {
 	case p == "" || p == ".":
@@ -241,8 +242,8 @@ func ValidPath(p string) error {
 	return nil
 }
 
-// validLink refuses a target outside of the bundle. Up comes only before down: what a
-// link leads down through may be a link itself, and ".." behind that is not where it seems.
+// validLink refuses a target outside the bundle. ".." may only come first: a name in the target may
+// itself be a link, and ".." after that would lead elsewhere than it seems.
 func validLink(at, target string) error {
 	const advice = ": copy what it points to, or exclude it"
 	if target[0] == '/' {
@@ -277,7 +278,7 @@ func excerpt(s string) string {
 	return s
 }
 
-// Collisions lists paths that are one file where case does not count, as on most Macs.
+// Collisions lists paths that are the same file if case is ignored, as on most Macs.
 func (m *Manifest) Collisions() [][2]string {
 	seen := map[string]string{}
 	var all [][2]string

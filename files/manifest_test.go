@@ -35,7 +35,7 @@ func TestEncodeIsOneSpelling(t *testing.T) {
 	}
 }
 
-// TestHostileManifests has what must never be written anywhere.
+// TestHostileManifests holds manifests that must never be written anywhere.
 func TestHostileManifests(t *testing.T) {
 	one := []files.Digest{files.DigestOf(nil)}
 	file := func(paths ...string) (all []files.Entry) {
@@ -179,7 +179,8 @@ func TestParseRef(t *testing.T) {
 	}
 }
 
-// TestVersionsAreBounded: contents may be there many times, so a list of bounded size could name any number of bytes.
+// TestVersionsAreBounded: contents may be there many times, so a list of bounded size could name
+// any number of bytes.
 func TestVersionsAreBounded(t *testing.T) {
 	d := files.DigestOf([]byte("x"))
 	var m files.Manifest

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Ref names a version: by a name, which means its latest, by a digest, or by both, where the
-// name is only for people.
+// Ref names a version: by a name, which means its latest version, by a digest, or by both, where
+// the name is only for readers.
 type Ref struct {
 	Name string
-	// Digest is a whole one, or the beginning of one.
+	// Digest is a whole digest, or the beginning of one.
 	Digest Digest
 }
 
 var bundleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
-// minPrefix is how much of a digest is enough to look for it.
+// minPrefix is how many characters of a digest suffice to look it up.
 const minPrefix = 8
 
-// ParseRef reads NAME, DIGEST or NAME@DIGEST. Of a digest, eight characters of its
-// beginning are enough; such text of hexadecimal digits is never a name.
+// ParseRef parses NAME, DIGEST or NAME@DIGEST. Eight characters from the beginning of a digest
+// suffice; a text of that many hexadecimal digits is never a name.
 func ParseRef(s string) (Ref, error) {
 	name, digest, pinned := strings.Cut(s, "@")
 	switch {
@@ -34,7 +34,7 @@ func ParseRef(s string) (Ref, error) {
 	return Ref{Name: name, Digest: Digest(digest)}, ValidBundleName(name)
 }
 
-// ValidBundleName refuses what cannot be the name of a bundle.
+// ValidBundleName refuses texts that cannot be the name of a bundle.
 func ValidBundleName(name string) error {
 	switch {
 	case !bundleName.MatchString(name):
@@ -55,11 +55,11 @@ func (r Ref) String() string {
 	return r.Name + "@" + string(r.Digest)
 }
 
-// Pinned tells whether it names one version for ever.
+// Pinned tells whether it always names the same version.
 func (r Ref) Pinned() bool { return r.Digest.Valid() }
 
-// IsFolder tells whether what stands for a bundle in a job file is a folder to be
-// pushed: it begins with a dot or a slash.
+// IsFolder tells whether a bundle in a job file is a folder to be pushed: it begins with a dot or a
+// slash.
 func IsFolder(s string) bool {
 	return strings.HasPrefix(s, "/") || s == "." || s == ".." || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
 }

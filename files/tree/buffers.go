@@ -6,7 +6,7 @@ import (
 	"millrace/files"
 )
 
-// buffers are pieces of memory for a chunk each, used again and again.
+// buffers are reusable buffers, each for one chunk.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {

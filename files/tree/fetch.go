@@ -16,29 +16,28 @@ import (
 	"millrace/files"
 )
 
-// Stamp is the time of all files that [Fetch] writes: a bundle has none of its own, and a file with
-// another one was written to since.
+// Stamp is the modification time of all files that [Fetch] writes: bundles have no times, and a
+// file with another time was changed since.
 var Stamp = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Writing says how a version is written.
 type Writing struct {
 	// Source is where chunks come from.
 	Source Source
-	// ReadOnly leaves files that nobody may write to (0444, 0555). Default: the owner may.
+	// ReadOnly makes files read-only (0444, 0555). Default: the owner may write.
 	ReadOnly bool
-	// Each is called after each chunk with what was written so far, and all there is; it may be nil.
+	// Each, if not nil, is called after each chunk with the bytes written so far, and the total.
 	Each func(done, of int64)
 }
 
-// Fetched says what writing a version has done.
+// Fetched is the result of writing a version.
 type Fetched struct {
-	// Chunks and Bytes are what came from the source.
+	// Chunks and Bytes count what came from the source.
 	Chunks, Bytes int64
 }
 
-// Fetch writes a version below a root. What is there already is kept where it is
-// right, chunk by chunk, and written anew where it is not; so a Fetch that was
-// interrupted is gone on with by the next. Other files are left alone. The error
+// Fetch writes a version below a root. It keeps right chunks of existing files and rewrites wrong
+// ones, so the next Fetch continues an interrupted one. It leaves other files alone. The error
 // names the file; it wraps [ErrNoChunk] if the store lacks a part of it.
 func Fetch(ctx context.Context, root *os.Root, m *files.Manifest, w Writing) (Fetched, error) {
 	asked := ctx
@@ -51,7 +50,7 @@ func Fetch(ctx context.Context, root *os.Root, m *files.Manifest, w Writing) (Fe
 		}
 		e := &m.Entries[i]
 		if err := f.entry(ctx, g, e); err != nil {
-			_ = g.Wait() // the first error is the one to tell
+			_ = g.Wait() // the first error is the one to report
 			return f.done(), fmt.Errorf("%s: %w", e.Path, err)
 		}
 	}
@@ -127,7 +126,7 @@ func of(e *files.Entry, err error) error {
 	return fmt.Errorf("%s: %w", e.Path, err)
 }
 
-// mkdir makes a directory. What is in its way and is none is removed: the bundle says what is there.
+// mkdir makes a directory. It removes anything else at that path: the bundle decides what is there.
 func (f *fetch) mkdir(dir string) error {
 	if f.made[dir] {
 		return nil
@@ -162,7 +161,7 @@ func (f *fetch) link(e *files.Entry) error {
 	return f.root.Symlink(e.Link, e.Path)
 }
 
-// clear removes what is at a path, unless it is a directory with something in it.
+// clear removes what is at a path, unless it is a non-empty directory.
 func (f *fetch) clear(p string) error {
 	if err := f.root.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -170,11 +169,11 @@ func (f *fetch) clear(p string) error {
 	return nil
 }
 
-// file opens the file to write to. It is fresh if there is nothing in it to be kept.
+// file opens a file for writing. It is fresh if it has no content worth keeping.
 func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 	fresh := true
 	if info, err := f.root.Lstat(e.Path); err == nil {
-		// A file with more names than one would change under all of them.
+		// A file with several names would change under all of them.
 		if fresh = !info.Mode().IsRegular() || linked(info) && intact(f.root, e, f.buffers) != nil; fresh {
 			if err := f.clear(e.Path); err != nil {
 				return nil, false, err
@@ -213,7 +212,7 @@ func (f *fetch) file(e *files.Entry) (*shared, bool, error) {
 	}}, fresh, nil
 }
 
-// chunk sees to it that a chunk of a file is there.
+// chunk makes sure that a chunk of a file is written.
 func (f *fetch) chunk(ctx context.Context, file *os.File, e *files.Entry, n int, fresh bool) error {
 	at, size, d := int64(n)*files.ChunkSize, e.ChunkBytes(n), e.Chunks[n]
 	if !fresh {

@@ -36,14 +36,14 @@ func (m *Memory) Get(_ context.Context, d files.Digest) ([]byte, error) {
 	return b, d.Check(b)
 }
 
-// Gets is how often Get was called.
+// Gets returns how often Get was called.
 func (m *Memory) Gets() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gets
 }
 
-// Replace puts something else in the place of a chunk; nil removes it.
+// Replace replaces the content of a chunk; nil removes it.
 func (m *Memory) Replace(d files.Digest, b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

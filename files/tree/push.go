@@ -13,19 +13,18 @@ import (
 	"millrace/files"
 )
 
-// Pushed says what a push has done.
+// Pushed is the result of a push.
 type Pushed struct {
 	Version Version
-	// Chunks and Bytes are what had to travel.
+	// Chunks and Bytes count what was sent.
 	Chunks int
 	Bytes  int64
 }
 
-// Push stores a version: those of its chunks that the store lacks, then its manifest, and
-// at last the version itself; so a push that is interrupted leaves no half version, and the
-// next one goes on where it ended. Root is where t was read. The error names a file
-// that has changed since, or wraps [ErrFull]. Each is called after each chunk, with what
-// travelled so far and all that has to; it may be nil.
+// Push stores a version: first the chunks that the store lacks, then the manifest, and last the
+// version itself; so an interrupted push leaves no partial version, and the next one continues it.
+// root is where t was read. The error names a file that has changed since, or wraps [ErrFull].
+// each, if not nil, is called after each chunk with the bytes sent so far, and the total.
 func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at time.Time, each func(done, of int64)) (Pushed, error) {
 	v := Version{Digest: t.Digest, Size: int64(len(t.text)), Files: len(t.Manifest.Entries), Bytes: t.Manifest.Size(), At: at.UTC(), By: by}
 	for i := 0; i < len(t.text); i += files.ChunkSize {
@@ -34,8 +33,8 @@ func Push(ctx context.Context, s Store, root *os.Root, t *Tree, by string, at ti
 	if err := v.Validate(); err != nil {
 		return Pushed{}, err
 	}
-	// The manifest comes first, so that what is protected can be told; and again, if gc was faster
-	// than the protection.
+	// The manifest comes first, so that it can be read what is protected; and again, if gc was
+	// faster than the protection.
 	if err := t.pushText(ctx, s, v.Chunks); err != nil {
 		return Pushed{}, err
 	}
@@ -81,7 +80,7 @@ func (t *Tree) pushText(ctx context.Context, s Store, chunks []files.Digest) err
 	return nil
 }
 
-// pushChunks reads the files that hold missing chunks and stores those.
+// pushChunks reads the files that hold missing chunks and stores these chunks.
 func (t *Tree) pushChunks(ctx context.Context, s Store, root *os.Root, lacks map[files.Digest]bool, of int64, each func(done, of int64)) error {
 	asked := ctx
 	g, ctx := errgroup.WithContext(ctx)
@@ -95,7 +94,7 @@ func (t *Tree) pushChunks(ctx context.Context, s Store, root *os.Root, lacks map
 			if !lacks[d] || ctx.Err() != nil {
 				continue
 			}
-			delete(lacks, d) // it may be there many times
+			delete(lacks, d) // it may occur many times
 			if f == nil {
 				file, err := openAs(root, e.Path, t.as)
 				if err != nil {

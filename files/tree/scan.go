@@ -17,16 +17,17 @@ import (
 	"millrace/files"
 )
 
-// Options say what of a directory is read.
+// Options say which files of a directory are read.
 type Options struct {
 	// Ignore is what is left out.
 	Ignore files.Ignore
-	// Only, if set, are the patterns of what is taken; see [files.Glob].
+	// Only, if set, are the patterns of the files to take; see [files.Glob].
 	Only []string
-	// MaxBytes, if set, is how large all files together may be; else the error wraps [ErrTooMuch].
+	// MaxBytes, if set, is how large all files together may be; beyond it the error wraps
+	// [ErrTooMuch].
 	MaxBytes int64
-	// As gives the calling goroutine the rights with which files are opened, here and in [Push], and takes
-	// them back. Default: those of this program.
+	// As calls do with the rights with which files are opened, here and in [Push]. Default: this
+	// program's rights.
 	As func(do func() error) error
 }
 
@@ -37,7 +38,7 @@ func (o *Options) as(do func() error) error {
 	return o.As(do)
 }
 
-// ErrTooMuch refuses more than [Options.MaxBytes].
+// ErrTooMuch: the files are larger than [Options.MaxBytes].
 var ErrTooMuch = errors.New("it is too much")
 
 // Tree is a directory that was read.
@@ -46,18 +47,18 @@ type Tree struct {
 	// Digest is its version, and text the encoded manifest.
 	Digest files.Digest
 	text   []byte
-	// Notes say what was left out because it is no file.
+	// Notes name entries that were left out because they are not files.
 	Notes []string
 
 	as func(do func() error) error // see [Options.As]
 }
 
-// Scan reads what is below a root. Devices, sockets and pipes are left out with a note.
-// The error names the first path that cannot be part of a bundle: a name that is
-// not plain text, a link that leads out.
+// Scan reads everything below a root. It leaves out devices, sockets and pipes, with a note. The
+// error names the first path that cannot be part of a bundle: a name that is not plain text, a link
+// that leads out.
 func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
 	t := &Tree{Manifest: &files.Manifest{}, as: o.as}
-	holds := map[string]bool{} // directories in which something is taken
+	holds := map[string]bool{} // directories with entries that are taken
 	var dirs []string
 	err := o.as(func() error { return t.walk(ctx, root, &o, holds, &dirs) })
 	if err != nil {
@@ -73,7 +74,8 @@ func Scan(ctx context.Context, root *os.Root, o Options) (*Tree, error) {
 	return t, err
 }
 
-// walk lists what is below a root: its entries, and all directories. Holds gets those in which something is taken.
+// walk lists everything below a root: its entries, and all directories. holds gets the directories
+// with entries that are taken.
 func (t *Tree) walk(ctx context.Context, root *os.Root, o *Options, holds map[string]bool, dirs *[]string) error {
 	var total int64
 	return fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -125,7 +127,7 @@ func (t *Tree) walk(ctx context.Context, root *os.Root, o *Options, holds map[st
 	})
 }
 
-// empty adds the directories with nothing in them, the deepest first.
+// empty adds the empty directories, the deepest first.
 func (t *Tree) empty(dirs []string, holds map[string]bool) {
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if p := dirs[i]; !holds[p] {
@@ -211,8 +213,8 @@ func openAs(root *os.Root, p string, as func(func() error) error) (f *os.File, e
 	return f, err
 }
 
-// open opens a file that was one when its directory was listed. It does not wait for
-// the other side of a pipe that has taken its place.
+// open opens a file that was regular when its directory was listed. If a pipe has taken its place,
+// open does not wait for the pipe's other side.
 func open(root *os.Root, p string) (*os.File, error) {
 	f, err := root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 type shared struct {
 	*os.File
 	users atomic.Int32
-	// last is done before it is closed; nil for nothing.
+	// last, if not nil, runs before the file is closed.
 	last func(*os.File) error
-	err  error // of last; to be read after all have left
+	err  error // of last; read it after all users have left
 }
 
 func (f *shared) leave() error {
@@ -28,7 +28,7 @@ func (f *shared) leave() error {
 	return f.err
 }
 
-// tally adds up what travelled.
+// tally counts the bytes sent or written.
 type tally struct {
 	mu   sync.Mutex
 	done int64 // guarded by mu

@@ -16,50 +16,51 @@ import (
 // safe for concurrent use.
 type Store interface {
 	Source
-	// Missing returns those of some chunks that are not there.
+	// Missing returns those of some chunks that the store lacks.
 	Missing(ctx context.Context, all []files.Digest) ([]files.Digest, error)
-	// Put stores a chunk, which must be what d names. Storing it again is harmless. The
-	// error wraps [ErrFull] if a limit of the server is reached.
+	// Put stores a chunk, whose digest must be d. Storing it again is harmless. The error wraps
+	// [ErrFull] if a limit of the server is reached.
 	Put(ctx context.Context, d files.Digest, chunk []byte) error
-	// Protect keeps a version, and chunks that it consists of, from being removed by
-	// gc for a day, whether they are there yet or not. What [Store.Missing] says after it stays true.
+	// Protect protects a version and its chunks from gc for a day, whether they are stored yet or
+	// not. What [Store.Missing] returns afterwards stays true.
 	Protect(ctx context.Context, v Version) error
-	// Commit makes a version known. All of its chunks must be there, and it must pass [Version.Validate].
+	// Commit makes a version known. All of its chunks must be stored, and it must pass
+	// [Version.Validate].
 	Commit(ctx context.Context, v Version) error
-	// Version returns a version that was committed; else the error wraps [ErrNoVersion].
+	// Version returns a committed version; else the error wraps [ErrNoVersion].
 	Version(ctx context.Context, d files.Digest) (Version, error)
 }
 
-// Source is where chunks can be had.
+// Source returns chunks.
 type Source interface {
-	// Get returns a chunk, which was held against its digest. The error wraps [ErrNoChunk]
-	// if it is not there.
+	// Get returns a chunk, checked against its digest. The error wraps [ErrNoChunk] if the source
+	// lacks it.
 	Get(ctx context.Context, d files.Digest) ([]byte, error)
 }
 
-// What a [Store] cannot do.
+// Errors of a [Store].
 var (
 	ErrNoVersion = errors.New("there is no such version of a bundle")
 	ErrNoChunk   = errors.New("the store does not have this content")
 	ErrFull      = errors.New("the server's storage limit is reached: raise it (max_file of JetStream, or the account's limit), or free space with `millrace files gc`")
 )
 
-// Version says where the manifest of a version lies, and what it amounts to.
+// Version says where the manifest of a version lies, and how large the version is.
 type Version struct {
 	Digest files.Digest `json:"digest"`
 	// Size and Chunks are those of the encoded manifest.
 	Size   int64          `json:"size"`
 	Chunks []files.Digest `json:"chunks"`
-	// Files and Bytes count what is in it.
+	// Files and Bytes count its files and their sizes.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// At and By say when it was first pushed, and by whom.
+	// At is when it was first pushed, and By the user that pushed it.
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 }
 
-// Validate refuses a version whose list of files, or whose files, cannot be as large as it says. The store keeps
-// what clients write, so it is asked before one is stored and after it was read.
+// Validate refuses a version whose manifest, or whose files, cannot have the stated size. Clients
+// write versions, so it is called before a version is stored and after it was read.
 func (v *Version) Validate() error {
 	switch {
 	case v.Size < 0 || v.Size > files.MaxManifest:
@@ -72,7 +73,7 @@ func (v *Version) Validate() error {
 	return nil
 }
 
-// parallel is how many chunks are on their way at once.
+// parallel is how many chunks are sent or fetched concurrently.
 const parallel = 12
 
 // Manifest reads the manifest of a version. The error wraps [ErrNoVersion] or [ErrNoChunk].
@@ -84,7 +85,7 @@ func Manifest(ctx context.Context, s Store, d files.Digest) (*files.Manifest, er
 	return ManifestOf(ctx, s, v)
 }
 
-// ManifestOf is [Manifest] for a version that is at hand.
+// ManifestOf is [Manifest] for a version that was read already.
 func ManifestOf(ctx context.Context, s Source, v Version) (*files.Manifest, error) {
 	if err := v.Validate(); err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func TestOnlyWhatIsMissingTravels(t *testing.T) {
 	if p.Bytes != files.ChunkSize {
 		t.Errorf("a changed byte: %d bytes travelled", p.Bytes)
 	}
-	// The other way, too: what is there is kept.
+	// The other way round, too: existing chunks are kept.
 	out := rootAt(t, t.TempDir())
 	for _, want := range []struct {
 		m      *files.Manifest
@@ -130,7 +130,7 @@ func TestOnlyWhatIsMissingTravels(t *testing.T) {
 	}
 }
 
-// cut is a source that is gone after some chunks.
+// cut is a source that fails after some chunks.
 type cut struct {
 	tree.Source
 	left int
@@ -197,7 +197,7 @@ func TestDamagedAndMissingContent(t *testing.T) {
 	}
 }
 
-// TestFetchStaysInside writes to a folder in which somebody has laid traps.
+// TestFetchStaysInside writes to a folder with traps in it.
 func TestFetchStaysInside(t *testing.T) {
 	store := tree.NewMemory()
 	from := t.TempDir()

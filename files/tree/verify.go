@@ -14,9 +14,8 @@ import (
 	"millrace/files"
 )
 
-// Verify reads a version that [Fetch] has written read-only below a root, and holds all of it against the
-// manifest. The error names the first path that is not as it was written. What else lies there
-// does not matter.
+// Verify reads a version that [Fetch] has written read-only below a root, and compares all of it
+// with the manifest. The error names the first path that differs. Other files there do not matter.
 func Verify(root *os.Root, m *files.Manifest) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -34,7 +33,7 @@ func Verify(root *os.Root, m *files.Manifest) error {
 	return g.Wait()
 }
 
-// changed says of a path that it is not as it was written.
+// changed is the error for a path that differs from what was written.
 func changed(e *files.Entry) error { return fmt.Errorf("%s has changed since it was written", e.Path) }
 
 func verifyOther(root *os.Root, e *files.Entry) error {
@@ -63,7 +62,7 @@ func verifyFile(root *os.Root, e *files.Entry, b *buffers) error {
 	return intact(root, e, b)
 }
 
-// intact says whether a file that is there holds what is wanted.
+// intact checks whether an existing file has the wanted content.
 func intact(root *os.Root, e *files.Entry, b *buffers) error {
 	file, err := open(root, e.Path)
 	if err != nil {
