@@ -11,7 +11,7 @@ import (
 func (a *app) apiCommand() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use:   "api",
-		Short: "What the service over HTTP takes and answers",
+		Short: "Requests and answers of the service over HTTP",
 	})
 	c.AddCommand(&cobra.Command{
 		Use:   "openapi",

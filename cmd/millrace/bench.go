@@ -33,12 +33,11 @@ func (a *app) benchCommand() *cobra.Command {
 	var loads loadFlags
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure this machine: Millrace beside what is below it",
-		Long: `Measures no-op tasks beside the bare loop of messages that a task cannot do without,
-and process tasks beside plain fork and exec, in turn against the same server, so that
-the ratios hold on a noisy machine. It starts a "millrace server" of its own in a
-temporary directory, read model included, and removes it afterwards. Nothing else
-should run on the machine meanwhile.`,
+		Short: "Measure Millrace on this machine, beside bare NATS messages and processes",
+		Long: `Measures no-op tasks beside the bare messages that every task needs, and process tasks
+beside plain fork and exec, in turn against the same server, so that the ratios hold on
+a noisy machine. It starts a "millrace server" of its own in a temporary directory,
+read model included, and removes it afterwards. Run nothing else on the machine meanwhile.`,
 		Example: `  millrace bench
   millrace bench --json --rounds 5
   millrace bench --sync always
@@ -64,10 +63,10 @@ should run on the machine meanwhile.`,
 	fs.IntSliceVar(&cfg.Growth, "growth", nil, "`sizes` of the log, in tasks, at which the cost of a task is measured")
 	fs.IntVar(&cfg.Keys, "keys", 0, "`number` of keys over which tasks with limits are spread, to measure what limits cost")
 	fs.IntVar(&cfg.Steps, "steps", 0, "`number` of steps of a graph in which each needs two others (default: not measured)")
-	fs.IntVar(&cfg.Future, "future", 0, "`number` of tasks that are due much later, to measure what they cost those that run now")
+	fs.IntVar(&cfg.Future, "future", 0, "`number` of tasks that are due in years, to measure their cost for tasks that run now")
 	fs.IntVar(&memory, "memory-tasks", 200_000, "`number` of finished tasks by which the server's memory is measured, 0 to leave it out")
 	fs.StringVar(&sync, "sync", "1s", "how often the server flushes to disk: always, or a `duration`")
-	fs.BoolVar(&metrics, "metrics", false, "have the server count what it serves to Prometheus")
+	fs.BoolVar(&metrics, "metrics", false, "have the server collect metrics for Prometheus")
 	chatter.add(fs)
 	loads.add(c)
 	o.Flags(c)

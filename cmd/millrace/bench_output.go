@@ -31,12 +31,12 @@ type chatterFlags struct {
 func (f *chatterFlags) add(fs *pflag.FlagSet) {
 	fs.TextVar(&f.logs, "log-bytes", value.Size(0), "measure only a task that prints so many `bytes`, such as 1GB")
 	fs.IntVar(&f.records, "records", 0, "measure only a task that produces so many small `records`")
-	fs.IntVar(&f.idle, "idle", 0, "measure only what a `number` of processes cost that sleep, all at once on one worker")
-	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, until who follows has them")
+	fs.IntVar(&f.idle, "idle", 0, "measure only the cost of a `number` of sleeping processes, all at once on one worker")
+	fs.IntVar(&f.follow, "follow", 0, "measure only how long a `number` of lines take, one by one, to reach a follower")
 	fs.TextVar(&f.files, "files", value.Size(0), "measure only a folder of so many `bytes` on its way to the server and back")
-	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks that are due within 4s, and all at one moment")
-	fs.IntVar(&f.nodes, "nodes", 0, "measure only what a `number` of nodes cost that wait for work, and how long they take until all are ready")
-	fs.IntVar(&f.queues, "node-queues", 1, "over how many queues these nodes are spread, a `number`")
+	fs.IntVar(&f.schedules, "schedules", 0, "measure only how late a `number` of schedules make their tasks, due within 4s and all at one moment")
+	fs.IntVar(&f.nodes, "nodes", 0, "measure only the cost of a `number` of nodes that wait for work, and how long until all are ready")
+	fs.IntVar(&f.queues, "node-queues", 1, "`number` of queues over which these nodes are spread")
 	fs.IntVar(&f.pages, "pages", 0, "measure only how long pages take, and how large they are, with a `number` of tasks")
 }
 

@@ -37,11 +37,11 @@ func (a *app) chaosCommand() *cobra.Command {
 	var page string
 	c := &cobra.Command{
 		Use:   "chaos",
-		Short: "Break a Millrace of its own on purpose, and see what becomes of its tasks",
+		Short: "Start a Millrace, break it on purpose, and check what became of its tasks",
 		Long: `Starts a NATS server, schedulers and workers, each as a process of its own on loopback
-and each behind a proxy of its own; submits tasks; kills, stops and cuts off what the
-scenario says; waits until everything has ended; and reads the log: is an acknowledged
-task lost, has one two results, is one stuck, does a read model say something else?
+and behind a proxy of its own. It submits tasks, and kills, stops and cuts off the
+processes of the scenario. When everything has ended it checks the log: is an acknowledged
+task lost, has a task two results, is one stuck, does a read model differ from the log?
 It prints how long it took to notice faults, to take work over and to come back.
 
 The same seed gives the same faults at the same times, for the same duration, workers,
@@ -59,8 +59,8 @@ Faults: ` + faultWords() + `.
 Targets: server, worker-N, scheduler-N, workers, schedulers, all, callers (whose clock may be
 wrong: schedules are made, too, and their ticks counted), and pusher and cache, with which half of the short tasks run with files.
 
-Exit codes: 0 no promise was broken; 2 one was; 3 it could not be told: the command line or
-the file cannot be meant like that, something could not be started, or the log not be read.`,
+Exit codes: 0 no promise was broken; 2 one was; 3 unknown: the command line or the file
+is wrong, a process could not be started, or the log could not be read.`,
 		Example: `  millrace chaos
   millrace chaos --scenario server-restart --seed 7 --duration 2m
   millrace chaos --scenario mix --seed 7 --plan
@@ -72,15 +72,15 @@ the file cannot be meant like that, something could not be started, or the log n
 	fs := c.Flags()
 	fs.StringVar(&scenario, "scenario", "mix", "`name` of a scenario, or a YAML file with steps")
 	fs.Uint64Var(&cfg.Seed, "seed", 1, "`number` from which the plan and the tasks follow")
-	fs.DurationVar(&cfg.Duration, "duration", time.Minute, "how `long` there are tasks and faults")
+	fs.DurationVar(&cfg.Duration, "duration", time.Minute, "how `long` to submit tasks and make faults")
 	fs.IntVar(&cfg.Workers, "workers", 3, "`number` of workers")
 	fs.IntVar(&cfg.Schedulers, "schedulers", 2, "`number` of schedulers")
 	fs.IntVar(&cfg.Slots, "slots", 8, "`number` of tasks that a worker runs at once")
 	fs.Float64Var(&cfg.Rate, "rate", 10, "`number` of tasks submitted in a second")
 	fs.IntVar(&cfg.Tasks, "tasks", 0, "`number` of tasks at most, 0 for as many as the rate gives")
-	fs.DurationVar(&cfg.Settling, "settle", 0, "for how `long` no task may end, after the last fault, before the others are stuck (default 20s and four times --ack-wait)")
+	fs.DurationVar(&cfg.Settling, "settle", 0, "how `long` after the last fault no task may end before the open tasks count as stuck (default 20s and four times --ack-wait)")
 	fs.BoolVar(&plan, "plan", false, "print the faults and their times, and do nothing")
-	fs.BoolVar(&cfg.Keep, "keep", false, "leave the data and what the processes said, and print where")
+	fs.BoolVar(&cfg.Keep, "keep", false, "keep the data and the output of the processes, and print where")
 	fs.StringVar(&page, "report", "", "also write a page with charts of the load, and of what was broken when, to a `file`, such as chaos.html")
 	o.Flags(c)
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(chaos.ScenarioNames(), cobra.ShellCompDirectiveDefault))

@@ -35,13 +35,13 @@ func (a *app) demoCommand() *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo [URL]",
-		Short: "See it work: crawl a site in a `millrace dev` of its own",
+		Short: "See Millrace work: crawl a site in a temporary `millrace dev`",
 		Long: `Starts a "millrace dev" in a temporary directory, runs the crawler of examples/crawl
 in it, and shows its progress, its log, its results and the task's timeline. It crawls the
 site at URL, or a small one that it brings along.
 
-With --keep it goes on: it prints a link for a browser, and has more to look at there, such as
-nightly schedules, a job of several steps, failures, a paused queue, and a node that goes and
+With --keep it stays up, prints a link for a browser, and runs more to look at: nightly
+schedules, a job of several steps, failures, a paused queue, and a node that goes and
 returns.`,
 		Example: `  millrace demo
   millrace demo http://127.0.0.1:8000/

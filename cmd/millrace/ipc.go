@@ -30,8 +30,8 @@ func (a *app) ipcCommand() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use:   "ipc",
 		Short: "Say something to Millrace from within a task",
-		Long: `Prints one line that Millrace understands when a task prints it (docs/ipc.md), so that
-a shell script can report progress, records and results. It speaks to no server.
+		Long: `Prints one line that Millrace understands as a message of the task (docs/ipc.md), so that
+a shell script can report progress, records and results. It needs no server.
 
 The line goes to stdout, or to the descriptor that $MILLRACE_IPC_FD names: within a
 pipe, keep the task's own stdout with "exec 3>&1" and set MILLRACE_IPC_FD=3.`,
@@ -47,8 +47,8 @@ pipe, keep the task's own stdout with "exec 3>&1" and set MILLRACE_IPC_FD=3.`,
 		a.ipcText(ipc.TypeStatus, "status TEXT", "Say what the task is at"),
 		a.ipcProgress(), a.ipcMetric(), a.ipcLog(), a.ipcData(), a.ipcError(),
 		a.ipcJSON(ipc.TypeResult, "result JSON", "Set the task's result: any JSON of at most 64 kB, or text"),
-		a.ipcJSON(ipc.TypeCheckpoint, "checkpoint JSON", "Store what another attempt is to go on from: JSON of at most 64 kB, or text"),
-		a.ipcPlain(ipc.TypeHeartbeat, "heartbeat", "Say that the program makes headway"),
+		a.ipcJSON(ipc.TypeCheckpoint, "checkpoint JSON", "Store where the next attempt goes on: JSON of at most 64 kB, or text"),
+		a.ipcPlain(ipc.TypeHeartbeat, "heartbeat", "Say that the program is still at work"),
 		a.ipcPlain(ipc.TypeReady, "ready", "Say that the program begins its work"),
 		a.ipcExtend(), a.ipcSpawn(), a.ipcParam(),
 		a.ipcVariable("last", "MILLRACE_CHECKPOINT", "Print the checkpoint of an earlier attempt; nothing if there is none"),
@@ -168,7 +168,7 @@ func (a *app) ipcMetric() *cobra.Command {
 func (a *app) ipcLog() *cobra.Command {
 	level := typed.Choice{Of: ipc.Levels}
 	c := &cobra.Command{Use: "log TEXT [NAME=VALUE...]", Short: "Write an entry of the log, with fields", Args: typed.Takes(1, 64, "text")}
-	c.Flags().Var(&level, "level", "how important it is: "+strings.Join(ipc.Levels, ", ")+" (default info)")
+	c.Flags().Var(&level, "level", "its level: "+strings.Join(ipc.Levels, ", ")+" (default info)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		payload := map[string]any{"message": args[0], "level": level.Value}
 		fields := map[string]json.RawMessage{}
@@ -249,10 +249,10 @@ func (a *app) ipcError() *cobra.Command {
 	var final, fatal bool
 	var after typed.Span
 	class := typed.Choice{Of: job.Classes}
-	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; it counts when the script then fails", Args: typed.Takes(1, 1, "text")}
+	c := &cobra.Command{Use: "error TEXT", Short: "Say what went wrong; counts when the script then fails", Args: typed.Takes(1, 1, "text")}
 	fs := c.Flags()
 	fs.Var(&class, "class", "`class` of the failure: "+strings.Join(job.Classes, ", "))
-	fs.BoolVar(&final, "final", false, "no other attempt can mend it")
+	fs.BoolVar(&final, "final", false, "no other attempt can help")
 	fs.BoolVar(&fatal, "fatal", false, "the attempt has failed even if the script ends with code 0")
 	fs.Var(&after, "retry-after", "the least time until another attempt: 30s")
 	c.RunE = func(_ *cobra.Command, args []string) error {
@@ -275,7 +275,7 @@ func (a *app) ipcError() *cobra.Command {
 }
 
 func (a *app) ipcExtend() *cobra.Command {
-	return &cobra.Command{Use: "extend DURATION", Short: "Ask that the run timeout not pass for so long", Args: typed.Takes(1, 1, "duration"),
+	return &cobra.Command{Use: "extend DURATION", Short: "Ask for so much more time before the run timeout", Args: typed.Takes(1, 1, "duration"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.sayToMillrace(ipc.TypeExtend, map[string]string{"by": args[0]})
 		}}
@@ -284,11 +284,11 @@ func (a *app) ipcExtend() *cobra.Command {
 func (a *app) ipcSpawn() *cobra.Command {
 	var key, queue string
 	var params []string
-	c := &cobra.Command{Use: "spawn [JOB] [-- COMMAND ARG...]", Short: "Submit a child of the task: of a job, or of a command",
+	c := &cobra.Command{Use: "spawn [JOB] [-- COMMAND ARG...]", Short: "Submit a child of the task, of a job or of a command",
 		DisableFlagsInUseLine: true}
 	fs := c.Flags()
-	fs.StringVar(&key, "key", "", "what tells this child from others; the same `key` makes no second one")
-	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without one the value is JSON if it can be, else text (repeat it)")
+	fs.StringVar(&key, "key", "", "`key` of this child among its siblings; the same key makes no second child")
+	fs.StringArrayVarP(&params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text (repeat it)")
 	fs.StringVarP(&queue, "queue", "q", "", "`queue` to wait in")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names, argv, err := typed.SplitCommand(c, args, 1)

@@ -16,7 +16,7 @@ import (
 func (a *app) natsCommand() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use:   "nats",
-		Short: "What a NATS server of one's own has to know",
+		Short: "Configuration for your own NATS server",
 	})
 	c.AddCommand(a.natsPermissionsCommand())
 	return c

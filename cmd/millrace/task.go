@@ -17,8 +17,8 @@ func (a *app) taskCommand() *cobra.Command {
 		Short: "Tasks: look at them, wait for them, cancel and retry them",
 		Long: `Tasks: look at them, wait for them, cancel and retry them.
 
-A task is named by its id, or by six or more characters at the beginning or the
-end of it, if a millrace server answers and no other task has them.`,
+Name a task by its id, or by six or more characters of its beginning or end, if a
+millrace server answers and no other task has them.`,
 		Example: `  millrace task ls --state active
   millrace task why ID
   millrace task logs -f ID

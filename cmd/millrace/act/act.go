@@ -23,9 +23,9 @@ func (a *Commands) Tasks() []*cobra.Command {
 func (a *Commands) taskCancel() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "cancel ID... | FILTERS", Aliases: []string{"stop", "kill"},
-		Short: "Ask for the end of tasks",
-		Long: `Ends tasks: those that are named, or all that have not ended and that the filters choose.
-One that waits is cancelled at once; one that runs is cancelling until
+		Short: "Cancel tasks",
+		Long: `Cancels tasks: the named ones, or all open tasks that the filters choose.
+A waiting task is cancelled at once; a running one is cancelling until
 its process is gone. --wait waits for that.` + bulkWords,
 		Example: `  millrace task cancel ID
   millrace task cancel --queue bulk --state pending --dry-run
@@ -37,9 +37,9 @@ func (a *Commands) taskRetry() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "retry ID... | FILTERS", Aliases: []string{"rerun", "requeue"},
 		Short: "Give tasks that have ended another life",
-		Long: `Gives tasks another life, as they are, with all their retries: those that are named, or all
+		Long: `Gives tasks another life, unchanged, with all their retries: the named ones, or all
 that ended as error, cancelled or abnormal and that the filters choose.
-"millrace task copy" makes a new task of one instead, with changes.` + bulkWords,
+"millrace task copy" makes a new task instead, with changes.` + bulkWords,
 		Example: `  millrace task retry ID --reason "the disk is back"
   millrace task retry --state error --job thumbnail --since 2h --dry-run`,
 	}, byReason((*client.Client).Retry), &client.RetryMany)
@@ -48,9 +48,9 @@ that ended as error, cancelled or abnormal and that the filters choose.
 func (a *Commands) taskRelease() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "release ID...", Aliases: []string{"free"},
-		Short: "Let any node take tasks that wait for a certain one",
+		Short: "Let any node take tasks that wait for certain nodes",
 		Long: `Moves tasks that wait for the nodes of their place.nodes to their shared queue, where
-any node that serves it can take them. What runs already goes on where it is.`,
+any node that serves it can take them. Running tasks stay where they are.`,
 	}, byReason((*client.Client).Release), nil)
 }
 
@@ -68,9 +68,9 @@ func (a *Commands) taskSignal() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use: "signal ID... | FILTERS", Aliases: []string{"approve"},
 		Short: "Give tasks the signal that they wait for",
-		Long: `Lets tasks go on that wait for a word from outside (signal in a job, run --signal):
-an approval, or news that something has come. What --data says they find in
-MILLRACE_NEEDS, with who gave it. "millrace task cancel" refuses instead.` + bulkWords,
+		Long: `Gives tasks the signal that they wait for (signal in a job, run --signal), such as
+an approval, so that they go on. They find the value of --data in MILLRACE_NEEDS, with
+the name of the user who gave it. To refuse, use "millrace task cancel".` + bulkWords,
 		Example: `  millrace task signal ID --data '{"by":"the board"}'
   millrace task signal --job release --label version=4.2 --dry-run`,
 	}, func(cl *client.Client, ctx context.Context, id task.ID, reason string, data json.RawMessage) (task.Task, error) {
@@ -87,7 +87,7 @@ func (a *Commands) actCommand(c *cobra.Command, do act, many *client.ManyAct) *c
 	c.Flags().StringVar(&f.reason, "reason", "asked for on the command line", "why, in `words`; the log keeps them")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait for the end")
 	if many == &client.SignalMany {
-		c.Flags().StringVar(&f.data, "data", "", "what comes with it, `JSON|@file|-`")
+		c.Flags().StringVar(&f.data, "data", "", "data for the tasks, `JSON|@file|-`")
 	}
 	f.Flags(c)
 	if many == nil {

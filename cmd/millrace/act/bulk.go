@@ -27,9 +27,9 @@ import (
 const bulkWords = `
 
 With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
---yes answers that, and --dry-run only says which tasks it would be. What it does carries one
-batch id, by which "millrace task ls --batch" finds it. It may be interrupted and
-given again: what is done is not done twice.`
+--yes answers that, and --dry-run only lists the tasks. All facts of one command carry one
+batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
+again: nothing is done twice.`
 
 // bulkFlags are what a command was told that is done to several tasks.
 type bulkFlags struct {
@@ -55,8 +55,8 @@ func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
 	fs.StringSliceVar(&f.ListFlags.States, "state", nil, "`states`, with commas (default "+stateWords(f.many.States)+")")
 	f.FilterFlags(c)
 	fs.Lookup("limit").Usage, fs.Lookup("limit").DefValue = "at most so many, up to 1000 (default all)", "0"
-	fs.BoolVar(&f.everyone, "all", false, "all in these states, if there is no other filter")
-	fs.BoolVar(&f.dry, "dry-run", false, "only say which tasks it would be")
+	fs.BoolVar(&f.everyone, "all", false, "all tasks in these states, if there is no other filter")
+	fs.BoolVar(&f.dry, "dry-run", false, "only list the tasks")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 }
 

@@ -21,11 +21,11 @@ import (
 func (a *Commands) Letters() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "dlq", Aliases: []string{"dead"},
-		Short: "Dead letters: tasks that their surroundings ended, and messages that nobody can read",
+		Short: "Dead letters: tasks that Millrace gave up, and unreadable messages",
 		Long: `Dead letters: tasks that are abnormal (expired, lost, poison, unplaceable), and
-messages in the log that nobody can read. None of them is lost: a task can be
-given another life, a message is in the log as it was written. What was seen to can be
-taken off the list; the log keeps who did so.`,
+unreadable messages in the log. None of them is lost: "dlq requeue" gives a task
+another life, and a message stays in the log as it was written. "dlq rm" takes them off
+the list; the log records who did so.`,
 		Example: `  millrace dlq ls --since 24h
   millrace dlq requeue --all --job backup --dry-run
   millrace dlq show ID
@@ -40,8 +40,8 @@ func (a *Commands) dlqList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"},
 		Short: "List dead letters; needs a millrace server",
-		Long: `Lists abnormal tasks, and the messages that could not be read, without those that were
-dismissed ("dlq rm"); filters choose tasks.`,
+		Long: `Lists abnormal tasks and unreadable messages, without dismissed ones ("dlq rm"); filters
+choose tasks.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	f.FilterFlags(c)
@@ -130,14 +130,14 @@ func (a *Commands) dlqRequeue() *cobra.Command {
 	c := &cobra.Command{
 		Use: "requeue ID... | --all", Aliases: []string{"retry"},
 		Short: "Give dead tasks another life",
-		Long: `Gives abnormal tasks another life, from their first attempt on: those that are named,
+		Long: `Gives abnormal tasks another life, from their first attempt on: the named ones,
 dismissed or not, or with --all those on the list that the filters choose. --dry-run
-only says which these are.`,
+only lists them.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.CompleteTasks,
 	}
 	f.FilterFlags(c)
-	c.Flags().BoolVar(&all, "all", false, "all that the filters choose; --limit is then how many are read at once")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say which tasks it would be")
+	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only list the tasks")
 	c.Flags().StringVar(&reason, "reason", "requeued on the command line", "why, in `words`; the log keeps them")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

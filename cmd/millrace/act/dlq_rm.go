@@ -50,8 +50,8 @@ func (a *Commands) dlqRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm ID|SEQ... | --all | --messages", Aliases: []string{"del", "delete", "dismiss"},
 		Short: "Take dead letters off the list",
-		Long: `Takes dead letters off the list: tasks and unreadable messages that are named, with
---all those tasks that the filters choose, with --messages all unreadable messages.
+		Long: `Takes dead letters off the list: the named tasks and unreadable messages, with
+--all the tasks that the filters choose, with --messages all unreadable messages.
 
 Nothing is deleted: a fact in the log says who dismissed what, when and why. A task
 stays as it ended, and "dlq requeue" gives it another life as before.`,
@@ -62,8 +62,8 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	}
 	f.FilterFlags(c)
 	c.Flags().BoolVar(&all, "all", false, "all tasks that the filters choose; --limit is then how many are read at once")
-	c.Flags().BoolVar(&messages, "messages", false, "all messages that nobody can read")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say which it would be")
+	c.Flags().BoolVar(&messages, "messages", false, "all unreadable messages")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only list them")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().StringVar(&reason, "reason", "dismissed on the command line", "why, in `words`; the log keeps them")
 	f.Flags(c)
@@ -129,7 +129,7 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 	return what, nil
 }
 
-// unreadable are the sequences of all messages that nobody can read.
+// unreadable are the sequences of all unreadable messages.
 func (a *Commands) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)

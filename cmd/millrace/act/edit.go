@@ -19,7 +19,7 @@ func (a *Commands) taskEdit() *cobra.Command {
 	var priority int
 	var reason string
 	c := &cobra.Command{
-		Use: "edit ID...", Short: "Give tasks that wait another priority",
+		Use: "edit ID...", Short: "Change the priority of waiting tasks",
 		Args: typed.Takes(1, -1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().IntVar(&priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent", where.MinPriority, where.MaxPriority))

@@ -24,12 +24,12 @@ import (
 func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "files", Aliases: []string{"file", "bundle", "bundles"},
-		Short: "Files: folders in versions, for tasks to find around them",
-		Long: `Files: folders in versions, for tasks to find around them.
+		Short: "Files: folders in versions, which tasks find in their working directory",
+		Long: `Files: folders in versions, which tasks find in their working directory.
 
-A version is all that is in a folder, named by its digest, and never changes. A
-name points to the latest one. NAME, NAME@DIGEST and DIGEST name a version; eight
-characters of a digest are enough. Only contents that the other side lacks travel.`,
+A version is the content of a folder. Its digest names it, and it never changes. A
+name points to the latest version. NAME, NAME@DIGEST and DIGEST name a version; eight
+characters of a digest are enough. Only contents that the other side lacks are sent.`,
 		Example: `  millrace files push ./app --name app
   millrace run --files app --follow -- ./main.sh
   millrace files diff app@1f2e3d4c app
@@ -46,9 +46,9 @@ func (a *Commands) filesPush() *cobra.Command {
 	c := &cobra.Command{
 		Use: "push DIR", Aliases: []string{"put", "upload"},
 		Short: "Store a folder as a version, and print its digest",
-		Long: `Stores a folder as a version of a bundle and prints its digest. What stands in
-.millraceignore, in the form of a .gitignore, is left out, and so is what --exclude names. Links
-that lead out of the folder are refused; devices, sockets and pipes are left out.`,
+		Long: `Stores a folder as a version of a bundle and prints its digest. It leaves out what
+.millraceignore names, in the form of a .gitignore, and what --exclude names, as well as devices,
+sockets and pipes. It refuses links that lead out of the folder.`,
 		Args: typed.Takes(1, 1, "folder"), DisableFlagsInUseLine: true,
 	}
 	c.Flags().StringVarP(&name, "name", "n", "", "`name` that points to this version from now on")
@@ -185,7 +185,7 @@ func entryTable(m *files.Manifest) term.Table {
 func (a *Commands) filesDiff() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Tell what is different in a version",
+		Use: "diff OLD NEW", Short: "Tell how two versions differ",
 		Args: typed.Takes(2, 2, "version"), ValidArgsFunction: a.CompleteFiles,
 	}
 	o.Flags(c)
@@ -223,12 +223,12 @@ func (a *Commands) filesPull() *cobra.Command {
 	var into bool
 	c := &cobra.Command{
 		Use: "pull VERSION DIR", Aliases: []string{"get", "download"}, Short: "Write a version to a folder",
-		Long: `Writes a version to a folder that is empty or not there yet. With --into the folder may hold other
-things: files of the version replace those of the same name, chunk by chunk where
-they differ, and others are left alone.`,
+		Long: `Writes a version to an empty or new folder. With --into the folder may hold other
+files: files of the version replace those of the same name, chunk by chunk where
+they differ, and other files stay.`,
 		Args: typed.Takes(2, 2, "version or folder"), ValidArgsFunction: a.CompleteFiles,
 	}
-	c.Flags().BoolVar(&into, "into", false, "the folder may hold other things")
+	c.Flags().BoolVar(&into, "into", false, "the folder may hold other files")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 && !into {
 			return &exit.Fault{Code: exit.Refused, Err: fmt.Errorf("%s is not empty", args[1]), Hint: exit.Hint("--into writes to it nevertheless")}
@@ -269,7 +269,7 @@ func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d file
 
 func (a *Commands) filesRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; versions that nothing needs go with the next gc",
+		Use: "rm NAME...", Aliases: []string{"del", "delete", "remove"}, Short: "Remove names; the next gc removes versions that are not needed",
 		Args: typed.Takes(1, -1, "name"), ValidArgsFunction: a.CompleteFiles,
 		RunE: a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 			for _, name := range args {
@@ -326,16 +326,16 @@ func (a *Commands) filesSweep() *cobra.Command {
 	var s client.FilesSweep
 	older, artifacts := typed.Span{}, typed.Span{}
 	c := &cobra.Command{
-		Use: "gc", Aliases: []string{"prune", "sweep"}, Short: "Remove versions and contents that nothing needs",
+		Use: "gc", Aliases: []string{"prune", "sweep"}, Short: "Remove versions and contents that are not needed",
 		Long: `Removes versions and contents that no name, no job, no task that has not ended and no
-artifact needs. It may run beside pushes, submissions and tasks. It needs a millrace server,
-which knows which tasks have not ended.`,
+artifact needs. It may run beside pushes, submissions and tasks. It needs a millrace server
+to learn which tasks have not ended.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "only tell what would be removed")
-	c.Flags().Var(&older, "older-than", "spare what was stored later than that ago (default 1h, which is the least)")
+	c.Flags().Var(&older, "older-than", "spare what was stored within this time (default 1h, which is the least)")
 	c.Flags().Var(&artifacts, "artifacts", "how long artifacts are kept (default 30 days)")
-	c.Flags().IntVar(&s.Versions, "keep", 0, "`number` of versions of each name to keep, the latest (default all that it remembers, up to 64)")
+	c.Flags().IntVar(&s.Versions, "keep", 0, "`number` of latest versions of each name to keep (default all that the name remembers, up to 64)")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if s.Versions < 0 {

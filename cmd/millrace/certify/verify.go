@@ -61,11 +61,11 @@ func (a *Commands) Command() *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
 		Use: "verify", Aliases: []string{"check"},
-		Short: "Hold the log against the promises of Millrace",
+		Short: "Check whether the log keeps the promises of Millrace",
 		Long: `Reads the log, a range of it, or an export ("millrace events export"), and checks
 the promises I-1 to I-11. docs/verify.md says what each of them means for a log.
-It changes nothing. The first line is one for a monitoring system, and so is the
-exit code:
+It changes nothing. The first line and the exit code are those of a monitoring
+plug-in:
 
   0  OK        every promise that was checked is kept
   1  WARNING   kept, but the log holds messages that this version does not

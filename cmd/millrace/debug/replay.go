@@ -82,9 +82,9 @@ can be stepped through.`,
 	for i, what := range []string{"look at the task with this `id`", "look at this `node`", "look at this `queue`", "look at this `schedule`"} {
 		fs.StringVar(&f.focus[i], replay.FocusKinds[i], "", what)
 	}
-	fs.StringVar(&f.from, "from", "", "begin at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
+	fs.StringVar(&f.from, "from", "", "begin at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; the log before it is read as well")
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
-	fs.StringArrayVarP(&f.commands, "command", "c", nil, "do these `commands`, and no others (repeat it)")
+	fs.StringArrayVarP(&f.commands, "command", "c", nil, "run these `commands` and end (repeat it)")
 	fs.BoolVar(&f.plain, "plain", false, "commands and lines instead of the full screen, on a terminal, too")
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -42,10 +42,10 @@ func (a *Commands) WhatIf() *cobra.Command {
 	var f whatifFlags
 	c := &cobra.Command{
 		Use:   "whatif [FILE]",
-		Short: "Make recorded decisions again under other settings, and see which would have been different",
-		Long: `Reads the log, an export or an incident file, and makes every decision that it records again, each from the
-state before it as it was recorded, under other settings. It prints which would have been different, when, and what
-is known to follow; from there on what became of the task is unknown, and of what depends on it. It changes nothing.
+		Short: "Make recorded decisions again under other settings, and list those that differ",
+		Long: `Reads the log, an export or an incident file, and makes every recorded decision again, each from the
+recorded state before it, under other settings. It prints which decisions would have been different, when, and what
+certainly follows. From there on the fate of the task, and of what depends on it, is unknown. It changes nothing.
 
 --set takes a setting of the installation (node_ttl, start_deadline, ack_wait, flap_limit, flap_release), a field of
 a job as in its file (timeout, retry, breaker, concurrency, rate, budget, per_node, signal, window), or one of a
@@ -65,12 +65,12 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 		Args: typed.Takes(0, 1, "file"),
 	}
 	fs := c.Flags()
-	fs.StringArrayVar(&f.sets, "set", nil, "another `NAME=VALUE` (repeat it): node_ttl=10s, retry.max=5, schedule.catchup=all")
-	fs.StringVar(&f.only.Job, "job", "", "fields of jobs are other for this `job` only")
-	fs.StringVar(&f.only.Schedule, "schedule", "", "fields of schedules are other for this `schedule` only")
-	fs.StringVar(&f.from, "from", "", "tell of decisions from a `moment` on: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; what lies before it is read as well")
+	fs.StringArrayVar(&f.sets, "set", nil, "other `NAME=VALUE` (repeat it): node_ttl=10s, retry.max=5, schedule.catchup=all")
+	fs.StringVar(&f.only.Job, "job", "", "change fields of jobs for this `job` only")
+	fs.StringVar(&f.only.Schedule, "schedule", "", "change fields of schedules for this `schedule` only")
+	fs.StringVar(&f.from, "from", "", "report decisions from a `moment` on: a sequence of the log, or a time: -10m, 12:00, 2026-03-01; the log before it is read as well")
 	fs.StringVar(&f.until, "until", "", "end at a `moment`")
-	fs.BoolVar(&f.simulate, "simulate", false, "play what would have become of the tasks, by a model of how long attempts run")
+	fs.BoolVar(&f.simulate, "simulate", false, "simulate what would have become of the tasks, by a model of how long attempts run")
 	fs.IntVar(&f.limit, "limit", 50, "print at most so `many` differences, and tasks that are unknown; 0 for all")
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ import (
 func (a *Commands) Calendars() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "calendar", Aliases: []string{"calendars", "cal"},
-		Short: "Calendars: named hours, for all jobs that may start in them alone",
+		Short: "Calendars: named hours, for jobs and queues whose tasks start only in them",
 		Example: `  millrace calendar apply night.yaml
   millrace calendar ls
   millrace calendar show night > night.yaml`,

@@ -44,7 +44,7 @@ func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
 		Use: k.use, Aliases: []string{"put", "set"},
 		Short: "Store the " + k.what + "s of files, or of all files in a folder",
 		Long: `Stores the ` + k.what + `s of files; of a folder, those of every .yaml, .yml and .json file in it;
-with "-", those that come in by stdin. Nothing is stored if anything is wrong with any file.`,
+with "-", those from stdin. If any file is wrong, nothing is stored.`,
 		Args:                  cobra.ArbitraryArgs,
 		DisableFlagsInUseLine: true,
 	}

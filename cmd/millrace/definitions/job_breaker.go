@@ -19,7 +19,7 @@ import (
 func (a *Commands) jobBreaker() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "breaker", Aliases: []string{"circuit"},
-		Short: "Breakers: what keeps the tasks of a failing job from starting",
+		Short: "Breakers: they keep the tasks of a failing job from starting",
 		Example: `  millrace job breaker show crawl
   millrace job breaker reset crawl --reason "the site is back"`,
 	})
@@ -64,8 +64,8 @@ func (a *Commands) breakerReset() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reset JOB", Aliases: []string{"close"},
 		Short: "Close the breaker of a job",
-		Long: `Closes the breaker of a job, so that its tasks start again. Those that were held back start
-at the time until which they were held. Failures from before do not count any more.`,
+		Long: `Closes the breaker of a job, so that its tasks start again. Tasks that it held start
+when their hold ends. Earlier failures no longer count.`,
 		Args: typed.Takes(1, 1, "job"), ValidArgsFunction: a.CompleteJobs,
 	}
 	c.Flags().StringVar(&reason, "reason", "reset on the command line", "why, in `words`; the log keeps them")

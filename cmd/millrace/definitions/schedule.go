@@ -62,17 +62,17 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.Timezone, "timezone", "", "IANA `name` of the zone (default UTC)")
 	fs.StringVar(&f.Start, "start", "", "nothing fires before this `time`; --every counts from it")
 	fs.StringVar(&f.End, "end", "", "nothing fires after this `time`")
-	fs.StringVar(&f.DST, "dst", "", "when clocks are changed: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
-	fs.Var(&f.jitter, "jitter", "delay each tick by something up to this")
-	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which the name decides")
+	fs.StringVar(&f.DST, "dst", "", "what to do when clocks change: "+strings.Join(job.DSTs, ", ")+" (default once, or twice if --cron leaves the hour open)")
+	fs.Var(&f.jitter, "jitter", "delay each tick by a random time up to this")
+	fs.Var(&f.spread, "spread", "delay all ticks by one time up to this, which follows from the name")
 	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
 }
 
 // policyFlags are those that say what becomes of ticks.
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.CatchUp, "catchup", "", "ticks that passed while nothing could fire: "+strings.Join(job.CatchUps, ", ")+" (default last)")
-	fs.Var(&f.window, "catchup-window", "how old those may be (default 24h)")
+	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while nothing could fire: "+strings.Join(job.CatchUps, ", ")+" (default last)")
+	fs.Var(&f.window, "catchup-window", "how old ticks may be to be made up for (default 24h)")
 	fs.StringVar(&f.Overlap, "overlap", "", "while earlier tasks run: "+strings.Join(job.Overlaps, ", ")+" (default allow)")
 	fs.IntVar(&f.Depth, "depth", 0, "how many ticks may wait with --overlap queue (default 1)")
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
@@ -96,9 +96,9 @@ func (a *Commands) scheduleAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME [JOB] [flags] [-- COMMAND ARG...]", Aliases: []string{"create", "set", "put", "apply"},
 		Short: "Store a schedule: of a job, or of a command",
-		Long: `Stores a schedule under a name, or replaces the one that is there; a paused one stays paused. It makes tasks of a
-stored job, which is looked up at each tick, or of a command after "--". One of --cron, --every, --at and --delay says when.
-With -f, a file in YAML or JSON says all: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
+		Long: `Stores a schedule under a name, or replaces it; a paused schedule stays paused. It makes tasks of a
+stored job, which it looks up at each tick, or of a command after "--". One of --cron, --every, --at and --delay says when.
+With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, task: {job, params, …}}. A job file may hold a schedule, too.`,
 		Example: `  millrace schedule add nightly --cron "30 2 * * *" --timezone Europe/Berlin --overlap skip backup
   millrace schedule add pulse --every 10s -- /bin/true
   millrace schedule add dump --cron @daily --node db1 --retries 3 --timeout 2h --unique dump -- pg_dump shop
@@ -229,7 +229,7 @@ func (a *Commands) scheduleList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the schedules: their latest task, missed ticks, and when each fires next",
 		Long: `Lists the schedules with their latest task, the ticks of the last 24 hours that got no task, and the next tick
-on the clock of the schedule's zone. Tasks and ticks take a millrace server.`,
+on the clock of the schedule's zone. Tasks and ticks need a millrace server.`,
 		Args: typed.Takes(0, 0, ""),
 	}
 	c.Flags().BoolVar(&names, "names", false, "print nothing but names")
@@ -342,8 +342,8 @@ func (a *Commands) scheduleShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info", "describe"},
 		Short: "Show a schedule, what became of its ticks and which come next",
-		Long: `Shows a schedule: the ticks that it should have had and what the log holds of each, and the next ones. A tick that
-has passed without a task, and of which nothing tells why, is a hole.`,
+		Long: `Shows a schedule: the ticks that it should have had, what the log holds of each, and the next ones. A past tick
+without a task and without a reason is a hole.`,
 		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
 	c.Flags().StringVar(&since, "since", "24h", "ticks since a `time`: 2h or 7d ago, 2026-03-01")

@@ -32,7 +32,7 @@ func (a *Commands) scheduleToggle(verb string, aliases []string, short, done str
 	c := &cobra.Command{
 		Use: verb + " NAME...", Aliases: aliases, Short: short, Args: typed.Takes(1, -1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
+	c.Flags().StringVar(&reason, "reason", "", "why, in words; the log keeps them")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.eachSchedule(c, args, func(ctx context.Context, cl *client.Client, name string) error {
 			changed, err := do(cl, ctx, name, reason)
@@ -103,7 +103,7 @@ func (a *Commands) scheduleRun() *cobra.Command {
 	var f submit.RunFlags
 	c := &cobra.Command{
 		Use: "run NAME", Aliases: []string{"trigger"}, Short: "Make a task of a schedule now",
-		Long: `Makes a task of a schedule now, whatever its ticks, also while it is paused. The task names the schedule; its tick is
+		Long: `Makes a task of a schedule now, even while the schedule is paused. The task names the schedule, and its tick is
 the time of the call. It does not count for the schedule's overlap.`,
 		Args: typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}
@@ -147,10 +147,10 @@ func (a *Commands) scheduleBackfill() *cobra.Command {
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "backfill NAME --from TIME --to TIME", Aliases: []string{"replay"},
-		Short: "Make the tasks of the ticks of some time, so many at once",
-		Long: `Makes the tasks of the ticks from one time to another, both included, the oldest first and at most --max-parallel at once; it
-waits for them, and so needs to keep running. A tick that has a task gets no second one, so what was interrupted, in whatever
-way, goes on when the same command is given again.`,
+		Short: "Make the tasks of ticks in a span of time, so many at once",
+		Long: `Makes the tasks of the ticks from one time to another, both included, the oldest first and at most --max-parallel at once.
+The command waits for the tasks, so it must keep running. If it is interrupted, give the same command again: a tick that has
+a task gets no second one.`,
 		Example: `  millrace schedule backfill nightly --from 2026-02-01 --to 2026-02-08 --max-parallel 4 --dry-run`,
 		Args:    typed.Takes(1, 1, "schedule"), ValidArgsFunction: a.CompleteSchedules,
 	}

@@ -26,8 +26,8 @@ func (a *Commands) scheduleNext() *cobra.Command {
 	c := &cobra.Command{
 		Use: "next [NAME | --cron EXPR | --every D | --at TIME] [flags]", Aliases: []string{"preview"},
 		Short: "Show the next ticks of all schedules, of one, or of an expression without any server",
-		Long: `Shows the ticks that come next, with what the change of clocks, delays and the calendar have to do with them: of all stored
-schedules in the order in which they fire, of one of them, or of what the flags say; that needs no server. --from
+		Long: `Shows the next ticks, with notes on changes of clocks, delays and the calendar: of all stored schedules in the order
+in which they fire, of one of them, or of an expression in the flags, which needs no server. --from
 and --until without a zone of their own are times of --timezone.`,
 		Example: `  millrace schedule next --until 18:00
   millrace schedule next nightly -n 10
@@ -41,7 +41,7 @@ and --until without a zone of their own are times of --timezone.`,
 	fs.StringVar(&until, "until", "", "ticks until this `time`; then as many as there are, up to 10000")
 	fs.IntVarP(&n, "count", "n", 0, "how many, at most 10000 (default 5, of all schedules 20)")
 	fs.IntVar(&n, "limit", 0, "the same as --count")
-	fs.StringVar(&name, "name", "preview", "the `name` that decides H, --spread and --jitter")
+	fs.StringVar(&name, "name", "preview", "the `name` from which H, --spread and --jitter follow")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		chosen := w.Cron != "" || w.every.Given || w.At != ""

@@ -22,13 +22,13 @@ import (
 func (a *Commands) Tokens() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"},
-		Short: "Tokens: who may ask the service over HTTP, and as what",
+		Short: "Tokens: callers of the service over HTTP, and their roles",
 		Example: `  millrace token add shop --role submitter --expires 90d
   millrace token ls
   millrace token rm shop`,
 	})
 	c.AddCommand(a.tokenAdd(), a.tokenList(), a.history("token", definitions.ErrNoToken, a.completeTokens()),
-		a.removal("token", "Remove tokens: they are refused from then on, and who follows by them is sent nothing more", a.completeTokens(), (*client.Client).RemoveToken))
+		a.removal("token", "Remove tokens: they are refused from then on, and streams that they follow end", a.completeTokens(), (*client.Client).RemoveToken))
 	return c
 }
 
@@ -60,19 +60,19 @@ func (a *Commands) tokenAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME --role ROLE", Aliases: []string{"new", "create"},
 		Short: "Make a token, and print it",
-		Long: `Makes a token and prints it: this once, for nobody keeps it. Programs send it to the service over
-HTTP. All facts that come of what they ask for name NAME as their actor.
+		Long: `Makes a token and prints it once; no copy is kept. Programs send it to the service over
+HTTP. All facts that follow from their requests name NAME as their actor.
 
-  submitter  has tasks made, and asks what became of those whose ids it has
+  submitter  submits tasks, and asks what became of those whose ids it has
   viewer     sees everything and changes nothing
   operator   may do everything`,
 		Example: `  millrace token add shop --role submitter --expires 90d
   millrace token add shop --role submitter --replace`,
 		Args: typed.Takes(1, 1, "name"), DisableFlagsInUseLine: true,
 	}
-	c.Flags().Var(&role, "role", "what it is for")
+	c.Flags().Var(&role, "role", "its role")
 	c.Flags().Var(&expires, "expires", "refuse it after so long: 12h, 90d (default never)")
-	c.Flags().BoolVar(&replace, "replace", false, "make another one of this name; the old one is refused from then on")
+	c.Flags().BoolVar(&replace, "replace", false, "make a new token of this name; the old one is refused from then on")
 	o.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if role.Value == "" {

@@ -51,14 +51,14 @@ const Page = `Every command of millrace ends with one of these codes:
 
   0    it did what was asked
   1    an error that has no code of its own
-  2    the command line, the settings or the input cannot be meant like that
-  3    what was asked for does not exist
+  2    the command line, the settings or the input is wrong
+  3    the thing that the command names does not exist
   4    no NATS server, or no millrace server, answered
-  5    refused: the task, node, queue, job or directory is not in a state that allows it,
+  5    refused: the state of the task, node, queue, job or directory does not allow it,
        or this user of the NATS server may not do it
-  6    the time given to wait ran out; of a node, the reason was printed
+  6    the time to wait ran out; for a node, the command prints the reason
   7    the log takes no messages, mostly because a disk or a storage limit is full; "server" and
-       "dev" end with it if their NATS server does not come back though there is room
+       "dev" end with it if their NATS server does not come back although there is room
   8    "bench --baseline": a figure is worse than it was, beyond noise
 
 "run --wait", "run --follow", "task wait" and "task retry --wait" end as the task did:
@@ -72,7 +72,7 @@ const Page = `Every command of millrace ends with one of these codes:
 Of several tasks, the first one that did not finish decides. Ctrl-C while
 waiting ends with 130; the task goes on.
 
-"task diff" ends as diff does: 0 without a difference, 1 with one, 2 if that cannot be said.
+"task diff" ends as diff does: 0 without a difference, 1 with one, 2 if it could not compare.
 
 "replay" ends with 1 if its last search found nothing, with 3 if its file is damaged; so does
 "incident show".
@@ -84,7 +84,7 @@ waiting ends with 130; the task goes on.
   0    OK: every promise that was checked is kept
   1    WARNING: kept, but something in the log was not understood or not checked
   2    CRITICAL: a promise is broken
-  3    UNKNOWN: it could not be checked, also because of a wrong flag`
+  3    UNKNOWN: it could not check, for instance because of a wrong flag`
 
 // Fault is an error together with what the command makes of it.
 type Fault struct {

@@ -37,14 +37,14 @@ func (a *Commands) Logs() *cobra.Command {
 	var latest reach.Latest
 	c := &cobra.Command{
 		Use: "logs ID | --job NAME | --schedule NAME", Aliases: []string{"log", "output"},
-		Short: "Print what a task has printed, and all its steps",
-		Long: `Prints what a task has printed, all of it to stdout, in order; with -f also what it
-will print until it has ended. Of a task with steps or other children it is what all of them have printed, each
-line behind the name of its step. With --job or --schedule it is the latest task of that; finding
-it takes a millrace server, but with --at. A line parts each attempt from the one before. -o json prints a line of JSON for
-each line. On a terminal what did not come from stdout has a colour. Where lines are missing, because a
-worker was lost before it had stored them, a note on stderr says so, also where that may be so at the end of an attempt.
-With --at it is what was printed until then, by the clock of the node, and the latest task is that of then.`,
+		Short: "Print the output of a task and of all its steps",
+		Long: `Prints the output of a task to stdout, in order; with -f also new output until the task has
+ended. For a task with steps or other children it prints the output of all of them, each
+line behind the name of its step. --job or --schedule choose its latest task, which needs a
+millrace server unless --at is given. A line separates each attempt from the one before. -o json prints a line of
+JSON for each line. On a terminal, lines that did not come from stdout have a colour. If lines are missing, or may be
+missing, because a worker was lost before it had stored them, a note on stderr says so.
+With --at it prints the output up to then, by the clock of the node, of the latest task of then.`,
 		Example: `  millrace task logs -f ID
   millrace task logs --job backup
   millrace task logs ID --tail 20 --timestamps
@@ -58,7 +58,7 @@ With --at it is what was printed until then, by the clock of the node, and the l
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
 	fs.BoolVar(&f.times, "timestamps", false, "begin each line with its time")
 	f.logFilter.flags(fs)
-	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of those that there are")
+	fs.IntVarP(&f.tail, "tail", "n", -1, "only the last `number` of lines")
 	sight := a.AtFlag(c, reach.Then{Asks: true})
 	c.MarkFlagsMutuallyExclusive("at", "follow")
 	f.Output.Flags(c, "text", "json")

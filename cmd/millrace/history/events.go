@@ -46,7 +46,7 @@ func (a *Commands) eventsTail() *cobra.Command {
 	c := &cobra.Command{
 		Use: "tail", Aliases: []string{"follow", "watch"},
 		Short: "Print facts as they happen",
-		Long: `Prints the last facts of the log and those to come, until Ctrl-C.
+		Long: `Prints the last facts of the log and new ones, until Ctrl-C.
 -o json prints a line of JSON for each, with the fact as it was written.`,
 		Example: `  millrace events tail
   millrace events tail --type attempt.failed --type task.abnormal
@@ -55,15 +55,15 @@ func (a *Commands) eventsTail() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.Uint64Var(&f.from, "from", 0, "begin at this `sequence`")
-	fs.StringSliceVar(&f.types, "type", nil, "only facts of this `type` (repeat it); \"task\", \"attempt\" and \"node\" stand for all that begin so")
+	fs.StringSliceVar(&f.types, "type", nil, "only facts of this `type` (repeat it); \"task\", \"attempt\" and \"node\" stand for all types that begin so")
 	fs.StringVar(&f.task, "task", "", "only facts about the task with this `id`")
 	fs.StringVar(&f.node, "node", "", "only facts about or from this `node`")
 	fs.Uint64VarP(&f.last, "last", "n", 10, "begin so many messages before the end of the log")
 	fs.Uint64Var(&f.last, "tail", 10, "the same as --last")
 	fs.Lookup("tail").Hidden = true // what it is called where lines and records are printed
-	fs.BoolVarP(&f.follow, "follow", "f", true, "go on until Ctrl-C with those to come")
-	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at what is the end of the log now")
-	fs.BoolVar(&f.probes, "probes", false, "also the messages by which processes see that the log takes them")
+	fs.BoolVarP(&f.follow, "follow", "f", true, "go on with new ones until Ctrl-C")
+	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at the present end of the log")
+	fs.BoolVar(&f.probes, "probes", false, "also the probes by which processes check that the log takes messages")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.noFollow && f.follow && c.Flags().Changed("follow") {

@@ -27,7 +27,7 @@ func Of(a *reach.App, run func(ctx context.Context, inside *reach.Inside, args [
 func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "incident", Aliases: []string{"incidents"},
-		Short: "Incident files: a span of the log to take elsewhere",
+		Short: "Incident files: a span of the log to study elsewhere",
 	})
 	c.AddCommand(a.export(), a.show(), a.open(), a.importCommand())
 	return c

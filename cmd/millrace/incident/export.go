@@ -36,13 +36,13 @@ func (a *Commands) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use: "export [FILE]", Aliases: []string{"write", "save"},
-		Short: "Write what happened around a task or a time into one file",
-		Long: `Writes a span of the log into a compressed file: all facts of everything that lived in the span,
-from its beginning on, so that whoever has the file alone can look at any moment of the span.
+		Short: "Write what happened around a task or a moment into one file",
+		Long: `Writes a span of the log into a compressed file: everything that existed in the span, with all its
+facts from its beginning on. So the file alone shows any moment of the span.
 
-Parameters, environments, commands, messages, results, keys and names of people are replaced by hashes, with a
-key that nobody keeps: within the file, equal values are equal. "millrace incident show FILE" lists the rules.
---keep-params writes everything as it is. - for FILE is stdout.`,
+Hashes replace parameters, environments, commands, messages, results, keys and names of people. Their
+key is not stored: within the file, equal values have equal hashes. "millrace incident show FILE" lists the rules.
+--keep-params hashes nothing. - for FILE is stdout.`,
 		Example: `  millrace incident export --around ID
   millrace incident export --around -10m --window 5m crash.mri
   millrace incident export --around ID --logs --keep-params mine.mri`,
@@ -51,7 +51,7 @@ key that nobody keeps: within the file, equal values are equal. "millrace incide
 	fs := c.Flags()
 	fs.StringVar(&f.around, "around", "", "a task's `id`, or a moment: a sequence of the log, or a time: -10m, 12:00, 2026-03-01")
 	fs.DurationVar(&f.window, "window", 10*time.Minute, "so `long` before and after it")
-	fs.BoolVar(&f.logs, "logs", false, "also what the tasks have printed, without values that are hashed elsewhere in the file")
+	fs.BoolVar(&f.logs, "logs", false, "also the output of the tasks, without values that are hashed elsewhere in the file")
 	fs.BoolVar(&f.raw, "keep-params", false, "hash nothing: the file has all parameters, environments and messages")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {

@@ -16,15 +16,15 @@ func (a *Commands) importCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "import FILE", Aliases: []string{"load"},
-		Short: "Put an incident file into a fresh data directory, to go on from there",
-		Long: `Lays the file into a data directory in which there is none yet. "millrace dev --data DIR" then goes on from
-the end of the span, as an experiment: sequences and times are those of the log from which it comes, timers are set
-again, and what waits is run. What was hashed stays hashed, so a task whose command was redacted fails.`,
+		Short: "Put an incident file into a new data directory, to go on from there",
+		Long: `Lays the file into a new data directory. "millrace dev --data DIR" then goes on from
+the end of the span, as an experiment: sequences and times are those of the original log, timers are set
+again, and waiting tasks run. Hashed values stay hashed, so a task whose command was hashed fails.`,
 		Example: `  millrace incident import crash.mri --data ./again
   millrace dev --data ./again --port 0`,
 		Args: typed.Takes(1, 1, "file"),
 	}
-	c.Flags().StringVar(&dir, "data", "", "`directory` of the data, which is made")
+	c.Flags().StringVar(&dir, "data", "", "new `directory` for the data")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if dir == "" {
 			return exit.Misuse(c, "--data is missing: a directory that `millrace dev --data` is to go on with")

@@ -30,9 +30,9 @@ import (
 func (a *Commands) open() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "open FILE [-- COMMAND...]",
-		Short: "Look into an incident file with any command, on a machine that has nothing else",
-		Long: `Lays the file out in a temporary directory, and does any command that looks at things as if the log were there:
-with --at as of any moment of the span, without it as of its end. Nothing is written, and nothing runs.
+		Short: "Look into an incident file with any reading command, without a server",
+		Long: `Lays the file out in a temporary directory and runs any reading command on it as on the log:
+with --at as of any moment of the span, without it as of its end. Nothing is written, and no task runs.
 Without a command it reads commands from stdin, line by line, until q or the end.
 
 "millrace replay FILE" steps through the file.`,

@@ -24,7 +24,7 @@ func (a *Commands) show() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show FILE", Aliases: []string{"view", "info"},
-		Short: "Print what an incident file holds, and what is missing in it",
+		Short: "Print what an incident file holds, and what is missing",
 		Long: `Prints the span, the settings, the rules by which values were hashed, the notes, and what is missing.
 Ends with 3 if something is missing, else with 0.`,
 		Args: typed.Takes(1, 1, "file"),

@@ -22,9 +22,9 @@ func (a *Commands) taskArtifacts() *cobra.Command {
 	var get, cat string
 	c := &cobra.Command{
 		Use: "artifacts ID", Aliases: []string{"artefacts"},
-		Short: "List the files that a task has left, or fetch them",
-		Long: `Lists the files that the current or last attempt of a task has left and that its
-"artifacts" name; with --all those of all attempts. --get writes them to a folder, --cat prints one.`,
+		Short: "List the artifacts of a task, or fetch them",
+		Long: `Lists the artifacts of the current or last attempt of a task: the files that it left and
+that "artifacts" names; with --all those of all attempts. --get writes them to a folder, --cat prints one.`,
 		Example: `  millrace task artifacts ID
   millrace task artifacts ID --get ./results
   millrace task artifacts ID --cat report.csv`,

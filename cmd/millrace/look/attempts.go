@@ -23,9 +23,9 @@ func (a *Commands) taskAttempts() *cobra.Command {
 	c := &cobra.Command{
 		Use: "attempts ID", Aliases: []string{"tries"},
 		Short: "List the attempts of a task: where, how long, how they ended",
-		Long: `Lists all attempts of a task by its history, also those of lives before it was retried, with
-what followed and where in the stream MR_TASKLOG their output lies.
-"millrace task logs ID --attempt N" prints that.`,
+		Long: `Lists all attempts of a task, also those of earlier lives ("task retry"), with what
+followed and where in the stream MR_TASKLOG their output is.
+"millrace task logs ID --attempt N" prints it.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	o.Flags(c)

@@ -59,7 +59,7 @@ func (a *Commands) Diff(k *Compared) *cobra.Command {
 		Short: "Say how two " + k.What + "s differ, or what became of one between two moments",
 		Long: k.Long + `
 
-Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 if that cannot be said.`,
+Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could not be compared.`,
 		Example: k.Example, Args: typed.Takes(1, -1, k.What), ValidArgsFunction: k.Complete,
 	}
 	if k.Named != nil {

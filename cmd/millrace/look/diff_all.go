@@ -26,12 +26,12 @@ func (a *Commands) DiffAll() *cobra.Command {
 	limit := 0
 	c := &cobra.Command{
 		Use:   "diff --at MOMENT [--at MOMENT]",
-		Short: "Say what became of everything between two moments, or between one and now",
-		Long: `Says what became of everything between two moments of the log: of nodes, queues, limits, jobs, schedules, calendars and bundles, field
-by field; how many tasks are in which state, how many went from one state to another, and the first of those. With
+		Short: "Say what changed between two moments, or between one and now",
+		Long: `Says what changed between two moments of the log: nodes, queues, limits, jobs, schedules, calendars and bundles, field
+by field; how many tasks are in each state, how many went from one state to another, and the first of those. With
 one --at it compares with the end of the log. It reads the log up to both moments, which takes long on a long log.
 
-Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 if that cannot be said.`,
+Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could not be compared.`,
 		Example: `  millrace diff --at -10m
   millrace diff --at 12:00 --at 12:30 --queue bulk`,
 		Args: typed.Takes(0, 0, ""), DisableFlagsInUseLine: true,
@@ -40,7 +40,7 @@ Ends as diff does: with 0 if there is no difference, with 1 if there is, with 2 
 	fs.StringArrayVar(&at, "at", nil, reach.AtUsage+" (give it twice for two moments)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "only tasks of this queue")
 	fs.StringVar(&f.Job, "job", "", "only tasks of this job")
-	fs.IntVarP(&limit, "limit", "n", 20, "how many tasks are named")
+	fs.IntVarP(&limit, "limit", "n", 20, "how many tasks to list")
 	o.Flags(c)
 	compare := a.Online(func(ctx context.Context, cl *client.Client, _ []string) error {
 		return a.compareAll(ctx, cl, at, f, limit, &o)

@@ -22,9 +22,9 @@ func (a *Commands) taskEvents() *cobra.Command {
 	c := &cobra.Command{
 		Use: "events ID", Aliases: []string{"history", "timeline"},
 		Short: "Print the facts about a task, from its birth on",
-		Long: `Prints the facts about a task as they stand in the log: its birth, its offers and
-every transition. "+" is the time since the fact before. Below stands which attempts may have printed more than was
-stored, because their worker was lost. -o json prints the facts as they were written.`,
+		Long: `Prints the facts about a task in the log: its birth, its offers and
+every transition. "+" is the time since the fact before. The last lines name attempts whose output
+may be incomplete, because their worker was lost. -o json prints the facts as they were written.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	o.Flags(c)

@@ -55,15 +55,15 @@ func (a *Commands) taskList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [QUERY]", Aliases: []string{"list"},
 		Short: "List tasks; needs a millrace server",
-		Long: `Lists tasks from the read model of a millrace server. Filters must all hold. QUERY says the same in
-one line, as the pages and the service read it: terms such as state:error job:backup label:env=prod
+		Long: `Lists tasks from the read model of a millrace server. All filters must hold. QUERY has the same filters in
+one line, in the language of the pages and the service: terms such as state:error job:backup label:env=prod
 since:2h is:dead, and text.
-Suspect is a task of whose node nothing may be expected: the message says since when,
-and by when it is moved. The last line names the sequence of the log that the list reflects.
+A task is suspect when its node has vanished: the message says since when,
+and by when the task is moved. The last line names the sequence of the log that the list reflects.
 
 With --at the server answers from its index of the past. If none does, and for --text, this command
-reads the log up to that moment and folds it in its own memory, which takes long on a long log. Who
-was suspect then, and how far programs were, is not recorded; --since and --until still count from now.`,
+reads the log up to that moment and folds it in its own memory, which takes long on a long log. The log does not record
+which tasks were suspect and how far programs were; --since and --until still count from now.`,
 		Example: `  millrace task ls --state error,abnormal --since 24h
   millrace task ls 'state:error since:24h "no space"'
   millrace task ls --job backup --label customer=acme --limit 10
@@ -116,7 +116,7 @@ func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	r, fs := &f.Request, c.Flags()
 	fs.StringVar(&r.Job, "job", "", "of this job")
 	fs.StringVar(&r.Node, "node", "", "run by this node at last")
-	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait for such a one alone")
+	fs.BoolVar(&r.Suspect, "suspect", false, "whose node has vanished or is late with its heartbeat, or which wait only for such a node")
 	fs.StringVarP(&r.Queue, "queue", "q", "", "of this queue")
 	fs.IntSliceVar(&r.Priorities, "priority", nil, "with one of these `priorities`: 8,9,10")
 	fs.StringVar(&r.Schedule, "schedule", "", "made by this schedule")

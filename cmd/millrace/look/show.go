@@ -27,7 +27,7 @@ func (a *Commands) taskShow() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show ID", Aliases: []string{"view", "info", "i"},
-		Short: "Print all that is known of a task, from the log",
+		Short: "Print a task as the log has it",
 		Example: `  millrace task show ID
   millrace task show ID --at -10m
   millrace task show ID -o svg > timeline.svg`,

@@ -19,15 +19,15 @@ func (a *Commands) taskTrace() *cobra.Command {
 	var send bool
 	c := &cobra.Command{
 		Use:   "trace ID",
-		Short: "Make a trace of a task and its children from the log, as OpenTelemetry has it",
-		Long: `Makes the spans of a task and all below it from what the log says: its life, its attempts, the phases in which it waited. They
-are those that a server and workers send while it runs, with the same ids. It prints them in the JSON form of OTLP, which
-collectors read; --send sends them to where the variables of OpenTelemetry say ($OTEL_EXPORTER_OTLP_ENDPOINT).`,
+		Short: "Make an OpenTelemetry trace of a task and its children from the log",
+		Long: `Makes the spans of a task and all below it from the log: its life, its attempts, the phases in which it waited. They
+are the spans that a server and workers send while it runs, with the same ids. It prints them in the JSON form of OTLP, which
+collectors read; --send sends them to the endpoint in the variables of OpenTelemetry ($OTEL_EXPORTER_OTLP_ENDPOINT).`,
 		Example: `  millrace task trace ID > trace.json
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 millrace task trace ID --send`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
-	c.Flags().BoolVar(&send, "send", false, "send it to where the variables of OpenTelemetry say")
+	c.Flags().BoolVar(&send, "send", false, "send it to the endpoint in the variables of OpenTelemetry")
 	c.RunE = a.WithTask(func(ctx context.Context, cl *client.Client, id task.ID) error {
 		asking, cancel := a.Asking(ctx)
 		defer cancel()

@@ -50,7 +50,7 @@ func (a *Commands) taskTree() *cobra.Command {
 	c := &cobra.Command{
 		Use: "tree ID", Aliases: []string{"graph"},
 		Short: "Show the steps or children of a task with their states",
-		Long: `Shows a task with all the tasks into which it was expanded (steps, each and place in a
+		Long: `Shows a task with all tasks made for it (steps, each and place in a
 job) and what each of them needs. -o mermaid, dot (or --dot) and svg draw the graph for Mermaid
 and Graphviz and as a picture, with states as colours; --step prints nothing but the id of one of them, for other commands: a step in a
 list is named by its path, such as sum/0.`,

@@ -42,11 +42,11 @@ happens otherwise, with the facts that decided it.
 The start deadline is taken from the settings of this command ("millrace config"),
 the rest from the log and, if one answers, from a millrace server.
 
-With --at it says why the task was where it was then, and what was to come next: all that from
-the log, which does not tell whose heartbeat had stopped.
+With --at it says why the task was in its state then, and what was to come next, from the
+log alone, which does not record which heartbeats had stopped.
 
---chain lists what led to it instead: its schedule or who submitted it, its parents, the tasks of
-which it is a copy, what it needed, its attempts, retries and takeovers, a fact a line.`,
+--chain lists the causes instead: its schedule or submitter, its parents, the tasks of
+which it is a copy, the tasks that it needed, its attempts, retries and takeovers, one fact a line.`,
 		Example: `  millrace task why ID
   millrace task why ID --chain
   millrace task why ID --at -10m`,

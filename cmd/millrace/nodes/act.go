@@ -33,14 +33,14 @@ func (a *Commands) nodeOrder(verb string, order node.Order) *cobra.Command {
 	}
 	switch order {
 	case node.OrderDrain:
-		c.Long = `Gives a node no new work, lets what runs there end, gives back what is left at the
-end of the grace time, and waits until nothing runs. The worker stays up, also over
-restarts, and takes work again after "millrace node undrain".`
-		c.Flags().Var(&grace, "grace", "how long what runs may go on (default the worker's own setting)")
-		c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until nothing runs there")
+		c.Long = `Gives a node no new work, lets its running tasks end, gives back the rest at the
+end of the grace time, and waits until no task runs. The worker stays up. The drain
+survives restarts of the worker and lasts until "millrace node undrain".`
+		c.Flags().Var(&grace, "grace", "how long running tasks may go on (default the worker's own setting)")
+		c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until no task runs there")
 	case node.OrderCordon:
-		c.Long = `Gives a node no new work, and leaves what runs there alone. It holds over restarts of
-the worker, until "millrace node uncordon".`
+		c.Long = `Gives a node no new work; its running tasks go on. This survives restarts of the worker
+and lasts until "millrace node uncordon".`
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, in `words`; the log keeps them")
 	o.Flags(c)
@@ -152,10 +152,10 @@ func (a *Commands) nodeRetire() *cobra.Command {
 	var o typed.Output
 	var reason string
 	c := &cobra.Command{
-		Use: "retire NAME", Aliases: []string{"rm"}, Short: "Say that a node will not come back",
-		Long: `Says that a node will not come back, and removes what the server holds for it besides
-its history. Its worker must have ended. One that starts under its name later begins a
-new life.`,
+		Use: "retire NAME", Aliases: []string{"rm"}, Short: "Record that a node will not come back",
+		Long: `Records that a node will not come back, and removes what the NATS server holds for it,
+except its history. Its worker must have ended. A worker that starts under this name later
+registers as a new node.`,
 		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().StringVar(&reason, "reason", "retired by an operator", "why, in `words`; the log keeps them")
@@ -179,8 +179,8 @@ func (a *Commands) nodeWait() *cobra.Command {
 	c := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until a node is ready, or has been for a while",
 		Long: `Waits until a node has proved that work reaches it (--ready, the default), or has been
-ready without a drop for a while (--stable 20s). When the time is up it says why the node is not,
-who must act, and ends with code 6.`,
+ready without a drop for a while (--stable 20s). When the time is up it says why the node is not
+ready and who must act, and ends with code 6.`,
 		Args: typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	c.Flags().BoolVar(&ready, "ready", false, "until it is ready (the default)")

@@ -19,9 +19,9 @@ func (a *Commands) nodeLabel() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "label NAME [KEY=VALUE|KEY-]...", Short: "Change labels of a node, by which tasks choose it",
-		Long: `Changes labels of a node: KEY=VALUE sets one, KEY- removes it. It holds over restarts of
-the worker, whatever that is started with. Tasks that wait for such a label start at
-once; what runs goes on.`,
+		Long: `Changes labels of a node: KEY=VALUE sets one, KEY- removes it. The change survives restarts of
+the worker, whatever labels it is started with. Tasks that wait for such a label start at
+once; running tasks go on.`,
 		Example: "  millrace node label crawler-7 zone=eu gpu- --reason \"moved\"",
 		Args:    typed.Takes(1, -1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}

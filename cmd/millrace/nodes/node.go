@@ -145,7 +145,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
 		Use: "show NAME", Aliases: []string{"view", "info"},
-		Short: "Print all that is known of a node, from the log",
+		Short: "Print a node as the log has it",
 		Args:  typed.Takes(1, 1, "node"), ValidArgsFunction: a.CompleteNodes,
 	}
 	sight := a.AtFlag(c, busyNodes)

@@ -33,9 +33,9 @@ func (a *Commands) nodePing() *cobra.Command {
 	var o typed.Output
 	patience := 2 * time.Second
 	c := &cobra.Command{
-		Use: "ping [NAME]...", Short: "Ask workers themselves whether they are there",
-		Long: `Asks the processes of nodes for themselves: over NATS, past the log and any millrace
-server. Without a name it asks all that are not offline as far as the log knows, which
+		Use: "ping [NAME]...", Short: "Ask the processes of workers whether they are up",
+		Long: `Asks the processes of nodes directly, over NATS, without the log or a millrace
+server. Without a name it asks all nodes that are not offline by the log, which
 needs a millrace server. It ends with 1 if one of them does not answer.`,
 		Example: "  millrace node ping\n  millrace node ping crawler-7 --timeout 5s",
 		Args:    typed.Takes(0, -1, "node"), ValidArgsFunction: a.CompleteNodes,

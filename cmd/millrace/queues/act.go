@@ -22,10 +22,10 @@ func (a *Commands) queuePause() *cobra.Command {
 	var reason string
 	var d typed.Span
 	c := &cobra.Command{
-		Use: "pause NAME", Short: "Start nothing of a queue; what runs goes on",
-		Long: `Starts nothing of a queue, on whatever node, until "millrace queue resume" or for a while
-(--for). What runs goes on, and tasks can be submitted. What waits keeps its own pending
-timeout, but does not expire merely because nobody takes it.`,
+		Use: "pause NAME", Short: "Start no task of a queue; running tasks go on",
+		Long: `Starts no task of a queue, on any node, until "millrace queue resume" or for a while
+(--for). Running tasks go on, and tasks can be submitted. A waiting task keeps its own pending
+timeout, but the start deadline for queues without nodes does not apply.`,
 		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().Var(&d, "for", "resume it by itself after so long: 90s, 2h, 1d")
@@ -67,18 +67,18 @@ func (a *Commands) queueLimit() *cobra.Command {
 	var seen typed.Seen
 	var burst int
 	c := &cobra.Command{
-		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait, or start in a time, and when",
-		Long: `Lets at most N tasks of a queue run at once, over all nodes; what runs already goes on.
---max-waiting N refuses tasks that are submitted while so many wait, with exit code 5; those
-that are due later count when they are due.
+		Use: "limit NAME [N|none]", Short: "Bound how many tasks of a queue run at once, wait or start in a time, and in which hours",
+		Long: `Lets at most N tasks of a queue run at once, over all nodes; running tasks go on.
+--max-waiting N refuses submissions while N tasks wait, with exit code 5; a task
+that is due later counts from when it is due.
 
 --rate 100/1m lets 100 attempts start in a minute, evenly spread, or --burst of them at once after
-a quiet time. It holds for all tasks of the queue besides what their jobs say, also for those that
-wait already, for retries, and for tasks that ask for labels. What waits for it is held, and a
-millrace server admits it. A new rate begins untouched; --rate none takes it away.
+a quiet time. It holds for all tasks of the queue, in addition to the limits of their jobs: also for
+tasks that wait already, for retries, and for tasks that ask for labels. A task that waits for the rate
+is held until a millrace server admits it. A new rate begins untouched; --rate none removes it.
 
---window CALENDAR lets tasks of the queue start only while that calendar is open. Workers see to it by
-themselves; what runs when it closes goes on. --window none takes it away.`,
+--window CALENDAR lets tasks of the queue start only while that calendar is open. Workers apply it by
+themselves; tasks that run when it closes go on. --window none removes it.`,
 		Example: `  millrace queue limit crawl 4
   millrace queue limit crawl --max-waiting 10000
   millrace queue limit crawl --rate 100/1m --burst 20
@@ -87,8 +87,8 @@ themselves; what runs when it closes goes on. --window none takes it away.`,
   millrace queue limit crawl none --max-waiting none`,
 		Args: typed.Takes(1, 2, "limit"), ValidArgsFunction: a.CompleteQueues,
 	}
-	c.Flags().StringVar(&most, "max-waiting", "", "how many may wait: a number, or none")
-	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time: `number/time` such as 100/1m, or none")
+	c.Flags().StringVar(&most, "max-waiting", "", "how many tasks may wait: a number, or none")
+	c.Flags().StringVar(&rate, "rate", "", "how many tasks may start in a time: `number/time` such as 100/1m, or none")
 	c.Flags().IntVar(&burst, "burst", 0, "so many of --rate at once (default 1)")
 	c.Flags().StringVar(&window, "window", "", "the `calendar` in whose hours tasks start, or none")
 	seen.Flag(c, "queue")
@@ -191,14 +191,14 @@ func (a *Commands) queuePurge() *cobra.Command {
 	c := &cobra.Command{
 		Use: "purge NAME", Aliases: []string{"clear"}, Short: "Cancel the tasks that wait in a queue; needs a millrace server",
 		Long: `Cancels the tasks that wait in a queue: pending ones and those that its rate holds, or those in
-the states given, of which none may run. Each ends with a fact of its own, so that its history stays. Tasks that are
-submitted meanwhile are left alone.`,
+the given states; running tasks cannot be purged. Each task ends with a fact of its own, so its history stays. Tasks
+submitted meanwhile stay.`,
 		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	c.Flags().StringSliceVar(&states, "state", nil, "`states`, with commas: pending, scheduled, held, retrying (default pending, and what the rate holds)")
 	c.Flags().Var(&older, "older-than", "only those that were submitted so long ago: 2h, 7d")
 	c.Flags().StringVar(&p.Reason, "reason", "the queue was purged", "why, in `words`; the log keeps them")
-	c.Flags().BoolVar(&dry, "dry-run", false, "say how many there are, and do nothing")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only say how many there are")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {

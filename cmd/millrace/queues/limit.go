@@ -22,10 +22,10 @@ import (
 func (a *Commands) Limits() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "limit", Aliases: []string{"limits"},
-		Short: "Limits: who holds them, and who waits for them",
-		Long: `Limits of concurrency, budget and rate, as jobs and submissions name them. There is no counter
-to be set right: a place is taken by a task that was admitted and is free when that
-task has ended or waits for another attempt.`,
+		Short: "Limits: the tasks that hold them, and those that wait",
+		Long: `Limits of concurrency, budget and rate, as jobs and submissions name them. There are no counters
+to repair: an admitted task takes a place, and frees it when it has ended or waits for
+another attempt.`,
 		Example: `  millrace limit ls
   millrace limit show key:crawl/acme -o json`,
 	})

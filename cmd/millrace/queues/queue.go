@@ -25,13 +25,12 @@ import (
 func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "queue", Aliases: []string{"queues", "q"},
-		Short: "Queues: what waits in them, and how much of it may run",
-		Long: `Queues: what waits in them, and how much of it may run. A queue exists when a task or
+		Short: "Queues: what waits in them, and how much may run",
+		Long: `Queues: what waits in them, and how much may run. A queue exists when a task or
 a worker names it.
 
-Of the tasks of a queue the most urgent goes first (run --priority); of ten that are
-started one is of a lower priority, if there are any. Tasks with fair keys
-(run --fair-key) are taken in turn.`,
+The most urgent task of a queue goes first (run --priority); every tenth task that starts
+has a lower priority, if there is one. Fair keys (run --fair-key) are served in turn.`,
 		Example: `  millrace queue ls
   millrace queue pause crawl --for 1h --reason "their site is down"
   millrace queue limit crawl 4
@@ -118,7 +117,7 @@ func shownQueues(page *client.QueuePage, s *reach.Sight) any {
 
 // ratesFlag asks for what has to be measured, and so takes its time.
 func ratesFlag(c *cobra.Command, rates *bool) {
-	c.Flags().BoolVar(rates, "rates", false, "also how many come and go in a second, which takes half of one")
+	c.Flags().BoolVar(rates, "rates", false, "also how many tasks come and go in a second; takes half a second")
 }
 
 func queueTable(page *client.QueuePage, now time.Time) term.Table {
@@ -200,7 +199,7 @@ func (a *Commands) queueShow() *cobra.Command {
 	var o typed.Output
 	var rates bool
 	c := &cobra.Command{
-		Use: "show NAME", Aliases: []string{"view", "info"}, Short: "Print all that is known of a queue; needs a millrace server",
+		Use: "show NAME", Aliases: []string{"view", "info"}, Short: "Print a queue; needs a millrace server",
 		Args: typed.Takes(1, 1, "queue"), ValidArgsFunction: a.CompleteQueues,
 	}
 	ratesFlag(c, &rates)

@@ -230,7 +230,7 @@ func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) 
 
 // Page is the page "millrace help connection".
 func Page(flags *pflag.FlagSet) string {
-	return `Every command that needs the NATS server finds it like this; the first that applies wins:
+	return `Every command that needs the NATS server finds it like this; the first rule that applies wins:
 
   1. --server or $NATS_URL
   2. --context or $NATS_CONTEXT, a context of the nats command line
@@ -239,15 +239,15 @@ func Page(flags *pflag.FlagSet) string {
   4. the selected context of the nats command line ("nats context select")
   5. ` + client.UsualServer + `, without credentials
 
-"millrace worker" with the profile prod, its default, takes part in 1, 2 and 4 only: it joins
-nothing that nobody has named.
+"millrace worker" with the profile prod, its default, follows rules 1, 2 and 4 only: it joins
+only a server that you have named.
 
-A running "millrace dev" comes before the selected context, so that what is tried
-on one's own machine does not end up elsewhere; when both are there a note says so.
+A running "millrace dev" comes before the selected context, so that experiments on your own
+machine do not end up elsewhere; if both exist a note says so.
 A flag wins over the environment, and one that says who you are (--user, --token-file,
 --creds, --nkey) over all credentials there but the password. --server together with --context
-takes the rest of the context (TLS, and credentials if nothing else names any) and goes to
-that server. Go programs that use millrace/client go by the same rule.
+goes to that server and takes the rest from the context (TLS, and credentials if nothing else
+names any). Go programs that use millrace/client follow the same rules.
 
 Flags of all commands:
 ` + flags.FlagUsages() + `

@@ -29,14 +29,14 @@ func (a *Commands) dataExport() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export ID | --job NAME | --schedule NAME", Short: "Write the records of a task, or of all tasks of a job, to a file",
 		Long: `Writes the records of the current or last attempt of a task, each once and in order, as lines of JSON, as an
-array of JSON, or as CSV. Of a task with steps or other children it writes those of all of them, of
+array of JSON, or as CSV. For a task with steps or other children it writes the records of all of them, for
 --job or --schedule those of all its tasks; then each record begins with the fields _task and _step. In CSV each
-field of the records is a column; what is no text or number stands as JSON. A CSV without records has
-the columns of those that other attempts have produced. With --all-epochs each record is put into an object
+field of the records is a column; a value that is no text or number is JSON. A CSV without records has
+the columns of records of other attempts. With --all-epochs it puts each record into an object
 that names its task, step, attempt, epoch and number.
 
---resume goes on with a file that was written partly, after its last complete record;
-it looks whether that is the one that the task has produced.`,
+--resume continues an incomplete file after its last complete record. It first checks
+that this is a record of the task.`,
 		Example: `  millrace data export ID --to pages.csv
   millrace data export --job crawl --since 7d --to week.csv`,
 		Args: typed.Takes(0, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
@@ -45,7 +45,7 @@ it looks whether that is the one that the task has produced.`,
 	fs := c.Flags()
 	fs.StringVar(&to, "to", "-", "the `file` to write, - for stdout")
 	fs.Var(&format, "format", "jsonl, csv or json (default: what the file's name ends with, else jsonl)")
-	fs.BoolVar(&resume, "resume", false, "go on with a file that was written partly")
+	fs.BoolVar(&resume, "resume", false, "continue an incomplete file")
 	fs.StringVar(&jobs.Job, "job", "", "of all tasks of this job")
 	fs.StringVar(&jobs.Schedule, "schedule", "", "of all tasks of this schedule")
 	fs.StringVar(&f.Since, "since", "", "of tasks submitted since a `time`, with --job or --schedule")

@@ -23,7 +23,7 @@ import (
 func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "data", Aliases: []string{"records"},
-		Short: "Records that tasks have produced: count, print and export them",
+		Short: "Records that tasks produced: count, print and export them",
 		Example: `  millrace data ls ID
   millrace data tail ID -n 5
   millrace data export ID --to pages.csv
@@ -205,7 +205,7 @@ func (a *Commands) dataTail() *cobra.Command {
 	var all, follow bool
 	c := &cobra.Command{
 		Use: "tail ID", Short: "Print the last records of a task, and with -f those to come",
-		Long: `Prints the last records of a task and of all its steps; with -f also those that come, until the task has ended.`,
+		Long: `Prints the last records of a task and of all its steps; with -f also new ones, until the task has ended.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}
 	c.Flags().IntVarP(&most, "tail", "n", 10, "how many, a `number`")

@@ -63,8 +63,8 @@ func (a *Commands) OfTask() *cobra.Command {
 		Use: "data ID", Aliases: []string{"records", "results"},
 		Short: "Print the records that a task has produced, one JSON value a line",
 		Long: `Prints the records that the current or last attempt of a task has produced, one JSON
-value a line; of a task with steps or other children those of all of them, with the fields _task and _step before
-their own. With --all also those of attempts that failed or lost the task.
+value a line; for a task with steps or other children the records of all of them, each beginning with the
+fields _task and _step. With --all also records of attempts that failed or lost the task.
 -o json puts each record into an object that names its attempt.`,
 		Args: typed.Takes(1, 1, "task id"), ValidArgsFunction: a.CompleteTasks,
 	}

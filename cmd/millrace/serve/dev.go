@@ -27,10 +27,10 @@ func (a *Commands) Dev() *cobra.Command {
 		Use:     "dev",
 		Aliases: []string{"start-all"},
 		Short:   "Start everything in one process on this machine",
-		Long: `Starts a NATS server, the scheduler, the read model and a worker in this process. Data
-is kept in a directory between starts. It listens on loopback only; other
+		Long: `Starts a NATS server, the scheduler, the read model and a worker in this process, and
+keeps the data in a directory between starts. It listens on loopback only; other
 commands of millrace on this machine find it by themselves. When everything is
-ready, the server's URL stands in DIR/nats.url.`,
+ready, DIR/nats.url holds the server's URL.`,
 		Example: `  millrace dev
   millrace dev --data ./data --port 0 --slots 8`,
 		Args: typed.Takes(0, 0, ""),

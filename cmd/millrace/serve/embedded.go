@@ -52,7 +52,7 @@ func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&e.PasswordFile, "auth-password-file", "", "`file` with that user's password")
 	fs.StringVar(&e.tlsCert, "listen-cert", "", "`file` with the TLS certificate of the server")
 	fs.StringVar(&e.tlsKey, "listen-key", "", "`file` with the TLS key of the server")
-	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go in the clear")
+	fs.BoolVar(&e.insecure, "insecure", false, "listen beyond loopback without TLS: passwords and all data go unencrypted")
 	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
 }
 

@@ -22,7 +22,7 @@ type filesFlags struct {
 func (f *filesFlags) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.dir, "files-cache", "", "`folder` for the files of tasks, which workers of a machine may share (default files in $CACHE_DIRECTORY, or millrace/files in the user's cache folder)")
 	f.limit, f.artifacts = filecache.DefaultLimit, filecache.DefaultArtifacts
-	fs.Var(&f.limit, "files-limit", "how large that folder may grow, but for what is in use")
+	fs.Var(&f.limit, "files-limit", "how large that folder may grow, files in use excepted")
 	fs.Var(&f.artifacts, "artifacts-limit", "how much a task may leave as artifacts; one that leaves more fails")
 }
 

@@ -24,9 +24,9 @@ func (a *Commands) Server() *cobra.Command {
 	var e Embedded
 	c := &cobra.Command{
 		Use:   "server",
-		Short: "Start the scheduler, the read model and the service, with a NATS server unless one is given",
-		Long: `With --server or --context (or $NATS_URL, $NATS_CONTEXT) it works on that NATS
-server or cluster, next to any number of others like it. Without, it starts a NATS
+		Short: "Start the scheduler, the read model and the service, with a NATS server unless you name one",
+		Long: `With --server or --context (or $NATS_URL, $NATS_CONTEXT) it uses that NATS server
+or cluster, beside any number of other millrace servers. Without, it starts a NATS
 server in this process. It runs no tasks: start "millrace worker" for that.`,
 		Example: `  millrace server --data /var/lib/millrace
   millrace server --server nats://nats.example:4222 --creds millrace.creds --data /var/lib/millrace`,

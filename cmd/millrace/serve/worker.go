@@ -30,7 +30,7 @@ func (w *WorkerConfig) flags(fs *pflag.FlagSet) {
 
 func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "`name` of the node, the same at each start (default: the host's, with a number if that is taken)")
-	fs.StringSliceVarP(&w.queues, "queue", "q", []string{where.DefaultQueue}, "`queues` to serve, each perhaps with a weight: crawl=3,default=1 takes three of crawl for each of default")
+	fs.StringSliceVarP(&w.queues, "queue", "q", []string{where.DefaultQueue}, "`queues` to serve, each with a weight if you like: crawl=3,default=1 takes three of crawl for each of default")
 	fs.StringSliceVar(&w.queues, "queues", []string{where.DefaultQueue}, "the same as --queue")
 	fs.Lookup("queues").Hidden = true
 	fs.Lookup("queue").DefValue = where.DefaultQueue
@@ -38,7 +38,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
 	fs.Lookup("label").DefValue = ""
 	fs.IntVar(&w.spawning.Children, "spawn-children", task.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
-	fs.IntVar(&w.spawning.Depth, "spawn-depth", task.DefaultSpawnDepth, "`number` of tasks that may be above a child: its parent, the parent's parent and so on")
+	fs.IntVar(&w.spawning.Depth, "spawn-depth", task.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on")
 	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has")
 	w.files.flags(fs)
 }
@@ -71,11 +71,11 @@ func (a *Commands) Worker() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Run tasks on this machine",
-		Long: `Pulls tasks from the queues that it serves and runs them as child processes. On SIGTERM or
-Ctrl-C it takes no more, lets those that run end within the grace time, gives
-back the rest, and ends; a second signal ends it at once. If it is killed, its
-child processes are killed too, and another worker takes its tasks over. Tasks with
-on_restart: adopt go on without it, if the next worker of this node comes in time.`,
+		Long: `Pulls tasks from its queues and runs them as child processes. On SIGTERM or Ctrl-C it
+takes no more tasks, lets running ones end within the grace time, gives back the rest,
+and ends; a second signal ends it at once. If it is killed, its child processes are
+killed too, and another worker takes its tasks over. Tasks with on_restart: adopt go on
+without it, if the next worker of this node starts in time.`,
 		Example: `  millrace worker
   millrace worker --server nats://nats.example:4222 --name crawler-7 --queue crawl --slots 16`,
 		Args: typed.Takes(0, 0, ""),

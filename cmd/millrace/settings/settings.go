@@ -166,8 +166,8 @@ var All = []Setting{
 	period("ack_wait", "how long a silent worker keeps its lease; fixed when the streams are made", "6s", "30s", func(s *Values) *time.Duration { return &s.AckWait }).of(Serving),
 	period("beat", "how often a node writes its heartbeat", "2s", "5s", func(s *Values) *time.Duration { return &s.Beat }).of(Working),
 	period("node_ttl", "how long a heartbeat lasts", "6s", "15s", func(s *Values) *time.Duration { return &s.NodeTTL }).of(Working),
-	period("sweep", "how often deadlines are looked at", "5s", "5s", func(s *Values) *time.Duration { return &s.Sweep }).of(Serving),
-	period("grace", "what running tasks get to end at shutdown", "15s", "30s", func(s *Values) *time.Duration { return &s.Grace }).of(Working),
+	period("sweep", "how often a server looks for deadlines that have passed", "5s", "5s", func(s *Values) *time.Duration { return &s.Sweep }).of(Serving),
+	period("grace", "how long running tasks may take to end at shutdown", "15s", "30s", func(s *Values) *time.Duration { return &s.Grace }).of(Working),
 	score("flap_limit", "quarantine a node with so many drops shorter than 20s in a few minutes; 0 for never", "10", func(s *Values) *float64 { return &s.Flap.Limit }),
 	score("flap_release", "release it when half of them were forgotten often enough, every 2m, to be down to this", "3", func(s *Values) *float64 { return &s.Flap.Release }),
 	{
@@ -180,7 +180,7 @@ var All = []Setting{
 		},
 	},
 	{
-		processes: Serving, Name: "replicas", Usage: "on how many servers each message lies: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
+		processes: Serving, Name: "replicas", Usage: "on how many NATS servers each message is stored: 1, 3 or 5; fixed when the streams are made", dev: "1", prod: "1",
 		read: func(s *Values, text string) (err error) {
 			if s.Replicas, err = strconv.Atoi(text); err != nil || s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
 				return fmt.Errorf("want 1, 3 or 5")
@@ -190,33 +190,33 @@ var All = []Setting{
 		Text: func(s *Values) string { return strconv.Itoa(s.Replicas) },
 	},
 	{
-		Name: "metrics", Usage: "address to serve metrics and health at, to anybody who reaches it: host:port (0 for a free one), or off", dev: Off, prod: Off,
+		Name: "metrics", Usage: "address to serve metrics and health at, without authentication: host:port (0 for a free one), or off", dev: Off, prod: Off,
 		read: readAddress(func(s *Values) *string { return &s.Metrics }, "127.0.0.1:9464"), Text: func(s *Values) string { return cmp.Or(s.Metrics, Off) },
 	},
 	{
 		processes: Serving, Name: "http", Usage: "address to answer requests over HTTP at: host:port (0 for a free one), or off", dev: DevHTTP, prod: Off,
 		read: readAddress(func(s *Values) *string { return &s.HTTP.Address }, DevHTTP), Text: func(s *Values) string { return cmp.Or(s.HTTP.Address, Off) },
 	},
-	word("http_cert", "file of the certificate by which HTTP speaks TLS, read again when it changes", noWord, func(s *Values) *string { return &s.HTTP.Cert }).of(Serving),
+	word("http_cert", "file of the TLS certificate for HTTP, read again when it changes", noWord, func(s *Values) *string { return &s.HTTP.Cert }).of(Serving),
 	word("http_key", "file of the key of that certificate", noWord, func(s *Values) *string { return &s.HTTP.Key }).of(Serving),
 	words("http_name", "names of hosts under which HTTP is asked beside those of loopback, with commas", func(s *Values) *[]string { return &s.HTTP.Names }).of(Serving),
 	{
-		processes: Serving, Name: "http_proxy_from", Usage: "addresses of proxies in front of HTTP, with commas: 10.0.0.5, 10.1.0.0/16", dev: noWord, prod: noWord,
+		processes: Serving, Name: "http_proxy_from", Usage: "addresses of proxies in front of HTTP, separated by commas: 10.0.0.5, 10.1.0.0/16", dev: noWord, prod: noWord,
 		read: readProxies, Text: func(s *Values) string { return listText(s.HTTP.ProxyFrom, netip.Prefix.String) },
 	},
 	word("http_user_header", "header by which those proxies say who asks", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
-	word("http_user_role", "what users of those proxies may: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
+	word("http_user_role", "role of the users of those proxies: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
 	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
 	{
-		processes: Working, Name: "spool", Usage: "folder for what tasks with on_disconnect: continue say while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
+		processes: Working, Name: "spool", Usage: "folder for output and reports of tasks with on_disconnect: continue while NATS is away, or auto for one of this user's", dev: ownSpool, prod: ownSpool,
 		read: readSpool, Text: func(s *Values) string { return cmp.Or(s.Spool, ownSpool) },
 	},
 	{
-		processes: Working, Name: "spool_limit", Usage: "how many bytes of output a worker's tasks may keep there together", dev: "256MiB", prod: "256MiB",
+		processes: Working, Name: "spool_limit", Usage: "how many bytes of output a worker's tasks may keep in the spool together", dev: "256MiB", prod: "256MiB",
 		read: readSpoolLimit, Text: spoolLimitText,
 	},
 	{
-		processes: Serving, Name: "lane_idle", Usage: "how long a server keeps the consumer of a priority, key or selector that nobody uses", dev: "24h", prod: "24h",
+		processes: Serving, Name: "lane_idle", Usage: "how long a server keeps the consumer of an unused priority, key or selector", dev: "24h", prod: "24h",
 		read: func(s *Values, text string) error {
 			if readPeriod(&s.LaneIdle, text) != nil || s.LaneIdle < scheduler.MinIdle {
 				return fmt.Errorf("want a duration of at least %v with a unit, such as 24h", scheduler.MinIdle)
@@ -226,7 +226,7 @@ var All = []Setting{
 		Text: func(s *Values) string { return s.LaneIdle.String() },
 	},
 	{
-		processes: Serving, Name: "max_selectors", Usage: "how many different requirements of labels tasks may ask for at the same time; others are refused", dev: "1000", prod: "1000",
+		processes: Serving, Name: "max_selectors", Usage: "how many different label selectors tasks may use at the same time; others are refused", dev: "1000", prod: "1000",
 		read: func(s *Values, text string) (err error) {
 			if s.MaxSelectors, err = strconv.Atoi(text); err != nil || s.MaxSelectors < 1 || s.MaxSelectors > 100_000 {
 				return errors.New("want a number from 1 to 100000")
@@ -235,16 +235,16 @@ var All = []Setting{
 		},
 		Text: func(s *Values) string { return strconv.Itoa(s.MaxSelectors) },
 	},
-	size("task_output", "how many bytes of what an attempt prints are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Values) *int64 { return &s.TaskOutput }).of(Working),
+	size("task_output", "how many bytes of an attempt's output are kept, the first and the last, or off for all", "64MiB", []string{noSize}, func(s *Values) *int64 { return &s.TaskOutput }).of(Working),
 	size("task_records", "how many bytes of records an attempt may produce before it fails, or off for any number", "1GiB", []string{noSize}, func(s *Values) *int64 { return &s.TaskRecords }).of(Working),
-	size("store", "how many bytes all streams may hold together, or auto for what the disk or the NATS server has", autoSize, []string{autoSize}, func(s *Values) *int64 { return &s.Store }).of(Serving),
+	size("store", "how many bytes all streams may hold together, or auto for the size of the disk or NATS server", autoSize, []string{autoSize}, func(s *Values) *int64 { return &s.Store }).of(Serving),
 	size("store_output", "how many bytes of output of all tasks are kept, then the oldest goes; auto is a quarter of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Output }).of(Serving),
 	size("store_records", "how many bytes of records of all tasks are kept, then new ones are refused; auto is a fifth of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Records }).of(Serving),
 	size("store_files", "how many bytes of bundles and artifacts are kept, then new ones are refused; auto is three twentieths of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.Files }).of(Serving),
 	size("store_state", "how many bytes of checkpoints and standings are kept, then new ones are refused; auto is a twentieth of store", autoSize, []string{autoSize, noSize}, func(s *Values) *int64 { return &s.Sizes.State }).of(Serving),
-	size("memory", "how many bytes a server or worker may take before it collects garbage at any cost, or auto for what the machine has", bytesText(defaultMemory), []string{autoSize}, func(s *Values) *int64 { return &s.Memory }),
+	size("memory", "memory in bytes that a server or worker tries to stay within, or auto for four fifths of the machine's", bytesText(defaultMemory), []string{autoSize}, func(s *Values) *int64 { return &s.Memory }),
 	{
-		processes: Working, Name: "new_privileges", Usage: "whether tasks may start what gives them more rights, such as sudo: on or off", dev: "off", prod: "off",
+		processes: Working, Name: "new_privileges", Usage: "whether tasks may start programs that give them more rights, such as sudo: on or off", dev: "off", prod: "off",
 		read: func(s *Values, text string) error {
 			if s.NewPrivileges = text == "on"; text != "on" && text != "off" {
 				return errors.New("want on or off")
@@ -258,7 +258,7 @@ var All = []Setting{
 			return "off"
 		},
 	},
-	keeping("log_keep_done", "how long a server keeps what a task has printed that finished and whose job does not say, or off for as long as the stream does, 30 days", func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),
+	keeping("log_keep_done", "how long a server keeps the output of a finished task whose job does not say, or off for as long as the stream, 30 days", func(s *Values) *time.Duration { return &s.LogKeep.Done }).of(Serving),
 	keeping("log_keep_failed", "the same of a task that ended otherwise", func(s *Values) *time.Duration { return &s.LogKeep.Failed }).of(Serving),
 	keeping("data_keep_done", "the same of the records that it has produced; off is for ever", func(s *Values) *time.Duration { return &s.DataKeep.Done }).of(Serving),
 	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),

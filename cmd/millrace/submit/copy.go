@@ -20,10 +20,10 @@ func (a *Commands) Copy() *cobra.Command {
 	var f RunFlags
 	c := &cobra.Command{
 		Use: "copy ID", Aliases: []string{"clone", "resubmit"},
-		Short: "Make a new task of one, with changes",
-		Long: `Submits a new task that runs what a task ran, with its parameters, labels, queue and rules, as
-far as no flag changes them, whatever its job says by now; and prints its id. The
-other stays as it is, and the new one names it as the one of which it is a copy.
+		Short: "Make a copy of a task, with changes",
+		Long: `Submits a copy of a task and prints its id: with the same command, parameters, labels, queue and
+rules, except what flags change, even if its job has changed since. The original
+stays as it is, and the copy names it.
 "millrace task retry" gives the task itself another life instead.`,
 		Example: `  millrace task copy ID -p depth=3 --retries 5
   millrace task copy ID --run-timeout 2h --node big-1 --wait`,
@@ -35,7 +35,7 @@ other stays as it is, and the new one names it as the one of which it is a copy.
 	fs.StringArrayVarP(&f.Labels, "label", "l", nil, "label `name=value` set over those of the task (repeat it)")
 	fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in")
 	fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-	fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(job.NoNodes, ", "))
+	fs.StringVar(&f.noNode, "no-node", "", "what to do while no --node takes work: "+strings.Join(job.NoNodes, ", "))
 	fs.Var(&f.delay, "delay", "start it so much later: 90s, 2h, 1d")
 	fs.StringVar(&f.at, "at", "", "start it at a `time`")
 	fs.Var(&f.timeout, "run-timeout", "how long an attempt may run")

@@ -34,13 +34,13 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 	fs.StringSliceVar(&p.avoid, "avoid", nil, "not on this `node` (repeat it)")
 	fs.BoolVar(&p.all, "all-nodes", false, "a task on every node that takes work, or on each --node")
 	fs.BoolVar(&p.each, "each", false, "a task on each --node instead of one on any of them")
-	fs.IntVar(&p.nodes, "on", 0, "a task on so many different nodes that match, a `number`")
+	fs.IntVar(&p.nodes, "on", 0, "one task on each of a `number` of different nodes that match")
 	fs.StringVar(&p.spread, spread, "", "`label` over whose values those of --on are spread")
-	fs.StringVar(&p.late, "late", "", "`what` becomes of nodes that come while a task for --all-nodes is open: "+strings.Join(job.Lates, " or "))
-	fs.StringVar(&p.sticky, "sticky", "", "rather on the `node` that ran it before: job, attempt, or a key such as {params.customer}")
-	fs.StringArrayVar(&p.prefer, "prefer", nil, "rather on nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
-	fs.Var(&p.wait, "prefer-wait", "for how long it is left to those (default 10s)")
-	fs.IntVar(&p.slots, "slots", 0, "how many `slots` of a worker it takes (default that of the job, or 1)")
+	fs.StringVar(&p.late, "late", "", "`what` to do about nodes that come while a task for --all-nodes is open: "+strings.Join(job.Lates, " or "))
+	fs.StringVar(&p.sticky, "sticky", "", "prefer the `node` that ran before: the job, the last attempt, or a key such as {params.customer}")
+	fs.StringArrayVar(&p.prefer, "prefer", nil, "prefer nodes that this `selector` chooses, with a weight before a colon: 10:gpu (repeat it)")
+	fs.Var(&p.wait, "prefer-wait", "how long it is left to preferred nodes (default 10s)")
+	fs.IntVar(&p.slots, "slots", 0, "number of `slots` of a worker that it takes (default that of the job, or 1)")
 }
 
 // put writes what was given into a submission.

@@ -31,12 +31,12 @@ func (a *Commands) Plan() *cobra.Command {
 	var nodes []string
 	c := &cobra.Command{
 		Use:   "plan [JOB|TASK] [-f FILE]",
-		Short: "Say which nodes may run a job, and what excludes each of the others",
+		Short: "Say which nodes may run a job, and which rule excludes each of the others",
 		Long: `Says of every node whether it may claim a task of a stored job, of a job in a file
-(-f, which need not be stored), or a task that waits, and names the rule that excludes
-it if not: name, avoid, queue, label or slots; or that it is retired, offline, draining,
-quarantined, cordoned or unproved. It also says whether the windows of the job and of its queue are
-open, how many of its tasks may run on one node, and what budgets allow. Nothing is submitted.`,
+(-f, which need not be stored), or a waiting task. For a node that may not it names the rule
+(name, avoid, queue, label or slots) or the state (retired, offline, draining, quarantined,
+cordoned or unproved). It also says whether the windows of the job and of its queue are
+open, how many of its tasks may run on one node, and what budgets allow. It submits nothing.`,
 		Example: `  millrace plan -f crawl.yaml
   millrace plan crawl --labels 'zone=eu,mem>=16'`,
 		Args: typed.Takes(0, 1, "job or task"), ValidArgsFunction: a.CompleteJobs,

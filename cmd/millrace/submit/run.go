@@ -96,7 +96,7 @@ output and the task at the end.`,
 		fs.StringVar(&f.at, "at", "", "start it at a `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\", or 12:00, today or tomorrow")
 	})
 	typed.InGroup(fs, typed.GroupFound, func() {
-		fs.StringVar(&f.id, "id", "", "task id, a `ULID`; submitting the same again makes no second task, and anything else is refused")
+		fs.StringVar(&f.id, "id", "", "task id, a `ULID`; the same submission again makes no second task, a different one is refused")
 	})
 	fs.IntVar(&f.count, "count", 1, "submit so many equal tasks")
 	fs.BoolVar(&f.Wait, "wait", false, "wait for the end")
@@ -118,28 +118,28 @@ output and the task at the end.`,
 func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
-		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without one the value is JSON if it can be, else text (repeat it)")
+		fs.StringArrayVarP(&f.Params, "param", "p", nil, "parameter `name=value`, of the type that the job declares; without a declaration JSON if it is valid JSON, else text (repeat it)")
 		fs.StringVar(&f.ParamsIn, "params", "", "parameters as a JSON object or as lines name=value, `text|@file|-`; --param wins over it")
 		fs.StringVar(&f.handler, "handler", "", "run the handler of this `name` instead of a job")
 		fs.StringVar(&f.shell, "shell", "", "run this `line` with sh instead of a job")
 		fs.StringVar(&f.dir, "dir", "", "working `directory` of the command (default a fresh one)")
 		fs.StringArrayVar(&f.env, "env", nil, "environment variable `name=value` of the command (repeat it)")
-		fs.StringVar(&f.Files, "files", "", "files that it finds around it: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
+		fs.StringVar(&f.Files, "files", "", "files for its working directory: a folder such as ./app, which is pushed, or `NAME|NAME@DIGEST`")
 		f.stdin.Of = []string{job.StdinNone, job.StdinOpen}
 		fs.Var(&f.stdin, "stdin", "standard input of the command: none, or open for messages (default none)")
 		fs.StringVar(&f.memory, "memory", "", "how much memory the command may hold: `size` such as 512MiB")
 	})
 	typed.InGroup(fs, typed.GroupWhen, func() {
-		fs.StringVar(&f.signal, "signal", "", "hold it until somebody gives the signal of this `name` (millrace task signal)")
+		fs.StringVar(&f.signal, "signal", "", "hold it until the signal of this `name` is given (millrace task signal)")
 		fs.StringVar(&f.window, "window", "", "start it only while this `calendar` is open, or none for any time (default that of the job)")
-		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for that; then it expires (default for ever)")
+		fs.Var(&f.signalBy, "signal-timeout", "how long it waits for the signal; then it expires (default for ever)")
 	})
 	typed.InGroup(fs, typed.GroupWhere, func() {
 		fs.StringVarP(&f.Queue, "queue", "q", "", "`queue` to wait in (default that of the job, or \"default\")")
 		fs.IntVar(&f.priority, "priority", 0, fmt.Sprintf("%d to %d, the larger the more urgent (default that of the job, or %d)", where.MinPriority, where.MaxPriority, where.DefaultPriority))
-		fs.StringVar(&f.fairKey, "fair-key", "", "whose task it is, a `text`: keys that wait in a queue are served in turn (default what the job's fair says)")
+		fs.StringVar(&f.fairKey, "fair-key", "", "key for fairness, a `text` such as a customer: the keys of a queue are served in turn (default that of the job)")
 		fs.StringSliceVar(&f.nodes, "node", nil, "only on this `node`, the preferred first (repeat it)")
-		fs.StringVar(&f.noNode, "no-node", "", "while no --node takes work: "+strings.Join(job.NoNodes, ", ")+" (default that of the job, or expire)")
+		fs.StringVar(&f.noNode, "no-node", "", "what to do while no --node takes work: "+strings.Join(job.NoNodes, ", ")+" (default that of the job, or expire)")
 		f.place.flags(fs, spread)
 	})
 	typed.InGroup(fs, typed.GroupLong, func() {

@@ -62,7 +62,7 @@ func (f *Seen) Flag(c *cobra.Command, kind string) {
 	if kind == "queue" {
 		of = "the `head`"
 	}
-	c.Flags().Var(f, "if-revision", "change it only if this is "+of+" that it has now; 0 is none")
+	c.Flags().Var(f, "if-revision", "change it only if this is still "+of+"; 0 if there was none")
 }
 
 func (f *Seen) String() string {
