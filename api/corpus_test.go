@@ -7,7 +7,7 @@ import (
 	"millrace/client"
 	"millrace/events/logtest"
 	"millrace/internal/corpus"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/verify"
@@ -16,7 +16,7 @@ import (
 // Old requests are still understood. A field that this version does not know is refused: else the
 // caller would wait for an effect that does not come.
 func TestRequestCorpus(t *testing.T) {
-	request[task.Submission](t, "submission")
+	request[birth.Submission](t, "submission")
 	request[client.ListRequest](t, "list")
 	request[client.LimitListRequest](t, "limits")
 	request[client.NodeListRequest](t, "nodes")

@@ -8,6 +8,7 @@ import (
 	"millrace/client"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -19,7 +20,7 @@ const maxBulk = 1000
 
 // bulkRequest is several submissions, of any kinds.
 type bulkRequest struct {
-	Tasks []task.Submission `json:"tasks"`
+	Tasks []birth.Submission `json:"tasks"`
 }
 
 func (r *bulkRequest) check() error {

@@ -7,6 +7,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
@@ -15,7 +16,7 @@ import (
 // planRequest names a task, or holds a submission.
 type planRequest struct {
 	ID task.ID `json:"id,omitempty"`
-	task.Submission
+	birth.Submission
 }
 
 func (r *planRequest) check() (err error) {
@@ -80,8 +81,8 @@ func (s *Service) retry(ctx context.Context, request idRequest) (task.Task, erro
 
 // copyRequest names a task, and the changes for its copy.
 type copyRequest struct {
-	ID   task.ID         `json:"id"`
-	Task task.Submission `json:"task,omitzero"`
+	ID   task.ID          `json:"id"`
+	Task birth.Submission `json:"task,omitzero"`
 }
 
 func (r *copyRequest) check() (err error) {

@@ -7,6 +7,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/output"
 )
 
@@ -22,7 +23,7 @@ func (s *Service) progress(ctx context.Context, tasks []task.Task) (map[task.ID]
 		case t.Children == nil:
 			running = append(running, t.ID)
 		default:
-			ends, _, err := s.Model.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+			ends, _, err := s.Model.Ends(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/breaker"
 	"millrace/task/schedule"
 	"millrace/task/value"
@@ -22,7 +22,7 @@ type scheduleRequest struct {
 	Since time.Time `json:"since,omitzero"`
 	Limit int       `json:"limit,omitempty"`
 	// Task overrides fields of the task that a run makes.
-	Task task.Submission `json:"task,omitzero"`
+	Task birth.Submission `json:"task,omitzero"`
 }
 
 // ticksSince is how far back ticks are shown by default.

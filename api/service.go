@@ -14,6 +14,7 @@ import (
 	"millrace/client"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/view"
 )
 
@@ -33,7 +34,7 @@ type Service struct {
 	Model   Model
 	Version string // a semantic version
 	// Rules are the numbers by which it judges what must happen to a task.
-	Rules task.Settings
+	Rules duties.Settings
 	// Nodes are the numbers by which it judges what must happen to a node.
 	Nodes node.Settings
 	// Now is the time by which heartbeats are late. Default: Client's.

@@ -14,6 +14,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/view"
 )
 
@@ -83,7 +84,7 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-func (s *Service) submit(ctx context.Context, request task.Submission) (client.Receipt, error) {
+func (s *Service) submit(ctx context.Context, request birth.Submission) (client.Receipt, error) {
 	return s.Client.Submit(ctx, request)
 }
 

@@ -4,7 +4,7 @@
 //	c, err := client.Connect(ctx, client.Options{}) // $NATS_URL, or the running `millrace dev`
 //	…
 //	defer c.Close()
-//	t, err := c.Submit(ctx, task.Submission{Job: "resize"})
+//	t, err := c.Submit(ctx, birth.Submission{Job: "resize"})
 //	…
 //	done, err := c.Wait(ctx, t.ID)
 //

@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/output"
 	"millrace/view"
 )
@@ -165,13 +166,13 @@ const maxRunning = 10
 
 // WholeOf counts how the children of a parent stand.
 func WholeOf(t *task.Task, ends map[task.ID]task.End) Whole {
-	p := t.Progress(ends)
+	p := family.ProgressOf(t, ends)
 	w := Whole{Ended: p.Ended(), Total: p.Total(), Failed: p.States[task.Error] + p.States[task.Abnormal]}
 	if t.Children == nil {
 		return w
 	}
 	for _, name := range t.Children.Names {
-		if s := ends[task.ChildID(t.ID, name)].State; (s == task.Running || s == task.Cancelling) && len(w.Running) < maxRunning {
+		if s := ends[family.ChildID(t.ID, name)].State; (s == task.Running || s == task.Cancelling) && len(w.Running) < maxRunning {
 			w.Running = append(w.Running, name)
 		}
 	}
@@ -191,7 +192,7 @@ func WholesOf(ctx context.Context, v view.View, tasks []task.Task) (map[task.ID]
 		if !t.Live() || t.Children == nil {
 			continue
 		}
-		states, err := staged.States(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
+		states, err := staged.States(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/output"
 )
@@ -97,8 +98,8 @@ func BenchmarkPage(b *testing.B) {
 func TestWholeText(t *testing.T) {
 	p := task.Task{ID: "01JD6Z8V3M0QK4T7W2X9Y5ABCD", Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "a"}}}}, Children: &task.Children{Names: []string{"a", "b", "c", "d"}}}
 	ends := map[task.ID]task.End{
-		task.ChildID(p.ID, "a"): {State: task.Finished}, task.ChildID(p.ID, "b"): {State: task.Error},
-		task.ChildID(p.ID, "c"): {State: task.Running},
+		family.ChildID(p.ID, "a"): {State: task.Finished}, family.ChildID(p.ID, "b"): {State: task.Error},
+		family.ChildID(p.ID, "c"): {State: task.Running},
 	}
 	w := WholeOf(&p, ends)
 	if got, want := w.Text(), "2/4, 1 failed: c"; got != want {

@@ -13,6 +13,7 @@ import (
 	"millrace/jet"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/reason"
 	"millrace/view"
 )
@@ -28,7 +29,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 		var nodes []node.Node
 		var at uint64
 		beats := false
-		if _, own := task.OwnChildren(&t); own {
+		if _, own := family.OwnChildren(&t); own {
 			// whichever nodes there are
 		} else if len(t.Spec.Place.Nodes) > 0 {
 			at, err = c.store.Last(ctx)
@@ -46,7 +47,7 @@ func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
 			return t, err
 		}
 	}
-	return t, c.desk.BearChildren(ctx, &t, t.Wanting(nil))
+	return t, c.desk.BearChildren(ctx, &t, family.Wanting(&t, nil))
 }
 
 // knownNodes returns the nodes as of a sequence of the log: from a millrace server, as of atLeast
@@ -126,11 +127,11 @@ func (c *Client) eachChild(ctx context.Context, ids map[string]task.ID, do func(
 
 // cancelChildren cancels the unfinished children of a cancelled parent.
 func (c *Client) cancelChildren(ctx context.Context, t *task.Task) error {
-	ids := task.ChildIDs(t)
-	stops := t.Stops()
+	ids := family.ChildIDs(t)
+	stops := family.Stops(t)
 	maps.DeleteFunc(ids, func(name string, _ task.ID) bool { return !slices.Contains(stops, name) })
 	return c.eachChild(ctx, ids, func(child task.Task) error {
-		_, err := c.Cancel(ctx, child.ID, task.ParentCancelled)
+		_, err := c.Cancel(ctx, child.ID, family.ParentCancelled)
 		if errors.Is(err, task.ErrEnded) {
 			return nil
 		}
@@ -150,9 +151,9 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) e
 			again[string(child.ID)] = child.ID
 		}
 	}
-	later := task.Rerun(t, ends)
+	later := family.Rerun(t, ends)
 	for _, name := range later {
-		delete(again, string(task.ChildID(t.ID, name)))
+		delete(again, string(family.ChildID(t.ID, name)))
 	}
 	if err := c.eachChild(ctx, again, func(child task.Task) error {
 		_, err := c.reopen(ctx, child, code)
@@ -169,8 +170,8 @@ func (c *Client) retryChildren(ctx context.Context, t *task.Task, code string) e
 // retryDependents reopens the steps of a task that depend on reopened ones: skipped steps, and
 // handlers. ends says which exist.
 func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[task.ID]task.End, reason string) error {
-	for _, name := range slices.Concat(task.Awaken(t, ends), task.Rerun(t, ends)) {
-		child, err := c.rec.Load(ctx, task.ChildID(t.ID, name))
+	for _, name := range slices.Concat(family.Awaken(t, ends), family.Rerun(t, ends)) {
+		child, err := c.rec.Load(ctx, family.ChildID(t.ID, name))
 		if err == nil && child.State.Terminal() {
 			_, err = c.reopen(ctx, child, reason)
 		}
@@ -182,7 +183,7 @@ func (c *Client) retryDependents(ctx context.Context, t *task.Task, ends map[tas
 }
 
 // reopen reopens a task, and then its children: it must get its unique key again before any of them
-// starts. A scheduler leaves it time for that ([task.Task.Expects]). A task that is open already is
+// starts. A scheduler leaves it time for that ([family.Expects]). A task that is open already is
 // no error.
 func (c *Client) reopen(ctx context.Context, t task.Task, reason string) (task.Task, error) {
 	now, _, err := c.rec.Do(ctx, t, task.Reopen{Reason: reason})
@@ -215,7 +216,7 @@ func (c *Client) keepAlive(ctx context.Context, id task.ID) (task.Task, error) {
 	if err != nil {
 		return t, err
 	}
-	again, dead := task.Revive(&t, ends)
+	again, dead := family.Revive(&t, ends)
 	if !dead {
 		return t, nil // they have all ended meanwhile
 	}
@@ -246,7 +247,7 @@ func (c *Client) parents(ctx context.Context, t *task.Task) ([]task.Task, error)
 // isParent tells whether a task was expanded into one with this id: a submission may name any task
 // as its parent.
 func isParent(t *task.Task, child task.ID) bool {
-	return slices.Contains(slices.Collect(maps.Values(task.ChildIDs(t))), child)
+	return slices.Contains(slices.Collect(maps.Values(family.ChildIDs(t))), child)
 }
 
 // reopenParents reopens the ended ones among a task's parents, the highest first. If another task
@@ -273,7 +274,7 @@ func (c *Client) reopenParents(ctx context.Context, parents []task.Task) error {
 func (c *Client) follow(ctx context.Context, child task.ID, parents []task.Task, reason string) error {
 	for i := range parents {
 		t := &parents[i]
-		if _, own := task.OwnChildren(t); own {
+		if _, own := family.OwnChildren(t); own {
 			_, ends, err := c.children(ctx, t)
 			if err != nil {
 				return err

@@ -61,6 +61,6 @@ func (c *Client) Resolve(ctx context.Context, arg string) (task.ID, error) {
 	return "", refusal
 }
 
-// NewID makes an id for a task that is submitted later ([task.Submission.ID]), as from an outbox: a
+// NewID makes an id for a task that is submitted later ([birth.Submission.ID]), as from an outbox: a
 // ULID of this machine's time. Ids of one process increase. It needs no server.
 func NewID() task.ID { return task.ID(events.NewID(time.Now())) }

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
@@ -66,9 +67,9 @@ func (c *Client) ResumeSchedule(ctx context.Context, name, reason string) (chang
 }
 
 // RunSchedule makes a task of a schedule now. Fields of over override the schedule's; see
-// [task.Submission.With]. It must not set job, spec or id. The error wraps
+// [birth.Submission.With]. It must not set job, spec or id. The error wraps
 // [definitions.ErrNoSchedule] if there is none, else it is one of [Client.Submit]'s.
-func (c *Client) RunSchedule(ctx context.Context, name string, over task.Submission) (Receipt, error) {
+func (c *Client) RunSchedule(ctx context.Context, name string, over birth.Submission) (Receipt, error) {
 	err := desk.Outside(&over)
 	if err == nil && (over.ID != "" || over.Job != "" || over.Spec != nil) {
 		err = fmt.Errorf("%w: task.id, task.job and task.spec follow from the schedule; leave them out", ErrInvalid)
@@ -224,7 +225,7 @@ func tick(ctx context.Context, v view.View, name string, t schedule.Tick, decisi
 // applySchedule makes the schedule of a job match the job's definition.
 func (c *Client) applySchedule(ctx context.Context, j *job.Job) (changed bool, err error) {
 	if j.Schedule != nil {
-		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: task.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
+		_, changed, err = c.store.PutSchedule(ctx, schedule.Definition{Name: j.Name, When: *j.Schedule, Make: birth.Submission{Job: j.Name}, OfJob: true}, c.rec.Actor)
 		return changed, err
 	}
 	return c.removeScheduleOf(ctx, j.Name)

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/files/tree"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -49,11 +50,11 @@ func (c *Client) DeskStore() desk.Store { return deskStore{c} }
 
 type deskStore struct{ *Client }
 
-// PinFiles is [Client.PinFiles]; its error wraps [task.ErrNoTask] if the files do not exist.
+// PinFiles is [Client.PinFiles]; its error wraps [birth.ErrNoTask] if the files do not exist.
 func (s deskStore) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
 	pinned, err := s.Client.PinFiles(ctx, f)
 	if errors.Is(err, tree.ErrNoVersion) {
-		err = task.NoTask(err)
+		err = birth.NoTask(err)
 	}
 	return pinned, err
 }
@@ -74,7 +75,7 @@ func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job
 // large, a [*events.Taken] if another task has its unique key, [queue.ErrFull] if the queue's limit
 // of waiting tasks is reached, or ctx's error if ctx ended before the log answered. In that last
 // case the task may exist, and submitting again under the same ID is safe.
-func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error) {
+func (c *Client) Submit(ctx context.Context, s birth.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {
 		return Receipt{}, fmt.Errorf("submit: %w", err)
 	}
@@ -82,7 +83,7 @@ func (c *Client) Submit(ctx context.Context, s task.Submission) (Receipt, error)
 }
 
 // submit makes a task of a submission that may come from inside Millrace.
-func (c *Client) submit(ctx context.Context, s task.Submission) (Receipt, error) {
+func (c *Client) submit(ctx context.Context, s birth.Submission) (Receipt, error) {
 	n, err := c.newborn(ctx, s)
 	if err != nil {
 		return Receipt{}, err
@@ -91,7 +92,7 @@ func (c *Client) submit(ctx context.Context, s task.Submission) (Receipt, error)
 }
 
 // newborn turns a submission into a birth.
-func (c *Client) newborn(ctx context.Context, s task.Submission) (desk.Newborn, error) {
+func (c *Client) newborn(ctx context.Context, s birth.Submission) (desk.Newborn, error) {
 	n := desk.Newborn{Named: s.ID != "" && !s.Fresh && !s.ID.Derived()}
 	var err error
 	switch {
@@ -115,7 +116,7 @@ func (c *Client) newborn(ctx context.Context, s task.Submission) (desk.Newborn, 
 }
 
 // bear records a birth and makes its children. s is the submission behind it.
-func (c *Client) bear(ctx context.Context, s task.Submission, n *desk.Newborn) (Receipt, error) {
+func (c *Client) bear(ctx context.Context, s birth.Submission, n *desk.Newborn) (Receipt, error) {
 	if n.Named { // an existing task needs nothing to be free
 		if err := c.rec.Unborn(ctx, n.ID); err != nil {
 			return c.again(ctx, s, n, err)
@@ -154,7 +155,7 @@ func (c *Client) raise(ctx context.Context, id task.ID) error {
 }
 
 // again answers a submission whose id has a task.
-func (c *Client) again(ctx context.Context, s task.Submission, n *desk.Newborn, err error) (Receipt, error) {
+func (c *Client) again(ctx context.Context, s birth.Submission, n *desk.Newborn, err error) (Receipt, error) {
 	var there *events.Exists
 	if !errors.As(err, &there) {
 		return Receipt{}, fmt.Errorf("submit: %w", err)
@@ -172,7 +173,7 @@ func (c *Client) again(ctx context.Context, s task.Submission, n *desk.Newborn, 
 
 // SubmitMany makes n equal tasks, far faster than one by one, and calls each with every receipt, in
 // order. Its error is the first that occurred; tasks before and after it may exist.
-func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each func(Receipt)) error {
+func (c *Client) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
 	if s.ID != "" {
 		return errors.New("submit: many tasks cannot have one id")
 	}
@@ -189,7 +190,7 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
 	}
 	ids := make([]task.ID, n)
-	return c.bearAll(ctx, n, func(i int) (task.Submission, desk.Newborn) {
+	return c.bearAll(ctx, n, func(i int) (birth.Submission, desk.Newborn) {
 		if ids[i] == "" {
 			ids[i] = task.ID(events.NewID(c.rec.Now()))
 		}
@@ -199,7 +200,7 @@ func (c *Client) SubmitMany(ctx context.Context, s task.Submission, n int, each 
 
 // bearAll is bear for many: births that only the queue can refuse are placed together, the rest one
 // by one.
-func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (task.Submission, desk.Newborn), each func(Receipt)) error {
+func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (birth.Submission, desk.Newborn), each func(Receipt)) error {
 	if each == nil {
 		each = func(Receipt) {}
 	}
@@ -228,9 +229,9 @@ func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (task.Submis
 // order. If one of them is wrong, nothing is submitted; any other error is the first that occurred,
 // and tasks before and after it may exist.
 //
-// An ID that this process has just made with [events.NewID] is [task.Submission.Fresh]. Submissions
+// An ID that this process has just made with [events.NewID] is [birth.Submission.Fresh]. Submissions
 // with any other ID, or with a unique key, are handled one after the other, as by [Client.Submit].
-func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func(Receipt)) error {
+func (c *Client) SubmitAll(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
 	newborns := make([]desk.Newborn, len(all))
 	for i, s := range all {
 		err := desk.Outside(&s)
@@ -241,13 +242,13 @@ func (c *Client) SubmitAll(ctx context.Context, all []task.Submission, each func
 			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
 		}
 	}
-	return c.bearAll(ctx, len(all), func(i int) (task.Submission, desk.Newborn) { return all[i], newborns[i] }, each)
+	return c.bearAll(ctx, len(all), func(i int) (birth.Submission, desk.Newborn) { return all[i], newborns[i] }, each)
 }
 
-// Copy makes a new task that does what another task does, as changed by s; see [task.Copy]. The
+// Copy makes a new task that does what another task does, as changed by s; see [birth.Copy]. The
 // other task stays as it is. The error wraps [task.ErrUnknown] if there is no such task, else it is
 // one of [Client.Submit]'s.
-func (c *Client) Copy(ctx context.Context, of task.ID, s task.Submission) (Receipt, error) {
+func (c *Client) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {
 		return Receipt{}, fmt.Errorf("copy: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/jet/outputs"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/output"
 	"millrace/view"
 )
@@ -334,7 +335,7 @@ func (w *whole) look(ctx context.Context) error {
 				continue
 			}
 			for _, name := range t.Children.Names {
-				if id := task.ChildID(t.ID, name); w.members[id] == nil {
+				if id := family.ChildID(t.ID, name); w.members[id] == nil {
 					if err := w.add(id, join(m.Step, name)); err != nil {
 						return err
 					}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/family"
 )
 
 // Bounds of [Desk.BearSome].
@@ -96,13 +97,13 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 // do so concurrently: existing children stay as they are, and a repeated birth counts once. A
 // parent whose cancel would stop them at once, or that has ended, gets none.
 func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
-	if len(names) == 0 || parent.Unmade() || parent.State.Terminal() {
+	if len(names) == 0 || family.Unmade(parent) || parent.State.Terminal() {
 		return nil
 	}
-	birth := task.Births(parent)
+	birth := family.Births(parent)
 	var facts []*events.Fact
 	for _, name := range names {
-		id, b := task.ChildID(parent.ID, name), birth(name)
+		id, b := family.ChildID(parent.ID, name), birth(name)
 		if !b.OnChain() {
 			facts = append(facts, d.Rec.Fact(id, b))
 			continue

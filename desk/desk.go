@@ -24,6 +24,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/param"
@@ -91,7 +92,7 @@ type Newborn struct {
 
 // Outside refuses what a submission from outside may not set: only Millrace makes the tasks of
 // schedules, ticks and parents. The error wraps [ErrInvalid].
-func Outside(s *task.Submission) error {
+func Outside(s *birth.Submission) error {
 	switch {
 	case s.Origin != (task.Origin{}):
 		return fmt.Errorf("%w: schedule, tick and trigger are set by the schedule that makes a task; leave them out (`millrace schedule run` makes a task of one by hand)", ErrInvalid)
@@ -113,12 +114,12 @@ func Outside(s *task.Submission) error {
 
 // Make returns the birth of a submission: with its job at this revision, nil for none, and all
 // files pinned. The error wraps [ErrInvalid] if a field is invalid; otherwise it is the store's.
-func (d *Desk) Make(ctx context.Context, s task.Submission, job *job.Job, revision uint64) (task.Submitted, error) {
+func (d *Desk) Make(ctx context.Context, s birth.Submission, job *job.Job, revision uint64) (task.Submitted, error) {
 	job, err := d.pin(ctx, &s, job)
 	if err != nil {
 		return task.Submitted{}, err
 	}
-	birth, err := task.Birth(s, job, revision, d.Rec.Now())
+	birth, err := birth.Of(s, job, revision, d.Rec.Now())
 	if err != nil {
 		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -126,8 +127,8 @@ func (d *Desk) Make(ctx context.Context, s task.Submission, job *job.Job, revisi
 }
 
 // Copy is [Desk.Make] for a copy of a task: it runs the same spec, with the same versions of files
-// if they still exist. See [task.Copy].
-func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.Submitted, error) {
+// if they still exist. See [birth.Copy].
+func (d *Desk) Copy(ctx context.Context, of task.Task, s birth.Submission) (task.Submitted, error) {
 	if of.Spec != nil {
 		job, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
 		if err != nil {
@@ -139,7 +140,7 @@ func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.
 	if err != nil {
 		return task.Submitted{}, err
 	}
-	birth, err := task.Copy(of, declared, s, d.Rec.Now())
+	birth, err := birth.Copy(of, declared, s, d.Rec.Now())
 	if err != nil {
 		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -148,12 +149,12 @@ func (d *Desk) Copy(ctx context.Context, of task.Task, s task.Submission) (task.
 
 // declared returns the parameters that a task's job declared when the task was made, if s changes
 // any. If the job's revision is no longer known, the secrets of the task stay secrets.
-func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) (declared []param.Param, err error) {
+func (d *Desk) declared(ctx context.Context, of *task.Task, s *birth.Submission) (declared []param.Param, err error) {
 	if len(s.Params)+len(s.Texts) == 0 || of.Job == "" {
 		return nil, nil
 	}
 	job, _, err := d.Store.JobAt(ctx, of.Job, of.Revision)
-	if err == nil || !errors.Is(err, task.ErrNoTask) {
+	if err == nil || !errors.Is(err, birth.ErrNoTask) {
 		return job.Params.Declared, err
 	}
 	for _, name := range of.Secrets {
@@ -164,30 +165,30 @@ func (d *Desk) declared(ctx context.Context, of *task.Task, s *task.Submission) 
 
 // shut refuses a birth with a window, its own or a step's, that names no calendar. If its window is
 // closed at the due time, the birth is made to wait.
-func (d *Desk) shut(ctx context.Context, birth *task.Submitted) error {
-	for _, name := range birth.Spec.Windows() {
+func (d *Desk) shut(ctx context.Context, e *task.Submitted) error {
+	for _, name := range e.Spec.Windows() {
 		is, err := d.rooms().definitions.Get(ctx, d.Rec, definition.Named(definition.DefCalendar, name))
 		switch {
 		case err != nil:
 			return err
 		case !is.Exists():
 			return fmt.Errorf("%w: window is %q, and there is no such calendar (`millrace calendar apply FILE` adds one)", ErrInvalid, name)
-		case !birth.Windowed():
+		case !birth.Windowed(e):
 			continue
 		}
 		from := d.Rec.Moment()
-		if birth.Due.After(from) {
-			from = birth.Due
+		if e.Due.After(from) {
+			from = e.Due
 		}
 		if wait, _ := schedule.Window(name, &is, from); wait != nil {
-			birth.Await(wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
+			birth.Await(e, wait.Until, task.Shut{Calendar: is.Revision, From: from, Detail: wait.Detail})
 		}
 	}
 	return nil
 }
 
 // Job returns the present revision of the job that a submission names; nil if it names none.
-func (d *Desk) Job(ctx context.Context, s *task.Submission) (*job.Job, uint64, error) {
+func (d *Desk) Job(ctx context.Context, s *birth.Submission) (*job.Job, uint64, error) {
 	if s.Job == "" {
 		return nil, 0, nil
 	}
@@ -244,7 +245,7 @@ func (d *Desk) bear(ctx context.Context, n *Newborn) (uint64, error) {
 // nil if it does; otherwise the error wraps [ErrOther] and names the first difference. It compares
 // with the revision of the job from which the task was made. A delay starts anew with each
 // submission, and a name of files matches any version.
-func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists) error {
+func (d *Desk) Same(ctx context.Context, s birth.Submission, there *events.Exists) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
 		return there
@@ -266,7 +267,7 @@ func (d *Desk) Same(ctx context.Context, s task.Submission, there *events.Exists
 	if f := filesOf(&s, job); f != nil {
 		s.Files = f
 	}
-	asked, err := task.Birth(s, job, revision, d.Rec.Now())
+	asked, err := birth.Of(s, job, revision, d.Rec.Now())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

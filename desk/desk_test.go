@@ -13,8 +13,11 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/queue"
+	"millrace/task/unique"
 	"millrace/task/value"
 )
 
@@ -92,8 +95,8 @@ func newDesk(t *testing.T) (*desk.Desk, store) {
 
 func id(n int) task.ID { return task.ID(fmt.Sprintf("01HZ%022d", n)) }
 
-// birth returns the birth of a submission, with its job looked up.
-func birth(t *testing.T, d *desk.Desk, s task.Submission) *task.Submitted {
+// born returns the birth of a submission, with its job looked up.
+func born(t *testing.T, d *desk.Desk, s birth.Submission) *task.Submitted {
 	t.Helper()
 	job, revision, err := d.Job(t.Context(), &s)
 	if err != nil {
@@ -106,8 +109,8 @@ func birth(t *testing.T, d *desk.Desk, s task.Submission) *task.Submitted {
 	return &b
 }
 
-func handler(queue string) task.Submission {
-	return task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue}
+func handler(queue string) birth.Submission {
+	return birth.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue}
 }
 
 // A single birth meets each condition, under each kind of id.
@@ -122,19 +125,19 @@ func TestBear(t *testing.T) {
 				next++
 				n := &desk.Newborn{ID: id(next), Birth: b, Named: named}
 				if kind == "derived" {
-					n.ID = task.ChildID(n.ID, "a")
+					n.ID = family.ChildID(n.ID, "a")
 				}
 				return n
 			}
 			bear := func(n *desk.Newborn) error { _, err := d.Bear(t.Context(), n); return err }
 
-			free := newborn(birth(t, d, handler("q")))
+			free := newborn(born(t, d, handler("q")))
 			if err := bear(free); err != nil {
 				t.Fatal(err)
 			}
 			if kind != "drawn" { // a drawn id is unique
 				other := *free
-				other.Birth = birth(t, d, handler("elsewhere"))
+				other.Birth = born(t, d, handler("elsewhere"))
 				for _, n := range []*desk.Newborn{free, &other} {
 					var there *events.Exists
 					if err := bear(n); !errors.As(err, &there) || there.Task != free.ID {
@@ -146,11 +149,11 @@ func TestBear(t *testing.T) {
 			}
 
 			var taken *events.Taken
-			holder := newborn(birth(t, d, keyed))
+			holder := newborn(born(t, d, keyed))
 			if err := bear(holder); err != nil {
 				t.Fatal(err)
 			}
-			second := newborn(birth(t, d, keyed))
+			second := newborn(born(t, d, keyed))
 			if err := d.Refused(t.Context(), second.ID, second.Birth); !errors.As(err, &taken) {
 				t.Errorf("asked before, with its key taken: %v", err)
 			}
@@ -159,11 +162,11 @@ func TestBear(t *testing.T) {
 			}
 
 			for range 2 {
-				if err := bear(newborn(birth(t, d, handler("two")))); err != nil {
+				if err := bear(newborn(born(t, d, handler("two")))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			third := newborn(birth(t, d, handler("two")))
+			third := newborn(born(t, d, handler("two")))
 			if err := d.Refused(t.Context(), third.ID, third.Birth); !errors.Is(err, queue.ErrFull) {
 				t.Errorf("asked before, into a full queue: %v", err)
 			}
@@ -173,12 +176,12 @@ func TestBear(t *testing.T) {
 			}
 			later := handler("two")
 			later.Delay = value.Duration(time.Hour)
-			if err := bear(newborn(birth(t, d, later))); err != nil {
+			if err := bear(newborn(born(t, d, later))); err != nil {
 				t.Errorf("one that does not wait there yet: %v", err)
 			}
 			needy := handler("two")
 			needy.Needs = &task.Needs{Of: []task.Need{{Task: id(99)}}}
-			held := newborn(birth(t, d, needy))
+			held := newborn(born(t, d, needy))
 			if err := bear(held); err != nil {
 				t.Errorf("one that needs what is not there: %v", err)
 			}
@@ -197,15 +200,15 @@ func TestBearSome(t *testing.T) {
 	later := handler("q")
 	later.Delay = value.Duration(time.Hour)
 	for what, c := range map[string]struct {
-		of   []task.Submission
+		of   []birth.Submission
 		want int
 		err  error
 	}{
-		"all that are plain":       {[]task.Submission{handler("q"), handler("p"), later}, 3, nil},
-		"up to a key":              {[]task.Submission{handler("q"), keyed, handler("q")}, 1, nil},
-		"as many as there is room": {[]task.Submission{handler("two"), handler("two"), handler("two")}, 2, nil},
-		"none into a full queue":   {[]task.Submission{handler("full")}, 0, queue.ErrFull},
-		"up to another queue":      {[]task.Submission{handler("one"), handler("q")}, 1, nil},
+		"all that are plain":       {[]birth.Submission{handler("q"), handler("p"), later}, 3, nil},
+		"up to a key":              {[]birth.Submission{handler("q"), keyed, handler("q")}, 1, nil},
+		"as many as there is room": {[]birth.Submission{handler("two"), handler("two"), handler("two")}, 2, nil},
+		"none into a full queue":   {[]birth.Submission{handler("full")}, 0, queue.ErrFull},
+		"up to another queue":      {[]birth.Submission{handler("one"), handler("q")}, 1, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			d, s := newDesk(t)
@@ -216,13 +219,13 @@ func TestBearSome(t *testing.T) {
 				}
 			}
 			if c.err != nil {
-				if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1000), Birth: birth(t, d, handler("full"))}); err != nil {
+				if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1000), Birth: born(t, d, handler("full"))}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			all := make([]desk.Newborn, len(c.of))
 			for i, s := range c.of {
-				all[i] = desk.Newborn{ID: id(i), Birth: birth(t, d, s)}
+				all[i] = desk.Newborn{ID: id(i), Birth: born(t, d, s)}
 			}
 			var told []task.ID
 			n, err := d.BearSome(t.Context(), len(all), func(i int) desk.Newborn { return all[i] }, func(id task.ID, _ uint64) { told = append(told, id) })
@@ -247,7 +250,7 @@ func TestBearChildren(t *testing.T) {
 	d, s := newDesk(t)
 	parent := func(n int, commands ...task.Command) task.Task {
 		t.Helper()
-		if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(n), Birth: birth(t, d, task.Submission{Job: "steps"})}); err != nil {
+		if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(n), Birth: born(t, d, birth.Submission{Job: "steps"})}); err != nil {
 			t.Fatal(err)
 		}
 		now, err := d.Rec.Load(t.Context(), id(n))
@@ -263,7 +266,7 @@ func TestBearChildren(t *testing.T) {
 	}
 	made := func(p *task.Task) (states []task.State) {
 		for _, name := range []string{"a", "b"} {
-			is, err := d.Rec.Load(t.Context(), task.ChildID(p.ID, name))
+			is, err := d.Rec.Load(t.Context(), family.ChildID(p.ID, name))
 			if err != nil && !errors.Is(err, task.ErrUnknown) {
 				t.Fatal(err)
 			}
@@ -274,21 +277,21 @@ func TestBearChildren(t *testing.T) {
 
 	p := parent(1)
 	for range 2 { // a client and a scheduler
-		if err := d.BearChildren(t.Context(), &p, p.Wanting(nil)); err != nil {
+		if err := d.BearChildren(t.Context(), &p, family.Wanting(&p, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if got := made(&p); !slices.Equal(got, []task.State{task.Pending, task.Held}) {
 			t.Errorf("its children are %v", got)
 		}
 	}
-	if a, err := d.Rec.Load(t.Context(), task.ChildID(p.ID, "a")); err != nil || a.Spec.Files.Bundle != "app@1" {
+	if a, err := d.Rec.Load(t.Context(), family.ChildID(p.ID, "a")); err != nil || a.Spec.Files.Bundle != "app@1" {
 		t.Errorf("the files of a step are %+v, %v", a.Spec.Files, err)
 	}
 
 	strange := parent(2)
-	forged := task.Births(&strange)("b")
+	forged := family.Births(&strange)("b")
 	forged.Params = json.RawMessage(`{"x":1}`)
-	if _, err := d.Rec.Submit(t.Context(), task.ChildID(strange.ID, "b"), forged); err != nil {
+	if _, err := d.Rec.Submit(t.Context(), family.ChildID(strange.ID, "b"), forged); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.BearChildren(t.Context(), &strange, []string{"a", "b"}); !errors.Is(err, desk.ErrOther) {
@@ -322,17 +325,17 @@ func TestMake(t *testing.T) {
 	}
 	before := text(s.jobs)
 	for what, c := range map[string]struct {
-		of    task.Submission
+		of    birth.Submission
 		files string
 		err   error
 	}{
-		"files of the job":       {task.Submission{Job: "j"}, "app@1 link", nil},
-		"files of its own":       {task.Submission{Job: "j", Files: &job.Files{Bundle: "app@1"}}, "app@1 link", nil},
-		"files in its own way":   {task.Submission{Job: "j", Files: &job.Files{Bundle: "app", Mode: job.FilesShared}}, "app@1 shared", nil},
-		"files that are no more": {task.Submission{Job: "j", Files: &job.Files{Bundle: "gone"}}, "", errNoFiles},
-		"no job":                 {task.Submission{Job: "none"}, "", errNoJob},
-		"a missing parameter":    {task.Submission{Job: "j", Unique: &job.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
-		"nothing to run":         {task.Submission{}, "", desk.ErrInvalid},
+		"files of the job":       {birth.Submission{Job: "j"}, "app@1 link", nil},
+		"files of its own":       {birth.Submission{Job: "j", Files: &job.Files{Bundle: "app@1"}}, "app@1 link", nil},
+		"files in its own way":   {birth.Submission{Job: "j", Files: &job.Files{Bundle: "app", Mode: job.FilesShared}}, "app@1 shared", nil},
+		"files that are no more": {birth.Submission{Job: "j", Files: &job.Files{Bundle: "gone"}}, "", errNoFiles},
+		"no job":                 {birth.Submission{Job: "none"}, "", errNoJob},
+		"a missing parameter":    {birth.Submission{Job: "j", Unique: &job.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
+		"nothing to run":         {birth.Submission{}, "", desk.ErrInvalid},
 	} {
 		var b task.Submitted
 		asked := text(c.of)
@@ -354,7 +357,7 @@ func TestMake(t *testing.T) {
 // A copy has the files of the original, if they still exist.
 func TestCopy(t *testing.T) {
 	d, s := newDesk(t)
-	if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1), Birth: birth(t, d, task.Submission{Job: "j"})}); err != nil {
+	if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1), Birth: born(t, d, birth.Submission{Job: "j"})}); err != nil {
 		t.Fatal(err)
 	}
 	of, err := d.Rec.Load(t.Context(), id(1))
@@ -362,14 +365,14 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.files["app"] = "app@2"
-	if b, err := d.Copy(t.Context(), of, task.Submission{}); err != nil || b.Spec.Files.Bundle != "app@1" || b.RetryOf != of.ID {
+	if b, err := d.Copy(t.Context(), of, birth.Submission{}); err != nil || b.Spec.Files.Bundle != "app@1" || b.RetryOf != of.ID {
 		t.Errorf("a copy is %+v, %v", b, err)
 	}
-	if _, err := d.Copy(t.Context(), of, task.Submission{Job: "j"}); !errors.Is(err, desk.ErrInvalid) {
+	if _, err := d.Copy(t.Context(), of, birth.Submission{Job: "j"}); !errors.Is(err, desk.ErrInvalid) {
 		t.Errorf("a copy that runs something else: %v", err)
 	}
 	delete(s.files, "app@1")
-	if _, err := d.Copy(t.Context(), of, task.Submission{}); !errors.Is(err, errNoFiles) {
+	if _, err := d.Copy(t.Context(), of, birth.Submission{}); !errors.Is(err, errNoFiles) {
 		t.Errorf("a copy of what has no files any more: %v", err)
 	}
 }
@@ -379,12 +382,12 @@ func TestCopy(t *testing.T) {
 func TestRoomOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newDesk(t)
-		if entry, err := d.Rec.Claim(t.Context(), task.RoomKey("two"), id(1), 0); err != nil || entry == 0 {
+		if entry, err := d.Rec.Claim(t.Context(), unique.RoomKey("two"), id(1), 0); err != nil || entry == 0 {
 			t.Fatal(entry, err)
 		}
 		began := time.Now()
 		for n := range 2 {
-			if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(2 + n), Birth: birth(t, d, handler("two"))}); err != nil {
+			if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(2 + n), Birth: born(t, d, handler("two"))}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -392,7 +395,7 @@ func TestRoomOfTheDead(t *testing.T) {
 			t.Errorf("two that come later wait for %v together", took)
 		}
 		other := d.For(d.Store, d.Rec) // it uses what the first desk has seen
-		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: birth(t, d, handler("two"))}); !errors.Is(err, queue.ErrFull) {
+		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: born(t, d, handler("two"))}); !errors.Is(err, queue.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 	})
@@ -400,16 +403,16 @@ func TestRoomOfTheDead(t *testing.T) {
 
 // No submission from outside may set a schedule, a tick or a parent.
 func TestOutside(t *testing.T) {
-	for what, s := range map[string]task.Submission{
+	for what, s := range map[string]birth.Submission{
 		"a schedule": {Origin: task.Origin{Schedule: "s"}}, "a tick": {Origin: task.Origin{Tick: time.UnixMilli(1)}},
 		"a trigger": {Origin: task.Origin{Trigger: task.TriggerSchedule}}, "a parent": {Parent: id(1)},
-		"the id of a child": {ID: task.ChildID(id(1), "a")}, "no id": {ID: "x"},
+		"the id of a child": {ID: family.ChildID(id(1), "a")}, "no id": {ID: "x"},
 	} {
 		if err := desk.Outside(&s); !errors.Is(err, desk.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := desk.Outside(&task.Submission{ID: id(1), Job: "j"}); err != nil {
+	if err := desk.Outside(&birth.Submission{ID: id(1), Job: "j"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
 // filesOf are the files of a task to be.
-func filesOf(s *task.Submission, job *job.Job) *job.Files {
+func filesOf(s *birth.Submission, job *job.Job) *job.Files {
 	switch {
 	case job != nil:
 		return over(s.Files, job.Files)
@@ -29,7 +29,7 @@ func over(said, defined *job.Files) *job.Files {
 
 // pin replaces the files of a submission and of the job's steps with the versions that they name
 // now. It changes copies: s gets its own, and the job is returned, unchanged if it has no files.
-func (d *Desk) pin(ctx context.Context, s *task.Submission, job *job.Job) (*job.Job, error) {
+func (d *Desk) pin(ctx context.Context, s *birth.Submission, job *job.Job) (*job.Job, error) {
 	job, err := d.pinSteps(ctx, s, job)
 	if err != nil {
 		return job, err
@@ -40,7 +40,7 @@ func (d *Desk) pin(ctx context.Context, s *task.Submission, job *job.Job) (*job.
 	return job, err
 }
 
-func (d *Desk) pinSteps(ctx context.Context, s *task.Submission, job *job.Job) (*job.Job, error) {
+func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, job *job.Job) (*job.Job, error) {
 	switch {
 	case job != nil:
 		spec, changed, err := d.pinSpec(ctx, job.Spec)

@@ -8,6 +8,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/queue"
+	"millrace/task/unique"
 )
 
 // boundOf returns the queue in which a birth is about to wait, and how many may; 0 for any number.
@@ -78,7 +79,7 @@ func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID
 			return 0, nil, full(queue, waiting, most)
 		}
 		n := min(len(ids), most-waiting)
-		entry, err := d.Rec.Claim(ctx, task.RoomKey(queue), ids[n-1], last)
+		entry, err := d.Rec.Claim(ctx, unique.RoomKey(queue), ids[n-1], last)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -92,7 +93,7 @@ func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID
 func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
 		// If that fails it is waited for, as after the death of this process.
-		entry, _ = d.Rec.Claim(ctx, task.RoomKey(queue), "", entry)
+		entry, _ = d.Rec.Claim(ctx, unique.RoomKey(queue), "", entry)
 	}
 	r := d.rooms()
 	r.mu.Lock()
@@ -108,11 +109,11 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 	var at uint64
 	var since time.Time
 	for {
-		last, found, err := d.Rec.LastClaim(ctx, task.RoomKey(queue))
+		last, found, err := d.Rec.LastClaim(ctx, unique.RoomKey(queue))
 		if err != nil || !found {
 			return 0, err
 		}
-		claim, ok := last.Fact.Event.(task.KeyClaimed)
+		claim, ok := last.Fact.Event.(unique.KeyClaimed)
 		if !ok || claim.Holder == "" {
 			return last.Seq, nil // rubbish, or an entry that was taken back
 		}

@@ -9,6 +9,7 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/unique"
 )
 
 // Taken refuses a submission, because another task blocks its unique key.
@@ -144,7 +145,7 @@ func (r *Recorder) FreeFor(ctx context.Context, id task.ID, e *task.Submitted) e
 	if err != nil || !found {
 		return err
 	}
-	claim, ok := last.Fact.Event.(task.KeyClaimed)
+	claim, ok := last.Fact.Event.(unique.KeyClaimed)
 	if !ok {
 		return nil
 	}
@@ -160,12 +161,12 @@ func (r *Recorder) LastClaim(ctx context.Context, key string) (Record, bool, err
 // Claim records that a task is about to be born under a key, if last is the sequence of the key's
 // last claim. It returns the sequence; 0 if another claim came first.
 func (r *Recorder) Claim(ctx context.Context, key string, holder task.ID, last uint64) (uint64, error) {
-	return r.writeClaim(ctx, key, task.KeyClaimed{Holder: holder}, nil, last)
+	return r.writeClaim(ctx, key, unique.KeyClaimed{Holder: holder}, nil, last)
 }
 
 // writeClaim records a claim of a key, to follow the last one, and returns its sequence; 0 if
 // another claim came first.
-func (r *Recorder) writeClaim(ctx context.Context, key string, e task.KeyClaimed, by *task.By, last uint64) (uint64, error) {
+func (r *Recorder) writeClaim(ctx context.Context, key string, e unique.KeyClaimed, by *task.By, last uint64) (uint64, error) {
 	claim := r.Fact("", nil)
 	claim.Type, claim.Key, claim.By, claim.Event = UniqueClaimed, key, by, e
 	chain := Chain[Record, *Fact]{
@@ -254,24 +255,24 @@ func asError(t *Taken) error {
 
 // unclaimed returns the next claim of the key with its inputs, and the sequence of the last claim,
 // if no task blocks the key. It waits for a birth that is about to come.
-func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyClaimed, by *task.By, at uint64, err error) {
+func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next unique.KeyClaimed, by *task.By, at uint64, err error) {
 	var since time.Time
 	for {
 		last, found, err := r.LastClaim(ctx, u.key)
 		if err != nil {
 			return next, nil, 0, err
 		}
-		claim, ok := last.Fact.Event.(task.KeyClaimed)
+		claim, ok := last.Fact.Event.(unique.KeyClaimed)
 		if !found || !ok { // an unreadable claim claims nothing
-			return task.KeyClaimed{Holder: u.id}, nil, last.Seq, nil
+			return unique.KeyClaimed{Holder: u.id}, nil, last.Seq, nil
 		}
 		known, err := r.claimants(ctx, claim.Holder)
 		if err != nil {
 			return next, nil, 0, err
 		}
-		next, taken, more := task.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
+		next, taken, more := unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, false, r.Now())
 		if !more {
-			return next, task.ClaimedBy(u.unique, known, false), last.Seq, asError(u.takenBy(taken))
+			return next, unique.ClaimedBy(u.unique, known, false), last.Seq, asError(u.takenBy(taken))
 		}
 		// A holder born before its claim wanted to be reopened by it, and may have been refused.
 		if now := r.Now(); known[0].Born > 0 {
@@ -286,8 +287,8 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 				return next, nil, 0, err
 			}
 			known = append(known, before...)
-			next, taken, _ = task.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
-			return next, task.ClaimedBy(u.unique, known, true), last.Seq, asError(u.takenBy(taken))
+			next, taken, _ = unique.NextClaim(u.unique, u.id, u.key, last.Seq, known, true, r.Now())
+			return next, unique.ClaimedBy(u.unique, known, true), last.Seq, asError(u.takenBy(taken))
 		}
 		pause, over := context.WithTimeout(ctx, claimLook)
 		<-pause.Done()
@@ -298,8 +299,8 @@ func (r *Recorder) unclaimed(ctx context.Context, u *underKey) (next task.KeyCla
 }
 
 // claimants returns the present state of tasks that have claimed a key.
-func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]task.Claimant, error) {
-	all := make([]task.Claimant, len(ids))
+func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]unique.Claimant, error) {
+	all := make([]unique.Claimant, len(ids))
 	for i, id := range ids {
 		records, err := r.Log.Task(ctx, id)
 		if err != nil {
@@ -307,7 +308,7 @@ func (r *Recorder) claimants(ctx context.Context, ids ...task.ID) ([]task.Claima
 		}
 		t := FoldTask(id, records)
 		key, _ := t.UniqueKey() // a task without a key was not born under this one
-		all[i] = task.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
+		all[i] = unique.Claimant{ID: id, State: t.State, Submitted: t.SubmittedAt, Born: birthIn(records), Seq: t.Seq, Key: key}
 	}
 	return all, nil
 }
@@ -318,10 +319,10 @@ func (r *Recorder) taken(ctx context.Context, u *underKey, claimants []task.ID) 
 	if err != nil {
 		return nil, err
 	}
-	return u.takenBy(task.InTheWay(u.unique, u.id, u.key, known, r.Now())), nil
+	return u.takenBy(unique.InTheWay(u.unique, u.id, u.key, known, r.Now())), nil
 }
 
-func (u *underKey) takenBy(c *task.Claimant) *Taken {
+func (u *underKey) takenBy(c *unique.Claimant) *Taken {
 	if c == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/unique"
 )
 
 func uniqueBirth(key string) task.Submitted {
@@ -62,7 +63,7 @@ func TestUniqueCrash(t *testing.T) {
 		mem := events.NewMemory(time.Now, time.Second)
 		dead := submitter(mem)
 		claim := dead.Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: "01JNA000000000000000000001"}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", unique.KeyClaimed{Holder: "01JNA000000000000000000001"}
 		seq, err := mem.Append(t.Context(), claim, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -93,14 +94,14 @@ func TestUniqueLooksAgain(t *testing.T) {
 		// The first one's birth comes when the second has given up on it and is about to claim.
 		slow.before = func() {
 			claim, _, _ := mem.Latest(t.Context(), events.Fact{Key: "j/k"})
-			if claim.Fact.Event.(task.KeyClaimed).Holder == first {
+			if claim.Fact.Event.(unique.KeyClaimed).Holder == first {
 				if _, err := mem.PlaceClaimed(t.Context(), submitter(mem).Fact(first, uniqueBirth("k")), "j/k", claim.Seq, false); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		claim := submitter(mem).Fact("", nil)
-		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", task.KeyClaimed{Holder: first}
+		claim.Type, claim.Key, claim.Event = events.UniqueClaimed, "j/k", unique.KeyClaimed{Holder: first}
 		if _, err := mem.Append(t.Context(), claim, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ type Fact struct {
 	// follows from the history alone.
 	By *task.By
 	// Event is a [task.Event], a [node.Event], a [definition.DefinitionEvent], a [breaker.Event], a
-	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [task.KeyEvent] or a
+	// [queue.Event], a [definition.ScheduleEvent], a [task.LimitEvent], a [definition.CopyEvent], a [unique.KeyEvent] or a
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.

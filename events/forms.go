@@ -9,6 +9,7 @@ import (
 	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/queue"
+	"millrace/task/unique"
 )
 
 // forms are the forms of all facts: the type and the subject of each event. The tags of the event
@@ -38,7 +39,7 @@ var forms = []form{
 	formOf[task.Dismissed](TaskDismissed, aboutTask),
 	formOf[task.Granted](LimitGranted, aboutScope),
 	formOf[definition.CopiesRestored](CopiesRestored, aboutNothing),
-	formOf[task.KeyClaimed](UniqueClaimed, aboutKey),
+	formOf[unique.KeyClaimed](UniqueClaimed, aboutKey),
 	formOf[breaker.Opened](BreakerOpened, aboutJob),
 	formOf[breaker.HalfOpened](BreakerHalfOpened, aboutJob),
 	formOf[breaker.Tried](BreakerTried, aboutJob),

@@ -14,6 +14,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
+	"millrace/task/unique"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -113,7 +114,7 @@ func full() map[Type]Fact {
 			Rates: map[string]time.Time{"rate:/example.org": noon.Add(12 * time.Second), "rate:queue:images#17": noon.Add(time.Second)}},
 		CopiesRestored: definition.CopiesRestored{More: 3, Copies: []definition.Restored{
 			{Of: "job", Name: "thumbnail", Found: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Revision: 7}, {Of: "schedule", Name: "nightly", Revision: 2}}},
-		UniqueClaimed:     task.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
+		UniqueClaimed:     unique.KeyClaimed{Holder: sampleTask, Before: []task.ID{"01JNA0PARENT00000000000000"}},
 		TaskDismissed:     task.Dismissed{Reason: "the input is gone"},
 		MessageDismissed:  task.MessageDismissed{Reason: "somebody else's test"},
 		BreakerOpened:     breaker.Opened{Reason: "5 attempts failed within 1m0s", Until: noon.Add(time.Minute)},
@@ -195,7 +196,7 @@ func minimal() map[Type]Fact {
 		TaskUnheld:          task.Unheld{Hold: task.HoldNeeds},
 		LimitGranted:        task.Granted{},
 		CopiesRestored:      definition.CopiesRestored{},
-		UniqueClaimed:       task.KeyClaimed{},
+		UniqueClaimed:       unique.KeyClaimed{},
 		NodeRegistered:      node.Registered{},
 		NodeOnline:          node.WentOnline{},
 		NodeReady:           node.BecameReady{},
@@ -238,7 +239,7 @@ func facts(bodies map[Type]any, more func(*Fact)) map[Type]Fact {
 		case task.LimitEvent:
 			f.Scope = "job.thumbnail"
 		case definition.CopyEvent:
-		case task.KeyEvent:
+		case unique.KeyEvent:
 			f.Key = "thumbnail/a.png"
 		case task.MessageEvent:
 			f.Message = 41

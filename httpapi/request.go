@@ -20,7 +20,7 @@ import (
 	"millrace/api"
 	"millrace/client"
 	"millrace/jet/roles"
-	"millrace/task"
+	"millrace/task/birth"
 )
 
 // wrong returns an error in a request.
@@ -47,7 +47,7 @@ func (o *operation) read(r *http.Request) ([]byte, error) {
 	if err := o.condition(r, request); err != nil {
 		return nil, err
 	}
-	if parent := r.Header.Get("Traceparent"); o.fields["trace"] != nil && request["trace"] == nil && task.ValidTrace(parent) {
+	if parent := r.Header.Get("Traceparent"); o.fields["trace"] != nil && request["trace"] == nil && birth.ValidTrace(parent) {
 		request["trace"] = json.RawMessage(strconv.Quote(parent))
 	}
 	for _, name := range o.named {

@@ -19,6 +19,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 )
@@ -125,7 +126,7 @@ func (s *site) submitted(n int) (all []uint64) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	err = client.New(s.store, "test").SubmitMany(s.Context(), task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}}}, n, nil)
+	err = client.New(s.store, "test").SubmitMany(s.Context(), birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"date"}}}}, n, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -284,7 +285,7 @@ func TestSlowFollower(t *testing.T) {
 		}
 	}()
 	c := client.New(s.store, "test")
-	long := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", strings.Repeat("long ", 2000)}}}}
+	long := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", strings.Repeat("long ", 2000)}}}}
 	var last client.Receipt
 	for _, dropped := s.Followers(); dropped == 0; _, dropped = s.Followers() {
 		err := c.SubmitMany(t.Context(), long, 100, func(r client.Receipt) {

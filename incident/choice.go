@@ -6,6 +6,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/unique"
 )
 
 // Choice selects the facts that are needed to fold a span of a log: all facts of each subject that
@@ -65,7 +66,7 @@ func (c *Choice) See(r *events.Record) {
 			c.seeTask(r)
 		}
 	case events.KindKey:
-		if e, ok := r.Fact.Event.(task.KeyClaimed); ok {
+		if e, ok := r.Fact.Event.(unique.KeyClaimed); ok {
 			c.holders[r.Fact.Key] = append(c.holders[r.Fact.Key], e.Holder)
 		}
 	case events.KindTick, events.KindFire, events.KindLimit:

@@ -30,24 +30,24 @@ type class uint8
 
 // The classes. A field without one is hidden, and fails the test of this table.
 const (
-	hide     class = iota // a keyed hash: equal values stay equal within a file, and cannot be guessed
-	keep                  // unchanged: names, ids, places in the log, rules
-	word                  // unchanged if it is one of Millrace's own words, else hidden
-	data                  // JSON whose names stay and whose values are hidden
-	drop                  // JSON, replaced by one hidden value
-	actor                 // unchanged if it names a part of Millrace, else hidden
-	counter               // the name of a limit's counter: the part behind its first / is hidden
-	template              // {params.x} stays, literal parts are hidden
-	values                // hidden, except numbers, which rules compare
-	unique                // hidden, except the ledger of a queue
-	named                 // the text of a definition: treated by its own type
+	hide      class = iota // a keyed hash: equal values stay equal within a file, and cannot be guessed
+	keep                   // unchanged: names, ids, places in the log, rules
+	word                   // unchanged if it is one of Millrace's own words, else hidden
+	data                   // JSON whose names stay and whose values are hidden
+	drop                   // JSON, replaced by one hidden value
+	actor                  // unchanged if it names a part of Millrace, else hidden
+	counter                // the name of a limit's counter: the part behind its first / is hidden
+	template               // {params.x} stays, literal parts are hidden
+	values                 // hidden, except numbers, which rules compare
+	hashedKey              // hidden, except the ledger of a queue
+	named                  // the text of a definition: treated by its own type
 )
 
 // classes are the classes of texts in facts and definitions, by type and field.
 var classes = map[string]class{
 	"events.Fact.ID": keep, "events.Fact.Type": keep, "events.Fact.Task": keep, "events.Fact.Node": keep, "events.Fact.Def": keep, "events.Fact.Job": keep,
 	"events.Fact.Queue": keep, "events.Fact.Schedule": keep, "events.Fact.Scope": keep, "events.Fact.Cause": keep, "events.Fact.Corr": keep,
-	"events.Fact.Key": unique, "events.Fact.Actor": actor, "events.Fact.Extra": drop,
+	"events.Fact.Key": hashedKey, "events.Fact.Actor": actor, "events.Fact.Extra": drop,
 
 	"node.BecameReady.Reason": hide, "node.BecameReady.Session": keep, "node.Changed.Reason": hide, "node.Drained.Reason": hide, "node.Drained.Session": keep,
 	"node.Labelled.Labels": values, "node.Labelled.Reason": hide, "node.Profile.Handlers": keep, "node.Profile.Host": hide, "node.Profile.Labels": values,
@@ -66,7 +66,7 @@ var classes = map[string]class{
 	"limit.Concurrency.Key": template, "limit.Concurrency.OnLimit": word, "task.Dismissed.Reason": hide, "task.Due.Route": keep,
 	"job.Each.Param": keep, "job.Each.Result": word, "job.Each.Values": data, "definition.Edition.Digest": keep, "definition.Edition.Text": named,
 	"job.Files.Bundle": keep, "job.Files.Mode": word, "job.Files.To": hide, "task.GivenUp.Detail": hide, "task.GivenUp.Reason": word,
-	"task.Grant.Limits": counter, "task.Grant.Task": keep, "task.Granted.Rates": counter, "task.Granted.Refused": keep, "task.KeyClaimed.Before": keep, "task.KeyClaimed.Holder": keep,
+	"task.Grant.Limits": counter, "task.Grant.Task": keep, "task.Granted.Rates": counter, "task.Granted.Refused": keep, "unique.KeyClaimed.Before": keep, "unique.KeyClaimed.Holder": keep,
 	"task.Known.Node": keep, "task.LeaseBy.Session": keep, "definition.Ledger.Open": keep, "task.MessageDismissed.Reason": hide,
 	"task.Need.Name": keep, "task.Need.Task": keep, "task.Need.When": word, "task.Needs.Rule": word, "task.Origin.Schedule": keep, "task.Origin.Trigger": word, "limit.PerNode.Key": template,
 	"job.Place.Avoid": keep, "job.Place.Late": word, "job.Place.Mode": word, "job.Place.NoNode": word, "job.Place.Nodes": keep, "job.Place.Queue": keep,
@@ -93,8 +93,8 @@ var classes = map[string]class{
 	"param.Param.Schema": drop, "param.Param.Default": data,
 	"job.Schedule.Cron": keep, "job.Schedule.At": keep, "job.Schedule.Timezone": keep, "job.Schedule.Start": keep, "job.Schedule.End": keep, "job.Schedule.CatchUp": word,
 	"job.Schedule.Overlap": word, "job.Schedule.Calendar": keep, "job.Schedule.DST": word,
-	"task.Submission.ID": keep, "task.Submission.Job": keep, "task.Submission.Params": data, "task.Submission.Texts": hide, "task.Submission.Labels": values, "task.Submission.Queue": keep, "task.Submission.Nodes": keep,
-	"task.Submission.NoNode": word, "task.Submission.FairKey": hide, "task.Submission.Window": keep, "task.Submission.Group": hide, "task.Submission.Parent": keep, "task.Submission.Trace": keep,
+	"birth.Submission.ID": keep, "birth.Submission.Job": keep, "birth.Submission.Params": data, "birth.Submission.Texts": hide, "birth.Submission.Labels": values, "birth.Submission.Queue": keep, "birth.Submission.Nodes": keep,
+	"birth.Submission.NoNode": word, "birth.Submission.FairKey": hide, "birth.Submission.Window": keep, "birth.Submission.Group": hide, "birth.Submission.Parent": keep, "birth.Submission.Trace": keep,
 	"schedule.Definition.Name": keep, "schedule.Pause.Actor": actor, "schedule.Pause.Reason": hide,
 	"schedule.Calendar.Name": keep, "schedule.Calendar.Title": hide, "schedule.Calendar.Timezone": keep, "schedule.Calendar.Otherwise": word, "schedule.Rule.Open": keep, "schedule.Rule.Closed": keep,
 }
@@ -362,7 +362,7 @@ func (x *Redactor) text(text string, c class) string {
 		if ownWord.MatchString(text) {
 			return text
 		}
-	case unique:
+	case hashedKey:
 		return x.uniqueKey(text)
 	case actor:
 		if events.IsPart(text) {

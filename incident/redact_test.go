@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/param"
@@ -184,7 +184,7 @@ func TestPlantedSecrets(t *testing.T) {
 				var of any = &job
 				switch kind {
 				case definition.DefSchedule:
-					of = &schedule.Definition{Name: "x", Make: task.Submission{Params: job.Params.Defaults, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
+					of = &schedule.Definition{Name: "x", Make: birth.Submission{Params: job.Params.Defaults, Spec: &job.Spec, FairKey: "f"}, Paused: &schedule.Pause{Reason: "r"}}
 				case definition.DefCalendar:
 					of = &schedule.Calendar{Name: "x", Title: "t"}
 				}
@@ -249,7 +249,7 @@ func TestRedacted(t *testing.T) {
 	}{
 		{hide, "acme", h}, {hide, "", ""}, {keep, "acme", "acme"}, {word, "exit", "exit"}, {word, "acme!", x.hash("acme!")}, {actor, "scheduler", "scheduler"}, {actor, "acme", h},
 		{values, "4.5", "4.5"}, {values, "acme", h}, {counter, "key:job/acme", "key:job/" + h}, {counter, "job:x", "job:x"},
-		{template, "{params.a}", "{params.a}"}, {template, "/{params.a}acme", "/{params.a}" + h}, {unique, "queue:x", "queue:x"}, {unique, "acme", h},
+		{template, "{params.a}", "{params.a}"}, {template, "/{params.a}acme", "/{params.a}" + h}, {hashedKey, "queue:x", "queue:x"}, {hashedKey, "acme", h},
 	} {
 		if have := x.text(c.is, c.class); c.class != keep && have != c.want {
 			t.Errorf("%q of class %d: %q, want %q", c.is, c.class, have, c.want)

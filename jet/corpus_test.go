@@ -9,6 +9,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/schedule"
@@ -23,7 +24,7 @@ func TestMessageCorpus(t *testing.T) {
 	logtest.JSONCorpus[node.Pong](t, "testdata/corpus/pong")
 	logtest.JSONCorpus[output.Live](t, "testdata/corpus/live")
 	logtest.JSONCorpus[output.Checkpoint](t, "testdata/corpus/checkpoint")
-	logtest.JSONCorpus[task.Ran](t, "testdata/corpus/ran")
+	logtest.JSONCorpus[choice.Ran](t, "testdata/corpus/ran")
 	logtest.JSONCorpus[where.Declaration](t, "testdata/corpus/selector")
 	logtest.Kept(t, "testdata/corpus/lane", laneWord{From: 7, Until: at, Closed: true})
 	logtest.JSONCorpus[output.Lines](t, "testdata/corpus/lines")

@@ -15,6 +15,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 )
@@ -25,7 +26,7 @@ func selectorWork(t testing.TB, text string) task.Submitted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: labels}}}, nil, 0, time.Now())
+	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: labels}}}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/queue"
 	"millrace/task/schedule"
 	"millrace/task/where"
@@ -50,7 +51,7 @@ type Server struct {
 	Model Model
 	// Settings are the bounds that the scheduler enforces. Patience is how long after such a bound
 	// it may take to act: a few sweeps.
-	Settings task.Settings
+	Settings duties.Settings
 	Patience time.Duration
 	// Repairs counts the repairs of the scheduler's sweep, by kind.
 	Repairs func() map[string]int64

@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/queue"
 )
 
@@ -88,7 +89,7 @@ func TestServerFigures(t *testing.T) {
 	}
 	var failed []string
 	s := &Server{
-		Model: v, Settings: task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}, Patience: 25 * time.Second,
+		Model: v, Settings: duties.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}, Patience: 25 * time.Second,
 		Repairs: func() map[string]int64 { return map[string]int64{"offer": 1} }, Names: metrics.NewQueues(),
 		Failed: func(source string) { failed = append(failed, source) },
 	}

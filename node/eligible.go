@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/where"
 )
@@ -194,7 +195,7 @@ func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 // were at a sequence.
 func Expand(t *task.Task, nodes []Node, at uint64) task.Expand {
 	place := &t.Spec.Place
-	if own, ok := task.OwnChildren(t); ok {
+	if own, ok := family.OwnChildren(t); ok {
 		return task.Expand{Children: own}
 	}
 	c := task.Children{AtSeq: at}

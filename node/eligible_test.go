@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 )
@@ -96,7 +97,7 @@ func TestChoose(t *testing.T) {
 
 func TestExpandOverNodes(t *testing.T) {
 	expand := func(p job.Place) task.Children {
-		e, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "x", Place: p}}, nil, 0, noon)
+		e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "x", Place: p}}, nil, 0, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

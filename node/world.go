@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/where"
@@ -101,14 +102,14 @@ func (w *World) own(id ID) (Node, bool) {
 }
 
 // Around returns the facts outside a task on which its duty depends.
-func (w *World) Around(t *task.Task) task.Surroundings {
+func (w *World) Around(t *task.Task) duties.Surroundings {
 	queue := t.Route.Queue()
 	if t.Route.Selected() {
 		served, needs := t.Asks()
 		w.selectors[queue] = Want{Queue: served, Needs: needs}
 	}
 	pause, _ := w.Told(w.Home(queue))
-	around := task.Surroundings{Unserved: w.unserved[queue], Paused: pause, Seen: w.Seen, Lacks: w.lacks(t)}
+	around := duties.Surroundings{Unserved: w.unserved[queue], Paused: pause, Seen: w.Seen, Lacks: w.lacks(t)}
 	if on, own := t.Route.Node(); !own {
 		around.Serving = w.Serving(queue)
 	} else if n, _ := w.own(ID(on)); n.Serves(queue) {
@@ -157,7 +158,7 @@ func (w *World) lacks(t *task.Task) string {
 
 // Doubted is the node on which the task's duty depends, if that node counts as gone by a state
 // older than that of the task; "" for none.
-func (w *World) Doubted(t *task.Task, around task.Surroundings) ID {
+func (w *World) Doubted(t *task.Task, around duties.Surroundings) ID {
 	id := depends(t, around)
 	if n, _ := w.own(id); id == "" || t.Seq < n.Head {
 		return ""
@@ -166,7 +167,7 @@ func (w *World) Doubted(t *task.Task, around task.Surroundings) ID {
 }
 
 // depends is the node on which the task's duty depends, if that node counts as gone.
-func depends(t *task.Task, around task.Surroundings) ID {
+func depends(t *task.Task, around duties.Surroundings) ID {
 	if on, own := t.Route.Node(); own && t.State == task.Pending && around.Serving == 0 {
 		return ID(on)
 	}
@@ -177,7 +178,7 @@ func depends(t *task.Task, around task.Surroundings) ID {
 }
 
 // By returns the inputs of a decision that follows from the task's duty in this world.
-func (w *World) By(t *task.Task, around task.Surroundings, s task.Settings) task.By {
+func (w *World) By(t *task.Task, around duties.Surroundings, s duties.Settings) task.By {
 	by := task.By{Rule: task.RuleDuty, Task: t.Seq, Seen: w.At, Bounds: s.Bounds()}
 	if q, told := w.told[w.Home(t.Route.Queue())]; told && t.Waiting() {
 		by.Queue = q.Head
@@ -197,7 +198,7 @@ func (w *World) By(t *task.Task, around task.Surroundings, s task.Settings) task
 
 // Accounted tells whether a live attempt counts as lost only by an account of its lease: the times
 // that would otherwise decide come from other clocks.
-func (w *World) Accounted(t *task.Task, around task.Surroundings) bool {
+func (w *World) Accounted(t *task.Task, around duties.Surroundings) bool {
 	if around.NodeGone.IsZero() {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/view"
@@ -288,7 +289,7 @@ func TestDeadline(t *testing.T) {
 		h.grow(10 + int(seed)*5)
 		for _, folded := range h.folded() {
 			states[folded.State] = true
-			duty := task.Owes(folded, task.Surroundings{Serving: 1}, task.Settings{})
+			duty := duties.Owes(folded, duties.Surroundings{Serving: 1}, duties.Settings{})
 			if duty.Look {
 				duty.By = time.Time{} // a check is no deadline of its own
 			}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/view"
@@ -20,7 +21,7 @@ func TestNamedNodesCountWithTheirQueues(t *testing.T) {
 	routes := map[string]bool{}
 	for _, queue := range []string{"images", "bulk", "bulk"} {
 		spec := job.Spec{Handler: "x", Place: job.Place{Nodes: []string{"n1", "n2"}, Queue: queue}}
-		birth, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+		birth, err := birth.Of(birth.Submission{Spec: &spec}, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,8 +58,8 @@ func TestSelectorsCountWithTheirQueue(t *testing.T) {
 	spec := job.Spec{Handler: "x"}
 	spec.Place.Labels, _ = where.ParseSelector("gpu")
 	began := time.Now()
-	for _, s := range []task.Submission{{Spec: &spec, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
-		birth, err := task.Birth(s, nil, 0, time.Now())
+	for _, s := range []birth.Submission{{Spec: &spec, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Queue: "images"}, {Spec: &job.Spec{Handler: "x"}, Nodes: []string{"w3"}}} {
+		birth, err := birth.Of(s, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 )
@@ -18,7 +19,7 @@ func TestLimitedRows(t *testing.T) {
 	limited := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}
 	var ids []task.ID
 	for range 3 {
-		e, err := task.Birth(task.Submission{Spec: limited}, nil, 0, time.Now())
+		e, err := birth.Of(birth.Submission{Spec: limited}, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func (s *Store) Dead(ctx context.Context) (tasks, messages int, err error) {
 }
 
 // Due returns the tasks whose own deadline has passed at now, the longest overdue first, at most
-// limit: the deadline of [task.Owes] with no slack and a served queue. Read a task from the log
+// limit: the deadline of [duties.Owes] with no slack and a served queue. Read a task from the log
 // before acting on it.
 func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]task.ID, error) {
 	return s.ids(ctx, "list tasks due", "SELECT id FROM tasks WHERE deadline <= ? ORDER BY deadline LIMIT ?", now.UnixMicro(), limit)

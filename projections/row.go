@@ -7,6 +7,7 @@ import (
 	fields "millrace/internal/form"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/queue"
 )
 
@@ -81,7 +82,7 @@ var (
 	queueForm = fields.Of[queue.Queue](fields.Own())
 )
 
-// deadlineOf is the task's own deadline, independent of its surroundings: [task.Owes] with no slack
+// deadlineOf is the task's own deadline, independent of its surroundings: [duties.Owes] with no slack
 // and a served queue. Zero means none.
 func deadlineOf(t *task.Task) time.Time {
 	by := ownDeadline(t)
@@ -94,7 +95,7 @@ func deadlineOf(t *task.Task) time.Time {
 
 func ownDeadline(t *task.Task) time.Time {
 	if len(t.Holds) > 0 && t.Waiting() {
-		if by := t.SignalBy(); !by.IsZero() {
+		if by := duties.SignalBy(t); !by.IsZero() {
 			return by
 		}
 		return t.StartBy

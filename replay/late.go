@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/view"
 )
 
@@ -73,7 +74,7 @@ func (l *lateness) touched(ctx context.Context, pos int, on string) error {
 }
 
 // duty is the duty on a task after a fact, at a time.
-func (l *lateness) duty(ctx context.Context, pos int, t *task.Task, at time.Time) (task.Duty, error) {
+func (l *lateness) duty(ctx context.Context, pos int, t *task.Task, at time.Time) (duties.Duty, error) {
 	if l.stale {
 		l.nodes, l.stale = l.pass.known(), false
 	}

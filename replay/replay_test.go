@@ -12,6 +12,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -60,7 +62,7 @@ func (s *story) submit(queue string, retries int) task.ID {
 	s.t.Helper()
 	s.tasks++
 	id := task.ID(fmt.Sprintf("01JNAT%020d", s.tasks))
-	birth, err := task.Birth(task.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: retries}}}, nil, 0, s.now)
+	birth, err := birth.Of(birth.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: retries}}}, nil, 0, s.now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func (s *story) span(from int) *Span {
 }
 
 var judged = Config{
-	Rules:  view.Rules{Task: task.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * time.Second, Slack: 3 * time.Second, Timer: 15 * time.Second}, Node: node.Settings{TTL: 10 * time.Second}},
+	Rules:  view.Rules{Task: duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * time.Second, Slack: 3 * time.Second, Timer: 15 * time.Second}, Node: node.Settings{TTL: 10 * time.Second}},
 	Margin: 15 * time.Second,
 	Time: func(text string, near time.Time) (time.Time, error) {
 		at, err := time.Parse("15:04:05", text)

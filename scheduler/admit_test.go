@@ -14,6 +14,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/scheduler/admission"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -150,7 +151,7 @@ func admitting(ctx context.Context, w *testWorld, log events.Log) (stop func()) 
 func (w *testWorld) submitLimited(t *testing.T, n int, spec job.Spec) task.ID {
 	t.Helper()
 	spec.Handler = "h"
-	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+	e, err := birth.Of(birth.Submission{Spec: &spec}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

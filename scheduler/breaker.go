@@ -10,6 +10,7 @@ import (
 	"millrace/scheduler/turns"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/choice"
 )
 
 // breakers follows the ends of attempts in jobs with a breaker. A scheduler judges what it has seen
@@ -66,7 +67,7 @@ func (b *breakers) ended(s *events.Step) {
 		return
 	}
 	e, _ := s.Record.Fact.Event.(task.Event)
-	o, ended := task.OutcomeOf(e, s.Record.Fact.At, s.Was.Epoch)
+	o, ended := choice.OutcomeOf(e, s.Record.Fact.At, s.Was.Epoch)
 	if !ended {
 		return
 	}

@@ -12,7 +12,9 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
@@ -139,11 +141,11 @@ func (c *cancelled) fail(t *testing.T, now task.Task) {
 func (c *cancelled) spawn(t *testing.T, parent task.ID, name string, spec job.Spec, due time.Duration) task.ID {
 	t.Helper()
 	spec.Handler = "x"
-	birth, err := task.Birth(task.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
+	birth, err := birth.Of(birth.Submission{Spec: &spec, Parent: parent, Delay: value.Duration(due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := task.ChildID(parent, name)
+	id := family.ChildID(parent, name)
 	if _, err := c.rec.Submit(t.Context(), id, birth); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 		return
 	}
 	spec.Unique = job.Unique{Key: "/the-key"}
-	birth, err := task.Birth(task.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
+	birth, err := birth.Of(birth.Submission{Spec: &spec, Delay: value.Duration(at.due)}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/desk"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/queue"
@@ -24,7 +25,7 @@ type Schedules interface {
 	// order, and the sequence that they reach. With all, everything may have changed.
 	ScheduleChanges(ctx context.Context, after uint64) (changed []schedule.Change, all bool, reached uint64, err error)
 	JobChanges(ctx context.Context, after uint64) (names []string, all bool, reached uint64, err error)
-	// JobToRun returns a job and its revision. The error wraps [task.ErrNoTask] if no runnable job
+	// JobToRun returns a job and its revision. The error wraps [birth.ErrNoTask] if no runnable job
 	// has this name.
 	JobToRun(ctx context.Context, name string) (job.Job, uint64, error)
 	// PauseSchedule pauses a schedule.
@@ -407,7 +408,7 @@ func (t *ticker) leaveOut(ctx context.Context, e definition.ScheduleAdmitted, re
 // is no refusal.
 func refusal(err error) string {
 	switch {
-	case errors.Is(err, task.ErrNoTask), errors.Is(err, desk.ErrInvalid):
+	case errors.Is(err, birth.ErrNoTask), errors.Is(err, desk.ErrInvalid):
 		return definition.SkipInvalid
 	case errors.As(err, new(*events.Taken)):
 		return definition.SkipUnique

@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -70,7 +71,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 	}
 	start := s.now().Add(time.Minute).Truncate(time.Minute)
 	when.Every, when.Start, when.PauseAfter = value.Duration(10*time.Second), start.Format(time.RFC3339), 3
-	d := schedule.Definition{Name: "s", When: when, Make: task.Submission{Job: "j"}}
+	d := schedule.Definition{Name: "s", When: when, Make: birth.Submission{Job: "j"}}
 	s.store(d)
 	s.defineJob("j")
 	last := start.Add(-time.Second)

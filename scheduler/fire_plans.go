@@ -171,7 +171,7 @@ type jobNow struct {
 const jobsKept = 50_000
 
 // get returns a job as it was at a time (a reading of [time.Now]) or later. The error wraps
-// [task.ErrNoTask] if no runnable job has this name.
+// [birth.ErrNoTask] if no runnable job has this name.
 func (j *jobs) get(ctx context.Context, name string, at time.Time) (*jobNow, error) {
 	err := j.upTo(ctx, at, func(after uint64) (func(), uint64, error) {
 		changed, all, reached, err := j.from.JobChanges(ctx, after)

@@ -16,6 +16,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/queue"
@@ -78,7 +79,7 @@ func (s *stage) now() time.Time { return time.Now().UTC().Add(s.ahead) }
 func (s *stage) define(name, of string, first time.Time, paused bool) {
 	d := schedule.Definition{Name: name, When: job.Schedule{Every: value.Duration(time.Hour), Start: first.Format(time.RFC3339Nano)}}
 	if of != "" {
-		d.Make = task.Submission{Job: of}
+		d.Make = birth.Submission{Job: of}
 	}
 	if paused {
 		d.Paused = &schedule.Pause{}
@@ -89,7 +90,7 @@ func (s *stage) define(name, of string, first time.Time, paused bool) {
 // store stores a definition. Without one of its own, it gets an arbitrary spec to make.
 func (s *stage) store(d schedule.Definition) {
 	if d.Make.Job == "" && d.Make.Spec == nil {
-		d.Make = task.Submission{Spec: &job.Spec{Handler: "x"}}
+		d.Make = birth.Submission{Spec: &job.Spec{Handler: "x"}}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +235,7 @@ func (s *stage) JobToRun(_ context.Context, name string) (job.Job, uint64, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs[name] == 0 {
-		return job.Job{}, 0, task.ErrNoTask
+		return job.Job{}, 0, birth.ErrNoTask
 	}
 	return job.Job{Name: name, Spec: job.Spec{Handler: "x"}}, s.jobs[name], nil
 }

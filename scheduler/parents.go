@@ -13,6 +13,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/family"
 )
 
 // families tracks the parents that need attention, from the facts of the log.
@@ -101,7 +102,7 @@ func (f *families) observe(step *events.Step) {
 	if is.Parent != "" && step.Was.State == task.Unknown && f.isDeserted(is.Parent) {
 		f.touch(is.Parent) // it was spawned just before its parent was stopped
 	}
-	switch stopped := is.Epoch > 0 && task.Deserted(is.State, is.Reason); {
+	switch stopped := is.Epoch > 0 && family.Deserted(is.State, is.Reason); {
 	case stopped:
 		f.desert(id)
 	case step.Was.State.Terminal():
@@ -165,8 +166,8 @@ func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
 		return false, err
 	}
 	t := &tasks[0]
-	ends, _, err := s.view.Ends(ctx, slices.Collect(maps.Values(task.ChildIDs(t))))
-	return task.Wants(t, ends), err
+	ends, _, err := s.view.Ends(ctx, slices.Collect(maps.Values(family.ChildIDs(t))))
+	return family.Wants(t, ends), err
 }
 
 // sweepParents looks at all parents that have not ended.
@@ -206,7 +207,7 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 			return err
 		}
 	}
-	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
+	ids := slices.Collect(maps.Values(family.ChildIDs(&t)))
 	ends, at, err := s.view.Ends(ctx, ids)
 	if err != nil {
 		return err
@@ -236,15 +237,15 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, ends map[task.ID]task.End, at uint64, unmade bool) error {
 	id := t.ID
 	if unmade {
-		t.Unborn(ends)
+		family.Unborn(t, ends)
 	}
-	command, ok := task.Follow(t, ends)
+	command, ok := family.Follow(t, ends)
 	if !ok || len(ids) > 0 && at < t.Seq {
 		return nil
 	}
 	if c, end := command.(task.Conclude); end && t.Children != nil {
 		children, err := s.view.Known(ctx, ids)
-		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && t.Expects(children) {
+		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && family.Expects(t, children) {
 			return err // the sweep comes back to it
 		}
 		if slices.ContainsFunc(children, func(c task.Task) bool { return c.Seq > at }) {
@@ -252,7 +253,7 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, e
 			return nil
 		}
 		by := task.By{Seen: at, Unmade: unmade}
-		if c, by.Rule = t.Concluding(c, children); by.Rule != "" {
+		if c, by.Rule = family.Concluding(t, c, children); by.Rule != "" {
 			s.log.Error(c.Message, "task", string(id))
 		}
 		head := t.Head
@@ -282,12 +283,12 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 		return err
 	}
 	t, err := s.rec.Load(ctx, id)
-	if err != nil || t.Spec.Parental() || !task.Deserted(t.State, t.Reason) {
+	if err != nil || t.Spec.Parental() || !family.Deserted(t.State, t.Reason) {
 		return err // it was reopened
 	}
 	var errs []error
 	for _, child := range children {
-		errs = append(errs, s.cancel(ctx, child, task.ParentCancelled))
+		errs = append(errs, s.cancel(ctx, child, family.ParentCancelled))
 	}
 	return errors.Join(errs...)
 }
@@ -307,8 +308,8 @@ func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, e
 
 // awaken reopens skipped steps that may run after all, and updates ends.
 func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
-	for _, name := range task.Awaken(t, ends) {
-		id := task.ChildID(t.ID, name)
+	for _, name := range family.Awaken(t, ends) {
+		id := family.ChildID(t.ID, name)
 		child, err := s.rec.Load(ctx, id)
 		if err == nil && child.State.Terminal() {
 			child, _, err = s.rec.Do(ctx, child, task.Reopen{Reason: "what it needs has another life"})
@@ -324,12 +325,12 @@ func (s *Scheduler) awaken(ctx context.Context, t *task.Task, ends map[task.ID]t
 // revive reopens an ended parent if one of its children was reopened. The read model may lag, so it
 // reads the log to be sure.
 func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
-	ids := slices.Collect(maps.Values(task.ChildIDs(&t)))
+	ids := slices.Collect(maps.Values(family.ChildIDs(&t)))
 	ends, at, err := s.view.Ends(ctx, ids)
 	if err != nil || at < t.Seq {
 		return err
 	}
-	if _, again := task.Revive(&t, ends); !again {
+	if _, again := family.Revive(&t, ends); !again {
 		return nil
 	}
 	for id, e := range ends {
@@ -344,7 +345,7 @@ func (s *Scheduler) revive(ctx context.Context, t task.Task) error {
 			break
 		}
 	}
-	command, again := task.Revive(&t, ends)
+	command, again := family.Revive(&t, ends)
 	if !again {
 		return nil
 	}
@@ -365,8 +366,8 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 		return false, nil
 	}
 	var names []string
-	for _, name := range t.Wanting(ends) {
-		id := task.ChildID(t.ID, name)
+	for _, name := range family.Wanting(t, ends) {
+		id := family.ChildID(t.ID, name)
 		if !mine {
 			child, err := s.rec.Load(ctx, id) // the read model may lag
 			if err == nil {
@@ -379,7 +380,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 			s.repairs.add(RepairChild, 1)
 			s.log.Warn("whoever submitted it has not made this child; the sweep does it", "task", string(t.ID), "child", name)
 		}
-		if t.Unmade() {
+		if family.Unmade(t) {
 			unmade = true
 			continue
 		}
@@ -389,19 +390,19 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 		return unmade, err
 	}
 	for _, name := range names {
-		ends[task.ChildID(t.ID, name)] = task.End{State: task.Pending}
+		ends[family.ChildID(t.ID, name)] = task.End{State: task.Pending}
 	}
 	return unmade, nil
 }
 
 // cancelChildren passes the cancel of a parent on.
 func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
-	for _, name := range t.Stops() {
-		id := task.ChildID(t.ID, name)
+	for _, name := range family.Stops(t) {
+		id := family.ChildID(t.ID, name)
 		if e := ends[id]; e.State.Terminal() || e.State == task.Cancelling {
 			continue
 		}
-		child, err := s.stop(ctx, id, task.ParentCancelled)
+		child, err := s.stop(ctx, id, family.ParentCancelled)
 		if err != nil {
 			return err
 		}

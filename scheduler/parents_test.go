@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/where"
@@ -46,7 +47,7 @@ func (w *testWorld) adopt(t *testing.T, parent task.ID) []task.ID {
 	now := w.task(t, parent)
 	var ids []task.ID
 	for _, name := range now.Children.Names {
-		ids = append(ids, task.ChildID(parent, name))
+		ids = append(ids, family.ChildID(parent, name))
 	}
 	w.lists(ids...)
 	return ids
@@ -109,7 +110,7 @@ func TestChildrenThatNobodyMade(t *testing.T) {
 		if _, _, err := w.rec.Do(t.Context(), now, task.Expand{Children: task.Children{AtSeq: 1, Names: []string{"n1", "n2"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.rec.Submit(t.Context(), task.ChildID(id, "n1"), task.Child(ptr(w.task(t, id)), "n1")); err != nil {
+		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "n1"), family.Child(ptr(w.task(t, id)), "n1")); err != nil {
 			t.Fatal(err)
 		}
 		pass(15 * time.Second)
@@ -179,7 +180,7 @@ func TestLateNodes(t *testing.T) {
 		if names := w.task(t, ignores).Children.Names; len(names) != 1 {
 			t.Errorf("the other one has %v", names)
 		}
-		if late := w.task(t, task.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
+		if late := w.task(t, family.ChildID(includes, "n2")); late.State != task.Pending || late.Route != "@n2.5" {
 			t.Errorf("the late child is %s on %s", late.State, late.Route)
 		}
 	})

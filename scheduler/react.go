@@ -7,7 +7,7 @@ import (
 
 	"millrace/node"
 	"millrace/scheduler/turns"
-	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/where"
 )
 
@@ -89,7 +89,7 @@ func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
 		if !s.reacting.Mine(string(t.ID)) {
 			continue
 		}
-		if duty := task.Owes(*t, w.Around(t), s.cfg.Settings); !duty.Look && duty.Overdue(s.rec.Now()) {
+		if duty := duties.Owes(*t, w.Around(t), s.cfg.Settings); !duty.Look && duty.Overdue(s.rec.Now()) {
 			errs = append(errs, s.enforce(ctx, t.ID, w, false))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"millrace/task"
+	"millrace/task/duties"
 )
 
 // Repair is a kind of thing that a sweep found and that should not have been there.
@@ -64,7 +65,7 @@ func (r *repairs) all() map[Repair]int {
 
 // kindOf is the kind of repair if the sweep does a task's overdue duty; "" if only a deadline has
 // passed.
-func kindOf(t *task.Task, d *task.Duty, long bool) Repair {
+func kindOf(t *task.Task, d *duties.Duty, long bool) Repair {
 	_, expires := d.Command.(task.Expire)
 	switch {
 	case t.Waiting() && (expires || len(t.Holds) > 0), t.Live() && t.Epoch == 0:

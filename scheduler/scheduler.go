@@ -15,6 +15,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/where"
 )
 
@@ -48,7 +49,7 @@ type Model interface {
 // Config sets the scheduler's pace. Zero fields mean the default.
 type Config struct {
 	// Settings are the bounds that hold for all tasks.
-	task.Settings
+	duties.Settings
 	// Sweep is how often it looks for late tasks. Default 5s.
 	Sweep time.Duration
 	// Presence is the interval of checks of all nodes, in case the end of a heartbeat was missed.
@@ -71,7 +72,7 @@ type Config struct {
 	// Idle is how long an unused lane or selector's route stays. Default 24h, at least [MinIdle].
 	Idle time.Duration
 	// Schedules are the schedules for whose ticks it makes tasks, Ticks their timers, and Births
-	// the port for births of these tasks. Its errors wrap [task.ErrNoTask] where a schedule names
+	// the port for births of these tasks. Its errors wrap [birth.ErrNoTask] where a schedule names
 	// nothing that can become a task. Default: none.
 	Schedules Schedules
 	Ticks     Ticks
@@ -456,7 +457,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
 		return nil // for how long is known only to the look at all queues
 	}
-	duty := task.Owes(t, around, s.cfg.Settings)
+	duty := duties.Owes(t, around, s.cfg.Settings)
 	if duty.Look || !duty.Overdue(now) {
 		return nil
 	}

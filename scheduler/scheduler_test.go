@@ -17,6 +17,8 @@ import (
 	"millrace/node"
 	"millrace/scheduler/turns"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -24,7 +26,7 @@ import (
 	"millrace/verify"
 )
 
-var settings = task.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
+var settings = duties.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
 
 // testWorld is a log in memory, seen by a view that never lags, and heartbeats.
 type testWorld struct {
@@ -93,7 +95,9 @@ func (w *testWorld) pick(ctx context.Context, wanted func(*task.Task) bool) ([]t
 }
 
 func (w *testWorld) Due(ctx context.Context, now time.Time, _ int) ([]task.ID, error) {
-	return w.pick(ctx, func(t *task.Task) bool { return task.Owes(*t, task.Surroundings{Serving: 1}, settings).Overdue(now) })
+	return w.pick(ctx, func(t *task.Task) bool {
+		return duties.Owes(*t, duties.Surroundings{Serving: 1}, settings).Overdue(now)
+	})
 }
 
 func (w *testWorld) Queues(ctx context.Context) ([]string, error) {
@@ -240,7 +244,7 @@ func (w *testWorld) submit(t *testing.T, spec job.Spec) task.ID {
 // asked submits a task like a submitter.
 func (w *testWorld) asked(t *testing.T, spec job.Spec) task.ID {
 	t.Helper()
-	e, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+	e, err := birth.Of(birth.Submission{Spec: &spec}, nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

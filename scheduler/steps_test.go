@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/reason"
 )
@@ -27,7 +28,7 @@ func TestStepsGoOn(t *testing.T) {
 			Steps: []job.Step{handled("c", job.StepNeed{Step: "b"}), handled("b", job.StepNeed{Step: "a"}), handled("a")},
 			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
-		step := func(name string) task.ID { return task.ChildID(id, name) }
+		step := func(name string) task.ID { return family.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
 		settle := func() {
@@ -87,7 +88,7 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 			Steps: []job.Step{handled("a"), handled("large"), handled("bad"), handled("worse"), list},
 			On:    &job.Handlers{Exit: &job.Step{Spec: job.Spec{Handler: "x"}}},
 		})
-		step := func(name string) task.ID { return task.ChildID(id, name) }
+		step := func(name string) task.ID { return family.ChildID(id, name) }
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
 		settle := func() {
@@ -114,8 +115,8 @@ func TestResultsAndMessagesOfStepsAreDecidedAgain(t *testing.T) {
 		settle()
 		w.adopt(t, step("list"))
 		settle()
-		done(task.ChildID(step("list"), "0"), `{"n":1}`)
-		done(task.ChildID(step("list"), "1"), "")
+		done(family.ChildID(step("list"), "0"), `{"n":1}`)
+		done(family.ChildID(step("list"), "1"), "")
 		settle()
 		done(step(job.OnExit), `"over"`)
 		settle()
@@ -137,12 +138,12 @@ func TestStrangeChildIsDecidedAgain(t *testing.T) {
 		all := w.run(t, 1)
 		id := w.asked(t, job.Spec{Steps: []job.Step{handled("a")}})
 		forged := task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "y"}, Route: "default.5", Parent: id}}
-		if _, err := w.rec.Submit(t.Context(), task.ChildID(id, "a"), forged); err != nil {
+		if _, err := w.rec.Submit(t.Context(), family.ChildID(id, "a"), forged); err != nil {
 			t.Fatal(err)
 		}
 		at := w.observed(t, 0, all...)
 		w.adopt(t, id)
-		w.finish(t, task.ChildID(id, "a"), "n1")
+		w.finish(t, family.ChildID(id, "a"), "n1")
 		for range 3 {
 			at = w.observed(t, at, all...)
 		}

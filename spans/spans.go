@@ -14,6 +14,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/view"
 )
 
@@ -42,7 +43,7 @@ func (c Context) String() string {
 
 // Parse parses a traceparent; false if it is invalid.
 func Parse(text string) (c Context, ok bool) {
-	if !task.ValidTrace(text) {
+	if !birth.ValidTrace(text) {
 		return c, false
 	}
 	trace, _ := hex.DecodeString(text[3:35])

@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"errors"
@@ -7,48 +7,51 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 var adopting = &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt}
 
 func TestAdopt(t *testing.T) {
-	running := Task{State: Running, Epoch: 7, Attempt: 2, Node: "n1", Session: "s1"}
-	with := func(change func(*Task)) Task {
+	running := task.Task{State: task.Running, Epoch: 7, Attempt: 2, Node: "n1", Session: "s1"}
+	with := func(change func(*task.Task)) task.Task {
 		k := running
 		change(&k)
 		return k
 	}
-	adopt := Adopt{Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
-	adopted := AttemptAdopted{Attempt: 2, Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
+	adopt := task.Adopt{Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
+	adopted := task.AttemptAdopted{Attempt: 2, Epoch: 7, Node: "n1", Session: "s2", PID: 42, Gap: value.Duration(time.Second)}
 	for name, c := range map[string]struct {
-		task Task
-		want Event
+		task task.Task
+		want task.Event
 		err  error
 	}{
 		"its own":         {running, adopted, nil},
-		"being cancelled": {with(func(k *Task) { k.State = Cancelling }), adopted, nil},
-		"already":         {with(func(k *Task) { k.Session = "s2" }), nil, nil},
-		"taken over":      {with(func(k *Task) { k.Epoch = 9 }), nil, ErrFenced},
-		"another node's":  {with(func(k *Task) { k.Node = "n2" }), nil, ErrFenced},
-		"lost":            {with(func(k *Task) { k.State = Pending }), nil, ErrFenced},
-		"finished":        {with(func(k *Task) { k.State = Finished }), nil, ErrFenced},
-		"unknown":         {Task{}, nil, ErrUnknown},
+		"being cancelled": {with(func(k *task.Task) { k.State = task.Cancelling }), adopted, nil},
+		"already":         {with(func(k *task.Task) { k.Session = "s2" }), nil, nil},
+		"taken over":      {with(func(k *task.Task) { k.Epoch = 9 }), nil, task.ErrFenced},
+		"another node's":  {with(func(k *task.Task) { k.Node = "n2" }), nil, task.ErrFenced},
+		"lost":            {with(func(k *task.Task) { k.State = task.Pending }), nil, task.ErrFenced},
+		"finished":        {with(func(k *task.Task) { k.State = task.Finished }), nil, task.ErrFenced},
+		"unknown":         {task.Task{}, nil, task.ErrUnknown},
 	} {
-		e, err := Decide(c.task, adopt, noon)
+		e, err := task.Decide(c.task, adopt, tasktest.Noon)
 		if !errors.Is(err, c.err) || !reflect.DeepEqual(e, c.want) {
 			t.Errorf("%s: %+v, %v, want %+v, %v", name, e, err, c.want, c.err)
 		}
 		if e == nil {
 			continue
 		}
-		after := Evolve(c.task, Recorded{Seq: 11, Chain: true, At: noon, Event: e})
+		after := task.Evolve(c.task, task.Recorded{Seq: 11, Chain: true, At: tasktest.Noon, Event: e})
 		if after.Session != "s2" || after.Head != 11 || after.Epoch != 7 || after.State != c.task.State || after.Since != c.task.Since {
 			t.Errorf("%s: afterwards %+v", name, after)
 		}
 	}
-	late := Evolve(with(func(k *Task) { k.Epoch = 9 }), Recorded{Seq: 11, Chain: true, At: noon, Event: adopted})
+	late := task.Evolve(with(func(k *task.Task) { k.Epoch = 9 }), task.Recorded{Seq: 11, Chain: true, At: tasktest.Noon, Event: adopted})
 	if late.Session != "s1" || late.Head != 11 {
 		t.Errorf("a fact of an older epoch made %+v", late)
 	}
@@ -56,29 +59,29 @@ func TestAdopt(t *testing.T) {
 
 // The node of an attempt that outlives its worker has an AckWait to come back.
 func TestOwesWhatOutlivesItsWorker(t *testing.T) {
-	gone := noon.Add(time.Hour)
+	gone := tasktest.Noon.Add(time.Hour)
 	bound := &job.Spec{Run: &job.Run{Shell: "x"}, OnRestart: job.RestartAdopt, Timeout: job.Timeout{Run: value.Duration(time.Hour), Stop: value.Duration(time.Second)}}
 	for name, c := range map[string]struct {
-		task Task
+		task task.Task
 		gone time.Time
 		who  string
 		by   time.Time
 	}{
-		"attended":                {Task{State: Running, StartedAt: noon, Work: Work{Spec: adopting}}, time.Time{}, "node n1", noon.Add(settings.AckWait)},
-		"alone":                   {Task{State: Running, StartedAt: noon, Work: Work{Spec: adopting}}, gone, "scheduler", gone.Add(settings.AckWait)},
-		"alone, sooner bound":     {Task{State: Running, StartedAt: noon, Work: Work{Spec: bound}}, gone, "scheduler", gone.Add(time.Second + StopMargin)},
-		"alone, being cancelled":  {Task{State: Cancelling, CancelBy: gone.Add(time.Minute), Work: Work{Spec: adopting}}, gone, "scheduler", gone.Add(settings.AckWait)},
-		"alone, cancelled before": {Task{State: Cancelling, CancelBy: gone.Add(time.Second), Work: Work{Spec: adopting}}, gone, "scheduler", gone.Add(time.Second)},
+		"attended":                {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: adopting}}, time.Time{}, "node n1", tasktest.Noon.Add(tasktest.Settings.AckWait)},
+		"alone":                   {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(tasktest.Settings.AckWait)},
+		"alone, sooner bound":     {task.Task{State: task.Running, StartedAt: tasktest.Noon, Work: task.Work{Spec: bound}}, gone, "scheduler", gone.Add(time.Second + task.StopMargin)},
+		"alone, being cancelled":  {task.Task{State: task.Cancelling, CancelBy: gone.Add(time.Minute), Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(tasktest.Settings.AckWait)},
+		"alone, cancelled before": {task.Task{State: task.Cancelling, CancelBy: gone.Add(time.Second), Work: task.Work{Spec: adopting}}, gone, "scheduler", gone.Add(time.Second)},
 	} {
 		c.task.Node, c.task.Epoch, c.task.Attempt = "n1", 7, 1
-		d := Owes(c.task, Surroundings{NodeGone: c.gone}, settings)
+		d := duties.Owes(c.task, duties.Surroundings{NodeGone: c.gone}, tasktest.Settings)
 		if d.Who != c.who || !d.By.Equal(c.by) {
 			t.Errorf("%s: %+v, want %s by %v", name, d, c.who, c.by)
 		}
 		if c.who != "scheduler" {
 			continue
 		}
-		if lose, ok := d.Command.(Lose); !ok || lose.Epoch != 7 || d.Look || !strings.Contains(d.What, "comes back") {
+		if lose, ok := d.Command.(task.Lose); !ok || lose.Epoch != 7 || d.Look || !strings.Contains(d.What, "comes back") {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

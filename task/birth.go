@@ -23,17 +23,6 @@ import (
 // ErrOther refuses a birth under an id that already has a task with another specification.
 var ErrOther = errors.New("exists with another specification")
 
-// ErrNoTask means that no task can be made from the named source: it does not exist, or cannot be
-// read.
-var ErrNoTask = errors.New("no task can be made")
-
-// NoTask returns an error with the text of err that wraps both err and [ErrNoTask].
-func NoTask(err error) error { return noTask{err} }
-
-type noTask struct{ error }
-
-func (e noTask) Unwrap() []error { return []error{e.error, ErrNoTask} }
-
 // MaxRivals is how many other births of a task the fold remembers before a claim.
 const MaxRivals = 4
 

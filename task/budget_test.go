@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"fmt"
@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
@@ -30,7 +32,7 @@ func TestBudgetCounters(t *testing.T) {
 		"that of the machine": {limit.Budgets{{Starts: 1, Timezone: "Local"}}, `budget.timezone is "Local", want a zone such as Europe/Berlin: it is another one on every machine`},
 		"a key of nothing":    {limit.Budgets{{Starts: 1, Key: "{params.}"}}, `budget.key is "{params.}", want text with {params.NAME}, {labels.NAME} or {queue} in it`},
 	} {
-		w := Work{Job: "mail", Route: "default.5", Spec: &job.Spec{Handler: "h", Budget: c.budgets, Timeout: job.Timeout{Run: value.Duration(time.Minute)}}}
+		w := task.Work{Job: "mail", Route: "default.5", Spec: &job.Spec{Handler: "h", Budget: c.budgets, Timeout: job.Timeout{Run: value.Duration(time.Minute)}}}
 		counters, err := w.Counters()
 		if wrong := c.budgets.Validate(); wrong != nil {
 			err = wrong
@@ -52,25 +54,25 @@ func TestBudgetCounters(t *testing.T) {
 // A fact starts an attempt, ends one, or does both.
 func TestShiftOf(t *testing.T) {
 	for name, c := range map[string]struct {
-		was    State
+		was    task.State
 		before uint64
-		is     State
+		is     task.State
 		after  uint64
 		want   string
 	}{
-		"an offer":        {Held, 0, Pending, 0, "false false"},
-		"a start":         {Pending, 0, Running, 7, "false true"},
-		"a second one":    {Pending, 5, Running, 7, "false true"},
-		"an end":          {Running, 7, Finished, 7, "true false"},
-		"a failure":       {Running, 7, Retrying, 7, "true false"},
-		"a takeover":      {Running, 7, Running, 9, "true true"},
-		"more time":       {Running, 7, Running, 7, "false false"},
-		"a cancel":        {Running, 7, Cancelling, 7, "false false"},
-		"what follows":    {Cancelling, 7, Cancelled, 7, "true false"},
-		"a cancel before": {Pending, 0, Cancelled, 0, "false false"},
-		"another life":    {Finished, 7, Pending, 7, "false false"},
+		"an offer":        {task.Held, 0, task.Pending, 0, "false false"},
+		"a start":         {task.Pending, 0, task.Running, 7, "false true"},
+		"a second one":    {task.Pending, 5, task.Running, 7, "false true"},
+		"an end":          {task.Running, 7, task.Finished, 7, "true false"},
+		"a failure":       {task.Running, 7, task.Retrying, 7, "true false"},
+		"a takeover":      {task.Running, 7, task.Running, 9, "true true"},
+		"more time":       {task.Running, 7, task.Running, 7, "false false"},
+		"a cancel":        {task.Running, 7, task.Cancelling, 7, "false false"},
+		"what follows":    {task.Cancelling, 7, task.Cancelled, 7, "true false"},
+		"a cancel before": {task.Pending, 0, task.Cancelled, 0, "false false"},
+		"another life":    {task.Finished, 7, task.Pending, 7, "false false"},
 	} {
-		s := ShiftOf(c.was, c.before, noon, c.is, c.after, noon.Add(time.Hour))
+		s := task.ShiftOf(c.was, c.before, tasktest.Noon, c.is, c.after, tasktest.Noon.Add(time.Hour))
 		if got := fmt.Sprint(s.Ended, " ", s.Began); got != c.want {
 			t.Errorf("%s: ended, began %s, want %s", name, got, c.want)
 		}

@@ -90,20 +90,20 @@ const (
 	RuleBreaker = "breaker"
 	// RuleWindow: the window of the task (schedule.Window).
 	RuleWindow = "window"
-	// RulePerNode: the node already runs as many tasks as per_node allows ([Crowd]).
+	// RulePerNode: the node already runs as many tasks as per_node allows ([choice.Crowd]).
 	RulePerNode = "per_node"
-	// RulePrefer: other nodes are better ([Task.HandsOver]).
+	// RulePrefer: other nodes are better ([choice.HandsOver]).
 	RulePrefer = "prefer"
-	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([Task.PassesOn]).
+	// RuleMeans: a node that cannot run the task passes it on to nodes that can ([choice.PassesOn]).
 	RuleMeans = "means"
 	// RuleDead: an offer that was handed out too often ([Undelivered]).
 	RuleDead = "dead"
 	// RuleLimit: a limit that has no place for the task ([Refuse]).
 	RuleLimit = "limit"
-	// RuleDuty: an unmet duty ([Owes]).
+	// RuleDuty: an unmet duty ([duties.Owes]).
 	RuleDuty = "duty"
 	// RuleStranger: a task that the parent did not make has the id of one of its children
-	// ([Task.Strange]).
+	// ([family.Strange]).
 	RuleStranger = "stranger"
 	// RuleLapsed: an earlier claimant of a unique key was never born, or claimed it for another
 	// life, and the wait for it has passed.
@@ -124,7 +124,7 @@ type Known struct {
 	At   uint64 `json:"at,omitempty"`
 }
 
-// Bounds are the [Settings] on which decisions depend.
+// Bounds are the [duties.Settings] on which decisions depend.
 type Bounds struct {
 	StartDeadline value.Duration `json:"start_deadline,omitempty"`
 	AckWait       value.Duration `json:"ack_wait,omitempty"`
@@ -136,19 +136,6 @@ type Bounds struct {
 type FlapBounds struct {
 	Limit   float64 `json:"limit,omitempty"`
 	Release float64 `json:"release,omitempty"`
-}
-
-// Bounds returns the bounds in the settings.
-func (s Settings) Bounds() *Bounds {
-	return &Bounds{value.Duration(s.StartDeadline), value.Duration(s.AckWait), value.Duration(s.Slack), value.Duration(s.Timer)}
-}
-
-// Settings returns the settings with these bounds.
-func (b *Bounds) Settings() Settings {
-	if b == nil {
-		return Settings{}
-	}
-	return Settings{StartDeadline: b.StartDeadline.Std(), AckWait: b.AckWait.Std(), Slack: b.Slack.Std(), Timer: b.Timer.Std()}
 }
 
 // LeaseBy holds the evidence behind an [Account]. All times are the server's.

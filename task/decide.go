@@ -260,10 +260,10 @@ func (t *Task) Decide(c Command, now time.Time) (Event, error) {
 	case Skip:
 		return skip(t, c)
 	case Unbind:
-		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.atShared()) {
+		if _, own := t.Route.Node(); !own && t.Waiting() && (!t.Route.Selected() || t.FellBack()) {
 			return nil, ErrShared
 		}
-		return reassign(t, Reassign{From: t.Route, To: t.shared(), Reason: c.Reason})
+		return reassign(t, Reassign{From: t.Route, To: t.Fallback(), Reason: c.Reason})
 	}
 	return report(t, c, now)
 }
@@ -307,8 +307,8 @@ func claim(t *Task, c Claim, now time.Time) (Event, error) {
 		if !t.StartBy.IsZero() && now.After(t.StartBy) {
 			return GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by " + t.StartBy.Format(time.RFC3339)}, nil
 		}
-		if t.tooLong(now) {
-			return GivenUp{Reason: reason.Timeout, Detail: t.totalWords()}, nil
+		if t.TooLong(now) {
+			return GivenUp{Reason: reason.Timeout, Detail: t.TotalWords()}, nil
 		}
 		if !c.Closes.IsZero() && !now.Before(c.Closes) {
 			return nil, ErrShut
@@ -366,9 +366,9 @@ func cancel(t *Task, c Cancel, now time.Time) (Event, error) {
 	case t.State.Terminal():
 		return nil, fmt.Errorf("%w: it is %s", ErrEnded, t.State)
 	case t.State == Running && t.Epoch == 0:
-		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.grace() + 2*StopMargin)}, nil // its children have theirs
+		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.Grace() + 2*StopMargin)}, nil // its children have theirs
 	case t.State == Running:
-		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.grace() + StopMargin)}, nil
+		return CancelRequested{Reason: c.Reason, Deadline: now.Add(t.Grace() + StopMargin)}, nil
 	}
 	return CancelConfirmed{Reason: c.Reason}, nil
 }
@@ -443,7 +443,7 @@ func fail(t *Task, c Fail, now time.Time) Event {
 		Class: c.Class, Exit: c.Exit, Final: c.Final, After: c.RetryAfter, Chance: c.Chance,
 		Failures: t.Failures + 1, Begun: t.Begun, At: now,
 	})
-	if again && t.tooLong(due) {
+	if again && t.TooLong(due) {
 		words, again = "the next attempt would be due after timeout.total", false
 	}
 	if e.Reason = words; again {
@@ -460,7 +460,7 @@ func poison(t *Task) Event {
 	return GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one %s", t.Losses+1, t.Node)}
 }
 
-func (t *Task) grace() time.Duration {
+func (t *Task) Grace() time.Duration {
 	if t.Spec == nil {
 		return job.DefaultStop
 	}
@@ -474,11 +474,11 @@ func NextOffer(t *Task) (Queued, bool) {
 	if !t.Owed().Offer {
 		return Queued{}, false
 	}
-	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.queuedFor(), Due: t.Due, Rated: t.Rated}, true
+	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: t.QueuedFor(), Due: t.Due, Rated: t.Rated}, true
 }
 
-// queuedFor is why the task is offered, as a code.
-func (t *Task) queuedFor() string {
+// QueuedFor is why the task is offered, as a code.
+func (t *Task) QueuedFor() string {
 	if t.State == Pending && t.Attempt == 0 && t.Reason == "" && t.Message == "" {
 		return reason.Born
 	}

@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
@@ -8,145 +8,148 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestDecide(t *testing.T) {
 	exit := 7
-	usage := &Usage{MaxMemory: 1}
+	usage := &task.Usage{MaxMemory: 1}
 	result := json.RawMessage(`{"ok":true}`)
-	claimed := Claim{Node: "n2", Session: "s2", Offer: 9}
-	claimAfter := func(turn uint64) Claim { c := claimed; c.After = turn; return c }
-	takeover := Claim{Node: "n2", Session: "s2", Offer: 1}
-	poisoned := after(pending, append(lose(MaxLosses), AttemptStarted{Attempt: MaxLosses + 1, Node: "last", Offer: 1})...)
+	claimed := task.Claim{Node: "n2", Session: "s2", Offer: 9}
+	claimAfter := func(turn uint64) task.Claim { c := claimed; c.After = turn; return c }
+	takeover := task.Claim{Node: "n2", Session: "s2", Offer: 1}
+	poisoned := tasktest.After(tasktest.Pending, append(tasktest.Lose(task.MaxLosses), task.AttemptStarted{Attempt: task.MaxLosses + 1, Node: "last", Offer: 1})...)
 	// by claims with an account of the attempt at an epoch, some time after its claim.
-	by := func(epoch uint64, session string, age time.Duration) Claim {
+	by := func(epoch uint64, session string, age time.Duration) task.Claim {
 		c := takeover
-		c.Account = &Account{Epoch: epoch, Session: session, Claimed: noon, Now: noon.Add(age), Lease: value.Duration(lease)}
+		c.Account = &task.Account{Epoch: epoch, Session: session, Claimed: tasktest.Noon, Now: tasktest.Noon.Add(age), Lease: value.Duration(lease)}
 		return c
 	}
-	withinBound := Submitted{Work: Work{Spec: bounded, Route: "default.5", StartBy: noon.Add(time.Minute)}}
+	withinBound := task.Submitted{Work: task.Work{Spec: tasktest.Bounded, Route: "default.5", StartBy: tasktest.Noon.Add(time.Minute)}}
 
 	for _, c := range []struct {
 		name  string
-		given []Event
-		when  Command
+		given []task.Event
+		when  task.Command
 		now   time.Time
-		then  Event
+		then  task.Event
 		err   error
 	}{
 		// Claims.
-		{"claim a birth", pending, Claim{Node: "n2", Session: "s2", Offer: 1}, noon,
-			AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 1}, nil},
-		{"claim of a turn that is over", pending, claimAfter(3), noon, nil, ErrStale},
-		{"claim a retry", retrying, claimAfter(3), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"claim a retry with the birth", retrying, claimed, noon, nil, ErrStale},
-		{"claim what was released", released, claimAfter(3), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"claim what was reopened", reopened, claimAfter(4), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"claim before it is due", scheduled, claimed, noon, AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"claim what runs, under another offer", running, claimed, noon, nil, ErrStale},
-		{"claim what is finished", finished, takeover, noon, nil, ErrEnded},
-		{"claim what is cancelled", cancelled, claimed, noon, nil, ErrEnded},
-		{"claim at the last moment", []Event{withinBound}, claimed, noon.Add(time.Minute),
-			AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"claim too late", []Event{withinBound}, claimed, noon.Add(time.Minute + 1),
-			GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
-		{"a retry has a bound of its own", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5 * time.Minute),
-			AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
-		{"and must keep it", []Event{withinBound, started, failed}, claimAfter(3), noon.Add(5*time.Minute + 16*time.Second),
-			GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
+		{"claim a birth", tasktest.Pending, task.Claim{Node: "n2", Session: "s2", Offer: 1}, tasktest.Noon,
+			task.AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 1}, nil},
+		{"claim of a turn that is over", tasktest.Pending, claimAfter(3), tasktest.Noon, nil, task.ErrStale},
+		{"claim a retry", tasktest.Retrying, claimAfter(3), tasktest.Noon, task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"claim a retry with the birth", tasktest.Retrying, claimed, tasktest.Noon, nil, task.ErrStale},
+		{"claim what was released", tasktest.Released, claimAfter(3), tasktest.Noon, task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"claim what was reopened", tasktest.Reopened, claimAfter(4), tasktest.Noon, task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"claim before it is due", tasktest.Scheduled, claimed, tasktest.Noon, task.AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"claim what runs, under another offer", tasktest.Running, claimed, tasktest.Noon, nil, task.ErrStale},
+		{"claim what is finished", tasktest.Finished, takeover, tasktest.Noon, nil, task.ErrEnded},
+		{"claim what is cancelled", tasktest.Cancelled, claimed, tasktest.Noon, nil, task.ErrEnded},
+		{"claim at the last moment", []task.Event{withinBound}, claimed, tasktest.Noon.Add(time.Minute),
+			task.AttemptStarted{Attempt: 1, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"claim too late", []task.Event{withinBound}, claimed, tasktest.Noon.Add(time.Minute + 1),
+			task.GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}, nil},
+		{"a retry has a bound of its own", []task.Event{withinBound, tasktest.Started, tasktest.Failed}, claimAfter(3), tasktest.Noon.Add(5 * time.Minute),
+			task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 9}, nil},
+		{"and must keep it", []task.Event{withinBound, tasktest.Started, tasktest.Failed}, claimAfter(3), tasktest.Noon.Add(5*time.Minute + 16*time.Second),
+			task.GivenUp{Reason: reason.Expired, Detail: "pending timeout: not started by 2026-03-01T12:05:15Z"}, nil},
 
 		// The offer of a running attempt comes to another node: only the account tells whether the
 		// lease has ended.
-		{"an offer alone takes nothing over", running, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
-		{"an offer alone ends no cancel", cancelling, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
-		{"an offer alone counts as no loss", poisoned, takeover, noon.Add(24 * time.Hour), nil, ErrLeased},
-		{"an account of another attempt", running, by(1, "s1", lease), noon, nil, ErrLeased},
-		{"an account of another session", running, by(2, "s0", lease), noon, nil, ErrLeased},
-		{"the lease holds", running, by(2, "s1", lease-1), noon, nil, ErrLeased},
-		{"the lease holds while it is cancelled", cancelling, by(2, "s1", lease-1), noon, nil, ErrLeased},
-		{"take over", running, by(2, "s1", lease), noon, AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 1,
-			TookOver: &TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
-				Ground: GroundClaim, Heard: noon}}, nil},
-		{"take over what was to be cancelled", cancelling, by(2, "s1", lease), noon,
-			GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
-		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), noon,
-			GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
+		{"an offer alone takes nothing over", tasktest.Running, takeover, tasktest.Noon.Add(24 * time.Hour), nil, task.ErrLeased},
+		{"an offer alone ends no cancel", tasktest.Cancelling, takeover, tasktest.Noon.Add(24 * time.Hour), nil, task.ErrLeased},
+		{"an offer alone counts as no loss", poisoned, takeover, tasktest.Noon.Add(24 * time.Hour), nil, task.ErrLeased},
+		{"an account of another attempt", tasktest.Running, by(1, "s1", lease), tasktest.Noon, nil, task.ErrLeased},
+		{"an account of another session", tasktest.Running, by(2, "s0", lease), tasktest.Noon, nil, task.ErrLeased},
+		{"the lease holds", tasktest.Running, by(2, "s1", lease-1), tasktest.Noon, nil, task.ErrLeased},
+		{"the lease holds while it is cancelled", tasktest.Cancelling, by(2, "s1", lease-1), tasktest.Noon, nil, task.ErrLeased},
+		{"take over", tasktest.Running, by(2, "s1", lease), tasktest.Noon, task.AttemptStarted{Attempt: 2, Node: "n2", Session: "s2", Offer: 1,
+			TookOver: &task.TookOver{Epoch: 2, Reason: "the lease of n1 ran out: nothing was heard of the attempt since its start at 12:00:00.000",
+				Ground: task.GroundClaim, Heard: tasktest.Noon}}, nil},
+		{"take over what was to be cancelled", tasktest.Cancelling, by(2, "s1", lease), tasktest.Noon,
+			task.GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+		{"take over once too often", poisoned, by(uint64(len(poisoned)), "", lease), tasktest.Noon,
+			task.GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
 
 		// Reports of nodes.
-		{"finish", running, Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, noon,
-			AttemptFinished{Attempt: 1, Epoch: 2, Exit: &exit, Result: result, Usage: usage}, nil},
-		{"finish although a cancel was asked for", cancelling, Finish{Epoch: 2}, noon, AttemptFinished{Attempt: 1, Epoch: 2}, nil},
-		{"finish under an old epoch", running, Finish{Epoch: 1}, noon, nil, ErrFenced},
-		{"finish twice", finished, Finish{Epoch: 2}, noon, nil, ErrFenced},
-		{"finish after release", released, Finish{Epoch: 2}, noon, nil, ErrFenced},
-		{"fail and retry", running, Fail{Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage,
-				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(10 * time.Second)}}, nil},
-		{"fail again and wait longer", after(retrying, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), Fail{Epoch: 4, Class: reason.Exit}, noon,
-			AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Retry: &RetryPlan{Attempt: 3, Due: noon.Add(20 * time.Second)}}, nil},
-		{"fail for a reason that is not retried", running, Fail{Epoch: 2, Class: reason.Memory}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Reason: "no retry on memory"}, nil},
-		{"fail for good", running, Fail{Epoch: 2, Class: reason.Exit, Final: true}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task said that no other attempt can mend it"}, nil},
-		{"fail and ask for a pause", running, Fail{Epoch: 2, Class: reason.Exit, RetryAfter: time.Minute}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
-				Retry: &RetryPlan{Attempt: 2, Due: noon.Add(time.Minute)}}, nil},
-		{"fail when no retry is left", []Event{withinBound, started, failed, AttemptStarted{Attempt: 2}}, Fail{Epoch: 4, Class: reason.Exit}, noon,
-			AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Reason: "its retries are used up: retry.max is 1"}, nil},
-		{"losses use up no retry", after(pending, append(lose(2), started)...), Fail{Epoch: 6, Class: reason.Exit}, noon,
-			AttemptFailed{Attempt: 1, Epoch: 6, Class: reason.Exit, Retry: &RetryPlan{Attempt: 2, Due: noon.Add(10 * time.Second)}}, nil},
-		{"fail although a cancel was asked for", cancelling, Fail{Epoch: 2, Class: reason.Exit, Exit: &exit}, noon,
-			CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
-		{"fail under an old epoch", running, Fail{Epoch: 1}, noon, nil, ErrFenced},
-		{"stopped", cancelling, Stopped{Epoch: 2, Exit: &exit}, noon, CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
-		{"stopped under an old epoch", cancelling, Stopped{Epoch: 1}, noon, nil, ErrFenced},
-		{"release", running, Release{Epoch: 2, Reason: "shutdown"}, noon, AttemptReleased{Attempt: 1, Epoch: 2, Reason: "shutdown"}, nil},
-		{"release although a cancel was asked for", cancelling, Release{Epoch: 2}, noon, CancelConfirmed{Reason: "not needed", Epoch: 2}, nil},
-		{"release under an old epoch", running, Release{Epoch: 1}, noon, nil, ErrFenced},
-		{"lose", running, Lose{Epoch: 2, Reason: "gone"}, noon, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
-		{"lose by an account", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease).Account}, noon, AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
-		{"lose what holds its lease", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease-1).Account}, noon, nil, ErrLeased},
-		{"lose what was adopted meanwhile", running, Lose{Epoch: 2, Reason: "gone", Account: by(2, "s0", lease).Account}, noon, nil, ErrLeased},
-		{"lose once too often", poisoned, Lose{Epoch: uint64(len(poisoned))}, noon,
-			GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", MaxLosses+1)}, nil},
-		{"lose what was to be cancelled", cancelling, Lose{Epoch: 2}, noon,
-			GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
-		{"lose what is finished", finished, Lose{Epoch: 2}, noon, nil, ErrFenced},
-		{"report late", finished, ReportLate{Epoch: 1, Node: "n1", Said: result}, noon, AttemptLate{Epoch: 1, Node: "n1", Said: result}, nil},
-		{"report late of what nobody knows", nil, ReportLate{Epoch: 1}, noon, AttemptLate{Epoch: 1}, nil},
+		{"finish", tasktest.Running, task.Finish{Epoch: 2, Exit: &exit, Result: result, Usage: usage}, tasktest.Noon,
+			task.AttemptFinished{Attempt: 1, Epoch: 2, Exit: &exit, Result: result, Usage: usage}, nil},
+		{"finish although a cancel was asked for", tasktest.Cancelling, task.Finish{Epoch: 2}, tasktest.Noon, task.AttemptFinished{Attempt: 1, Epoch: 2}, nil},
+		{"finish under an old epoch", tasktest.Running, task.Finish{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
+		{"finish twice", tasktest.Finished, task.Finish{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
+		{"finish after release", tasktest.Released, task.Finish{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
+		{"fail and retry", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Exit: &exit, Message: "m", Usage: usage,
+				Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(10 * time.Second)}}, nil},
+		{"fail again and wait longer", tasktest.After(tasktest.Retrying, task.AttemptStarted{Attempt: 2, Node: "n1", Offer: 1}), task.Fail{Epoch: 4, Class: reason.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 3, Due: tasktest.Noon.Add(20 * time.Second)}}, nil},
+		{"fail for a reason that is not retried", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Memory}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Memory, Reason: "no retry on memory"}, nil},
+		{"fail for good", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, Final: true}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task said that no other attempt can mend it"}, nil},
+		{"fail and ask for a pause", tasktest.Running, task.Fail{Epoch: 2, Class: reason.Exit, RetryAfter: time.Minute}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 2, Class: reason.Exit, Reason: "the task asked for a pause of 1m0s", RetryAfter: value.Duration(time.Minute),
+				Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(time.Minute)}}, nil},
+		{"fail when no retry is left", []task.Event{withinBound, tasktest.Started, tasktest.Failed, task.AttemptStarted{Attempt: 2}}, task.Fail{Epoch: 4, Class: reason.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 2, Epoch: 4, Class: reason.Exit, Reason: "its retries are used up: retry.max is 1"}, nil},
+		{"losses use up no retry", tasktest.After(tasktest.Pending, append(tasktest.Lose(2), tasktest.Started)...), task.Fail{Epoch: 6, Class: reason.Exit}, tasktest.Noon,
+			task.AttemptFailed{Attempt: 1, Epoch: 6, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2, Due: tasktest.Noon.Add(10 * time.Second)}}, nil},
+		{"fail although a cancel was asked for", tasktest.Cancelling, task.Fail{Epoch: 2, Class: reason.Exit, Exit: &exit}, tasktest.Noon,
+			task.CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
+		{"fail under an old epoch", tasktest.Running, task.Fail{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
+		{"stopped", tasktest.Cancelling, task.Stopped{Epoch: 2, Exit: &exit}, tasktest.Noon, task.CancelConfirmed{Reason: "not needed", Epoch: 2, Exit: &exit}, nil},
+		{"stopped under an old epoch", tasktest.Cancelling, task.Stopped{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
+		{"release", tasktest.Running, task.Release{Epoch: 2, Reason: "shutdown"}, tasktest.Noon, task.AttemptReleased{Attempt: 1, Epoch: 2, Reason: "shutdown"}, nil},
+		{"release although a cancel was asked for", tasktest.Cancelling, task.Release{Epoch: 2}, tasktest.Noon, task.CancelConfirmed{Reason: "not needed", Epoch: 2}, nil},
+		{"release under an old epoch", tasktest.Running, task.Release{Epoch: 1}, tasktest.Noon, nil, task.ErrFenced},
+		{"lose", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone"}, tasktest.Noon, task.AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
+		{"lose by an account", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease).Account}, tasktest.Noon, task.AttemptLost{Attempt: 1, Epoch: 2, Reason: "gone"}, nil},
+		{"lose what holds its lease", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone", Account: by(2, "s1", lease-1).Account}, tasktest.Noon, nil, task.ErrLeased},
+		{"lose what was adopted meanwhile", tasktest.Running, task.Lose{Epoch: 2, Reason: "gone", Account: by(2, "s0", lease).Account}, tasktest.Noon, nil, task.ErrLeased},
+		{"lose once too often", poisoned, task.Lose{Epoch: uint64(len(poisoned))}, tasktest.Noon,
+			task.GivenUp{Reason: reason.Poison, Detail: fmt.Sprintf("%d nodes were lost while running it, the last one last", task.MaxLosses+1)}, nil},
+		{"lose what was to be cancelled", tasktest.Cancelling, task.Lose{Epoch: 2}, tasktest.Noon,
+			task.GivenUp{Reason: reason.Lost, Detail: "cancel was requested, and n1 did not confirm the end of the process"}, nil},
+		{"lose what is finished", tasktest.Finished, task.Lose{Epoch: 2}, tasktest.Noon, nil, task.ErrFenced},
+		{"report late", tasktest.Finished, task.ReportLate{Epoch: 1, Node: "n1", Said: result}, tasktest.Noon, task.AttemptLate{Epoch: 1, Node: "n1", Said: result}, nil},
+		{"report late of what nobody knows", nil, task.ReportLate{Epoch: 1}, tasktest.Noon, task.AttemptLate{Epoch: 1}, nil},
 
 		// Requests of people and schedulers.
-		{"cancel what waits", pending, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
-		{"cancel what is scheduled", scheduled, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
-		{"cancel between attempts", retrying, Cancel{Reason: "r"}, noon, CancelConfirmed{Reason: "r"}, nil},
-		{"cancel what runs", running, Cancel{Reason: "r"}, noon, CancelRequested{Reason: "r", Deadline: noon.Add(3*time.Second + StopMargin)}, nil},
-		{"cancel what runs without a grace of its own", []Event{Submitted{Work: Work{Spec: bounded}}, started}, Cancel{}, noon,
-			CancelRequested{Deadline: noon.Add(job.DefaultStop + StopMargin)}, nil},
-		{"cancel without knowing the spec", []Event{nil, started}, Cancel{}, noon, CancelRequested{Deadline: noon.Add(job.DefaultStop + StopMargin)}, nil},
-		{"cancel twice", cancelling, Cancel{}, noon, nil, nil},
-		{"cancel what is cancelled", cancelled, Cancel{}, noon, nil, nil},
-		{"cancel what is finished", finished, Cancel{}, noon, nil, ErrEnded},
-		{"cancel what is abnormal", abnormal, Cancel{}, noon, nil, ErrEnded},
-		{"cancel what nobody knows", nil, Cancel{}, noon, nil, ErrUnknown},
-		{"expire what waits", pending, Expire{Detail: "d"}, noon, GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
-		{"expire between attempts", retrying, Expire{Detail: "d"}, noon, GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
-		{"expire what runs", running, Expire{}, noon, nil, ErrNotWaiting},
-		{"expire what is finished", finished, Expire{}, noon, nil, ErrNotWaiting},
-		{"give up what waits", pending, GiveUp{Reason: reason.Unplaced, Detail: "d"}, noon, GivenUp{Reason: reason.Unplaced, Detail: "d"}, nil},
-		{"give up what runs", running, GiveUp{Reason: reason.Lost}, noon, GivenUp{Reason: reason.Lost}, nil},
-		{"give up what is finished", finished, GiveUp{}, noon, nil, ErrEnded},
-		{"reopen what is finished", finished, Reopen{Reason: "r"}, noon, Reopened{Reason: "r"}, nil},
-		{"reopen what is abnormal", abnormal, Reopen{Reason: "r"}, noon, Reopened{Reason: "r"}, nil},
-		{"reopen what runs", running, Reopen{}, noon, nil, ErrRunning},
-		{"reopen what waits", pending, Reopen{}, noon, nil, ErrRunning},
-		{"reopen what nobody knows", nil, Reopen{}, noon, nil, ErrUnknown},
+		{"cancel what waits", tasktest.Pending, task.Cancel{Reason: "r"}, tasktest.Noon, task.CancelConfirmed{Reason: "r"}, nil},
+		{"cancel what is scheduled", tasktest.Scheduled, task.Cancel{Reason: "r"}, tasktest.Noon, task.CancelConfirmed{Reason: "r"}, nil},
+		{"cancel between attempts", tasktest.Retrying, task.Cancel{Reason: "r"}, tasktest.Noon, task.CancelConfirmed{Reason: "r"}, nil},
+		{"cancel what runs", tasktest.Running, task.Cancel{Reason: "r"}, tasktest.Noon, task.CancelRequested{Reason: "r", Deadline: tasktest.Noon.Add(3*time.Second + task.StopMargin)}, nil},
+		{"cancel what runs without a grace of its own", []task.Event{task.Submitted{Work: task.Work{Spec: tasktest.Bounded}}, tasktest.Started}, task.Cancel{}, tasktest.Noon,
+			task.CancelRequested{Deadline: tasktest.Noon.Add(job.DefaultStop + task.StopMargin)}, nil},
+		{"cancel without knowing the spec", []task.Event{nil, tasktest.Started}, task.Cancel{}, tasktest.Noon, task.CancelRequested{Deadline: tasktest.Noon.Add(job.DefaultStop + task.StopMargin)}, nil},
+		{"cancel twice", tasktest.Cancelling, task.Cancel{}, tasktest.Noon, nil, nil},
+		{"cancel what is cancelled", tasktest.Cancelled, task.Cancel{}, tasktest.Noon, nil, nil},
+		{"cancel what is finished", tasktest.Finished, task.Cancel{}, tasktest.Noon, nil, task.ErrEnded},
+		{"cancel what is abnormal", tasktest.Abnormal, task.Cancel{}, tasktest.Noon, nil, task.ErrEnded},
+		{"cancel what nobody knows", nil, task.Cancel{}, tasktest.Noon, nil, task.ErrUnknown},
+		{"expire what waits", tasktest.Pending, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
+		{"expire between attempts", tasktest.Retrying, task.Expire{Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Expired, Detail: "d"}, nil},
+		{"expire what runs", tasktest.Running, task.Expire{}, tasktest.Noon, nil, task.ErrNotWaiting},
+		{"expire what is finished", tasktest.Finished, task.Expire{}, tasktest.Noon, nil, task.ErrNotWaiting},
+		{"give up what waits", tasktest.Pending, task.GiveUp{Reason: reason.Unplaced, Detail: "d"}, tasktest.Noon, task.GivenUp{Reason: reason.Unplaced, Detail: "d"}, nil},
+		{"give up what runs", tasktest.Running, task.GiveUp{Reason: reason.Lost}, tasktest.Noon, task.GivenUp{Reason: reason.Lost}, nil},
+		{"give up what is finished", tasktest.Finished, task.GiveUp{}, tasktest.Noon, nil, task.ErrEnded},
+		{"reopen what is finished", tasktest.Finished, task.Reopen{Reason: "r"}, tasktest.Noon, task.Reopened{Reason: "r"}, nil},
+		{"reopen what is abnormal", tasktest.Abnormal, task.Reopen{Reason: "r"}, tasktest.Noon, task.Reopened{Reason: "r"}, nil},
+		{"reopen what runs", tasktest.Running, task.Reopen{}, tasktest.Noon, nil, task.ErrRunning},
+		{"reopen what waits", tasktest.Pending, task.Reopen{}, tasktest.Noon, nil, task.ErrRunning},
+		{"reopen what nobody knows", nil, task.Reopen{}, tasktest.Noon, nil, task.ErrUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Decide(given(c.given...), c.when, c.now)
+			got, err := task.Decide(tasktest.Given(c.given...), c.when, c.now)
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 				t.Fatalf("got the error %v, want %v", err, c.err)
 			}
@@ -159,38 +162,38 @@ func TestDecide(t *testing.T) {
 
 // Failures of an earlier life do not count in the next one.
 func TestReopenedTaskRetriesAnew(t *testing.T) {
-	task := given(after(inError, Reopened{Reason: "again"}, AttemptStarted{Attempt: 2, Node: "n1", Offer: 1})...)
-	e, err := Decide(task, Fail{Epoch: task.Epoch, Class: reason.Exit}, noon)
-	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(10*time.Second) {
+	one := tasktest.Given(tasktest.After(tasktest.InError, task.Reopened{Reason: "again"}, task.AttemptStarted{Attempt: 2, Node: "n1", Offer: 1})...)
+	e, err := task.Decide(one, task.Fail{Epoch: one.Epoch, Class: reason.Exit}, tasktest.Noon)
+	if f, ok := e.(task.AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != tasktest.Noon.Add(10*time.Second) {
 		t.Errorf("got %+v, %v; want the first retry", e, err)
 	}
 }
 
 func TestDelayFallsByChance(t *testing.T) {
-	jittery := work
+	jittery := tasktest.Work
 	jittery.Spec = &job.Spec{Handler: "noop", Retry: job.Retry{Max: 1, Min: value.Duration(10 * time.Second), Jitter: 0.5}}
-	e, err := Decide(given(Submitted{Work: jittery}, started), Fail{Epoch: 2, Class: reason.Exit, Chance: 0.5}, noon)
-	if f, ok := e.(AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != noon.Add(7500*time.Millisecond) {
+	e, err := task.Decide(tasktest.Given(task.Submitted{Work: jittery}, tasktest.Started), task.Fail{Epoch: 2, Class: reason.Exit, Chance: 0.5}, tasktest.Noon)
+	if f, ok := e.(task.AttemptFailed); err != nil || !ok || f.Retry == nil || f.Retry.Due != tasktest.Noon.Add(7500*time.Millisecond) {
 		t.Errorf("got %+v, %v; want a retry after 7.5s", e, err)
 	}
 }
 
-type foreign struct{ Command }
+type foreign struct{ task.Command }
 
 // In every state every command is either decided or refused for a documented reason, and every
 // decision takes effect.
 func TestDecideMatrix(t *testing.T) {
-	documented := []error{ErrUnknown, ErrEnded, ErrRunning, ErrStale, ErrFenced, ErrNotWaiting, ErrNotDead, ErrLeased}
-	seen := map[State]bool{}
-	for name, h := range histories {
-		task := given(h.events...)
-		if task.State != h.state {
-			t.Errorf("%s: the task is %s, want %s", name, task.State, h.state)
+	documented := []error{task.ErrUnknown, task.ErrEnded, task.ErrRunning, task.ErrStale, task.ErrFenced, task.ErrNotWaiting, task.ErrNotDead, task.ErrLeased}
+	seen := map[task.State]bool{}
+	for name, h := range tasktest.Histories {
+		one := tasktest.Given(h.Events...)
+		if one.State != h.State {
+			t.Errorf("%s: the task is %s, want %s", name, one.State, h.State)
 		}
-		seen[task.State] = true
-		for _, c := range allCommands(task) {
-			for _, now := range []time.Time{{}, noon, noon.Add(24 * time.Hour)} {
-				e, err := Decide(task, c, now)
+		seen[one.State] = true
+		for _, c := range allCommands(one) {
+			for _, now := range []time.Time{{}, tasktest.Noon, tasktest.Noon.Add(24 * time.Hour)} {
+				e, err := task.Decide(one, c, now)
 				known := err == nil
 				for _, d := range documented {
 					known = known || errors.Is(err, d)
@@ -204,45 +207,45 @@ func TestDecideMatrix(t *testing.T) {
 				if e == nil {
 					continue
 				}
-				next := Evolve(task, Recorded{Seq: task.Seq + 1, Chain: true, At: noon, Event: e})
-				if _, late := e.(AttemptLate); !late && reflect.DeepEqual(state(next), state(task)) {
+				next := task.Evolve(one, task.Recorded{Seq: one.Seq + 1, Chain: true, At: tasktest.Noon, Event: e})
+				if _, late := e.(task.AttemptLate); !late && reflect.DeepEqual(state(next), state(one)) {
 					t.Errorf("%s, %+v: %+v changed nothing", name, c, e)
 				}
-				if task.State.Terminal() {
-					_, again := e.(Reopened)
-					_, seen := e.(Dismissed)
-					if _, late := e.(AttemptLate); !again && !late && !seen {
+				if one.State.Terminal() {
+					_, again := e.(task.Reopened)
+					_, seen := e.(task.Dismissed)
+					if _, late := e.(task.AttemptLate); !again && !late && !seen {
 						t.Errorf("%s, %+v: %T follows on the end", name, c, e)
 					}
 				}
 			}
 		}
-		if e, err := Decide(task, foreign{}, noon); err == nil {
+		if e, err := task.Decide(one, foreign{}, tasktest.Noon); err == nil {
 			t.Errorf("%s: a foreign command gave %+v", name, e)
 		}
 	}
-	for _, s := range States() {
-		if !seen[s] && s != Held { // no history of this test ends held
+	for _, s := range task.States() {
+		if !seen[s] && s != task.Held { // no history of this test ends held
 			t.Errorf("no history ends in %s", s)
 		}
 	}
 }
 
 // state returns the parts of a task that decisions depend on, without its place in the log.
-func state(t Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismissed} }
+func state(t task.Task) [4]any { return [4]any{t.State, t.Turn, t.Epoch, t.Dismissed} }
 
-func allCommands(t Task) []Command {
-	all := []Command{Cancel{}, Expire{}, GiveUp{}, Reopen{}, Dismiss{}, ReportLate{}}
+func allCommands(t task.Task) []task.Command {
+	all := []task.Command{task.Cancel{}, task.Expire{}, task.GiveUp{}, task.Reopen{}, task.Dismiss{}, task.ReportLate{}}
 	for _, epoch := range []uint64{0, t.Epoch, t.Epoch + 1} {
-		all = append(all, Finish{Epoch: epoch}, Fail{Epoch: epoch, Class: reason.Exit}, Fail{Epoch: epoch, Final: true},
-			Stopped{Epoch: epoch}, Release{Epoch: epoch}, Lose{Epoch: epoch}, ReportLate{Epoch: epoch})
+		all = append(all, task.Finish{Epoch: epoch}, task.Fail{Epoch: epoch, Class: reason.Exit}, task.Fail{Epoch: epoch, Final: true},
+			task.Stopped{Epoch: epoch}, task.Release{Epoch: epoch}, task.Lose{Epoch: epoch}, task.ReportLate{Epoch: epoch})
 	}
 	for _, turn := range []uint64{0, t.Turn, t.Turn + 1} {
 		for _, offer := range []uint64{0, t.Offer, t.Offer + 1} {
-			all = append(all, Claim{Node: "n2", Session: "s2", Offer: offer, After: turn},
-				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: queue.Rate{Queue: "default", Since: 99}},
-				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon}},
-				Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &Account{Epoch: t.Epoch, Session: t.Session, Now: noon, Claimed: noon, Lease: 1}})
+			all = append(all, task.Claim{Node: "n2", Session: "s2", Offer: offer, After: turn},
+				task.Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Rate: queue.Rate{Queue: "default", Since: 99}},
+				task.Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &task.Account{Epoch: t.Epoch, Session: t.Session, Now: tasktest.Noon}},
+				task.Claim{Node: "n2", Session: "s2", Offer: offer, After: turn, Account: &task.Account{Epoch: t.Epoch, Session: t.Session, Now: tasktest.Noon, Claimed: tasktest.Noon, Lease: 1}})
 		}
 	}
 	return all
@@ -250,31 +253,31 @@ func allCommands(t Task) []Command {
 
 // A held task accepts the commands of any waiting task.
 func TestHeld(t *testing.T) {
-	held := given(scheduled...)
-	held.State = Held
-	for _, c := range []Command{Claim{}, Cancel{}, Expire{}, GiveUp{}} {
-		if e, err := Decide(held, c, noon); e == nil || err != nil {
+	held := tasktest.Given(tasktest.Scheduled...)
+	held.State = task.Held
+	for _, c := range []task.Command{task.Claim{}, task.Cancel{}, task.Expire{}, task.GiveUp{}} {
+		if e, err := task.Decide(held, c, tasktest.Noon); e == nil || err != nil {
 			t.Errorf("%T of a held task: %v, %v", c, e, err)
 		}
 	}
-	if _, missing := NextOffer(&held); missing {
+	if _, missing := task.NextOffer(&held); missing {
 		t.Error("a held task misses an offer")
 	}
-	if d := Owes(held, Surroundings{}, settings); d.Who == "nobody" {
+	if d := duties.Owes(held, duties.Surroundings{}, tasktest.Settings); d.Who == "nobody" {
 		t.Error("nobody owes anything on a held task")
 	}
 }
 
 // A duty of an earlier life of the task ends nothing.
 func TestWhatWasJudgedHoldsForItsHead(t *testing.T) {
-	k := Task{State: Pending, Head: 7}
+	k := task.Task{State: task.Pending, Head: 7}
 	on := k.Head
-	expire := Judged{Command: Expire{Detail: "late"}, On: &on}
-	if e, err := k.Decide(expire, noon); err != nil || e != (GivenUp{Reason: reason.Expired, Detail: "late"}) {
+	expire := task.Judged{Command: task.Expire{Detail: "late"}, On: &on}
+	if e, err := k.Decide(expire, tasktest.Noon); err != nil || e != (task.GivenUp{Reason: reason.Expired, Detail: "late"}) {
 		t.Errorf("at its head: %v, %v", e, err)
 	}
 	k.Head = 9
-	if e, err := k.Decide(expire, noon); !errors.Is(err, ErrMovedOn) {
+	if e, err := k.Decide(expire, tasktest.Noon); !errors.Is(err, task.ErrMovedOn) {
 		t.Errorf("at another head: %v, %v", e, err)
 	}
 }

@@ -323,3 +323,13 @@ func (w *Work) SecretParams() map[string]string {
 	}
 	return files
 }
+
+// Shut explains the due time of a birth: its window was closed.
+type Shut struct {
+	// Calendar is the revision of the calendar that is closed. From is the time from which the
+	// opening was computed.
+	Calendar uint64    `json:"calendar"`
+	From     time.Time `json:"from"`
+	// Detail describes it in words.
+	Detail string `json:"detail,omitempty"`
+}

@@ -71,7 +71,7 @@ func (t *Task) Apply(r Recorded) {
 		if t.State == Running {
 			t.enter(Cancelling, reason.User, e.Reason, r)
 			if t.CancelBy = e.Deadline; t.CancelBy.IsZero() { // every cancel gets a deadline, even a foreign one
-				t.CancelBy = r.At.Add(t.grace() + StopMargin)
+				t.CancelBy = r.At.Add(t.Grace() + StopMargin)
 			}
 		}
 	case CancelConfirmed:
@@ -124,9 +124,9 @@ func (t *Task) Apply(r Recorded) {
 			t.again(e.Reason, r)
 			t.holdAgain(unsaid, e.Reason, r)
 			t.EndBy = time.Time{}
-			t.boundWhole(r.At)
+			t.BoundWhole(r.At)
 			if t.Spec.Parental() && t.State == Pending {
-				if _, why := t.short(); why != "" { // its nodes are chosen anew
+				if _, why := t.Childless(); why != "" { // its nodes are chosen anew
 					t.Children = nil
 				}
 				t.bear(r)

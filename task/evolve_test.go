@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"flag"
@@ -7,111 +7,113 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestEvolve(t *testing.T) {
 	exit := 1
 	t.Run("birth", func(t *testing.T) {
-		got := given(pending...)
-		want := Task{ID: got.ID, State: Pending, Work: work, Offered: true, Seq: 1, SubmittedAt: at(1), Since: at(1)}
+		got := tasktest.Given(tasktest.Pending...)
+		want := task.Task{ID: got.ID, State: task.Pending, Work: tasktest.Work, Offered: true, Seq: 1, SubmittedAt: tasktest.At(1), Since: tasktest.At(1)}
 		compare(t, got, want)
 	})
 	t.Run("held birth", func(t *testing.T) {
-		got := given(scheduled...)
-		want := Task{ID: got.ID, State: Scheduled, Work: work, Seq: 1, SubmittedAt: at(1), Since: at(1), Due: hold.Due}
+		got := tasktest.Given(tasktest.Scheduled...)
+		want := task.Task{ID: got.ID, State: task.Scheduled, Work: tasktest.Work, Seq: 1, SubmittedAt: tasktest.At(1), Since: tasktest.At(1), Due: tasktest.Delayed.Due}
 		compare(t, got, want)
 	})
 	t.Run("a second birth", func(t *testing.T) {
-		other := work
+		other := tasktest.Work
 		other.Job = "another"
-		got, want := given(birth, Submitted{Work: other, Due: hold.Due}), given(birth)
+		got, want := tasktest.Given(tasktest.Birth, task.Submitted{Work: other, Due: tasktest.Delayed.Due}), tasktest.Given(tasktest.Birth)
 		want.Seq = 2
 		compare(t, got, want)
 	})
 	t.Run("started", func(t *testing.T) {
-		got := given(running...)
-		want := given(pending...)
-		want.State, want.Seq, want.Head, want.Since, want.StartedAt = Running, 2, 2, at(2), at(2)
+		got := tasktest.Given(tasktest.Running...)
+		want := tasktest.Given(tasktest.Pending...)
+		want.State, want.Seq, want.Head, want.Since, want.StartedAt = task.Running, 2, 2, tasktest.At(2), tasktest.At(2)
 		want.Attempt, want.Epoch, want.Offer, want.Node, want.Session = 1, 2, 1, "n1", "s1"
 		compare(t, got, want)
 	})
 	t.Run("retry", func(t *testing.T) {
-		f := failed
-		f.Exit, f.Usage = &exit, &Usage{MaxMemory: 5}
-		got := given(after(running, f)...)
-		want := given(running...)
-		want.State, want.Reason, want.Message, want.Due = Retrying, reason.Exit, "exit 1", f.Retry.Due
-		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, at(3), false, 1
+		f := tasktest.Failed
+		f.Exit, f.Usage = &exit, &task.Usage{MaxMemory: 5}
+		got := tasktest.Given(tasktest.After(tasktest.Running, f)...)
+		want := tasktest.Given(tasktest.Running...)
+		want.State, want.Reason, want.Message, want.Due = task.Retrying, reason.Exit, "exit 1", f.Retry.Due
+		want.Seq, want.Head, want.Turn, want.Since, want.Offered, want.Failures = 3, 3, 3, tasktest.At(3), false, 1
 		want.FailedOn, want.Ran = "n1", value.Duration(time.Second)
 		want.Exit, want.Usage = f.Exit, f.Usage
 		compare(t, got, want)
 	})
 	t.Run("reopened", func(t *testing.T) {
-		got := given(after(inError, Reopened{Reason: "again"})...)
-		want := given(running...)
-		want.State, want.Reason = Pending, "again"
-		want.Seq, want.Head, want.Turn, want.Since, want.Offered = 4, 4, 4, at(4), false
+		got := tasktest.Given(tasktest.After(tasktest.InError, task.Reopened{Reason: "again"})...)
+		want := tasktest.Given(tasktest.Running...)
+		want.State, want.Reason = task.Pending, "again"
+		want.Seq, want.Head, want.Turn, want.Since, want.Offered = 4, 4, 4, tasktest.At(4), false
 		compare(t, got, want)
 	})
 	t.Run("known from an offer", func(t *testing.T) {
-		// A worker sees only the offer and claims at the head that it names.
-		offer := Queued{Work: work, Attempt: 3, After: 8, Reason: reason.Exit}
-		got := Evolve(Task{ID: "t"}, Recorded{Seq: 12, At: noon, Event: offer})
-		want := Task{ID: "t", State: Pending, Work: work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: noon}
+		// A worker sees no more than the offer and claims at the head that it names.
+		offer := task.Queued{Work: tasktest.Work, Attempt: 3, After: 8, Reason: reason.Exit}
+		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: tasktest.Noon, Event: offer})
+		want := task.Task{ID: "t", State: task.Pending, Work: tasktest.Work, Attempt: 2, Head: 8, Turn: 8, Offered: true, Seq: 12, Since: tasktest.Noon}
 		compare(t, got, want)
 	})
 	t.Run("an offer of a turn to come is none", func(t *testing.T) {
-		got := Evolve(Task{ID: "t"}, Recorded{Seq: 12, At: noon, Event: Queued{Work: work, After: 12}})
-		compare(t, got, Task{ID: "t", Seq: 12})
+		got := task.Evolve(task.Task{ID: "t"}, task.Recorded{Seq: 12, At: tasktest.Noon, Event: task.Queued{Work: tasktest.Work, After: 12}})
+		compare(t, got, task.Task{ID: "t", Seq: 12})
 	})
 	t.Run("one more offer of the same turn", func(t *testing.T) {
-		offer := Queued{Work: work, Attempt: 2, After: 3}
-		got, want := given(after(released, offer, offer)...), given(after(released, offer)...)
+		offer := task.Queued{Work: tasktest.Work, Attempt: 2, After: 3}
+		got, want := tasktest.Given(tasktest.After(tasktest.Released, offer, offer)...), tasktest.Given(tasktest.After(tasktest.Released, offer)...)
 		want.Seq = 5 // and it has not begun another wait since
 		compare(t, got, want)
 	})
 	t.Run("a timer's offer waits since it was due", func(t *testing.T) {
-		got := given(after(scheduled, Queued{Work: work, Attempt: 1, Due: hold.Due})...)
-		if got.State != Pending || got.Since != hold.Due || !got.Offered {
+		got := tasktest.Given(tasktest.After(tasktest.Scheduled, task.Queued{Work: tasktest.Work, Attempt: 1, Due: tasktest.Delayed.Due})...)
+		if got.State != task.Pending || got.Since != tasktest.Delayed.Due || !got.Offered {
 			t.Errorf("it is %s since %v", got.State, got.Since)
 		}
 	})
 	t.Run("taken over", func(t *testing.T) {
-		got := given(after(running, AttemptStarted{Attempt: 2, Node: "n2", Offer: 1, TookOver: &TookOver{Epoch: 2}})...)
+		got := tasktest.Given(tasktest.After(tasktest.Running, task.AttemptStarted{Attempt: 2, Node: "n2", Offer: 1, TookOver: &task.TookOver{Epoch: 2}})...)
 		if got.Losses != 1 || got.Epoch != 3 || got.Node != "n2" || got.Attempt != 2 {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("how long the last attempt of a life ran", func(t *testing.T) {
 		for name, c := range map[string]struct {
-			events []Event
+			events []task.Event
 			want   time.Duration
 		}{
 			"it runs":                       {nil, 0},
-			"it failed":                     {[]Event{failed}, time.Second},
-			"it failed and was cancelled":   {[]Event{failed, CancelConfirmed{}}, time.Second},
-			"it took long to be stopped":    {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}}, 2 * time.Second},
-			"it has another life":           {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}}, 0},
-			"and was skipped in that":       {[]Event{CancelRequested{}, CancelConfirmed{Epoch: 2}, Reopened{}, CancelConfirmed{Code: reason.Skipped}}, 0},
-			"it was taken over, and failed": {[]Event{AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 2}}, GivenUp{}}, time.Second},
+			"it failed":                     {[]task.Event{tasktest.Failed}, time.Second},
+			"it failed and was cancelled":   {[]task.Event{tasktest.Failed, task.CancelConfirmed{}}, time.Second},
+			"it took long to be stopped":    {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}}, 2 * time.Second},
+			"it has another life":           {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}}, 0},
+			"and was skipped in that":       {[]task.Event{task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}, task.Reopened{}, task.CancelConfirmed{Code: reason.Skipped}}, 0},
+			"it was taken over, and failed": {[]task.Event{task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}, task.GivenUp{}}, time.Second},
 		} {
-			if got := given(after(running, c.events...)...); got.Ran.Std() != c.want {
+			if got := tasktest.Given(tasktest.After(tasktest.Running, c.events...)...); got.Ran.Std() != c.want {
 				t.Errorf("%s: %v, want %v", name, got.Ran, c.want)
 			}
 		}
 	})
 	t.Run("a cancel always has an end", func(t *testing.T) {
-		got := given(after(running, CancelRequested{})...)
-		if want := at(3).Add(3*time.Second + StopMargin); got.CancelBy != want {
+		got := tasktest.Given(tasktest.After(tasktest.Running, task.CancelRequested{})...)
+		if want := tasktest.At(3).Add(3*time.Second + task.StopMargin); got.CancelBy != want {
 			t.Errorf("it must be gone by %v, want %v", got.CancelBy, want)
 		}
 	})
 }
 
-func compare(t *testing.T, got, want Task) {
+func compare(t *testing.T, got, want task.Task) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
@@ -120,28 +122,28 @@ func compare(t *testing.T, got, want Task) {
 
 // Each turn has its own bound on the wait, or none.
 func TestBoundOfEachTurn(t *testing.T) {
-	bound := func(s *job.Spec) Submitted {
-		return Submitted{Work: Work{Spec: s, Route: "default.5", StartBy: noon.Add(time.Minute)}}
+	bound := func(s *job.Spec) task.Submitted {
+		return task.Submitted{Work: task.Work{Spec: s, Route: "default.5", StartBy: tasktest.Noon.Add(time.Minute)}}
 	}
-	release, expired := AttemptReleased{Epoch: 2}, GivenUp{Reason: reason.Expired}
-	soon := failed
-	soon.Retry = &RetryPlan{Attempt: 2, Due: noon}
+	release, expired := task.AttemptReleased{Epoch: 2}, task.GivenUp{Reason: reason.Expired}
+	soon := tasktest.Failed
+	soon.Retry = &task.RetryPlan{Attempt: 2, Due: tasktest.Noon}
 	for name, c := range map[string]struct {
-		events []Event
+		events []task.Event
 		want   time.Time
 	}{
-		"birth":                  {[]Event{bound(bounded)}, noon.Add(time.Minute)},
-		"while it runs":          {[]Event{bound(bounded), started}, noon.Add(time.Minute)},
-		"released":               {[]Event{bound(bounded), started, release}, at(3).Add(5 * time.Minute)},
-		"retry":                  {[]Event{bound(bounded), started, failed}, failed.Retry.Due.Add(5 * time.Minute)},
-		"retry that is due":      {[]Event{bound(bounded), started, soon}, at(3).Add(5 * time.Minute)},
-		"reopened":               {[]Event{bound(bounded), expired, Reopened{}}, at(3).Add(5 * time.Minute)},
-		"explicit, then retry":   {[]Event{bound(spec), started, failed}, time.Time{}},
-		"explicit, then opened":  {[]Event{bound(spec), expired, Reopened{}}, time.Time{}},
-		"none, then reopened":    {after(abnormal, Reopened{}), time.Time{}},
-		"unknown spec, released": {[]Event{nil, AttemptStarted{Attempt: 1}, release}, time.Time{}},
+		"birth":                  {[]task.Event{bound(tasktest.Bounded)}, tasktest.Noon.Add(time.Minute)},
+		"while it runs":          {[]task.Event{bound(tasktest.Bounded), tasktest.Started}, tasktest.Noon.Add(time.Minute)},
+		"released":               {[]task.Event{bound(tasktest.Bounded), tasktest.Started, release}, tasktest.At(3).Add(5 * time.Minute)},
+		"retry":                  {[]task.Event{bound(tasktest.Bounded), tasktest.Started, tasktest.Failed}, tasktest.Failed.Retry.Due.Add(5 * time.Minute)},
+		"retry that is due":      {[]task.Event{bound(tasktest.Bounded), tasktest.Started, soon}, tasktest.At(3).Add(5 * time.Minute)},
+		"reopened":               {[]task.Event{bound(tasktest.Bounded), expired, task.Reopened{}}, tasktest.At(3).Add(5 * time.Minute)},
+		"explicit, then retry":   {[]task.Event{bound(tasktest.Spec), tasktest.Started, tasktest.Failed}, time.Time{}},
+		"explicit, then opened":  {[]task.Event{bound(tasktest.Spec), expired, task.Reopened{}}, time.Time{}},
+		"none, then reopened":    {tasktest.After(tasktest.Abnormal, task.Reopened{}), time.Time{}},
+		"unknown spec, released": {[]task.Event{nil, task.AttemptStarted{Attempt: 1}, release}, time.Time{}},
 	} {
-		if got := given(c.events...).StartBy; !got.Equal(c.want) {
+		if got := tasktest.Given(c.events...).StartBy; !got.Equal(c.want) {
 			t.Errorf("%s: to be started by %v, want %v", name, got, c.want)
 		}
 	}
@@ -150,44 +152,44 @@ func TestBoundOfEachTurn(t *testing.T) {
 // Impossible events leave the state alone.
 func TestEvolveIgnores(t *testing.T) {
 	for name, c := range map[string]struct {
-		given []Event
-		when  Event
+		given []task.Event
+		when  task.Event
 	}{
-		"garbage":                             {running, nil},
-		"a start while it runs":               {running, AttemptStarted{Attempt: 2, Node: "n2"}},
-		"a takeover of another epoch":         {running, AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 1}}},
-		"a start after the end":               {finished, AttemptStarted{Attempt: 2}},
-		"a takeover after the end":            {finished, AttemptStarted{Attempt: 2, TookOver: &TookOver{Epoch: 2}}},
-		"the result of another epoch":         {running, AttemptFinished{Epoch: 1}},
-		"a failure of another epoch":          {running, AttemptFailed{Epoch: 1}},
-		"a release of another epoch":          {running, AttemptReleased{Epoch: 1}},
-		"a loss of another epoch":             {running, AttemptLost{Epoch: 1}},
-		"a result between attempts":           {retrying, AttemptFinished{Epoch: 2}},
-		"a result after the end":              {inError, AttemptFinished{Epoch: 2}},
-		"a cancel of what waits":              {pending, CancelRequested{}},
-		"a cancel after the end":              {finished, CancelRequested{}},
-		"a confirmation of another epoch":     {cancelling, CancelConfirmed{Epoch: 1}},
-		"a confirmation after the end":        {finished, CancelConfirmed{Epoch: 2}},
-		"giving up after the end":             {cancelled, GivenUp{Reason: reason.Lost}},
-		"reopening what runs":                 {running, Reopened{}},
-		"reopening what waits":                {pending, Reopened{}},
-		"an offer while it runs":              {running, Queued{Work: work}},
-		"an offer of another turn":            {retrying, Queued{Work: work, After: 1}},
-		"an offer after the end":              {finished, Queued{Work: work}},
-		"a birth on the chain is not a birth": {running, onChain{birth}},
-		"an offer on the chain is no offer":   {retrying, onChain{Queued{Work: work, After: 3}}},
+		"garbage":                             {tasktest.Running, nil},
+		"a start while it runs":               {tasktest.Running, task.AttemptStarted{Attempt: 2, Node: "n2"}},
+		"a takeover of another epoch":         {tasktest.Running, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 1}}},
+		"a start after the end":               {tasktest.Finished, task.AttemptStarted{Attempt: 2}},
+		"a takeover after the end":            {tasktest.Finished, task.AttemptStarted{Attempt: 2, TookOver: &task.TookOver{Epoch: 2}}},
+		"the result of another epoch":         {tasktest.Running, task.AttemptFinished{Epoch: 1}},
+		"a failure of another epoch":          {tasktest.Running, task.AttemptFailed{Epoch: 1}},
+		"a release of another epoch":          {tasktest.Running, task.AttemptReleased{Epoch: 1}},
+		"a loss of another epoch":             {tasktest.Running, task.AttemptLost{Epoch: 1}},
+		"a result between attempts":           {tasktest.Retrying, task.AttemptFinished{Epoch: 2}},
+		"a result after the end":              {tasktest.InError, task.AttemptFinished{Epoch: 2}},
+		"a cancel of what waits":              {tasktest.Pending, task.CancelRequested{}},
+		"a cancel after the end":              {tasktest.Finished, task.CancelRequested{}},
+		"a confirmation of another epoch":     {tasktest.Cancelling, task.CancelConfirmed{Epoch: 1}},
+		"a confirmation after the end":        {tasktest.Finished, task.CancelConfirmed{Epoch: 2}},
+		"giving up after the end":             {tasktest.Cancelled, task.GivenUp{Reason: reason.Lost}},
+		"reopening what runs":                 {tasktest.Running, task.Reopened{}},
+		"reopening what waits":                {tasktest.Pending, task.Reopened{}},
+		"an offer while it runs":              {tasktest.Running, task.Queued{Work: tasktest.Work}},
+		"an offer of another turn":            {tasktest.Retrying, task.Queued{Work: tasktest.Work, After: 1}},
+		"an offer after the end":              {tasktest.Finished, task.Queued{Work: tasktest.Work}},
+		"a birth on the chain is not a birth": {tasktest.Running, onChain{tasktest.Birth}},
+		"an offer on the chain is no offer":   {tasktest.Retrying, onChain{task.Queued{Work: tasktest.Work, After: 3}}},
 	} {
-		records := history(after(c.given, c.when)...)
+		records := tasktest.History(tasktest.After(c.given, c.when)...)
 		if o, ok := c.when.(onChain); ok {
 			records[len(records)-1].Event = o.Event
 		}
-		got := Task{}
-		var want Task
+		got := task.Task{}
+		var want task.Task
 		for i, r := range records {
 			if i == len(records)-1 {
 				want = got
 			}
-			got = Evolve(got, r)
+			got = task.Evolve(got, r)
 		}
 		want.Seq, want.Head = got.Seq, got.Head
 		if !reflect.DeepEqual(got, want) {
@@ -200,7 +202,7 @@ func TestEvolveIgnores(t *testing.T) {
 }
 
 // onChain marks an event that history must place on the chain.
-type onChain struct{ Event }
+type onChain struct{ task.Event }
 
 var seeds = flag.Uint64("seeds", 500, "how many random histories to try")
 
@@ -214,69 +216,69 @@ func TestEvolveIsTotal(t *testing.T) {
 	}
 }
 
-func checkHistory(t *testing.T, records []Recorded) {
+func checkHistory(t *testing.T, records []task.Recorded) {
 	t.Helper()
-	var task Task
+	var one task.Task
 	var head uint64
 	ended, everEnded := false, 0
 	for _, r := range records {
-		before := task
-		task = Evolve(task, r)
+		before := one
+		one = task.Evolve(one, r)
 		if r.Seq <= before.Seq {
-			if !reflect.DeepEqual(task, before) {
+			if !reflect.DeepEqual(one, before) {
 				t.Errorf("%+v, applied again at %d, changed the task", r, before.Seq)
 			}
 			continue
 		}
-		if again := Evolve(task, r); !reflect.DeepEqual(again, task) {
+		if again := task.Evolve(one, r); !reflect.DeepEqual(again, one) {
 			t.Errorf("%+v is not idempotent", r)
 		}
 		if r.Chain {
 			head = r.Seq
-		} else if q, ok := r.Event.(Queued); ok && before.State == Unknown && q.After < r.Seq {
+		} else if q, ok := r.Event.(task.Queued); ok && before.State == task.Unknown && q.After < r.Seq {
 			head = max(head, q.After) // the offer names this much of the chain
 		}
-		if task.Head != head || task.Seq != r.Seq {
-			t.Errorf("head %d and sequence %d after %+v, want %d and %d", task.Head, task.Seq, r, head, r.Seq)
+		if one.Head != head || one.Seq != r.Seq {
+			t.Errorf("head %d and sequence %d after %+v, want %d and %d", one.Head, one.Seq, r, head, r.Seq)
 		}
-		if _, reopened := r.Event.(Reopened); reopened && r.Chain {
+		if _, reopened := r.Event.(task.Reopened); reopened && r.Chain {
 			ended = false
 		}
-		if task.State != before.State && task.State.Terminal() {
+		if one.State != before.State && one.State.Terminal() {
 			everEnded++
 			if ended {
-				t.Errorf("a life ended twice: %s and then %s", before.State, task.State)
+				t.Errorf("a life ended twice: %s and then %s", before.State, one.State)
 			}
 			ended = true
 		}
-		if before.State.Terminal() && !task.State.Terminal() {
-			if _, ok := r.Event.(Reopened); !ok || !r.Chain {
-				t.Errorf("%+v led from %s to %s", r, before.State, task.State)
+		if before.State.Terminal() && !one.State.Terminal() {
+			if _, ok := r.Event.(task.Reopened); !ok || !r.Chain {
+				t.Errorf("%+v led from %s to %s", r, before.State, one.State)
 			}
 		}
-		if before.State.Terminal() && task.State.Terminal() && before.State != task.State {
-			t.Errorf("%+v led from %s to %s", r, before.State, task.State)
+		if before.State.Terminal() && one.State.Terminal() && before.State != one.State {
+			t.Errorf("%+v led from %s to %s", r, before.State, one.State)
 		}
-		if task.Epoch < before.Epoch || task.Turn < before.Turn {
-			t.Errorf("%+v led from epoch %d, turn %d back to %d, %d", r, before.Epoch, before.Turn, task.Epoch, task.Turn)
+		if one.Epoch < before.Epoch || one.Turn < before.Turn {
+			t.Errorf("%+v led from epoch %d, turn %d back to %d, %d", r, before.Epoch, before.Turn, one.Epoch, one.Turn)
 		}
-		if task.State.Terminal() != !task.EndedAt.IsZero() {
-			t.Errorf("the task is %s and ended at %v", task.State, task.EndedAt)
+		if one.State.Terminal() != !one.EndedAt.IsZero() {
+			t.Errorf("the task is %s and ended at %v", one.State, one.EndedAt)
 		}
-		if task.State == Cancelling && task.CancelBy.IsZero() {
+		if one.State == task.Cancelling && one.CancelBy.IsZero() {
 			t.Error("it is cancelling without an end")
 		}
-		if task.Live() && task.Waiting() || task.Live() && task.State.Terminal() {
-			t.Errorf("%s is two things at once", task.State)
+		if one.Live() && one.Waiting() || one.Live() && one.State.Terminal() {
+			t.Errorf("%s is two things at once", one.State)
 		}
-		checkDuty(t, task)
+		tasktest.CheckDuty(t, one)
 	}
 }
 
-func anyHistory(rng *rand.Rand, n int) []Recorded {
-	records := make([]Recorded, n)
+func anyHistory(rng *rand.Rand, n int) []task.Recorded {
+	records := make([]task.Recorded, n)
 	seq := uint64(0)
-	var task Task
+	var one task.Task
 	for i := range records {
 		switch rng.IntN(10) {
 		case 0: // a record comes again
@@ -285,16 +287,16 @@ func anyHistory(rng *rand.Rand, n int) []Recorded {
 		default:
 			seq++
 		}
-		r := Recorded{Seq: max(seq, 1), At: at(seq), Event: anyEvent(rng, task)}
-		r.Chain = !isOffer(r.Event) != (rng.IntN(30) == 0)
+		r := task.Recorded{Seq: max(seq, 1), At: tasktest.At(seq), Event: anyEvent(rng, one)}
+		r.Chain = !tasktest.IsOffer(r.Event) != (rng.IntN(30) == 0)
 		records[i] = r
-		task = Evolve(task, r)
+		one = task.Evolve(one, r)
 	}
 	return records
 }
 
 // anyEvent mostly returns an event that fits, and sometimes an impossible one.
-func anyEvent(rng *rand.Rand, t Task) Event {
+func anyEvent(rng *rand.Rand, t task.Task) task.Event {
 	near := func(v uint64) uint64 {
 		if rng.IntN(4) == 0 {
 			return rng.Uint64N(50)
@@ -305,51 +307,51 @@ func anyEvent(rng *rand.Rand, t Task) Event {
 		if rng.IntN(3) == 0 {
 			return time.Time{}
 		}
-		return noon.Add(time.Duration(rng.IntN(600)) * time.Second)
+		return tasktest.Noon.Add(time.Duration(rng.IntN(600)) * time.Second)
 	}
-	w := work
+	w := tasktest.Work
 	switch rng.IntN(3) {
 	case 0:
 		w.Spec = nil
 	case 1:
-		w.Spec, w.StartBy = bounded, when()
+		w.Spec, w.StartBy = tasktest.Bounded, when()
 	}
 	epoch := near(t.Epoch)
 	switch rng.IntN(13) {
 	case 0:
-		return Submitted{Work: w, Due: when()}
+		return task.Submitted{Work: w, Due: when()}
 	case 1, 2:
-		return Queued{Work: w, Attempt: rng.IntN(4), After: near(t.Turn), Due: when()}
+		return task.Queued{Work: w, Attempt: rng.IntN(4), After: near(t.Turn), Due: when()}
 	case 3, 4:
-		s := AttemptStarted{Attempt: t.Attempt + 1, Node: "n1", Offer: rng.Uint64N(9)}
+		s := task.AttemptStarted{Attempt: t.Attempt + 1, Node: "n1", Offer: rng.Uint64N(9)}
 		if rng.IntN(2) == 0 {
-			s.TookOver = &TookOver{Epoch: epoch}
+			s.TookOver = &task.TookOver{Epoch: epoch}
 		}
 		return s
 	case 5:
-		return AttemptFinished{Epoch: epoch}
+		return task.AttemptFinished{Epoch: epoch}
 	case 6:
-		f := AttemptFailed{Epoch: epoch, Class: reason.Exit}
+		f := task.AttemptFailed{Epoch: epoch, Class: reason.Exit}
 		if rng.IntN(2) == 0 {
-			f.Retry = &RetryPlan{Attempt: t.Attempt + 1, Due: when()}
+			f.Retry = &task.RetryPlan{Attempt: t.Attempt + 1, Due: when()}
 		}
 		return f
 	case 7:
-		return AttemptReleased{Epoch: epoch}
+		return task.AttemptReleased{Epoch: epoch}
 	case 8:
-		return AttemptLost{Epoch: epoch}
+		return task.AttemptLost{Epoch: epoch}
 	case 9:
-		return CancelRequested{Deadline: when()}
+		return task.CancelRequested{Deadline: when()}
 	case 10:
-		return CancelConfirmed{Epoch: epoch}
+		return task.CancelConfirmed{Epoch: epoch}
 	case 11:
 		if rng.IntN(2) == 0 {
-			return GivenUp{Reason: reason.Poison}
+			return task.GivenUp{Reason: reason.Poison}
 		}
-		return Reopened{}
+		return task.Reopened{}
 	}
 	if rng.IntN(2) == 0 {
-		return AttemptLate{Epoch: epoch}
+		return task.AttemptLate{Epoch: epoch}
 	}
 	return nil
 }
@@ -359,28 +361,28 @@ func anyEvent(rng *rand.Rand, t Task) Event {
 func TestDecideAndEvolve(t *testing.T) {
 	for seed := range *seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		records := history(birth)
+		records := tasktest.History(tasktest.Birth)
 		if rng.IntN(2) == 0 {
-			records = history(hold)
+			records = tasktest.History(tasktest.Delayed)
 		}
-		task := Evolve(Task{}, records[0])
+		one := task.Evolve(task.Task{}, records[0])
 		for range 40 {
-			seq := task.Seq + 1
-			r := Recorded{Seq: seq, At: at(seq)}
-			if next, missing := NextOffer(&task); missing && rng.IntN(2) == 0 {
+			seq := one.Seq + 1
+			r := task.Recorded{Seq: seq, At: tasktest.At(seq)}
+			if next, missing := task.NextOffer(&one); missing && rng.IntN(2) == 0 {
 				r.Event = next
 			} else {
-				commands := allCommands(task)
-				e, err := Decide(task, commands[rng.IntN(len(commands))], at(seq))
+				commands := allCommands(one)
+				e, err := task.Decide(one, commands[rng.IntN(len(commands))], tasktest.At(seq))
 				if err != nil || e == nil {
 					continue
 				}
 				r.Chain, r.Event = true, e
 			}
 			records = append(records, r)
-			task = Evolve(task, r)
-			if task.Losses > MaxLosses+1 {
-				t.Errorf("the task lost %d nodes", task.Losses)
+			one = task.Evolve(one, r)
+			if one.Losses > task.MaxLosses+1 {
+				t.Errorf("the task lost %d nodes", one.Losses)
 			}
 		}
 		checkHistory(t, records)

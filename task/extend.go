@@ -14,7 +14,7 @@ func (t *Task) RunUntil() time.Time {
 		return t.EndBy
 	}
 	until := value.Later(t.StartedAt.Add(run), t.Extended)
-	if t.tooLong(until) {
+	if t.TooLong(until) {
 		return t.EndBy
 	}
 	return until
@@ -35,11 +35,18 @@ func extend(t *Task, c Extend) Event {
 	if last := t.StartedAt.Add(t.runTimeout() + more); until.After(last) {
 		until = last
 	}
-	if t.tooLong(until) {
+	if t.TooLong(until) {
 		until = t.EndBy
 	}
 	if !until.After(now) {
 		return nil
 	}
 	return AttemptExtended{Attempt: t.Attempt, Epoch: c.Epoch, Until: until.Truncate(time.Microsecond)}
+}
+
+func (t *Task) runTimeout() time.Duration {
+	if t.Spec == nil {
+		return 0
+	}
+	return t.Spec.Timeout.Run.Std()
 }

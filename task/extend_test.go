@@ -1,9 +1,11 @@
-package task
+package task_test
 
 import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -13,30 +15,30 @@ func TestExtend(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		run, more   time.Duration
-		state       State
+		state       task.State
 		extended    time.Duration // since the start; 0 for none
 		asked, want time.Duration // since the start; want 0 for no fact
 	}{
-		{"more time", time.Minute, 0, Running, 0, 90 * time.Second, 90 * time.Second},
-		{"at most as long again", time.Minute, 0, Running, 0, time.Hour, 2 * time.Minute},
-		{"at most what the task allows", time.Minute, 10 * time.Second, Running, 0, time.Hour, 70 * time.Second},
-		{"more than as long again, if allowed", time.Minute, time.Hour, Running, 0, 30 * time.Minute, 30 * time.Minute},
-		{"holds already", time.Minute, 0, Running, 0, 50 * time.Second, 0},
-		{"was granted already", time.Minute, 0, Running, 100 * time.Second, 90 * time.Second, 0},
-		{"all is granted", time.Minute, 0, Running, 2 * time.Minute, time.Hour, 0},
-		{"no timeout", 0, 0, Running, 0, time.Hour, 0},
-		{"being cancelled", time.Minute, 0, Cancelling, 0, 90 * time.Second, 0},
+		{"more time", time.Minute, 0, task.Running, 0, 90 * time.Second, 90 * time.Second},
+		{"at most as long again", time.Minute, 0, task.Running, 0, time.Hour, 2 * time.Minute},
+		{"at most what the task allows", time.Minute, 10 * time.Second, task.Running, 0, time.Hour, 70 * time.Second},
+		{"more than as long again, if allowed", time.Minute, time.Hour, task.Running, 0, 30 * time.Minute, 30 * time.Minute},
+		{"holds already", time.Minute, 0, task.Running, 0, 50 * time.Second, 0},
+		{"was granted already", time.Minute, 0, task.Running, 100 * time.Second, 90 * time.Second, 0},
+		{"all is granted", time.Minute, 0, task.Running, 2 * time.Minute, time.Hour, 0},
+		{"no timeout", 0, 0, task.Running, 0, time.Hour, 0},
+		{"being cancelled", time.Minute, 0, task.Cancelling, 0, 90 * time.Second, 0},
 	} {
-		task := Task{State: c.state, Epoch: 7, Attempt: 2, StartedAt: start}
-		task.Spec = &job.Spec{Timeout: job.Timeout{Run: value.Duration(c.run), Extend: value.Duration(c.more)}}
+		one := task.Task{State: c.state, Epoch: 7, Attempt: 2, StartedAt: start}
+		one.Spec = &job.Spec{Timeout: job.Timeout{Run: value.Duration(c.run), Extend: value.Duration(c.more)}}
 		if c.extended > 0 {
-			task.Extended = start.Add(c.extended)
+			one.Extended = start.Add(c.extended)
 		}
-		e, err := Decide(task, Extend{Epoch: 7, Until: start.Add(c.asked)}, start)
+		e, err := task.Decide(one, task.Extend{Epoch: 7, Until: start.Add(c.asked)}, start)
 		got := time.Duration(0)
-		if e, ok := e.(AttemptExtended); ok {
+		if e, ok := e.(task.AttemptExtended); ok {
 			got = e.Until.Sub(start)
-			if after := Evolve(task, Recorded{Seq: 9, Chain: true, At: start, Event: e}); !after.RunUntil().Equal(e.Until) {
+			if after := task.Evolve(one, task.Recorded{Seq: 9, Chain: true, At: start, Event: e}); !after.RunUntil().Equal(e.Until) {
 				t.Errorf("%s: afterwards it runs until %v, want %v", c.name, after.RunUntil(), e.Until)
 			}
 		}
@@ -44,19 +46,19 @@ func TestExtend(t *testing.T) {
 			t.Errorf("%s: until %v, %v; want %v", c.name, got, err, c.want)
 		}
 	}
-	if _, err := Decide(Task{State: Running, Epoch: 8}, Extend{Epoch: 7}, start); err == nil {
+	if _, err := task.Decide(task.Task{State: task.Running, Epoch: 8}, task.Extend{Epoch: 7}, start); err == nil {
 		t.Error("a fenced attempt is extended")
 	}
 }
 
 func TestChildID(t *testing.T) {
-	const parent = ID("01JNA0TASK0000000000000000")
-	a, b := ChildID(parent, "a"), ChildID(parent, "b")
-	if a != ChildID(parent, "a") || a == b || a[:10] != parent[:10] {
+	const parent = task.ID("01JNA0TASK0000000000000000")
+	a, b := family.ChildID(parent, "a"), family.ChildID(parent, "b")
+	if a != family.ChildID(parent, "a") || a == b || a[:10] != parent[:10] {
 		t.Errorf("children %s and %s", a, b)
 	}
-	for _, id := range []ID{a, b, ChildID(parent, "")} {
-		if got, err := ParseID(string(id)); err != nil || got != id {
+	for _, id := range []task.ID{a, b, family.ChildID(parent, "")} {
+		if got, err := task.ParseID(string(id)); err != nil || got != id {
 			t.Errorf("%s is no id: %v", id, err)
 		}
 	}

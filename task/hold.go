@@ -2,9 +2,10 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"millrace/task/reason"
@@ -55,8 +56,8 @@ func (Unhold) isCommand() {}
 func (Skip) isCommand()   {}
 func (Unheld) isEvent()   {}
 
-// holds returns the holds of a task at its birth.
-func (w *Work) holds() []string {
+// FirstHolds returns the holds of a task at its birth.
+func (w *Work) FirstHolds() []string {
 	var holds []string
 	if w.Needs != nil {
 		holds = append(holds, HoldNeeds)
@@ -109,8 +110,8 @@ func (t *Task) unheld(e Unheld, r Recorded) {
 	if len(e.Inputs) > 0 {
 		t.Inputs = e.Inputs
 	}
-	t.boundWhole(value.Later(r.At, t.Due))
-	if bound := t.pendingTimeout(); bound > 0 && !t.waitsForOthers() {
+	t.BoundWhole(value.Later(r.At, t.Due))
+	if bound := t.pendingTimeout(); bound > 0 && !t.WaitsForOthers() {
 		t.StartBy = value.Later(r.At, t.Due).Add(bound)
 	}
 	switch {
@@ -147,9 +148,9 @@ func (t *Task) freed(e *Queued) {
 	t.Inputs, t.StartBy, t.EndBy = e.Inputs, e.StartBy, e.EndBy
 }
 
-// waitsForOthers tells whether the task has a hold other than its limits. The pending timeout has
+// WaitsForOthers tells whether the task has a hold other than its limits. The pending timeout has
 // then not begun.
-func (w *Work) waitsForOthers() bool {
+func (w *Work) WaitsForOthers() bool {
 	return slices.ContainsFunc(w.Holds, func(h string) bool { return h != HoldLimit })
 }
 
@@ -170,17 +171,21 @@ func (t *Task) holdAgain(unsaid bool, why string, r Recorded) {
 	t.enter(Held, holds[0], why, r)
 }
 
-// heldDuty says which component opens the holds of a task.
-func heldDuty(t Task, around Surroundings, s Settings) Duty {
-	if !slices.Contains(t.Holds, HoldNeeds) && slices.Contains(t.Holds, HoldSignal) {
-		return signalDuty(t, around, s)
+// ErrNotHeld: the task does not have the hold that was to be opened.
+var ErrNotHeld = errors.New("nothing of that kind holds the task")
+
+// joinInputs merges two objects; members of more win.
+func joinInputs(to, more json.RawMessage) (json.RawMessage, error) {
+	if len(to) == 0 || len(more) == 0 {
+		return slices.Concat(to, more), nil
 	}
-	if t.Throttled {
-		return awaited(t, around, s, Duty{Who: "scheduler", What: fmt.Sprintf("offer it when the rate of queue %q admits it (`millrace queue limit %[1]s --rate`)", t.QueueName())})
+	var all, add map[string]json.RawMessage
+	if err := json.Unmarshal(more, &add); err != nil {
+		return nil, fmt.Errorf("inputs: %w", err)
 	}
-	d := Duty{Who: "scheduler", What: "offer it when what holds it has opened: " + strings.Join(t.Holds, ", ")}
-	if t.Needs != nil && slices.Contains(t.Holds, HoldNeeds) {
-		d.What = "offer it when it has got what it needs: " + t.Needs.String()
+	if json.Unmarshal(to, &all) != nil || all == nil {
+		return more, nil // the old value is no object, and must not hold the task for ever
 	}
-	return awaited(t, around, s, d)
+	maps.Copy(all, add)
+	return json.Marshal(all)
 }

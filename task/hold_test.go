@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"errors"
@@ -7,89 +7,92 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 )
 
-func held(holds ...string) Submitted {
-	w := work
+func held(holds ...string) task.Submitted {
+	w := tasktest.Work
 	w.Holds = holds
-	return Submitted{Work: w}
+	return task.Submitted{Work: w}
 }
 
 // A held task is offered when the last of its holds has opened.
 func TestHolds(t *testing.T) {
-	future := held(HoldNeeds)
-	future.Due = noon.Add(time.Hour)
-	offer := Queued{Work: work, Attempt: 1, Reason: "admitted"}
+	future := held(task.HoldNeeds)
+	future.Due = tasktest.Noon.Add(time.Hour)
+	offer := task.Queued{Work: tasktest.Work, Attempt: 1, Reason: "admitted"}
 	for name, c := range map[string]struct {
-		story  []Event
-		state  State
+		story  []task.Event
+		state  task.State
 		reason string
 		offers bool // the task must be offered next
 	}{
-		"held":                           {[]Event{held(HoldNeeds, HoldLimit)}, Held, HoldNeeds, false},
-		"one of two opened":              {[]Event{held(HoldNeeds, HoldLimit), Unheld{Hold: HoldNeeds}}, Held, HoldLimit, false},
-		"the other of two opened":        {[]Event{held(HoldNeeds, HoldSignal), Unheld{Hold: HoldSignal}}, Held, HoldNeeds, false},
-		"the last opened":                {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, Pending, "", true},
-		"opened twice":                   {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}, Unheld{Hold: HoldNeeds}}, Pending, "", true},
-		"the last opened before its due": {[]Event{future, Unheld{Hold: HoldNeeds}}, Scheduled, "", true},
-		"another opened":                 {[]Event{held(HoldNeeds), Unheld{Hold: HoldSignal}}, Held, HoldNeeds, false},
-		"opened by an offer":             {[]Event{held(HoldLimit), offer}, Pending, "", false},
-		"an offer for an old turn":       {[]Event{held(HoldNeeds, HoldLimit), Unheld{Hold: HoldNeeds}, offer}, Held, HoldLimit, false},
-		"cancelled":                      {[]Event{held(HoldNeeds), CancelConfirmed{}, Unheld{Hold: HoldNeeds}}, Cancelled, reason.User, false},
-		"not held":                       {[]Event{birth, Unheld{Hold: HoldNeeds}}, Pending, "", false},
+		"held":                           {[]task.Event{held(task.HoldNeeds, task.HoldLimit)}, task.Held, task.HoldNeeds, false},
+		"one of two opened":              {[]task.Event{held(task.HoldNeeds, task.HoldLimit), task.Unheld{Hold: task.HoldNeeds}}, task.Held, task.HoldLimit, false},
+		"the other of two opened":        {[]task.Event{held(task.HoldNeeds, task.HoldSignal), task.Unheld{Hold: task.HoldSignal}}, task.Held, task.HoldNeeds, false},
+		"the last opened":                {[]task.Event{held(task.HoldNeeds), task.Unheld{Hold: task.HoldNeeds}}, task.Pending, "", true},
+		"opened twice":                   {[]task.Event{held(task.HoldNeeds), task.Unheld{Hold: task.HoldNeeds}, task.Unheld{Hold: task.HoldNeeds}}, task.Pending, "", true},
+		"the last opened before its due": {[]task.Event{future, task.Unheld{Hold: task.HoldNeeds}}, task.Scheduled, "", true},
+		"another opened":                 {[]task.Event{held(task.HoldNeeds), task.Unheld{Hold: task.HoldSignal}}, task.Held, task.HoldNeeds, false},
+		"opened by an offer":             {[]task.Event{held(task.HoldLimit), offer}, task.Pending, "", false},
+		"an offer for an old turn":       {[]task.Event{held(task.HoldNeeds, task.HoldLimit), task.Unheld{Hold: task.HoldNeeds}, offer}, task.Held, task.HoldLimit, false},
+		"cancelled":                      {[]task.Event{held(task.HoldNeeds), task.CancelConfirmed{}, task.Unheld{Hold: task.HoldNeeds}}, task.Cancelled, reason.User, false},
+		"not held":                       {[]task.Event{tasktest.Birth, task.Unheld{Hold: task.HoldNeeds}}, task.Pending, "", false},
 	} {
-		got := given(c.story...)
+		got := tasktest.Given(c.story...)
 		if got.State != c.state || got.Reason != c.reason {
 			t.Errorf("%s: it is %s (%s), want %s (%s)", name, got.State, got.Reason, c.state, c.reason)
 		}
-		if _, ok := NextOffer(&got); ok != c.offers {
+		if _, ok := task.NextOffer(&got); ok != c.offers {
 			t.Errorf("%s: an offer must follow: %v, want %v", name, ok, c.offers)
 		}
 	}
-	births := held(HoldNeeds, HoldLimit)
-	given(births, Unheld{Hold: HoldNeeds})
-	if !slices.Equal(births.Holds, []string{HoldNeeds, HoldLimit}) {
+	births := held(task.HoldNeeds, task.HoldLimit)
+	tasktest.Given(births, task.Unheld{Hold: task.HoldNeeds})
+	if !slices.Equal(births.Holds, []string{task.HoldNeeds, task.HoldLimit}) {
 		t.Errorf("the birth was changed: %v", births.Holds)
 	}
 }
 
 func TestUnhold(t *testing.T) {
 	for name, c := range map[string]struct {
-		story []Event
+		story []task.Event
 		hold  string
-		want  Event
+		want  task.Event
 		err   error
 	}{
-		"held":       {[]Event{held(HoldNeeds, HoldLimit)}, HoldNeeds, Unheld{Hold: HoldNeeds, Reason: "why"}, nil},
-		"opened":     {[]Event{held(HoldNeeds), Unheld{Hold: HoldNeeds}}, HoldNeeds, nil, ErrNotHeld},
-		"never held": {[]Event{birth}, HoldSignal, nil, ErrNotHeld},
-		"ended":      {[]Event{held(HoldNeeds), CancelConfirmed{}}, HoldNeeds, nil, ErrEnded},
-		"nobody":     {nil, HoldNeeds, nil, ErrUnknown},
+		"held":       {[]task.Event{held(task.HoldNeeds, task.HoldLimit)}, task.HoldNeeds, task.Unheld{Hold: task.HoldNeeds, Reason: "why"}, nil},
+		"opened":     {[]task.Event{held(task.HoldNeeds), task.Unheld{Hold: task.HoldNeeds}}, task.HoldNeeds, nil, task.ErrNotHeld},
+		"never held": {[]task.Event{tasktest.Birth}, task.HoldSignal, nil, task.ErrNotHeld},
+		"ended":      {[]task.Event{held(task.HoldNeeds), task.CancelConfirmed{}}, task.HoldNeeds, nil, task.ErrEnded},
+		"nobody":     {nil, task.HoldNeeds, nil, task.ErrUnknown},
 	} {
-		got, err := Decide(given(c.story...), Unhold{Hold: c.hold, Reason: "why"}, noon)
+		got, err := task.Decide(tasktest.Given(c.story...), task.Unhold{Hold: c.hold, Reason: "why"}, tasktest.Noon)
 		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, c.want, c.err)
 		}
 	}
-	if _, err := Decide(given(held(HoldLimit)), Unhold{Hold: HoldLimit}, noon); err == nil {
+	if _, err := task.Decide(tasktest.Given(held(task.HoldLimit)), task.Unhold{Hold: task.HoldLimit}, tasktest.Noon); err == nil {
 		t.Error("a limit was opened by a command")
 	}
 }
 
 // The pending timeout begins when only the queue keeps the task waiting.
 func TestHeldPendingTimeout(t *testing.T) {
-	s := held(HoldNeeds, HoldLimit)
-	s.Spec = bounded
-	got := given(s)
+	s := held(task.HoldNeeds, task.HoldLimit)
+	s.Spec = tasktest.Bounded
+	got := tasktest.Given(s)
 	if !got.StartBy.IsZero() {
 		t.Errorf("while it needs others it is to start by %v", got.StartBy)
 	}
-	got = given(s, Unheld{Hold: HoldNeeds})
-	if want := at(2).Add(5 * time.Minute); !got.StartBy.Equal(want) {
+	got = tasktest.Given(s, task.Unheld{Hold: task.HoldNeeds})
+	if want := tasktest.At(2).Add(5 * time.Minute); !got.StartBy.Equal(want) {
 		t.Errorf("it is to start by %v, want %v", got.StartBy, want)
 	}
-	if d := Owes(got, Surroundings{}, Settings{}); d.Command == nil || !d.By.Equal(got.StartBy) {
+	if d := duties.Owes(got, duties.Surroundings{}, duties.Settings{}); d.Command == nil || !d.By.Equal(got.StartBy) {
 		t.Errorf("nobody ends it then: %+v", d)
 	}
 }
@@ -97,21 +100,21 @@ func TestHeldPendingTimeout(t *testing.T) {
 // A reopened task keeps its inputs until it gets newer ones. Inputs that are not an object do not
 // prevent that.
 func TestToldAgain(t *testing.T) {
-	needy := held(HoldNeeds, HoldSignal)
-	needy.Needs = &Needs{Of: []Need{{Task: "01JNA0NEED0000000000000000", Name: "make"}}}
-	told := given(needy,
-		Unheld{Hold: HoldSignal, Inputs: []byte(`{"boss":{"data":1}}`)}, Unheld{Hold: HoldNeeds, Inputs: []byte(`{"boss":{"data":1},"make":{"result":7}}`)},
-		CancelConfirmed{}, Reopened{Reason: "again"})
-	if told.State != Held || !slices.Equal(told.Holds, []string{HoldNeeds}) {
+	needy := held(task.HoldNeeds, task.HoldSignal)
+	needy.Needs = &task.Needs{Of: []task.Need{{Task: "01JNA0NEED0000000000000000", Name: "make"}}}
+	told := tasktest.Given(needy,
+		task.Unheld{Hold: task.HoldSignal, Inputs: []byte(`{"boss":{"data":1}}`)}, task.Unheld{Hold: task.HoldNeeds, Inputs: []byte(`{"boss":{"data":1},"make":{"result":7}}`)},
+		task.CancelConfirmed{}, task.Reopened{Reason: "again"})
+	if told.State != task.Held || !slices.Equal(told.Holds, []string{task.HoldNeeds}) {
 		t.Fatalf("it is %s, held by %v", told.State, told.Holds)
 	}
-	e, err := Decide(told, Unhold{Hold: HoldNeeds, Inputs: []byte(`{"make":{"result":8}}`)}, noon)
-	if err != nil || string(e.(Unheld).Inputs) != `{"boss":{"data":1},"make":{"result":8}}` {
-		t.Errorf("it is told %s, %v", e.(Unheld).Inputs, err)
+	e, err := task.Decide(told, task.Unhold{Hold: task.HoldNeeds, Inputs: []byte(`{"make":{"result":8}}`)}, tasktest.Noon)
+	if err != nil || string(e.(task.Unheld).Inputs) != `{"boss":{"data":1},"make":{"result":8}}` {
+		t.Errorf("it is told %s, %v", e.(task.Unheld).Inputs, err)
 	}
 	for _, was := range []string{"7", "null", "[]", "{"} {
 		told.Inputs = []byte(was)
-		if e, err := Decide(told, Unhold{Hold: HoldNeeds, Inputs: []byte(`{"make":1}`)}, noon); err != nil || string(e.(Unheld).Inputs) != `{"make":1}` {
+		if e, err := task.Decide(told, task.Unhold{Hold: task.HoldNeeds, Inputs: []byte(`{"make":1}`)}, tasktest.Noon); err != nil || string(e.(task.Unheld).Inputs) != `{"make":1}` {
 			t.Errorf("after %s it is told %+v, %v", was, e, err)
 		}
 	}

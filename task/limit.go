@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -19,7 +20,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	}
 	all := make([]limit.Counter, 0, len(w.Spec.Concurrency)+len(w.Spec.Budget)+len(w.Spec.Rate))
 	for i, c := range w.Spec.Concurrency {
-		name, err := w.counter("job:", "key:", c.Key)
+		name, err := w.Scoped("job:", "key:", c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("concurrency", i, len(w.Spec.Concurrency)), err)
 		}
@@ -31,7 +32,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 		}
 	}
 	for i, b := range w.Spec.Budget {
-		name, err := w.counter(b.Kind(), b.Kind(), b.Key)
+		name, err := w.Scoped(b.Kind(), b.Kind(), b.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("budget", i, len(w.Spec.Budget)), err)
 		}
@@ -44,7 +45,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	}
 	slots := len(all)
 	for i, r := range w.Spec.Rate {
-		name, err := w.counter("rate:", "rate:", r.Key)
+		name, err := w.Scoped("rate:", "rate:", r.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s.key: %w", limit.EntryName("rate", i, len(w.Spec.Rate)), err)
 		}
@@ -58,7 +59,7 @@ func (w *Work) Counters() ([]limit.Counter, error) {
 	return all, nil
 }
 
-func (w *Work) counter(alone, keyed, key string) (string, error) {
+func (w *Work) Scoped(alone, keyed, key string) (string, error) {
 	scope := w.Job
 	if scope == "" {
 		if key == "" && alone == "job:" {
@@ -82,7 +83,7 @@ func (w *Work) counter(alone, keyed, key string) (string, error) {
 // homeQueue is the task's queue, even while it waits for certain nodes.
 func (w *Work) homeQueue() string {
 	if _, own := w.Route.Node(); own && w.Spec != nil && w.Spec.Place.Queue != "" || w.Route.Selected() {
-		return w.sharedName()
+		return w.FallbackQueue()
 	}
 	return w.Route.Queue()
 }
@@ -245,4 +246,56 @@ func ShiftOf(was State, before uint64, from time.Time, is State, after uint64, a
 		s.From = from
 	}
 	return s
+}
+
+// OnNode returns the counters of the task's per_node bounds, named like those of [Work.Counters].
+// The error says that a key names a value that the task was not given.
+func (w *Work) OnNode() ([]limit.Counter, error) {
+	if w.Spec == nil || w.Spec.Parental() { // the bounds apply to its children
+		return nil, nil
+	}
+	var all []limit.Counter
+	for i, p := range w.Spec.PerNode {
+		name, err := w.Scoped("job:", "key:", p.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s.key: %w", limit.EntryName(reason.PerNode, i, len(w.Spec.PerNode)), err)
+		}
+		if twin := limit.Named(all, name); twin == nil {
+			all = append(all, limit.Counter{Name: name, Max: p.Max})
+		} else {
+			twin.Max = min(twin.Max, p.Max)
+		}
+	}
+	return all, nil
+}
+
+// StickyName is the name that tasks share which stick to one node; "" if this task does not stick,
+// or only to its own last node. The error says that the key names a value that the task was not
+// given.
+func (w *Work) StickyName() (string, error) {
+	key := ""
+	switch {
+	case w.Spec == nil || w.Spec.Place.Sticky == "" || w.Spec.Place.Sticky == job.StickyAttempt:
+		return "", nil
+	case w.Spec.Place.Sticky != job.StickyJob:
+		key = w.Spec.Place.Sticky
+	}
+	name, err := w.Scoped("sticky:", "sticky:", key)
+	if err != nil {
+		return "", fmt.Errorf("place.sticky: %w", err)
+	}
+	return name, nil
+}
+
+// UniqueKey is the task's expanded key with its scope in front; "" if it has none. The error says
+// that the key names a value that the task was not given.
+func (w *Work) UniqueKey() (string, error) {
+	if w.Spec == nil || w.Spec.Unique.Key == "" {
+		return "", nil
+	}
+	name, err := w.Scoped("unique:", "unique:", w.Spec.Unique.Key)
+	if err != nil {
+		return "", fmt.Errorf("unique.key: %w", err)
+	}
+	return strings.TrimPrefix(name, "unique:"), nil
 }

@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
@@ -7,15 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestSeveralCounters(t *testing.T) {
-	w := func(s job.Spec) *Work {
-		return &Work{Job: "mail", Route: "images.5", Params: json.RawMessage(`{"to":"acme","by":"acme"}`), Spec: &s}
+	w := func(s job.Spec) *task.Work {
+		return &task.Work{Job: "mail", Route: "images.5", Params: json.RawMessage(`{"to":"acme","by":"acme"}`), Spec: &s}
 	}
 	for name, c := range map[string]struct {
 		spec job.Spec
@@ -61,8 +64,8 @@ func TestSeveralLimitsValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, s := range []Submission{{}, {Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}, {Concurrency: limit.Concurrencies{{Max: 7}}}} {
-		birth, err := Birth(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, noon)
+	for _, s := range []birth.Submission{{}, {Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}, {Concurrency: limit.Concurrencies{{Max: 7}}}} {
+		birth, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, tasktest.Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,13 +83,13 @@ func TestSeveralLimitsValidate(t *testing.T) {
 }
 
 func TestRefuseIsOfOneLimit(t *testing.T) {
-	held := Task{ID: "T", State: Held, Work: Work{Job: "j", Holds: onlyLimit, Spec: &job.Spec{Handler: "h",
+	held := task.Task{ID: "T", State: task.Held, Work: task.Work{Job: "j", Holds: []string{task.HoldLimit}, Spec: &job.Spec{Handler: "h",
 		Concurrency: limit.Concurrencies{{Max: 1, OnLimit: limit.Skip}, {Max: 1, Key: "k", OnLimit: limit.Fail}}}}}
-	for limit, want := range map[string]Event{
-		"job:j":   CancelConfirmed{Code: reason.Limit, Reason: "full"},
-		"key:j/k": GivenUp{Reason: reason.Limit, Detail: "full"},
+	for limit, want := range map[string]task.Event{
+		"job:j":   task.CancelConfirmed{Code: reason.Limit, Reason: "full"},
+		"key:j/k": task.GivenUp{Reason: reason.Limit, Detail: "full"},
 	} {
-		if got, err := Decide(held, Refuse{Limit: limit, Detail: "full"}, noon); got != want || err != nil {
+		if got, err := task.Decide(held, task.Refuse{Limit: limit, Detail: "full"}, tasktest.Noon); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", limit, got, err)
 		}
 	}

@@ -30,7 +30,7 @@ type Need struct {
 
 // EndsAs tells whether an end in this state with this reason code meets the condition when.
 func EndsAs(when string, state State, reason string) bool {
-	skipped := End{State: state, Reason: reason}.skipped()
+	skipped := End{State: state, Reason: reason}.Skipped()
 	failure := state == Error || state == Abnormal
 	cancel := state == Cancelled && !skipped
 	switch when {
@@ -68,17 +68,17 @@ type End struct {
 // EndOf returns the progress of a task.
 func EndOf(t *Task) End {
 	e := End{State: t.State, Reason: t.Reason}
-	if e.failed() {
+	if e.Failed() {
 		e.Message = t.Message
 	}
 	return e
 }
 
-// failed tells whether the task ended in error or abnormal.
-func (e End) failed() bool { return e.State == Error || e.State == Abnormal }
+// Failed tells whether the task ended in error or abnormal.
+func (e End) Failed() bool { return e.State == Error || e.State == Abnormal }
 
-// skipped tells whether the task was skipped because its needs could not be met.
-func (e End) skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }
+// Skipped tells whether the task was skipped because its needs could not be met.
+func (e End) Skipped() bool { return e.State == Cancelled && e.Reason == reason.Skipped }
 
 // Judge says whether the needs are met, given the ends of the tasks in Of, in their order. The text
 // explains it.

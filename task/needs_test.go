@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
@@ -6,39 +6,41 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/task"
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 )
 
 func TestJudge(t *testing.T) {
-	good, bad, gone := End{State: Finished}, End{State: Error, Reason: reason.Exit}, End{State: Cancelled, Reason: reason.User}
-	skipped, lost := End{State: Cancelled, Reason: reason.Skipped}, End{State: Abnormal, Reason: reason.Lost}
-	runs, none := End{State: Running}, End{}
+	good, bad, gone := task.End{State: task.Finished}, task.End{State: task.Error, Reason: reason.Exit}, task.End{State: task.Cancelled, Reason: reason.User}
+	skipped, lost := task.End{State: task.Cancelled, Reason: reason.Skipped}, task.End{State: task.Abnormal, Reason: reason.Lost}
+	runs, none := task.End{State: task.Running}, task.End{}
 	for _, c := range []struct {
 		rule, when string
-		ends       []End
-		want       Verdict
+		ends       []task.End
+		want       task.Verdict
 	}{
-		{"", "", []End{good, good}, Met},
-		{job.NeedAll, job.WhenSuccess, []End{good, runs}, NotYet},
-		{job.NeedAll, job.WhenSuccess, []End{good, none}, NotYet},
-		{job.NeedAll, job.WhenSuccess, []End{good}, NotYet}, // the other need is unknown
-		{job.NeedAll, job.WhenSuccess, []End{bad, runs}, Never},
-		{job.NeedAll, job.WhenSuccess, []End{good, skipped}, Never},
-		{job.NeedAll, job.WhenFailure, []End{bad, lost}, Met},
-		{job.NeedAll, job.WhenFailure, []End{bad, gone}, Never},
-		{job.NeedAll, job.WhenCancel, []End{gone, gone}, Met},
-		{job.NeedAll, job.WhenCancel, []End{gone, skipped}, Never},
-		{job.NeedAll, job.WhenEnd, []End{good, skipped}, Met},
-		{job.NeedAll, job.WhenTrouble, []End{gone, lost}, Met},
-		{job.NeedAny, job.WhenFailure, []End{good, bad}, Met},
-		{job.NeedAny, job.WhenFailure, []End{runs, bad}, NotYet},
-		{job.NeedAny, job.WhenFailure, []End{good, skipped}, Never},
-		{job.NeedNone, job.WhenTrouble, []End{good, skipped}, Met},
-		{job.NeedNone, job.WhenTrouble, []End{good, gone}, Never},
-		{job.NeedNone, job.WhenTrouble, []End{good, runs}, NotYet},
+		{"", "", []task.End{good, good}, task.Met},
+		{job.NeedAll, job.WhenSuccess, []task.End{good, runs}, task.NotYet},
+		{job.NeedAll, job.WhenSuccess, []task.End{good, none}, task.NotYet},
+		{job.NeedAll, job.WhenSuccess, []task.End{good}, task.NotYet}, // the other need is unknown
+		{job.NeedAll, job.WhenSuccess, []task.End{bad, runs}, task.Never},
+		{job.NeedAll, job.WhenSuccess, []task.End{good, skipped}, task.Never},
+		{job.NeedAll, job.WhenFailure, []task.End{bad, lost}, task.Met},
+		{job.NeedAll, job.WhenFailure, []task.End{bad, gone}, task.Never},
+		{job.NeedAll, job.WhenCancel, []task.End{gone, gone}, task.Met},
+		{job.NeedAll, job.WhenCancel, []task.End{gone, skipped}, task.Never},
+		{job.NeedAll, job.WhenEnd, []task.End{good, skipped}, task.Met},
+		{job.NeedAll, job.WhenTrouble, []task.End{gone, lost}, task.Met},
+		{job.NeedAny, job.WhenFailure, []task.End{good, bad}, task.Met},
+		{job.NeedAny, job.WhenFailure, []task.End{runs, bad}, task.NotYet},
+		{job.NeedAny, job.WhenFailure, []task.End{good, skipped}, task.Never},
+		{job.NeedNone, job.WhenTrouble, []task.End{good, skipped}, task.Met},
+		{job.NeedNone, job.WhenTrouble, []task.End{good, gone}, task.Never},
+		{job.NeedNone, job.WhenTrouble, []task.End{good, runs}, task.NotYet},
 	} {
-		n := &Needs{Rule: c.rule, Of: []Need{{Task: "a", When: c.when}, {Task: "b", When: c.when}}}
+		n := &task.Needs{Rule: c.rule, Of: []task.Need{{Task: "a", When: c.when}, {Task: "b", When: c.when}}}
 		got, why := n.Judge(c.ends)
 		if got != c.want || why == "" {
 			t.Errorf("%s of %s after %v: %d (%q), want %d", c.rule, c.when, c.ends, got, why, c.want)
@@ -48,17 +50,17 @@ func TestJudge(t *testing.T) {
 
 // The command names the ends that decided it.
 func TestNeedsFollow(t *testing.T) {
-	n := &Needs{Of: []Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
-	done := Input{State: Finished, Result: json.RawMessage(`7`), Seq: 12}
+	n := &task.Needs{Of: []task.Need{{Task: "01JNA000000000000000000001", Name: "a"}, {Task: "01JNA000000000000000000002", Name: "b"}}}
+	done := task.Input{State: task.Finished, Result: json.RawMessage(`7`), Seq: 12}
 	for name, c := range map[string]struct {
-		known []Input
-		want  Command
+		known []task.Input
+		want  task.Command
 	}{
-		"one is open":             {[]Input{done, {State: Running, Seq: 9}}, nil},
-		"nothing is known of one": {[]Input{done, {}}, nil},
-		"all is well": {[]Input{done, {State: Finished, Seq: 15}}, Unhold{Hold: HoldNeeds, Reason: "all that it needs has ended", Ends: []uint64{12, 15},
+		"one is open":             {[]task.Input{done, {State: task.Running, Seq: 9}}, nil},
+		"nothing is known of one": {[]task.Input{done, {}}, nil},
+		"all is well": {[]task.Input{done, {State: task.Finished, Seq: 15}}, task.Unhold{Hold: task.HoldNeeds, Reason: "all that it needs has ended", Ends: []uint64{12, 15},
 			Inputs: json.RawMessage(`{"a":{"task":"01JNA000000000000000000001","state":"finished","result":7},"b":{"task":"01JNA000000000000000000002","state":"finished"}}`)}},
-		"one failed": {[]Input{{}, {State: Error, Reason: reason.Exit, Seq: 15}}, Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
+		"one failed": {[]task.Input{{}, {State: task.Error, Reason: reason.Exit, Seq: 15}}, task.Skip{Reason: "b ended as error/exit, and its success is needed", Ends: []uint64{0, 15}}},
 	} {
 		got, err := n.Follow(c.known)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -68,15 +70,15 @@ func TestNeedsFollow(t *testing.T) {
 }
 
 func TestNeedsValidate(t *testing.T) {
-	const a, b = ID("01JNA0TASK0000000000000000"), ID("01JNA0TASK0000000000000001")
-	for want, n := range map[string]Needs{
-		"":              {Rule: job.NeedAny, Of: []Need{{Task: a, When: job.WhenEnd}, {Task: b}}},
+	const a, b = task.ID("01JNA0TASK0000000000000000"), task.ID("01JNA0TASK0000000000000001")
+	for want, n := range map[string]task.Needs{
+		"":              {Rule: job.NeedAny, Of: []task.Need{{Task: a, When: job.WhenEnd}, {Task: b}}},
 		"no task":       {},
-		"needs.rule":    {Rule: "some", Of: []Need{{Task: a}}},
-		"no task id":    {Of: []Need{{Task: "x"}}},
-		"when is":       {Of: []Need{{Task: a, When: "later"}}},
-		"named twice":   {Of: []Need{{Task: a}, {Task: a, When: job.WhenEnd}}},
-		"want at most ": {Of: make([]Need, job.MaxNeeds+1)},
+		"needs.rule":    {Rule: "some", Of: []task.Need{{Task: a}}},
+		"no task id":    {Of: []task.Need{{Task: "x"}}},
+		"when is":       {Of: []task.Need{{Task: a, When: "later"}}},
+		"named twice":   {Of: []task.Need{{Task: a}, {Task: a, When: job.WhenEnd}}},
+		"want at most ": {Of: make([]task.Need, job.MaxNeeds+1)},
 	} {
 		err := n.Validate()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -87,9 +89,9 @@ func TestNeedsValidate(t *testing.T) {
 
 // If the results are too large together, the largest are left out first.
 func TestInputs(t *testing.T) {
-	n := &Needs{Of: []Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
+	n := &task.Needs{Of: []task.Need{{Task: "a", Name: "big"}, {Task: "b", Name: "small"}, {Task: "c"}}}
 	big := json.RawMessage(`"` + strings.Repeat("x", job.MaxInputs) + `"`)
-	text, err := n.Inputs([]Input{{State: Finished, Result: big}, {State: Finished, Result: json.RawMessage(`7`)}, {State: Error, Reason: reason.Exit}})
+	text, err := n.Inputs([]task.Input{{State: task.Finished, Result: big}, {State: task.Finished, Result: json.RawMessage(`7`)}, {State: task.Error, Reason: reason.Exit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,14 +103,14 @@ func TestInputs(t *testing.T) {
 
 // A reopened task is held by its needs once more.
 func TestReopenedIsHeldAgain(t *testing.T) {
-	s := held(HoldNeeds)
-	s.Needs = &Needs{Of: []Need{{Task: "a"}}}
-	got := given(s, CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, Reopened{Reason: "a runs again"})
-	if got.State != Held || len(got.Holds) != 1 {
+	s := held(task.HoldNeeds)
+	s.Needs = &task.Needs{Of: []task.Need{{Task: "a"}}}
+	got := tasktest.Given(s, task.CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, task.Reopened{Reason: "a runs again"})
+	if got.State != task.Held || len(got.Holds) != 1 {
 		t.Errorf("it is %s, held by %v", got.State, got.Holds)
 	}
-	got = given(s, CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, Reopened{}, Unheld{Hold: HoldNeeds})
-	if _, ok := NextOffer(&got); got.State != Pending || !ok {
+	got = tasktest.Given(s, task.CancelConfirmed{Code: reason.Skipped, Reason: "a failed"}, task.Reopened{}, task.Unheld{Hold: task.HoldNeeds})
+	if _, ok := task.NextOffer(&got); got.State != task.Pending || !ok {
 		t.Errorf("it is %s, to be offered: %v", got.State, ok)
 	}
 }

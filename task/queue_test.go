@@ -1,12 +1,16 @@
-package task
+package task_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/value"
@@ -17,19 +21,19 @@ import (
 func TestDutyInAPausedQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
-	byHand := Surroundings{Serving: 1, Paused: &queue.Pause{Until: noon.Add(time.Hour), Consumer: "LOG queue_q"}}
-	if d := Owes(waits, byHand, Settings{StartDeadline: time.Minute}); d.Who != "operator" || d.Command != nil || !strings.Contains(d.What, "`nats consumer resume LOG queue_q`") || !strings.Contains(d.What, value.Clock(noon.Add(time.Hour))) {
+	waits := task.Task{ID: "T", State: task.Pending, Offered: true, Since: noon, Work: task.Work{Route: "crawl.5"}}
+	byHand := duties.Surroundings{Serving: 1, Paused: &queue.Pause{Until: noon.Add(time.Hour), Consumer: "LOG queue_q"}}
+	if d := duties.Owes(waits, byHand, duties.Settings{StartDeadline: time.Minute}); d.Who != "operator" || d.Command != nil || !strings.Contains(d.What, "`nats consumer resume LOG queue_q`") || !strings.Contains(d.What, value.Clock(noon.Add(time.Hour))) {
 		t.Errorf("paused on the server alone: %+v", d)
 	}
-	around := Surroundings{Paused: &queue.Pause{Since: noon, By: "ann", Reason: "closed"}, Unserved: noon}
-	rules := Settings{StartDeadline: time.Minute}
-	d := Owes(waits, around, rules)
+	around := duties.Surroundings{Paused: &queue.Pause{Since: noon, By: "ann", Reason: "closed"}, Unserved: noon}
+	rules := duties.Settings{StartDeadline: time.Minute}
+	d := duties.Owes(waits, around, rules)
 	if d.Who != "operator" || !strings.Contains(d.What, `"crawl"`) || !strings.Contains(d.What, "by ann") || !strings.HasSuffix(d.What, ": closed") || !d.Look || d.Command != nil {
 		t.Errorf("without a timeout of its own: %+v", d)
 	}
 	waits.StartBy = noon.Add(time.Hour)
-	if d = Owes(waits, around, rules); !d.By.Equal(waits.StartBy) || d.Command == nil {
+	if d = duties.Owes(waits, around, rules); !d.By.Equal(waits.StartBy) || d.Command == nil {
 		t.Errorf("with a timeout of its own: %+v", d)
 	}
 }
@@ -39,17 +43,17 @@ func TestDutyInAPausedQueue(t *testing.T) {
 func TestDutyInAClosedQueue(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	waits := Task{ID: "T", State: Pending, Offered: true, Since: noon, Work: Work{Route: "crawl.5"}}
+	waits := task.Task{ID: "T", State: task.Pending, Offered: true, Since: noon, Work: task.Work{Route: "crawl.5"}}
 	selected := waits
 	gpu := where.Asked{Queue: "crawl", Needs: where.Selector{{Key: "gpu", Op: where.OpIn, Values: []string{"a100"}}}}
-	selected.Work = Work{Spec: &job.Spec{Place: job.Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
+	selected.Work = task.Work{Spec: &job.Spec{Place: job.Place{Queue: "crawl"}}, Asked: &gpu, Route: gpu.Route(5)}
 	own := waits
 	own.Route = "@n1.5"
 	late := waits
 	late.StartBy = noon.Add(time.Hour)
-	rules := Settings{StartDeadline: time.Minute}
+	rules := duties.Settings{StartDeadline: time.Minute}
 	for name, c := range map[string]struct {
-		t       Task
+		t       task.Task
 		serving int
 		paused  *queue.Pause
 		words   string
@@ -63,7 +67,7 @@ func TestDutyInAClosedQueue(t *testing.T) {
 		"it is aimed at a node": {t: own, serving: 1, words: "n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Owes(c.t, Surroundings{Serving: c.serving, Paused: c.paused, Shut: "outside of the window night, opens at noon", Unserved: noon}, rules)
+			d := duties.Owes(c.t, duties.Surroundings{Serving: c.serving, Paused: c.paused, Shut: "outside of the window night, opens at noon", Unserved: noon}, rules)
 			if !strings.Contains(d.What, c.words) || name == "it is aimed at a node" && strings.Contains(d.What, "window") {
 				t.Errorf("to do is %q, want %q", d.What, c.words)
 			}
@@ -80,46 +84,51 @@ func TestPriorities(t *testing.T) {
 	spec := &job.Spec{Handler: "noop"}
 	j := &job.Job{Name: "j", Queue: "crawl", Priority: 7, Fair: "tenant", Spec: *spec, Labels: map[string]string{"tenant": "acme"}}
 	for _, c := range []struct {
-		s     Submission
+		s     birth.Submission
 		job   *job.Job
 		route where.Route
 		key   string
 	}{
-		{Submission{Spec: spec}, nil, "default.5", ""},
-		{Submission{Spec: spec, Priority: 10, FairKey: "x"}, nil, "default.10", "x"},
-		{Submission{}, j, "crawl.7", "acme"},
-		{Submission{Priority: 2, Labels: map[string]string{"tenant": "b"}}, j, "crawl.2", "b"},
-		{Submission{FairKey: "mine", Nodes: []string{"n1"}}, j, "@n1.7", "mine"},
+		{birth.Submission{Spec: spec}, nil, "default.5", ""},
+		{birth.Submission{Spec: spec, Priority: 10, FairKey: "x"}, nil, "default.10", "x"},
+		{birth.Submission{}, j, "crawl.7", "acme"},
+		{birth.Submission{Priority: 2, Labels: map[string]string{"tenant": "b"}}, j, "crawl.2", "b"},
+		{birth.Submission{FairKey: "mine", Nodes: []string{"n1"}}, j, "@n1.7", "mine"},
 	} {
-		e, err := Birth(c.s, c.job, 0, noon)
+		e, err := birth.Of(c.s, c.job, 0, noon)
 		if err != nil || e.Route != c.route || e.FairKey != c.key {
 			t.Errorf("%+v: route %s, key %q, %v; want %s, %q", c.s, e.Route, e.FairKey, err, c.route, c.key)
 		}
 	}
-	for _, s := range []Submission{{Spec: spec, Priority: 11}, {Spec: spec, Priority: -1}, {Spec: spec, FairKey: strings.Repeat("x", MaxFairKey+1)}} {
-		if _, err := Birth(s, nil, 0, noon); err == nil {
+	for _, s := range []birth.Submission{{Spec: spec, Priority: 11}, {Spec: spec, Priority: -1}, {Spec: spec, FairKey: strings.Repeat("x", birth.MaxFairKey+1)}} {
+		if _, err := birth.Of(s, nil, 0, noon); err == nil {
 			t.Errorf("priority %d with a key of %d bytes is not refused", s.Priority, len(s.FairKey))
 		}
 	}
-	for value, want := range map[string]string{`{"tenant":"a"}`: "a", `{"tenant":7}`: "7", `{"tenant":null}`: "", `{}`: "", ``: ""} {
-		if got := (&Work{Params: []byte(value)}).valueOf("tenant"); got != want {
-			t.Errorf("the parameter of %s is %q, want %q", value, got, want)
+	fair := &job.Job{Name: "fair", Fair: "tenant", Spec: *spec}
+	for value, want := range map[string]string{`"a"`: "a", `7`: "7", `null`: "", "": ""} {
+		s := birth.Submission{Params: map[string]json.RawMessage{"tenant": json.RawMessage(value)}}
+		if value == "" {
+			s.Params = nil
+		}
+		if e, err := birth.Of(s, fair, 0, noon); err != nil || e.FairKey != want {
+			t.Errorf("the fair key of the parameter %s is %q, want %q: %v", value, e.FairKey, want, err)
 		}
 	}
 
-	waits := Task{ID: "T", State: Pending, Work: Work{Route: "crawl.5"}}
+	waits := task.Task{ID: "T", State: task.Pending, Work: task.Work{Route: "crawl.5"}}
 	for _, c := range []struct {
-		t    Task
+		t    task.Task
 		p    int
 		want any
 	}{
-		{waits, 9, Reassigned{From: "crawl.5", To: "crawl.9", Reason: "r"}},
+		{waits, 9, task.Reassigned{From: "crawl.5", To: "crawl.9", Reason: "r"}},
 		{waits, 5, nil},
-		{Task{State: Pending, Work: Work{Route: "@n1.5"}}, 9, Reassigned{From: "@n1.5", To: "@n1.9", Reason: "r"}},
-		{Task{State: Running}, 9, ErrNotWaiting},
-		{Task{State: Finished}, 9, ErrEnded},
+		{task.Task{State: task.Pending, Work: task.Work{Route: "@n1.5"}}, 9, task.Reassigned{From: "@n1.5", To: "@n1.9", Reason: "r"}},
+		{task.Task{State: task.Running}, 9, task.ErrNotWaiting},
+		{task.Task{State: task.Finished}, 9, task.ErrEnded},
 	} {
-		e, err := Decide(c.t, Prioritize{Priority: c.p, Reason: "r"}, noon)
+		e, err := task.Decide(c.t, task.Prioritize{Priority: c.p, Reason: "r"}, noon)
 		if refusal, ok := c.want.(error); ok {
 			if !errors.Is(err, refusal) {
 				t.Errorf("%s: %v, want %v", c.t.State, err, refusal)
@@ -128,8 +137,8 @@ func TestPriorities(t *testing.T) {
 			t.Errorf("%s to %d: %v, %v; want %v", c.t.Route, c.p, e, err, c.want)
 		}
 	}
-	for state, want := range map[State]error{Pending: nil, Held: nil, Retrying: nil, Running: ErrNotWaiting, Cancelling: ErrNotWaiting, Error: ErrEnded} {
-		if _, err := Decide(Task{State: state}, CancelWaiting{}, noon); !errors.Is(err, want) {
+	for state, want := range map[task.State]error{task.Pending: nil, task.Held: nil, task.Retrying: nil, task.Running: task.ErrNotWaiting, task.Cancelling: task.ErrNotWaiting, task.Error: task.ErrEnded} {
+		if _, err := task.Decide(task.Task{State: state}, task.CancelWaiting{}, noon); !errors.Is(err, want) {
 			t.Errorf("cancelling what waits, of a %s task: %v, want %v", state, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"slices"
@@ -6,32 +6,36 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/choice"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/reason"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 	"millrace/task/where"
 )
 
 func TestShuns(t *testing.T) {
 	avoid := &job.Spec{Handler: "h", Retry: job.Retry{Max: 1, AvoidNode: true}}
-	waits := Task{State: Pending, Avoids: []string{"n0", "n1"}, Since: noon, Work: Work{Spec: avoid, Route: "default.5"}}
-	with := func(change func(*Task)) Task { k := waits; change(&k); return k }
+	waits := task.Task{State: task.Pending, Avoids: []string{"n0", "n1"}, Since: tasktest.Noon, Work: task.Work{Spec: avoid, Route: "default.5"}}
+	with := func(change func(*task.Task)) task.Task { k := waits; change(&k); return k }
 	for name, c := range map[string]struct {
-		task Task
+		task task.Task
 		node string
 		want bool
 	}{
 		"the node of the failure":   {waits, "n1", true},
 		"that of an earlier one":    {waits, "n0", true},
 		"another":                   {waits, "n2", false},
-		"no failure yet":            {with(func(k *Task) { k.Avoids = nil }), "", false},
-		"not asked":                 {with(func(k *Task) { k.Spec = &job.Spec{Handler: "h"} }), "n1", false},
-		"no spec":                   {with(func(k *Task) { k.Spec = nil }), "n1", false},
-		"on the node's own route":   {with(func(k *Task) { k.Route = "@n1.5" }), "n1", false},
-		"while it runs":             {with(func(k *Task) { k.State = Running }), "n1", false},
-		"was left to others before": {with(func(k *Task) { k.Handed = &Handed{Home: "default.5"} }), "n1", false},
+		"no failure yet":            {with(func(k *task.Task) { k.Avoids = nil }), "", false},
+		"not asked":                 {with(func(k *task.Task) { k.Spec = &job.Spec{Handler: "h"} }), "n1", false},
+		"no spec":                   {with(func(k *task.Task) { k.Spec = nil }), "n1", false},
+		"on the node's own route":   {with(func(k *task.Task) { k.Route = "@n1.5" }), "n1", false},
+		"while it runs":             {with(func(k *task.Task) { k.State = task.Running }), "n1", false},
+		"was left to others before": {with(func(k *task.Task) { k.Handed = &task.Handed{Home: "default.5"} }), "n1", false},
 	} {
-		if got := c.task.Shuns(c.node); got != c.want {
+		if got := choice.Shuns(&c.task, c.node); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -40,46 +44,49 @@ func TestShuns(t *testing.T) {
 // Policies with avoid_node avoid the nodes of all failed attempts of this life. A task that waits
 // for labels or named nodes is left to the others of those.
 func TestAvoidsAllThatFailed(t *testing.T) {
-	peer := func(name string) Peer { return Peer{Node: name, Labels: map[string]string{where.LabelNode: name}} }
-	peers := []Peer{peer("n1"), peer("n2"), peer("n3")}
+	peer := func(name string) choice.Peer {
+		return choice.Peer{Node: name, Labels: map[string]string{where.LabelNode: name}}
+	}
+	peers := []choice.Peer{peer("n1"), peer("n2"), peer("n3")}
 	for name, c := range map[string]struct {
 		place job.Place
 		queue string
 		needs string
 	}{
 		"plain":       {job.Place{}, "images", "node notin (n1,n2)"},
-		"labels":      {job.Place{Labels: selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
+		"labels":      {job.Place{Labels: tasktest.Selects("gpu")}, "images", "gpu,node notin (n1,n2)"},
 		"named":       {job.Place{Nodes: []string{"n1", "n2", "n3"}}, "", "node in (n1,n2,n3),node notin (n1,n2)"},
-		"preferences": {job.Place{Prefer: []job.Preference{{Labels: selects("node=n3"), Weight: 1}}}, "images", "node notin (n1,n2),node=n3"},
+		"preferences": {job.Place{Prefer: []job.Preference{{Labels: tasktest.Selects("node=n3"), Weight: 1}}}, "images", "node notin (n1,n2),node=n3"},
 		"sticky":      {job.Place{Sticky: job.StickyAttempt}, "images", "node notin (n1,n2)"},
 	} {
-		birth := preferring(c.place)
+		birth := tasktest.Preferring(c.place)
 		birth.Spec.Retry = job.Retry{Max: 5, AvoidNode: true, AvoidWait: value.Duration(5 * time.Minute)}
-		k := given(birth)
+		k := tasktest.Given(birth)
 		seq := uint64(1)
-		add := func(e Event, chain bool) {
+		add := func(e task.Event, chain bool) {
 			seq++
-			k.Apply(Recorded{Seq: seq, Chain: chain, At: noon, Event: e})
+			k.Apply(task.Recorded{Seq: seq, Chain: chain, At: tasktest.Noon, Event: e})
 		}
-		offer := func() { add(Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
+		offer := func() { add(task.Queued{Work: k.Work, Attempt: k.Attempt + 1, After: k.Turn}, false) }
 		for _, on := range []string{"n1", "n2", "n1"} {
-			add(AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
-			add(AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+			add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: on, Offer: 1}, true)
+			add(task.AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
 			offer()
 		}
-		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !strings.Contains(k.shunned()+k.Message, "n1") {
-			t.Errorf("%s: it avoids %v: %s", name, k.Avoids, k.shunned())
+		says := duties.Owes(k, duties.Surroundings{Serving: 3}, tasktest.Settings).What
+		if !slices.Equal(k.Avoids, []string{"n1", "n2"}) || !k.Route.Selected() && !strings.Contains(says, "nodes n1, n2, where it failed") {
+			t.Errorf("%s: it avoids %v: %s", name, k.Avoids, says)
 		}
-		hand, ok := k.HandsOver(peer("n1"), peers, "n1")
+		hand, ok := choice.HandsOver(&k, peer("n1"), peers, "n1")
 		if !ok {
 			t.Errorf("%s: n1 takes it though it failed there", name)
 			continue
 		}
-		e, err := Decide(k, hand, noon)
+		e, err := task.Decide(k, hand, tasktest.Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := e.(Reassigned); !moved.Until.Equal(noon.Add(5 * time.Minute)) {
+		if moved := e.(task.Reassigned); !moved.Until.Equal(tasktest.Noon.Add(5 * time.Minute)) {
 			t.Errorf("%s: left to others until %v", name, moved.Until)
 		}
 		home := k.Route
@@ -88,24 +95,24 @@ func TestAvoidsAllThatFailed(t *testing.T) {
 		if queue, needs := k.Asks(); queue != c.queue || needs.String() != c.needs || !k.Route.Selected() {
 			t.Errorf("%s: it asks for queue %q and %q, want %q and %q", name, queue, needs, c.queue, c.needs)
 		}
-		back, ok := Owes(k, Surroundings{}, settings).Command.(Reassign)
+		back, ok := duties.Owes(k, duties.Surroundings{}, tasktest.Settings).Command.(task.Reassign)
 		if !ok || back.To != home {
 			t.Errorf("%s: without any of those: %+v", name, back)
 		}
-		if _, ok := k.HandsOver(peer("n1"), peers, "n1"); ok {
+		if _, ok := choice.HandsOver(&k, peer("n1"), peers, "n1"); ok {
 			t.Errorf("%s: it is left to others twice", name)
 		}
-		add(AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
-		add(AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &RetryPlan{Attempt: k.Attempt + 1, Due: noon}}, true)
+		add(task.AttemptStarted{Attempt: k.Attempt + 1, Node: "n3", Offer: seq}, true)
+		add(task.AttemptFailed{Epoch: k.Epoch, Class: reason.Exit, Retry: &task.RetryPlan{Attempt: k.Attempt + 1, Due: tasktest.Noon}}, true)
 		offer()
 		if k.Route != home {
 			t.Errorf("%s: the next turn begins on %s, want %s", name, k.Route, home)
 		}
-		if _, ok := k.HandsOver(peer("n1"), peers, "n1"); ok {
+		if _, ok := choice.HandsOver(&k, peer("n1"), peers, "n1"); ok {
 			t.Errorf("%s: all have failed, and still it is left to others", name)
 		}
-		add(GivenUp{Reason: reason.Lost}, true)
-		add(Reopened{}, true)
+		add(task.GivenUp{Reason: reason.Lost}, true)
+		add(task.Reopened{}, true)
 		if len(k.Avoids) > 0 {
 			t.Errorf("%s: another life begins with %v", name, k.Avoids)
 		}

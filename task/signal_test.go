@@ -1,34 +1,37 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 )
 
 func TestSignal(t *testing.T) {
-	s := held(HoldNeeds, HoldSignal)
+	s := held(task.HoldNeeds, task.HoldSignal)
 	spec := *s.Spec
 	spec.Signal = &job.Signal{Name: "approval", Timeout: value.Duration(time.Hour)}
 	s.Spec = &spec
-	now := given(s)
-	if by := now.SignalBy(); !by.IsZero() {
+	now := tasktest.Given(s)
+	if by := duties.SignalBy(&now); !by.IsZero() {
 		t.Errorf("the signal is late at %v, and what the task needs has not ended", by)
 	}
-	now = given(s, Unheld{Hold: HoldNeeds, Inputs: json.RawMessage(`{"a":1}`)})
-	if by := now.SignalBy(); !by.Equal(at(2).Add(time.Hour)) {
+	now = tasktest.Given(s, task.Unheld{Hold: task.HoldNeeds, Inputs: json.RawMessage(`{"a":1}`)})
+	if by := duties.SignalBy(&now); !by.Equal(tasktest.At(2).Add(time.Hour)) {
 		t.Errorf("the signal is late at %v", by)
 	}
-	d := Owes(now, Surroundings{}, Settings{})
-	if _, ok := d.Command.(Expire); !ok || d.Who != "operator" || d.Look {
+	d := duties.Owes(now, duties.Surroundings{}, duties.Settings{})
+	if _, ok := d.Command.(task.Expire); !ok || d.Who != "operator" || d.Look {
 		t.Errorf("it owes %+v", d)
 	}
 	spec.Signal.OnTimeout = job.SignalGoOn
-	if d := Owes(now, Surroundings{}, Settings{}); d.Command != (Command)(nil) {
-		if c, ok := d.Command.(Unhold); !ok || c.Hold != HoldSignal {
+	if d := duties.Owes(now, duties.Surroundings{}, duties.Settings{}); d.Command != (task.Command)(nil) {
+		if c, ok := d.Command.(task.Unhold); !ok || c.Hold != task.HoldSignal {
 			t.Errorf("it owes %+v", d)
 		}
 	}
@@ -36,11 +39,11 @@ func TestSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Decide(now, Unhold{Hold: HoldSignal, Inputs: inputs}, noon)
+	e, err := task.Decide(now, task.Unhold{Hold: task.HoldSignal, Inputs: inputs}, tasktest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(e.(Unheld).Inputs), `{"a":1,"approval":{"by":"ann","data":{"ok":true}}}`; got != want {
+	if got, want := string(e.(task.Unheld).Inputs), `{"a":1,"approval":{"by":"ann","data":{"ok":true}}}`; got != want {
 		t.Errorf("it is told %s, want %s", got, want)
 	}
 }

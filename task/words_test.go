@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"millrace/task"
+	"millrace/task/tasktest"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -37,7 +39,7 @@ func TestRoute(t *testing.T) {
 		"default.5.5": `priority is "5.5"`,
 		"default.>":   `priority is ">"`,
 	} {
-		checkError(t, string(route), route.Validate(), want)
+		tasktest.CheckError(t, string(route), route.Validate(), want)
 	}
 	own := where.NodeRoute("node-1", 7)
 	if n, ok := own.Node(); own != "@node-1.7" || own.Queue() != where.NodeQueue("node-1") || n != "node-1" || !ok || own.Priority() != 7 || own.Validate() != nil {
@@ -47,7 +49,7 @@ func TestRoute(t *testing.T) {
 		t.Errorf("the route of a queue is that of node %q", n)
 	}
 	for route, want := range map[where.Route]string{"@.5": `node name ""`, "@@a.5": `node name "@a"`, "a@b.5": `queue name "a@b"`, "@a.0": "priority"} {
-		checkError(t, string(route), route.Validate(), want)
+		tasktest.CheckError(t, string(route), route.Validate(), want)
 	}
 	for route, want := range map[where.Route]int{"": where.DefaultPriority, "a": where.DefaultPriority, "a.x": where.DefaultPriority, "a.7": 7} {
 		if got := route.Priority(); got != want {
@@ -61,25 +63,25 @@ func TestRoute(t *testing.T) {
 
 func TestValidName(t *testing.T) {
 	for _, good := range []string{"a", "Z", "0", "_", "a-b", "a_b-9", "_-", strings.Repeat("x", 64)} {
-		checkError(t, good, value.ValidName("job", good), "")
+		tasktest.CheckError(t, good, value.ValidName("job", good), "")
 	}
 	for _, bad := range []string{"", "-", "-a", "a.b", "a b", "a*", ">", "a\n", "é", "a\x00", strings.Repeat("x", 65)} {
-		checkError(t, bad, value.ValidName("job", bad), "job name")
+		tasktest.CheckError(t, bad, value.ValidName("job", bad), "job name")
 	}
 }
 
 func TestParseID(t *testing.T) {
 	const upper = "01JD6Z8V3M0QK4T7W2X9Y5ABCD"
 	for _, good := range []string{upper, strings.ToLower(upper)} {
-		if id, err := ParseID(good); err != nil || id != upper {
+		if id, err := task.ParseID(good); err != nil || id != upper {
 			t.Errorf("%q is the id %q, %v", good, id, err)
 		}
 	}
 	for _, bad := range []string{"", "1", upper + "0", upper[:25], upper[:25] + "U", upper[:25] + ".", upper[:25] + "*", "8" + upper[1:], " " + upper[1:]} {
-		if id, err := ParseID(bad); err == nil {
+		if id, err := task.ParseID(bad); err == nil {
 			t.Errorf("%q passes as the id %q", bad, id)
 		} else {
-			checkError(t, bad, err, "want a ULID")
+			tasktest.CheckError(t, bad, err, "want a ULID")
 		}
 	}
 }
@@ -103,7 +105,7 @@ func TestDuration(t *testing.T) {
 		"2562047h47m16.854775808s": "is no duration", "1h 30m": "is no duration",
 	} {
 		d := value.Duration(7)
-		checkError(t, text, d.UnmarshalText([]byte(text)), want)
+		tasktest.CheckError(t, text, d.UnmarshalText([]byte(text)), want)
 		if d != 7 {
 			t.Errorf("%q was refused and changed the duration to %v", text, d)
 		}
@@ -115,34 +117,34 @@ func TestDuration(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	terminal := map[State]bool{Finished: true, Error: true, Cancelled: true, Abnormal: true}
-	all := States()
-	if len(all) != int(stateCount)-1 {
+	terminal := map[task.State]bool{task.Finished: true, task.Error: true, task.Cancelled: true, task.Abnormal: true}
+	all := task.States()
+	if len(all) != len(value.StateNames)-1 {
 		t.Errorf("there are %d states, want all but unknown", len(all))
 	}
 	for _, s := range all {
-		if got, err := ParseState(s.String()); err != nil || got != s {
+		if got, err := task.ParseState(s.String()); err != nil || got != s {
 			t.Errorf("%q is read as %s, %v", s.String(), got, err)
 		}
 		if s.Terminal() != terminal[s] {
 			t.Errorf("%s: terminal is %v", s, s.Terminal())
 		}
 		text, err := json.Marshal(s)
-		var read State
+		var read task.State
 		if err != nil || json.Unmarshal(text, &read) != nil || read != s {
 			t.Errorf("%s is written as %s and read as %s", s, text, read)
 		}
-		task := Task{State: s}
-		if n := btoi(task.Waiting()) + btoi(task.Live()) + btoi(s.Terminal()); n != 1 {
+		one := task.Task{State: s}
+		if n := btoi(one.Waiting()) + btoi(one.Live()) + btoi(s.Terminal()); n != 1 {
 			t.Errorf("%s is %d of waiting, live and terminal; want one", s, n)
 		}
 	}
 	for _, bad := range []string{"", "unknown", "Pending", "state(7)"} {
-		_, err := ParseState(bad)
-		checkError(t, bad, err, "there are [scheduled held pending")
+		_, err := task.ParseState(bad)
+		tasktest.CheckError(t, bad, err, "there are [scheduled held pending")
 	}
-	if got := State(99).String(); got != "state(99)" || State(99).Terminal() {
-		t.Errorf("a state of another version is %q, terminal: %v", got, State(99).Terminal())
+	if got := task.State(99).String(); got != "state(99)" || task.State(99).Terminal() {
+		t.Errorf("a state of another version is %q, terminal: %v", got, task.State(99).Terminal())
 	}
 }
 

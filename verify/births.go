@@ -10,8 +10,10 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/schedule"
+	"millrace/task/unique"
 	"millrace/verify/thin"
 )
 
@@ -121,7 +123,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 // expects notes the children that a parent is about to have.
 func (b *births) expects(parent task.ID, names []string) {
 	for _, name := range names {
-		if key, ok := keyOf(task.ChildID(parent, name)); ok {
+		if key, ok := keyOf(family.ChildID(parent, name)); ok {
 			b.expected[key] = struct{}{}
 		}
 	}
@@ -191,7 +193,7 @@ func (v *Verifier) hold(s *story, h holder, r *events.Record) {
 			continue
 		}
 		t := task.Task{State: v.tasks.state(other.id), SubmittedAt: other.born}
-		if t.Locks(h.unique, r.Fact.At) {
+		if unique.Locks(&t, h.unique, r.Fact.At) {
 			s.found(v, Limits, []uint64{other.seq, r.Seq}, "it and task %s live with the unique key %q at once", other.id, v.tasks.words.Text(s.key))
 		}
 		kept = append(kept, other)

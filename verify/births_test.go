@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/schedule"
 	"millrace/verify"
@@ -25,7 +26,7 @@ func TestBirths(t *testing.T) {
 		event any
 	}
 	const a, b = task.ID("01JNA0000000000000000BRTHA"), task.ID("01JNA0000000000000000BRTHB")
-	tick, child := schedule.TaskID("s", noon), task.ChildID(a, "x")
+	tick, child := schedule.TaskID("s", noon), family.ChildID(a, "x")
 	ticks := func(handler string) task.Submitted {
 		w := work(handler, "")
 		w.Origin = task.Origin{Schedule: "s", Tick: noon, Trigger: task.TriggerSchedule}

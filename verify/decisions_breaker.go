@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/choice"
 	"millrace/verify/book"
 	"millrace/verify/past"
 )
@@ -71,7 +72,7 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 		return
 	}
 	e, _ := r.Fact.Event.(task.Event)
-	o, ended := task.OutcomeOf(e, r.Fact.At, k.Epoch)
+	o, ended := choice.OutcomeOf(e, r.Fact.At, k.Epoch)
 	if !ended || !k.Live() {
 		return
 	}
@@ -162,7 +163,7 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 		}
 		c = *was
 	}
-	asks := k.AsksBreaker()
+	asks := choice.AsksBreaker(k)
 	asks.Job = job
 	hold := k.Spec.Breaker.Admit(c, asks, by.At, by.Drawn).Hold
 	if hold == nil {
@@ -170,5 +171,5 @@ func (s *story) heldBack(v *Verifier, k *task.Task, r *events.Record) {
 		s.found(v, Decisions, []uint64{by.Circuit, r.Seq}, "%s, and the breaker of job %s, which was %s, holds nothing back", r.Fact.Type, job, c.State)
 		return
 	}
-	s.remade(v, k, task.Judged{Command: k.HeldBack(hold), By: by}, r)
+	s.remade(v, k, task.Judged{Command: choice.HeldBack(k, hold), By: by}, r)
 }

@@ -7,10 +7,11 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/verify/book"
 )
 
-// owed repeats a decision that followed from an unmet duty ([task.Owes]): from the nodes at the
+// owed repeats a decision that followed from an unmet duty ([duties.Owes]): from the nodes at the
 // sequence seen, the known states of the task's node and queue, and since when no node had been
 // seen that would take the work.
 func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
@@ -43,8 +44,8 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	if by.Beats {
 		around.NodeGone = time.Time{}
 	}
-	duty := task.Owes(*k, around, v.bounds(by.Bounds))
-	if was := task.Owes(v.tasks.task(s.id, &s.now), around, by.Bounds.Settings()); duty.By.Before(was.By) {
+	duty := duties.Owes(*k, around, v.bounds(by.Bounds))
+	if was := duties.Owes(v.tasks.task(s.id, &s.now), around, duties.SettingsOf(by.Bounds)); duty.By.Before(was.By) {
 		v.wasSooner(r, was.By.Sub(duty.By))
 	}
 	if duty.Command == nil || duty.Look || r.Fact.At.Before(duty.By) {

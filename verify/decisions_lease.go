@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/where"
@@ -138,7 +139,7 @@ func (s *story) gaveUp(v *Verifier, k *task.Task, e *task.GivenUp, r *events.Rec
 	case task.RuleOwn:
 		s.remade(v, k, task.Judged{Command: task.Lose{Epoch: k.Epoch}, By: book.By(r)}, r)
 	default:
-		if short, _ := task.Follow(k, nil); r.Fact.By == nil && short != nil { // regardless of its children
+		if short, _ := family.Follow(k, nil); r.Fact.By == nil && short != nil { // regardless of its children
 			if _, ends := short.(task.GiveUp); ends {
 				s.remade(v, k, short, r)
 				return

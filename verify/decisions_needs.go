@@ -11,6 +11,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/verify/book"
 	"millrace/verify/limits"
 	"millrace/verify/thin"
@@ -83,7 +84,7 @@ func (s *story) related(v *Verifier, k *task.Task, r *events.Record) {
 	}
 	if end := task.EndOf(k); s.child && k.Message != unchanged {
 		s.kin.said = said{}
-		if text, cut := task.FailureWords(end.Message); text != "" {
+		if text, cut := family.FailureWords(end.Message); text != "" {
 			s.kin.said = said{v.tasks.digests.Text(text), len(text), cut}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/verify/book"
 	"millrace/verify/thin"
 )
@@ -33,7 +34,7 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 	}
 	k = s.whole(k)
 	var nodes []node.Node
-	if _, own := task.OwnChildren(k); !own && len(k.Spec.Place.Nodes) == 0 {
+	if _, own := family.OwnChildren(k); !own && len(k.Spec.Place.Nodes) == 0 {
 		if e.AtSeq >= r.Seq {
 			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{e.AtSeq, r.Seq}, "%s was decided by what came later, at %d", r.Fact.Type, e.AtSeq)
@@ -82,22 +83,22 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 			return
 		}
 		if by.Unmade {
-			k.Unborn(ends)
+			family.Unborn(k, ends)
 		}
 	}
-	command, _ := task.Follow(k, ends)
+	command, _ := family.Follow(k, ends)
 	end, ok := command.(task.Conclude)
 	if !ok {
 		v.book.Checked[Decisions]++
-		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s does not follow from its children as they were at %d: %s", r.Fact.Type, by.Seen, k.Progress(ends))
+		s.found(v, Decisions, []uint64{by.Seen, r.Seq}, "%s does not follow from its children as they were at %d: %s", r.Fact.Type, by.Seen, family.ProgressOf(k, ends))
 		return
 	}
 	same := *r
-	switch _, own := task.OwnChildren(k); {
+	switch _, own := family.OwnChildren(k); {
 	case by.Rule == task.RuleStranger:
 		name, ok := v.stranger(k)
 		if _, field, cut := strings.Cut(e.Message, ": "); ok && cut {
-			end = k.Estranged(end, name, strings.TrimSuffix(field, " differs"))
+			end = family.Estranged(k, end, name, strings.TrimSuffix(field, " differs"))
 		}
 	case own && k.Children != nil:
 		if wrong := v.gathered(k, ends, e.Result); wrong != "" {
@@ -119,7 +120,7 @@ func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events
 func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task.ID]task.End, overtaken bool) {
 	ends = make(map[task.ID]task.End, len(k.Children.Names))
 	for _, name := range k.Children.Names {
-		id := task.ChildID(k.ID, name)
+		id := family.ChildID(k.ID, name)
 		o := v.tasks.known(id)
 		switch {
 		case o == nil || !o.born || o.bornAt > seen:
@@ -164,14 +165,14 @@ func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.Ra
 	}
 	children := make([]task.Task, 0, len(k.Children.Names))
 	for _, name := range k.Children.Names {
-		id := task.ChildID(k.ID, name)
+		id := family.ChildID(k.ID, name)
 		child := task.Task{ID: id, State: ends[id].State}
 		if o := v.tasks.known(id); o != nil && o.now.result != 0 && child.State == task.Finished {
 			child.Result = filler(o.size)
 		}
 		children = append(children, child)
 	}
-	is := task.Gather(k, children)
+	is := family.Gather(k, children)
 	had, has := results(was), results(is)
 	if len(was) == 0 || was[0] != is[0] || len(had) != len(has) {
 		return fmt.Sprintf("there are %d, and should be %d", len(had), len(has))
@@ -180,7 +181,7 @@ func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.Ra
 		result, there := had[name]
 		if string(is) == "null" {
 			there = there && string(result) == "null"
-		} else if o := v.tasks.known(task.ChildID(k.ID, name)); there {
+		} else if o := v.tasks.known(family.ChildID(k.ID, name)); there {
 			there = v.tasks.digests.Raw(result) == o.now.result
 		}
 		if !there {
@@ -207,9 +208,9 @@ func results(all json.RawMessage) map[string]json.RawMessage {
 
 // stranger is the first child of a parent that the parent has not made.
 func (v *Verifier) stranger(k *task.Task) (name string, ok bool) {
-	births := task.Births(k)
+	births := family.Births(k)
 	for _, name := range k.Children.Names {
-		o := v.tasks.known(task.ChildID(k.ID, name))
+		o := v.tasks.known(family.ChildID(k.ID, name))
 		made := births(name)
 		if o != nil && o.born && o.birth.work != v.tasks.wish(&made).work {
 			return name, true

@@ -3,6 +3,7 @@ package verify
 import (
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/limit"
 	"millrace/verify/book"
 )
@@ -21,7 +22,7 @@ func (s *story) crowdedOut(v *Verifier, k *task.Task, r *events.Record) {
 		return
 	}
 	most := s.kin.onNode.Max(i)
-	is := task.Crowd{Node: by.Self.Node, Counter: limit.Counter{Name: by.Limit, Max: most}, Epochs: by.Ends, Last: by.Since}
+	is := choice.Crowd{Node: by.Self.Node, Counter: limit.Counter{Name: by.Limit, Max: most}, Epochs: by.Ends, Last: by.Since}
 	if !is.Counter.Crowded(by.Ends) {
 		v.book.Checked[Decisions]++
 		s.found(v, Decisions, []uint64{r.Seq}, "%s, and with %d attempts under %s node %s has a place, since per_node is %d", r.Fact.Type, len(by.Ends), by.Limit, is.Node, most)

@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/verify"
@@ -18,17 +19,17 @@ func TestCrowdsAreDecidedAgain(t *testing.T) {
 	work := task.Work{Spec: &job.Spec{Handler: "x", PerNode: limit.PerNodes{{Max: 1, Key: "/k"}}}, Route: "default.5"}
 	other := task.Work{Spec: &job.Spec{Handler: "x"}, Route: "default.5"}
 	for name, c := range map[string]struct {
-		crowd task.Crowd
+		crowd choice.Crowd
 		wrong string
 		due   time.Duration
 	}{
-		"as it was":                        {crowd: task.Crowd{Node: "n1", Epochs: []uint64{2}}},
-		"another time":                     {crowd: task.Crowd{Node: "n1", Epochs: []uint64{2}}, due: time.Minute, wrong: "due"},
-		"after the last one":               {crowd: task.Crowd{Node: "n1", Epochs: []uint64{2}, Last: start.Add(3 * time.Second)}},
-		"another node":                     {crowd: task.Crowd{Node: "n2", Epochs: []uint64{2}}, wrong: "node n2 had not begun that under key:/k"},
-		"nothing runs":                     {crowd: task.Crowd{Node: "n1"}, wrong: "has a place, since per_node is 1"},
-		"an attempt that stands elsewhere": {crowd: task.Crowd{Node: "n1", Epochs: []uint64{4}}, wrong: "the attempt at 4"},
-		"one that is named twice":          {crowd: task.Crowd{Node: "n1", Epochs: []uint64{2, 2}}, wrong: "named twice"},
+		"as it was":                        {crowd: choice.Crowd{Node: "n1", Epochs: []uint64{2}}},
+		"another time":                     {crowd: choice.Crowd{Node: "n1", Epochs: []uint64{2}}, due: time.Minute, wrong: "due"},
+		"after the last one":               {crowd: choice.Crowd{Node: "n1", Epochs: []uint64{2}, Last: start.Add(3 * time.Second)}},
+		"another node":                     {crowd: choice.Crowd{Node: "n2", Epochs: []uint64{2}}, wrong: "node n2 had not begun that under key:/k"},
+		"nothing runs":                     {crowd: choice.Crowd{Node: "n1"}, wrong: "has a place, since per_node is 1"},
+		"an attempt that stands elsewhere": {crowd: choice.Crowd{Node: "n1", Epochs: []uint64{4}}, wrong: "the attempt at 4"},
+		"one that is named twice":          {crowd: choice.Crowd{Node: "n1", Epochs: []uint64{2, 2}}, wrong: "named twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/verify/book"
 )
 
@@ -23,7 +24,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 			return
 		}
 		asked := *k
-		if hand, ok := asked.HandsOver(self, []task.Peer{peer}, by.Ran); ok {
+		if hand, ok := choice.HandsOver(&asked, self, []choice.Peer{peer}, by.Ran); ok {
 			s.remade(v, k, hand, r)
 			return
 		}
@@ -34,7 +35,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 			s.unruled(v, r)
 			return
 		}
-		if pass, ok := k.PassesOn(by.Self.Node); ok {
+		if pass, ok := choice.PassesOn(k, by.Self.Node); ok {
 			pass.Self = *by.Self
 			s.remade(v, k, pass, r)
 			return
@@ -49,7 +50,7 @@ func (s *story) leftTo(v *Verifier, k *task.Task, r *events.Record) {
 }
 
 // known is a node as the decider knew it; false if that cannot be told.
-func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p task.Peer, ok bool) {
+func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p choice.Peer, ok bool) {
 	if k == nil {
 		s.unruled(v, r)
 		return p, false
@@ -70,6 +71,6 @@ func (s *story) known(v *Verifier, k *task.Known, r *events.Record) (p task.Peer
 	return peer(&n), true
 }
 
-func peer(n *node.Node) task.Peer {
-	return task.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head}
+func peer(n *node.Node) choice.Peer {
+	return choice.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head}
 }

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
@@ -60,7 +61,7 @@ func TestDecisionsOnTicks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.Marshal(schedule.Definition{Name: "s", Make: task.Submission{Spec: &job.Spec{Handler: "x"}},
+			text, err := json.Marshal(schedule.Definition{Name: "s", Make: birth.Submission{Spec: &job.Spec{Handler: "x"}},
 				When: job.Schedule{Every: value.Duration(time.Minute), Start: "2026-03-01T12:00:00Z", Overlap: job.OverlapSkip, CatchUp: job.CatchUpNone}})
 			if err != nil {
 				t.Fatal(err)

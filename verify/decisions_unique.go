@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/job"
+	"millrace/task/unique"
 	"millrace/verify/book"
 	"millrace/verify/thin"
 )
@@ -25,10 +26,10 @@ type keyClaim struct {
 
 // claimFact decides a claim of a unique key again and takes it in.
 func (v *Verifier) claimFact(r *events.Record) {
-	if task.IsRoomKey(r.Fact.Key) {
+	if unique.IsRoomKey(r.Fact.Key) {
 		return // it announces births, and locks nothing
 	}
-	e, ok := r.Fact.Event.(task.KeyClaimed)
+	e, ok := r.Fact.Event.(unique.KeyClaimed)
 	if r.Err != nil || !ok {
 		v.claims[v.tasks.words.Number(r.Fact.Key)] = keyClaim{seq: r.Seq} // an unreadable claim claims nothing
 		return
@@ -44,7 +45,7 @@ func (v *Verifier) claimFact(r *events.Record) {
 	v.claims[key] = c
 }
 
-func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed, r *events.Record) {
+func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *unique.KeyClaimed, r *events.Record) {
 	by, lapsed := book.By(r), false
 	wrong := func(what string) {
 		v.book.Find(Decisions, Finding{Task: task.ID(strings.Clone(string(e.Holder))), Seqs: []uint64{last.seq, r.Seq},
@@ -63,7 +64,7 @@ func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed,
 		wrong("it does not name the claimants before")
 		return
 	}
-	known := make([]task.Claimant, len(ids))
+	known := make([]unique.Claimant, len(ids))
 	for i, id := range ids {
 		c, overtaken, there := v.claimant(id, by.Ends[i], key, r.Fact.Key)
 		if !there {
@@ -77,11 +78,11 @@ func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed,
 		}
 		known[i] = c
 	}
-	unique := by.Unique
-	if unique == nil {
-		unique = &job.Unique{}
+	terms := by.Unique
+	if terms == nil {
+		terms = &job.Unique{}
 	}
-	next, taken, more := task.NextClaim(unique, e.Holder, r.Fact.Key, last.seq, known, lapsed, r.Fact.At)
+	next, taken, more := unique.NextClaim(terms, e.Holder, r.Fact.Key, last.seq, known, lapsed, r.Fact.At)
 	switch {
 	case taken != nil:
 		wrong("task " + string(taken.ID) + " had it and was " + taken.State.String())
@@ -98,17 +99,17 @@ func (v *Verifier) claimAgain(last *keyClaim, key thin.Word, e *task.KeyClaimed,
 
 // claimant is a task as of its message at a sequence, 0 for none; whether it has moved on since,
 // and whether it has such a message.
-func (v *Verifier) claimant(id task.ID, seq uint64, key thin.Word, name string) (c task.Claimant, overtaken, there bool) {
+func (v *Verifier) claimant(id task.ID, seq uint64, key thin.Word, name string) (c unique.Claimant, overtaken, there bool) {
 	o := v.tasks.known(id)
 	switch {
 	case o == nil || o.now.seq == 0:
-		return task.Claimant{ID: id}, false, seq == 0
+		return unique.Claimant{ID: id}, false, seq == 0
 	case seq > o.now.seq:
 		return c, false, false
 	case seq < o.now.seq:
 		return c, true, true
 	}
-	c = task.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: o.bornAt, Seq: seq}
+	c = unique.Claimant{ID: id, State: o.now.state, Submitted: o.now.submitted.Time(), Born: o.bornAt, Seq: seq}
 	if o.key == key {
 		c.Key = name
 	}

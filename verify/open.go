@@ -6,6 +6,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/verify/book"
 	"millrace/verify/thin"
 )
@@ -49,8 +50,8 @@ func (v *Verifier) judgeOpen(now time.Time) (all, open int) {
 
 // judge checks an open task's duty. A duty to place an offer, which needs no scheduler, belongs to
 // I-10, any other to I-1.
-func (v *Verifier) judge(s *story, k *task.Task, around task.Surroundings, now time.Time) {
-	duty := task.Owes(*k, around, v.cfg.Settings)
+func (v *Verifier) judge(s *story, k *task.Task, around duties.Surroundings, now time.Time) {
+	duty := duties.Owes(*k, around, v.cfg.Settings)
 	if duty.By.IsZero() || duty.Look { // a check ends nothing
 		return
 	}
@@ -103,9 +104,9 @@ func (v *Verifier) queues() map[string]waiting {
 // around returns the facts outside a task on which its duty depends, as a scheduler derives them
 // from the nodes. Heartbeats are not in the log: a silent node counts as online until a fact says
 // otherwise.
-func (v *Verifier) around(k *task.Task, queues map[string]waiting) task.Surroundings {
+func (v *Verifier) around(k *task.Task, queues map[string]waiting) duties.Surroundings {
 	q := queues[k.Route.Queue()]
-	around := task.Surroundings{Serving: q.serving, Unserved: q.unserved}
+	around := duties.Surroundings{Serving: q.serving, Unserved: q.unserved}
 	on, own := k.Route.Node()
 	switch {
 	case own:

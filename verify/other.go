@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/verify/book"
@@ -41,13 +42,13 @@ func (o *Other) None() bool {
 }
 
 // bounds returns the settings for a decision, nil for those of the verifier.
-func (v *Verifier) bounds(by *task.Bounds) task.Settings {
+func (v *Verifier) bounds(by *task.Bounds) duties.Settings {
 	b := cmp.Or(by, v.cfg.Settings.Bounds())
 	o := &v.cfg.Other.Bounds
-	return (&task.Bounds{
+	return duties.SettingsOf((&task.Bounds{
 		StartDeadline: cmp.Or(o.StartDeadline, b.StartDeadline), AckWait: cmp.Or(o.AckWait, b.AckWait),
 		Slack: cmp.Or(o.Slack, b.Slack), Timer: cmp.Or(o.Timer, b.Timer),
-	}).Settings()
+	}))
 }
 
 // flap are the scores of a decision about a node.
@@ -148,7 +149,7 @@ func (s *story) overdue(v *Verifier, k *task.Task, now time.Time) {
 		}
 	}
 	around := v.around(k, v.queues())
-	was, is := task.Owes(*k, around, v.cfg.Settings), task.Owes(*other, around, v.bounds(nil))
+	was, is := duties.Owes(*k, around, v.cfg.Settings), duties.Owes(*other, around, v.bounds(nil))
 	if passed(&is, now) && !passed(&was, now) {
 		s.never(v, is.By, "%s was to %s; else %s", is.Who, is.What, is.Else)
 	}
@@ -160,7 +161,7 @@ func stops(k *task.Task, at time.Time) bool {
 	return !until.IsZero() && !at.Before(until)
 }
 
-func passed(d *task.Duty, now time.Time) bool {
+func passed(d *duties.Duty, now time.Time) bool {
 	return d.Command != nil && !d.Look && !d.By.IsZero() && d.By.Before(now)
 }
 

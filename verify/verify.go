@@ -11,6 +11,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/verify/book"
 	"millrace/verify/limits"
 	"millrace/verify/past"
@@ -27,7 +28,7 @@ type Config struct {
 	// Settled says that all work is done: every task must have ended.
 	Settled bool
 	// Settings are the bounds for deadlines. Default: as in package scheduler.
-	Settings task.Settings
+	Settings duties.Settings
 	// Margin is how long after a deadline its fact may come: some sweeps of a scheduler, and the
 	// difference between the clocks of hosts. Default 15s.
 	Margin time.Duration

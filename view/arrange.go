@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/task"
+	"millrace/task/family"
 )
 
 // Row is a task of a list for display: below its parent, if the list has it.
@@ -70,7 +71,7 @@ func sortChildren(children []*task.Task, parent *task.Task) {
 	order := map[task.ID]int{}
 	if parent != nil && parent.Children != nil {
 		for i, name := range parent.Children.Names {
-			order[task.ChildID(parent.ID, name)] = i + 1
+			order[family.ChildID(parent.ID, name)] = i + 1
 		}
 	}
 	slices.SortStableFunc(children, func(a, b *task.Task) int {

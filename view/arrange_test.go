@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/family"
 )
 
 func TestArrange(t *testing.T) {
@@ -14,7 +15,7 @@ func TestArrange(t *testing.T) {
 	names := []string{"fetch", "transform", "load"}
 	parent := task.Task{ID: whole, Children: &task.Children{Names: names}}
 	child := func(of task.ID, step string) task.Task {
-		return task.Task{ID: task.ChildID(of, step[strings.LastIndex(step, "/")+1:]), Work: task.Work{Parent: of, Step: step}}
+		return task.Task{ID: family.ChildID(of, step[strings.LastIndex(step, "/")+1:]), Work: task.Work{Parent: of, Step: step}}
 	}
 	list := child(whole, "load")
 	list.Children = &task.Children{Names: []string{"0", "1", "10", "2"}}

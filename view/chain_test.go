@@ -10,7 +10,9 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/family"
 	"millrace/task/reason"
 )
 
@@ -21,7 +23,7 @@ func TestChain(t *testing.T) {
 		return s.add(events.KindDefinition, events.Fact{Def: nightly, Event: definition.DefinitionApplied{Edition: definition.Edition{Revision: revision, Text: []byte("{}")}}})
 	}
 	copied := func(s *story, of task.ID) task.ID {
-		id := s.submit(task.Submission{})
+		id := s.submit(birth.Submission{})
 		birth := &s.records[len(s.records)-1].Fact
 		is, _ := birth.Event.(task.Submitted)
 		is.RetryOf = of
@@ -34,17 +36,17 @@ func TestChain(t *testing.T) {
 		at   uint64
 		want string
 	}{
-		{"submitted, and waits", func(s *story) task.ID { return s.submit(task.Submission{}) }, 0, "1 submitted"},
+		{"submitted, and waits", func(s *story) task.ID { return s.submit(birth.Submission{}) }, 0, "1 submitted"},
 		{"what is said of others, and what changes nothing, leads to nothing", func(s *story) task.ID {
-			s.submit(task.Submission{})
-			id := s.submit(task.Submission{})
+			s.submit(birth.Submission{})
+			id := s.submit(birth.Submission{})
 			epoch := s.start(id, "n1")
 			s.on(id, task.AttemptLate{Epoch: 1})
 			s.on(id, task.AttemptFinished{Epoch: epoch + 9})
 			return id
 		}, 0, "2 submitted, 3 attempt"},
 		{"a retry and a takeover", func(s *story) task.ID {
-			id := s.submit(task.Submission{})
+			id := s.submit(birth.Submission{})
 			failed := s.on(id, task.AttemptFailed{Epoch: s.start(id, "n1"), Class: reason.Exit, Retry: &task.RetryPlan{Attempt: 2}})
 			is := events.FoldTask(id, s.about(Task(id)))
 			s.add(events.KindOffer, events.Fact{Task: id, Event: task.Queued{Work: is.Work, Attempt: 2, After: failed}})
@@ -54,7 +56,7 @@ func TestChain(t *testing.T) {
 			return id
 		}, 0, "1 submitted, 2 attempt, 3 retry, 4 offered, 5 attempt, 6 takeover, 7 end"},
 		{"at a moment only what was before it", func(s *story) task.ID {
-			id := s.submit(task.Submission{})
+			id := s.submit(birth.Submission{})
 			s.finish(id, s.start(id, "n1"))
 			return id
 		}, 2, "1 submitted, 2 attempt"},
@@ -63,38 +65,38 @@ func TestChain(t *testing.T) {
 			applied(s, 2)
 			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: definition.ScheduleSkipped{Tick: tick.Add(-time.Hour), Reason: definition.SkipOverlap}})
 			s.add(events.KindTick, events.Fact{Schedule: "nightly", Event: definition.ScheduleAdmitted{Revision: 2, Tick: tick}})
-			id := s.submit(task.Submission{Origin: task.Origin{Schedule: "nightly", Tick: tick, Trigger: task.TriggerSchedule}})
+			id := s.submit(birth.Submission{Origin: task.Origin{Schedule: "nightly", Tick: tick, Trigger: task.TriggerSchedule}})
 			applied(s, 3)
 			return id
 		}, 0, "2 schedule, 4 tick, 5 submitted"},
 		{"of a child, with its parent as far as that had come", func(s *story) task.ID {
-			parent, _ := family(s)
+			parent, _ := kin(s)
 			s.on(parent, task.CancelRequested{Reason: "enough"})
-			return task.ChildID(parent, "fetch")
+			return family.ChildID(parent, "fetch")
 		}, 0, "1 submitted, 2 expanded, 3 child, 4 attempt"},
 		{"of a copy, with what was copied", func(s *story) task.ID {
-			id := s.submit(task.Submission{})
+			id := s.submit(birth.Submission{})
 			s.fail(id, s.start(id, "n1"), "no")
 			is := copied(s, id)
 			s.on(id, task.Reopened{})
 			return is
 		}, 0, "1 submitted, 2 attempt, 3 end, 4 copy"},
 		{"with the end of what it needed", func(s *story) task.ID {
-			first := s.submit(task.Submission{})
-			id := s.submit(task.Submission{Needs: &task.Needs{Of: []task.Need{{Task: first}}}})
+			first := s.submit(birth.Submission{})
+			id := s.submit(birth.Submission{Needs: &task.Needs{Of: []task.Need{{Task: first}}}})
 			s.finish(first, s.start(first, "n1"))
 			s.on(id, task.Unheld{Hold: task.HoldNeeds})
 			return id
 		}, 0, "2 submitted, 4 need met, 5 opened"},
 		{"what it needs has not led to anything yet", func(s *story) task.ID {
-			first := s.submit(task.Submission{})
-			id := s.submit(task.Submission{Needs: &task.Needs{Of: []task.Need{{Task: first}}}})
+			first := s.submit(birth.Submission{})
+			id := s.submit(birth.Submission{Needs: &task.Needs{Of: []task.Need{{Task: first}}}})
 			s.finish(first, s.start(first, "n1"))
 			return id
 		}, 0, "2 submitted"},
 		{"of what is not in the log", func(s *story) task.ID { return copied(s, "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ") }, 0, "1 copy, missing 01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"},
 		{"a long life", func(s *story) task.ID {
-			id := s.submit(task.Submission{})
+			id := s.submit(birth.Submission{})
 			for range 30 {
 				s.on(id, task.AttemptLost{Epoch: s.start(id, "n1")})
 			}

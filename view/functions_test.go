@@ -13,8 +13,11 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/breaker"
 	"millrace/task/definition"
+	"millrace/task/duties"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -44,30 +47,30 @@ func TestWhy(t *testing.T) {
 		view func(s *story) View // default: the past at the end
 		want func(e *Explanation) bool
 	}{
-		{"waits, and nobody serves its queue", func(s *story) task.ID { return s.submit(task.Submission{Queue: "images"}) }, nil,
+		{"waits, and nobody serves its queue", func(s *story) task.ID { return s.submit(birth.Submission{Queue: "images"}) }, nil,
 			func(e *Explanation) bool {
 				return e.Who == "worker" && strings.Contains(e.What, "images") && len(e.Nodes) == 0 && len(e.Decisive) == 1
 			}},
 		{"waits, and a node may claim it", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
-			return s.submit(task.Submission{Queue: "images"})
+			return s.submit(birth.Submission{Queue: "images"})
 		}, nil, func(e *Explanation) bool {
 			return e.Who == "worker" && len(e.Nodes) == 1 && e.Nodes[0].Rule == "" && e.Suspect == nil && e.Enforced
 		}},
 		{"waits, and its queue is paused", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
 			s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Paused{Reason: "too loud"}})
-			return s.submit(task.Submission{Queue: "images"})
+			return s.submit(birth.Submission{Queue: "images"})
 		}, nil, func(e *Explanation) bool { return e.Who == "operator" }},
 		{"waits, and the server alone has paused its consumer", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
-			return s.submit(task.Submission{Queue: "images"})
+			return s.submit(birth.Submission{Queue: "images"})
 		}, func(s *story) View {
 			return &present{World: s.end(), paused: &queue.Pause{Until: noon.Add(time.Hour), Consumer: "MR_LOG queue_images"}}
 		}, func(e *Explanation) bool { return strings.Contains(e.What, "nats consumer resume") }},
 		{"runs on a node whose heartbeat has run out", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
-			id := s.submit(task.Submission{Queue: "images"})
+			id := s.submit(birth.Submission{Queue: "images"})
 			s.start(id, "n1")
 			return id
 		}, func(s *story) View { return &present{World: s.end()} },
@@ -76,23 +79,23 @@ func TestWhy(t *testing.T) {
 			}},
 		{"ran on a node, which is not judged by the heartbeats of today", func(s *story) task.ID {
 			s.ready("n1", "images", nil)
-			id := s.submit(task.Submission{Queue: "images"})
+			id := s.submit(birth.Submission{Queue: "images"})
 			s.start(id, "n1")
 			return id
 		}, nil, func(e *Explanation) bool { return e.Suspect == nil }},
 		{"failed", func(s *story) task.ID {
-			id := s.submit(task.Submission{})
+			id := s.submit(birth.Submission{})
 			s.fail(id, s.start(id, "n1"), "no space left")
 			return id
 		}, nil, func(e *Explanation) bool {
 			return e.State == task.Error && e.Message == "no space left" && len(e.Decisive) == 3 && e.Who == "nobody"
 		}},
 		{"needs one that is there and one that is not", func(s *story) task.ID {
-			there := s.submit(task.Submission{})
-			return s.submit(task.Submission{Needs: &task.Needs{Of: []task.Need{{Task: there}, {Task: "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"}}}})
+			there := s.submit(birth.Submission{})
+			return s.submit(birth.Submission{Needs: &task.Needs{Of: []task.Need{{Task: there}, {Task: "01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"}}}})
 		}, nil, func(e *Explanation) bool { return slices.Equal(e.Missing, []task.ID{"01JD6Z8V3M0QK4T7W2X9Y5ZZZZ"}) }},
 		{"is late at its own time, not at ours", func(s *story) task.ID {
-			id := s.submit(task.Submission{At: noon.Add(time.Hour)})
+			id := s.submit(birth.Submission{At: noon.Add(time.Hour)})
 			return id
 		}, nil, func(e *Explanation) bool { return !e.Overdue && e.By.Equal(noon.Add(time.Hour)) }},
 	} {
@@ -103,7 +106,7 @@ func TestWhy(t *testing.T) {
 			if c.view != nil {
 				v = c.view(s)
 			}
-			e, err := Why(t.Context(), v, id, Rules{Task: task.Settings{AckWait: time.Minute}, Node: node.Settings{TTL: time.Minute}, Now: noon.Add(24 * time.Hour)})
+			e, err := Why(t.Context(), v, id, Rules{Task: duties.Settings{AckWait: time.Minute}, Node: node.Settings{TTL: time.Minute}, Now: noon.Add(24 * time.Hour)})
 			if err != nil || !c.want(e) {
 				t.Errorf("%+v, %v", e, err)
 			}
@@ -117,7 +120,7 @@ func TestWhy(t *testing.T) {
 // The explanation of a long history is short: the birth, and the latest facts.
 func TestDecisiveFacts(t *testing.T) {
 	s := &story{t: t}
-	id := s.submit(task.Submission{})
+	id := s.submit(birth.Submission{})
 	for range 5 {
 		epoch := s.start(id, "n1")
 		s.on(id, task.AttemptLost{Epoch: epoch, Reason: "the node has vanished"})
@@ -128,17 +131,17 @@ func TestDecisiveFacts(t *testing.T) {
 	}
 }
 
-// family returns a parent with two steps, the second of which is not made yet, and when it became a
+// kin returns a parent with two steps, the second of which is not made yet, and when it became a
 // parent.
-func family(s *story) (parent task.ID, made uint64) {
+func kin(s *story) (parent task.ID, made uint64) {
 	spec := job.Spec{Steps: []job.Step{{Name: "fetch", Spec: job.Spec{Handler: "x"}}, {Name: "load", Needs: []job.StepNeed{{Step: "fetch"}}, Spec: job.Spec{Handler: "x"}}}}
-	parent = s.submit(task.Submission{Spec: &spec})
+	parent = s.submit(birth.Submission{Spec: &spec})
 	t := events.FoldTask(parent, s.about(Task(parent)))
 	made = s.on(parent, task.Expanded(node.Expand(&t, nil, 0)))
-	birth := task.Births(&t)
+	birth := family.Births(&t)
 	b := birth("fetch")
-	s.add(events.KindOffer, events.Fact{Task: task.ChildID(parent, "fetch"), Event: b})
-	s.start(task.ChildID(parent, "fetch"), "n1")
+	s.add(events.KindOffer, events.Fact{Task: family.ChildID(parent, "fetch"), Event: b})
+	s.start(family.ChildID(parent, "fetch"), "n1")
 	return parent, made
 }
 
@@ -152,7 +155,7 @@ func TestPlan(t *testing.T) {
 	s.ready("n2", "images", nil) // 4 to 6
 	chosen := job.Spec{Handler: "x"}
 	chosen.Place.Labels = gpu
-	id := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
+	id := s.submit(birth.Submission{Spec: &chosen, Queue: "images"})
 	rules := func(p *Plan) (all []string) {
 		for _, v := range p.Nodes {
 			all = append(all, string(v.Node)+" "+string(v.Rule))
@@ -164,11 +167,11 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	j := job.Job{Name: "crop", Spec: chosen}
-	plans, err := PlanJobs(t.Context(), s.at(3), []job.Job{j, {Name: "any", Spec: job.Spec{Handler: "x"}}}, task.Submission{Queue: "images"}, noon)
+	plans, err := PlanJobs(t.Context(), s.at(3), []job.Job{j, {Name: "any", Spec: job.Spec{Handler: "x"}}}, birth.Submission{Queue: "images"}, noon)
 	if err != nil || len(plans) != 2 || !slices.Equal(rules(&plans[0]), []string{"n1 "}) || plans[0].Job != "crop" || plans[1].NoNode != "" {
 		t.Errorf("before n2 came: %+v, %v", plans, err)
 	}
-	if _, err := PlanJobs(t.Context(), s.end(), []job.Job{{Name: "empty"}}, task.Submission{}, noon); !errors.Is(err, ErrQuery) {
+	if _, err := PlanJobs(t.Context(), s.end(), []job.Job{{Name: "empty"}}, birth.Submission{}, noon); !errors.Is(err, ErrQuery) {
 		t.Errorf("a job that does nothing: %v", err)
 	}
 	if _, err := PlanTask(t.Context(), s.at(6), id, noon); !errors.Is(err, task.ErrUnknown) {
@@ -180,7 +183,7 @@ func TestPlan(t *testing.T) {
 		v    View
 		want bool
 	}{"present": {&present{World: s.end()}, true}, "past": {s.end(), false}} {
-		plans, err := PlanJobs(t.Context(), c.v, []job.Job{sticky}, task.Submission{Queue: "images"}, noon)
+		plans, err := PlanJobs(t.Context(), c.v, []job.Job{sticky}, birth.Submission{Queue: "images"}, noon)
 		if err != nil || len(plans) != 1 || slices.ContainsFunc(plans[0].Nodes, func(v node.Verdict) bool { return v.Ran }) != c.want {
 			t.Errorf("%s: %+v, %v", name, plans, err)
 		}
@@ -198,7 +201,7 @@ func TestPlanOfRules(t *testing.T) {
 		is := definition.DefinitionApplied{Edition: definition.Edition{Revision: 1, Text: []byte(text)}}
 		s.add(events.KindDefinition, events.Fact{Def: definition.Named(definition.DefCalendar, name), Event: is})
 	}
-	id := s.submit(task.Submission{Spec: &job.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
+	id := s.submit(birth.Submission{Spec: &job.Spec{Handler: "x", Window: "day", PerNode: limit.PerNodes{{Max: 2}}}, Queue: "images"})
 	open := s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "day"}})
 	s.add(events.KindQueue, events.Fact{Queue: "images", Event: queue.Limited{Window: "night"}})
 	s.add(events.KindQueue, events.Fact{Queue: "other", Event: queue.Limited{Running: 3}})
@@ -212,14 +215,14 @@ func TestPlanOfRules(t *testing.T) {
 		t.Errorf("a task before: %+v, %v", p, err)
 	}
 	keyed := job.Job{Name: "keyed", Spec: job.Spec{Handler: "x", Window: "night", PerNode: limit.PerNodes{{Max: 1, Key: "{params.customer}"}, {Max: 4}}}}
-	plans, err := PlanJobs(t.Context(), s.end(), []job.Job{keyed, {Name: "any", Spec: job.Spec{Handler: "x"}}}, task.Submission{Queue: "other"}, noon)
+	plans, err := PlanJobs(t.Context(), s.end(), []job.Job{keyed, {Name: "any", Spec: job.Spec{Handler: "x"}}}, birth.Submission{Queue: "other"}, noon)
 	if err != nil || !slices.Equal(plans[0].PerNode, []string{"at most 1 with the key {params.customer}", "at most 4 of them"}) ||
 		len(plans[0].Windows) != 1 || !strings.HasPrefix(plans[0].Windows[0], "outside of the window night") || plans[1].PerNode != nil || plans[1].Windows != nil {
 		t.Errorf("jobs: %+v, %v", plans, err)
 	}
 
 	for seq, want := range map[uint64]string{open: "as soon as a slot is free", open + 1: "claims it when that opens: outside of the window night, opens at "} {
-		e, err := Why(t.Context(), s.at(seq), id, Rules{Task: task.Settings{StartDeadline: time.Minute}, Now: noon})
+		e, err := Why(t.Context(), s.at(seq), id, Rules{Task: duties.Settings{StartDeadline: time.Minute}, Now: noon})
 		if err != nil || !strings.Contains(e.What, want) {
 			t.Errorf("why at %d: %q, %v; want %q", seq, e.What, err, want)
 		}
@@ -228,10 +231,10 @@ func TestPlanOfRules(t *testing.T) {
 
 func TestTree(t *testing.T) {
 	s := &story{t: t}
-	parent, made := family(s)
+	parent, made := kin(s)
 	b, err := Tree(t.Context(), s.end(), parent)
 	if err != nil || len(b.Branches) != 2 || b.Branches[0].Name != "fetch" || b.Branches[0].Task.State != task.Running ||
-		b.Branches[1].Name != "load" || b.Branches[1].Task.ID != task.ChildID(parent, "load") || b.Branches[1].Task.State != task.Unknown {
+		b.Branches[1].Name != "load" || b.Branches[1].Task.ID != family.ChildID(parent, "load") || b.Branches[1].Task.State != task.Unknown {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if b, err := Tree(t.Context(), s.at(made), parent); err != nil || len(b.Branches) != 2 || b.Branches[0].Task.State != task.Unknown {
@@ -248,7 +251,7 @@ func TestTree(t *testing.T) {
 	if err != nil || len(parts.Running) != 1 || parts.Running[0].Name != "fetch" || len(parts.Failed) != 0 {
 		t.Errorf("%+v, %v", parts, err)
 	}
-	child := task.ChildID(parent, "fetch")
+	child := family.ChildID(parent, "fetch")
 	s.fail(child, events.FoldTask(child, s.about(Task(child))).Epoch, "no route")
 	if parts, err = ReadParts(t.Context(), s.end(), &k); err != nil || len(parts.Failed) != 1 || parts.Failed[0].Message != "no route" {
 		t.Errorf("%+v, %v", parts, err)
@@ -311,14 +314,14 @@ func TestAround(t *testing.T) {
 	for name, c := range map[string]struct {
 		t     task.Task
 		nodes []node.Node
-		want  task.Surroundings
+		want  duties.Surroundings
 	}{
-		"no nodes":           {waiting, nil, task.Surroundings{}},
-		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, task.Surroundings{}},
-		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, task.Surroundings{Serving: 1}},
-		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, task.Surroundings{Unserved: noon.Add(time.Minute)}},
-		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, task.Surroundings{Serving: 1, NodeGone: noon}},
-		"node of a past try": {waiting, []node.Node{gone}, task.Surroundings{Unserved: noon}},
+		"no nodes":           {waiting, nil, duties.Surroundings{}},
+		"other queue":        {waiting, []node.Node{{ID: "x", State: node.Online, Since: noon}}, duties.Surroundings{}},
+		"served":             {waiting, []node.Node{serves("b", node.Online, noon), gone}, duties.Surroundings{Serving: 1}},
+		"no longer served":   {waiting, []node.Node{serves("b", node.Draining, noon.Add(time.Minute)), gone}, duties.Surroundings{Unserved: noon.Add(time.Minute)}},
+		"its node is gone":   {running, []node.Node{gone, serves("b", node.Online, noon)}, duties.Surroundings{Serving: 1, NodeGone: noon}},
+		"node of a past try": {waiting, []node.Node{gone}, duties.Surroundings{Unserved: noon}},
 	} {
 		c.want.Seen = noon
 		if got := around(&c.t, c.nodes, queue.Queue{}, noon); !reflect.DeepEqual(got, c.want) {

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/queue"
@@ -22,8 +23,8 @@ import (
 func tale(t *testing.T) (s *story, a, b task.ID) {
 	s = &story{t: t}
 	s.ready("n1", "images", nil) // 1 to 3
-	a = s.submit(task.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
-	b = s.submit(task.Submission{Queue: "bulk"})
+	a = s.submit(birth.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
+	b = s.submit(birth.Submission{Queue: "bulk"})
 	epoch := s.start(a, "n1") // 6
 	s.add(events.KindQueue, events.Fact{Queue: "bulk", Event: queue.Paused{Reason: "too loud"}})
 	s.finish(a, epoch) // 8
@@ -151,7 +152,7 @@ func TestPages(t *testing.T) {
 	s := &story{t: t}
 	var ids []task.ID
 	for range 7 {
-		ids = append(ids, s.submit(task.Submission{}))
+		ids = append(ids, s.submit(birth.Submission{}))
 	}
 	for _, oldest := range []bool{true, false} {
 		want := slices.Clone(ids)
@@ -201,9 +202,9 @@ func TestMatch(t *testing.T) {
 	chosen := job.Spec{Handler: "x"}
 	chosen.Place.Labels = gpu
 	s := &story{t: t}
-	a := s.submit(task.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
-	b := s.submit(task.Submission{Spec: &chosen, Queue: "images"})
-	c := s.submit(task.Submission{Nodes: []string{"n1"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", "Größe"}}}})
+	a := s.submit(birth.Submission{Queue: "images", Labels: map[string]string{"of": "acme"}})
+	b := s.submit(birth.Submission{Spec: &chosen, Queue: "images"})
+	c := s.submit(birth.Submission{Nodes: []string{"n1"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"echo", "Größe"}}}})
 	s.start(c, "n1")
 	s.on(a, task.GivenUp{Reason: reason.Expired})
 	all := []task.ID{a, b, c}

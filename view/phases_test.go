@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
@@ -93,12 +94,12 @@ func TestPhases(t *testing.T) {
 // A parent runs without an attempt, and its steps have phases of their own.
 func TestPhasesOfParents(t *testing.T) {
 	s := &story{t: t}
-	parent, _ := family(s)
+	parent, _ := kin(s)
 	is := Phases(s.about(Task(parent)), s.now())
 	if told(is) != "run 4" || is[0].Seq != 1 {
 		t.Errorf("%+v", is)
 	}
-	if is := Phases(s.about(Task(task.ChildID(parent, "fetch"))), s.now()); told(is) != "pending 1, run#1@n1 1" {
+	if is := Phases(s.about(Task(family.ChildID(parent, "fetch"))), s.now()); told(is) != "pending 1, run#1@n1 1" {
 		t.Errorf("%s", told(is))
 	}
 	if slices.ContainsFunc(is, func(p Phase) bool { return p.Attempt > 0 }) {

@@ -8,6 +8,7 @@ import (
 
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/queue"
@@ -149,7 +150,7 @@ func planOf(t *task.Task, page *Page, ran string) Plan {
 
 // PlanJobs judges the nodes for a task of each job, submitted now as s says; only the place in s
 // matters. The error wraps [ErrQuery] if a field is invalid.
-func PlanJobs(ctx context.Context, v View, jobs []job.Job, s task.Submission, now time.Time) ([]Plan, error) {
+func PlanJobs(ctx context.Context, v View, jobs []job.Job, s birth.Submission, now time.Time) ([]Plan, error) {
 	nodes, err := v.List(ctx, Query{Kind: Nodes})
 	if err != nil {
 		return nil, err
@@ -173,7 +174,7 @@ func PlanJobs(ctx context.Context, v View, jobs []job.Job, s task.Submission, no
 }
 
 // newborn is the task of a job, submitted as s says.
-func newborn(of job.Job, s task.Submission, now time.Time) (task.Task, error) {
+func newborn(of job.Job, s birth.Submission, now time.Time) (task.Task, error) {
 	if err := of.Spec.Validate(); err != nil {
 		return task.Task{}, wrong{err}
 	}
@@ -184,7 +185,7 @@ func newborn(of job.Job, s task.Submission, now time.Time) (task.Task, error) {
 	}
 	of.Params = param.Params{Defaults: of.Params.Values()}
 	s.Job, s.Spec = "", nil
-	birth, err := task.Birth(s, &of, 0, now)
+	birth, err := birth.Of(s, &of, 0, now)
 	if err != nil {
 		return task.Task{}, wrong{fmt.Errorf("job %s: %w", of.Name, err)}
 	}

@@ -7,6 +7,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 )
@@ -31,14 +32,14 @@ func (s *story) add(kind events.Kind, f events.Fact) uint64 {
 }
 
 // submit lets a task be born and returns its id.
-func (s *story) submit(sub task.Submission) task.ID {
+func (s *story) submit(sub birth.Submission) task.ID {
 	s.t.Helper()
 	s.ids++
 	id := task.ID("01JD6Z8V3M0QK4T7W2X9Y5AB0" + string(rune('A'+s.ids)))
 	if sub.Spec == nil {
 		sub.Spec = &job.Spec{Handler: "resize"}
 	}
-	birth, err := task.Birth(sub, nil, 0, s.now())
+	birth, err := birth.Of(sub, nil, 0, s.now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

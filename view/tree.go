@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/task"
+	"millrace/task/family"
 )
 
 // readAtOnce is how many tasks are read at the same time.
@@ -44,7 +45,7 @@ func branch(ctx context.Context, v View, name string, t task.Task) (Branch, erro
 	}
 	byID := byID(tasks)
 	for _, name := range t.Children.Names {
-		child := task.Task{ID: task.ChildID(t.ID, name)}
+		child := task.Task{ID: family.ChildID(t.ID, name)}
 		if made := byID[child.ID]; made != nil {
 			child = *made
 		}
@@ -67,7 +68,7 @@ func byID(tasks []task.Task) map[task.ID]*task.Task {
 
 // Children reads those children of a parent that are there, in the order of their names. For many it takes a while.
 func Children(ctx context.Context, v View, t *task.Task) ([]task.Task, error) {
-	ids := task.ChildIDs(t)
+	ids := family.ChildIDs(t)
 	found := make([]task.Task, len(ids))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
@@ -128,9 +129,9 @@ func PartsOf(t *task.Task, children []task.Task) *Parts {
 	for i := range children {
 		ends[children[i].ID] = task.EndOf(&children[i])
 	}
-	p := &Parts{Progress: t.Progress(ends).String()}
+	p := &Parts{Progress: family.ProgressOf(t, ends).String()}
 	for _, name := range t.Children.Names {
-		k := byID[task.ChildID(t.ID, name)]
+		k := byID[family.ChildID(t.ID, name)]
 		if k == nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"millrace/node"
 	"millrace/task"
 	"millrace/task/definition"
+	"millrace/task/duties"
 	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/schedule"
@@ -18,7 +19,7 @@ import (
 
 // Rules are the settings by which a world is judged.
 type Rules struct {
-	Task task.Settings
+	Task duties.Settings
 	Node node.Settings
 	// Now is the time of the present; a view of the past is judged by its own.
 	Now time.Time
@@ -80,7 +81,7 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	if err != nil {
 		return nil, err
 	}
-	d := task.Owes(t, around, r.Task)
+	d := duties.Owes(t, around, r.Task)
 	e := &Explanation{
 		Task: t.ID, State: t.State, Reason: t.Reason, Message: t.Message, Dismissed: t.Dismissed, Since: t.Since,
 		Who: d.Who, What: d.What, By: d.By, Else: d.Else, Overdue: d.Overdue(now), Enforced: !nodes.Beating,
@@ -114,13 +115,13 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 
 // Owed is the duty of a task in a view. A view of the past lacks the answers that only the present
 // has.
-func Owed(ctx context.Context, v View, t *task.Task, r Rules) (task.Duty, error) {
+func Owed(ctx context.Context, v View, t *task.Task, r Rules) (duties.Duty, error) {
 	now, err := timeOf(ctx, v, r.Now)
 	if err != nil {
-		return task.Duty{}, err
+		return duties.Duty{}, err
 	}
 	around, _, err := surroundings(ctx, v, t, now)
-	return task.Owes(*t, around, r.Task), err
+	return duties.Owes(*t, around, r.Task), err
 }
 
 // timeOf is the time for judging a view: the present time, or when its last message was stored.
@@ -156,15 +157,15 @@ func decisiveFacts(id task.ID, records []events.Record) (task.Task, []events.Rec
 }
 
 // surroundings returns the facts outside a task on which its duty depends, and the nodes.
-func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (task.Surroundings, Page, error) {
+func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (duties.Surroundings, Page, error) {
 	if t.State.Terminal() {
-		return task.Surroundings{}, Page{}, nil
+		return duties.Surroundings{}, Page{}, nil
 	}
 	said := queue.Queue{Name: t.QueueName()}
 	var err error
 	if value.ValidName("queue", said.Name) == nil { // otherwise it is a node's own route
 		if said, err = GetQueue(ctx, v, said.Name); err != nil {
-			return task.Surroundings{}, Page{}, err
+			return duties.Surroundings{}, Page{}, err
 		}
 	}
 	nodes, err := v.List(ctx, Query{Kind: Nodes})
@@ -172,7 +173,7 @@ func surroundings(ctx context.Context, v View, t *task.Task, now time.Time) (tas
 		err = alsoOf(ctx, v, t, &nodes)
 	}
 	if err != nil {
-		return task.Surroundings{}, nodes, err
+		return duties.Surroundings{}, nodes, err
 	}
 	s := around(t, nodes.Nodes, said, now)
 	if s.Shut, err = shut(ctx, v, t, &said, now); err != nil {
@@ -231,7 +232,7 @@ func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
 }
 
 // around reads the surroundings of a task off the nodes.
-func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) task.Surroundings {
+func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) duties.Surroundings {
 	w := node.NewWorld(nodes, 0, now)
 	w.Tell(said)
 	s := w.Around(t)

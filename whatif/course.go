@@ -10,6 +10,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
+	"millrace/task/family"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -34,7 +36,7 @@ type played struct {
 type course struct {
 	*model
 	other    verify.Other
-	settings task.Settings
+	settings duties.Settings
 
 	now     time.Time
 	seq     uint64
@@ -109,7 +111,7 @@ type Depth struct {
 const beyond = 30 * 24 * time.Hour
 
 // play plays a log from a sequence on under other settings.
-func play(m *model, records []events.Record, from uint64, settings task.Settings, other verify.Other) *course {
+func play(m *model, records []events.Record, from uint64, settings duties.Settings, other verify.Other) *course {
 	c := &course{
 		model: m, other: other, settings: settings, tasks: map[task.ID]*played{}, open: map[task.ID]*played{}, nodes: map[node.ID]node.Node{}, busy: map[node.ID]int{}, queues: map[string]queue.Queue{},
 		running: map[string]int{}, used: map[string]int{}, offered: map[where.Route][]turn{}, needing: map[task.ID][]task.ID{}, depths: map[string]*Depth{},
@@ -346,7 +348,7 @@ func (c *course) look() {
 	c.world = node.NewWorld(all, c.seq, c.now)
 }
 
-func (c *course) around(k *played) task.Surroundings {
+func (c *course) around(k *played) duties.Surroundings {
 	w := c.world.Again(c.now)
 	for _, q := range c.queues {
 		w.Tell(q)
@@ -437,7 +439,7 @@ func (c *course) offer(k *played) {
 
 // owes has a deadline pass, or come when it passes.
 func (c *course) owes(k *played) {
-	d := task.Owes(k.Task, c.around(k), c.settings)
+	d := duties.Owes(k.Task, c.around(k), c.settings)
 	switch {
 	case d.Command == nil || d.Look || d.By.IsZero() || k.starting:
 	case d.By.After(c.now):
@@ -470,12 +472,12 @@ func (c *course) parent(k *played) {
 	}
 	ends := map[task.ID]task.End{}
 	for _, name := range k.Children.Names {
-		id := task.ChildID(k.ID, name)
+		id := family.ChildID(k.ID, name)
 		if child := c.tasks[id]; child != nil {
 			ends[id] = task.EndOf(&child.Task)
 		}
 	}
-	if command, ok := task.Follow(&k.Task, ends); ok {
+	if command, ok := family.Follow(&k.Task, ends); ok {
 		c.decide(k, command)
 	}
 }

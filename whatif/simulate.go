@@ -10,6 +10,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
@@ -111,7 +112,7 @@ type Wait struct {
 }
 
 // Simulate plays the log from a sequence on, without other settings and with them.
-func (p *Player) Simulate(from uint64, settings task.Settings, other verify.Other) *Simulated {
+func (p *Player) Simulate(from uint64, settings duties.Settings, other verify.Other) *Simulated {
 	m := modelOf(p.records)
 	s := &Simulated{From: max(from, 1), Handover: value.Duration(m.handover), Attempts: map[string]int{}, Tasks: []Fare{}, Queues: []Wait{}}
 	if i, _ := slices.BinarySearchFunc(p.records, s.From, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) }); i < len(p.records) {

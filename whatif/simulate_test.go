@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
@@ -36,7 +37,7 @@ func simulate(t *testing.T, log []events.Record, from uint64, sets ...string) *w
 			t.Fatal(err)
 		}
 	}
-	return p.Simulate(from, task.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * s, Slack: 3 * s}, other)
+	return p.Simulate(from, duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * s, Slack: 3 * s}, other)
 }
 
 // queue is a hand-written log of four tasks, one second apart, that run for three seconds each on a
@@ -191,7 +192,7 @@ func TestCorpusPlayedAsRecorded(t *testing.T) {
 		if file.Close(); !errors.Is(err, io.EOF) {
 			t.Fatal(name, err)
 		}
-		is := p.Simulate(1, task.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * s, Slack: 3 * s}, whatif.Config{}.Other)
+		is := p.Simulate(1, duties.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * s, Slack: 3 * s}, whatif.Config{}.Other)
 		t.Logf("%s: %d tasks, %+v", filepath.Base(name), is.Sum.Tasks, is.Misses)
 		if is.Sum.Tasks == 0 || filepath.Base(name) == "session.jsonl" && (is.Misses.SameEnd < is.Misses.Ends || is.Misses.Starts < 30 || is.Misses.P90.Std() > 100*ms) {
 			t.Errorf("%s: %+v", name, is)

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/value"
 	"millrace/verify"
 )
@@ -17,7 +18,7 @@ type Config struct {
 	// Other are the other settings; none to check that all decisions repeat.
 	Other verify.Other
 	// Settings and Margin are those of [verify.Config].
-	Settings task.Settings
+	Settings duties.Settings
 	Margin   time.Duration
 	// From selects the first record whose differences are reported. Earlier records are read as
 	// well.

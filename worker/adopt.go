@@ -55,7 +55,7 @@ var (
 
 // outliving returns the bounds for an attempt that outlives its worker. While its node is silent or
 // gone, no other worker starts its task before the node has had one more AckWait to come back; see
-// [task.Owes].
+// [duties.Owes].
 func (s safety) outliving() safety {
 	s.nodeTTL += s.ackWait
 	return s

@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/breaker"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -29,7 +30,7 @@ func TestBreakerHoldsTasks(t *testing.T) {
 		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h",
 			Breaker: &breaker.Breaker{Failures: 1, Cooldown: value.Duration(20 * time.Second), HalfOpen: 3}}}
 		submit := func() task.ID {
-			birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
+			birth, err := birth.Of(birth.Submission{Job: "j"}, job, 1, time.Now())
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -86,7 +87,7 @@ func TestBreakerFailsTasks(t *testing.T) {
 		w.start(worker.Config{}, map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }})
 		w.happens("j", breaker.Opened{Reason: "all fails", Until: time.Now().Add(time.Hour)})
 		job := &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Breaker: &breaker.Breaker{Failures: 1, OnOpen: breaker.OnOpenFail}}}
-		birth, err := task.Birth(task.Submission{Job: "j"}, job, 1, time.Now())
+		birth, err := birth.Of(birth.Submission{Job: "j"}, job, 1, time.Now())
 		if err != nil {
 			w.Fatal(err)
 		}

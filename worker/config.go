@@ -14,6 +14,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/choice"
 	"millrace/task/output"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -68,8 +70,8 @@ type Outputs interface {
 	Checkpoint(ctx context.Context, id task.ID) (output.Checkpoint, error)
 	// Ran returns where a task of this name last started; its node is "" if that is unknown.
 	// SaveRan replaces it.
-	Ran(ctx context.Context, name string) (task.Ran, error)
-	SaveRan(ctx context.Context, r task.Ran) error
+	Ran(ctx context.Context, name string) (choice.Ran, error)
+	SaveRan(ctx context.Context, r choice.Ran) error
 }
 
 // Config says which work a worker takes. The zero value serves the default queue under the host's
@@ -125,11 +127,11 @@ type Config struct {
 	// under the same ID must make no second one. Default: such requests are refused.
 	//
 	// An error that wraps [task.ErrOther] says that the child exists and does something else.
-	Submit func(ctx context.Context, s task.Submission) error
+	Submit func(ctx context.Context, s birth.Submission) error
 	// Tracer begins spans of attempts. Default: no tracing.
 	Tracer Tracer
 	// Spawning bounds what running tasks may ask for. Zero fields mean the defaults.
-	Spawning task.Spawning
+	Spawning birth.Spawning
 	// Now returns the time, both for what the worker writes and for comparing it with times that
 	// others have written. The worker measures durations by the monotonic clock, whatever Now
 	// returns. A machine with a wrong clock writes times that make others wait for ever, or not at

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
@@ -102,18 +104,18 @@ func TestCheckpointIsHandedOn(t *testing.T) {
 
 func TestSpawnIsAsked(t *testing.T) {
 	inBubble(t, func(w *world) {
-		asked := make(chan task.Submission, 2)
+		asked := make(chan birth.Submission, 2)
 		handlers := doing(func(ctx context.Context, a *worker.Attempt) error {
-			id, err := a.Spawn(ctx, "k", task.Submission{Job: "page"})
-			if err == nil && id != task.ChildID(a.Task.ID, "k") {
+			id, err := a.Spawn(ctx, "k", birth.Submission{Job: "page"})
+			if err == nil && id != family.ChildID(a.Task.ID, "k") {
 				err = fmt.Errorf("the child is %s", id)
 			}
 			return err
 		})
-		r := w.start(worker.Config{Submit: func(_ context.Context, s task.Submission) error { asked <- s; return nil }}, handlers)
+		r := w.start(worker.Config{Submit: func(_ context.Context, s birth.Submission) error { asked <- s; return nil }}, handlers)
 		id := w.submit(job.Spec{})
 		w.wantState(w.ended(id), task.Finished, "")
-		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != task.ChildID(id, "k") {
+		if s := <-asked; s.Parent != id || s.Job != "page" || s.ID != family.ChildID(id, "k") {
 			w.Errorf("asked for %+v", s)
 		}
 		r.stop()

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 	"millrace/worker"
@@ -57,7 +58,7 @@ func TestTasksWaitForTheirHandler(t *testing.T) {
 			inBubble(t, func(w *world) {
 				cfg := worker.Config{Node: "a", Queues: []string{"crawl"}, Slots: 2, Labels: map[string]string{"gpu": ""}}
 				old := w.start(cfg, able("h"))
-				birth, err := task.Birth(task.Submission{Spec: &c.spec, Queue: "crawl"}, nil, 0, time.Now())
+				birth, err := birth.Of(birth.Submission{Spec: &c.spec, Queue: "crawl"}, nil, 0, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/choice"
 )
 
 // othersFresh is how long an answer about other nodes stays valid.
@@ -32,16 +33,16 @@ type knownNode struct {
 }
 
 // peers implements [claim.Preferring.Peers].
-func (o *others) peers(ctx context.Context, t *task.Task, only string) []task.Peer {
+func (o *others) peers(ctx context.Context, t *task.Task, only string) []choice.Peer {
 	nodes, err := o.all(ctx, only)
 	if err != nil {
 		return nil
 	}
 	want := node.WantOfTask(t)
-	var list []task.Peer
+	var list []choice.Peer
 	for _, n := range nodes {
 		if rule, _ := n.Excluded(want); rule == "" {
-			list = append(list, task.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head})
+			list = append(list, choice.Peer{Node: string(n.ID), Labels: n.Selectable(), At: n.Head})
 		}
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -61,7 +62,7 @@ func TestAvoidNode(t *testing.T) {
 				if c.busy {
 					pass(6 * time.Minute)
 					// A scheduler then does what is due.
-					duty := task.Owes(w.task(id), task.Surroundings{Serving: 1, Seen: time.Now()}, task.Settings{})
+					duty := duties.Owes(w.task(id), duties.Surroundings{Serving: 1, Seen: time.Now()}, duties.Settings{})
 					if !duty.Overdue(time.Now().Add(time.Second)) || duty.Overdue(time.Now().Add(-2*time.Minute)) {
 						t.Errorf("it is left to the others until %v", duty.By)
 					}

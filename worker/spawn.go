@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/output"
 )
 
@@ -22,9 +24,9 @@ type spawned struct {
 // not even from a later attempt. A child that names no job and no queue waits in its parent's
 // queue.
 //
-// The error wraps [task.ErrSpawn] if the worker's [Config.Spawning] does not allow the child. An
+// The error wraps [birth.ErrSpawn] if the worker's [Config.Spawning] does not allow the child. An
 // attempt that is being stopped gets no more children.
-func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (task.ID, error) {
+func (a *Attempt) Spawn(ctx context.Context, key string, s birth.Submission) (task.ID, error) {
 	if a.worker.cfg.Submit == nil {
 		return "", errors.New("spawn: this worker cannot submit tasks: set Submit of its configuration")
 	}
@@ -37,7 +39,7 @@ func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (tas
 	if err := a.mayHave(ctx, key, &s); err != nil {
 		return "", fmt.Errorf("spawn: %w", err)
 	}
-	s.ID, s.Parent, s.Trace = task.ChildID(a.Task.ID, key), a.Task.ID, a.Task.Trace
+	s.ID, s.Parent, s.Trace = family.ChildID(a.Task.ID, key), a.Task.ID, a.Task.Trace
 	switch err := a.worker.cfg.Submit(ctx, s); {
 	case errors.Is(err, task.ErrOther):
 		a.Output.Line(output.System, fmt.Sprintf("SPAWN asks for the child %q again, and for something else; the first one stays: %v", key, err))
@@ -48,7 +50,7 @@ func (a *Attempt) Spawn(ctx context.Context, key string, s task.Submission) (tas
 }
 
 // mayHave checks a child against the bounds of the worker.
-func (a *Attempt) mayHave(ctx context.Context, key string, s *task.Submission) error {
+func (a *Attempt) mayHave(ctx context.Context, key string, s *birth.Submission) error {
 	own := &a.spawned
 	own.mu.Lock()
 	defer own.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/output"
 	"millrace/worker"
 )
@@ -224,13 +225,13 @@ type ranKey struct {
 	name string
 }
 
-func (s *store) Ran(_ context.Context, name string) (task.Ran, error) {
+func (s *store) Ran(_ context.Context, name string) (choice.Ran, error) {
 	r, _ := rans.Load(ranKey{s.Memory, name})
-	ran, _ := r.(task.Ran)
+	ran, _ := r.(choice.Ran)
 	return ran, s.reach()
 }
 
-func (s *store) SaveRan(_ context.Context, r task.Ran) error {
+func (s *store) SaveRan(_ context.Context, r choice.Ran) error {
 	rans.Store(ranKey{s.Memory, r.Name}, r)
 	return s.reach()
 }

@@ -11,6 +11,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -150,7 +151,7 @@ func TestTakeoverInTime(t *testing.T) {
 func TestClaimThatNobodyKnowsOf(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.start(worker.Config{Beat: 2 * time.Second, NodeTTL: 6 * time.Second}, map[string]worker.Handler{"h": done})
-		birth, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "h"}}, nil, 0, time.Now())
+		birth, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h"}}, nil, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

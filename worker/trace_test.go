@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/worker"
@@ -55,7 +56,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 		}})
 		top := w.submit(job.Spec{})
 		w.wantState(w.ended(top), task.Finished, "")
-		birth, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "h"}, Parent: top}, nil, 0, time.Now())
+		birth, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h"}, Parent: top}, nil, 0, time.Now())
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -82,10 +83,10 @@ func TestTraceContextIsPassedOn(t *testing.T) {
 			told = worker.FromContext(ctx).Traceparent()
 			return nil
 		}})
-		if _, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "h"}, Trace: "x"}, nil, 0, time.Now()); err == nil {
+		if _, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h"}, Trace: "x"}, nil, 0, time.Now()); err == nil {
 			w.Error("what is no trace context was taken")
 		}
-		birth, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "h"}, Trace: given}, nil, 0, time.Now())
+		birth, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "h"}, Trace: given}, nil, 0, time.Now())
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"millrace/events/logtest"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/verify"
 	"millrace/worker"
@@ -97,7 +98,7 @@ func (w *world) submit(spec job.Spec) task.ID {
 	if spec.Handler == "" && spec.Run == nil {
 		spec.Handler = "h"
 	}
-	birth, err := task.Birth(task.Submission{Spec: &spec}, nil, 0, time.Now())
+	birth, err := birth.Of(birth.Submission{Spec: &spec}, nil, 0, time.Now())
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/jobfile"
 	"millrace/task/output"
@@ -154,7 +155,7 @@ func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error
 	if _, _, err := c.Apply(ctx, job); err != nil {
 		return err
 	}
-	submission := task.Submission{Job: job.Name}
+	submission := birth.Submission{Job: job.Name}
 	if url != "" {
 		quoted, err := json.Marshal(url)
 		if err != nil {

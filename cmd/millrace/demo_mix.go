@@ -13,6 +13,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/jobfile"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -28,7 +29,7 @@ type mix struct {
 }
 
 // mixed are the tasks of the mix. The jobs are in examples/demo.
-var mixed = []task.Submission{
+var mixed = []birth.Submission{
 	{Job: "release"},
 	{Job: "release", Params: map[string]json.RawMessage{"sites": json.RawMessage(`["eu","us"]`)}},
 	{Job: "publish"},
@@ -89,7 +90,7 @@ const (
 // run has the node of the mix go and return, until ctx ends.
 func (m *mix) run(ctx context.Context) error {
 	for {
-		if err := m.client.SubmitMany(ctx, task.Submission{Job: "thumbnail"}, 4, nil); err != nil {
+		if err := m.client.SubmitMany(ctx, birth.Submission{Job: "thumbnail"}, 4, nil); err != nil {
 			return err
 		}
 		if err := m.node(ctx, nodeStays); err != nil {

@@ -11,6 +11,7 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/reason"
+	"millrace/task/unique"
 )
 
 var keeperCases = []testCase{
@@ -42,7 +43,7 @@ func (s *suite) admitted(of limit.Scope) uint64 {
 
 func (s *suite) claim(key string, id task.ID) *events.Fact {
 	f := s.fact("", nil)
-	f.Key, f.Event, f.Type = key, task.KeyClaimed{Holder: id}, events.UniqueClaimed
+	f.Key, f.Event, f.Type = key, unique.KeyClaimed{Holder: id}, events.UniqueClaimed
 	return f
 }
 

@@ -17,6 +17,7 @@ import (
 	"millrace/jet/embed"
 	"millrace/jet/streams"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/worker"
@@ -64,7 +65,7 @@ func run(ctx context.Context, out io.Writer, url string) (err error) {
 		err = errors.Join(err, <-ended)
 	}()
 
-	receipt, err := c.Submit(ctx, task.Submission{
+	receipt, err := c.Submit(ctx, birth.Submission{
 		Spec:   &job.Spec{Handler: "resize", Retry: job.Retry{Max: 3}},
 		Queue:  "images",
 		Params: map[string]json.RawMessage{"file": json.RawMessage(`"mill.png"`), "width": json.RawMessage(`640`)},

@@ -11,6 +11,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -33,7 +34,7 @@ func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	submission, err := json.Marshal(task.Submission{
+	submission, err := json.Marshal(birth.Submission{
 		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
 		Queue:  "mail",
 		Params: map[string]json.RawMessage{"order": order},
@@ -58,7 +59,7 @@ func Relay(ctx context.Context, db *sql.DB, c *client.Client) (receipts []client
 		if errors.Is(err, sql.ErrNoRows) {
 			return receipts, nil
 		}
-		var s task.Submission
+		var s birth.Submission
 		if err == nil {
 			err = json.Unmarshal(text, &s)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/value"
@@ -140,7 +141,7 @@ func send(ctx context.Context, l letter) (id string, err error) {
 
 // confirm asks for the mail that confirms an order.
 func confirm(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
-	return c.Submit(ctx, task.Submission{
+	return c.Submit(ctx, birth.Submission{
 		Spec: &job.Spec{
 			Handler: "mail",
 			// Up to six attempts, 1 s to 10 min apart, for an hour in all.
@@ -161,7 +162,7 @@ func confirm(ctx context.Context, c *client.Client, order string) (client.Receip
 
 // remind asks for a reminder in three days.
 func remind(ctx context.Context, c *client.Client, order string) (client.Receipt, error) {
-	return c.Submit(ctx, task.Submission{
+	return c.Submit(ctx, birth.Submission{
 		Spec:   &job.Spec{Handler: "mail", Retry: job.Retry{Max: 5}},
 		Queue:  "mail",
 		Delay:  value.Duration(72 * time.Hour), // or At, a time

@@ -15,6 +15,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/value"
@@ -23,8 +24,8 @@ import (
 // counts is a program that says numbers on both streams until a file tells it to end.
 const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.02; done; echo "$n" > said; echo last; exit 3`
 
-func outlives(p *place.Place, shell string) task.Submission {
-	return task.Submission{Spec: &job.Spec{Run: &job.Run{Dir: p.Dir, Shell: shell}, OnRestart: job.RestartAdopt}}
+func outlives(p *place.Place, shell string) birth.Submission {
+	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Dir: p.Dir, Shell: shell}, OnRestart: job.RestartAdopt}}
 }
 
 // wantAll checks that each line that the program has said is in the log once and in order.

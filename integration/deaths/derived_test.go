@@ -14,6 +14,7 @@ import (
 	"millrace/integration/place"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 )
@@ -85,7 +86,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 				return
 			case <-next.C:
 			}
-			s := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}}
+			s := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}}
 			if n%5 == 0 {
 				s.Spec.Place = job.Place{Labels: europe}
 			}

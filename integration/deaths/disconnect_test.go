@@ -13,6 +13,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -25,7 +26,7 @@ func TestContinueWithoutServer(t *testing.T) {
 	server := p.Server()
 	c := p.Connect()
 	worker := p.Worker("only", "--slots", "1", "--spool", "kept", "--spool-limit", "64MiB")
-	id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
+	id := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{
 		Run: &job.Run{Dir: p.Dir, Shell: `n=0; until [ -e go ]; do n=$((n+1)); echo "line $n"; sleep 0.05; done; echo "$n" > "said.$MILLRACE_ATTEMPT"; echo last`},
 
 		OnDisconnect: job.DisconnectContinue,

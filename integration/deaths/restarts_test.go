@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -44,7 +45,7 @@ func (r *restarted) load() {
 	r.Helper()
 	submit := func(n int, seconds float64, delay time.Duration) {
 		r.Helper()
-		s := task.Submission{
+		s := birth.Submission{
 			Spec:  &job.Spec{Run: &job.Run{Argv: []string{"sh", r.Path("witness"), r.Path(runsFile), "sleep", fmt.Sprintf("%.3f", seconds)}}},
 			Delay: value.Duration(delay),
 		}

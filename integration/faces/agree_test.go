@@ -8,6 +8,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -25,9 +26,9 @@ func TestListAndShowAgree(t *testing.T) {
 		Retry:   job.Retry{Max: 1, AvoidNode: true, Budget: value.Duration(time.Hour), Min: value.Duration(time.Millisecond)},
 	}
 	ids := []task.ID{
-		p.SubmitAs(c, task.Submission{Spec: spec, Labels: map[string]string{"a": "<b>"}, Params: map[string]json.RawMessage{"x": json.RawMessage(`"<ü>"`)}}),
-		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: "kill -9 $$"}}}),
-		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "nobody"}}),
+		p.SubmitAs(c, birth.Submission{Spec: spec, Labels: map[string]string{"a": "<b>"}, Params: map[string]json.RawMessage{"x": json.RawMessage(`"<ü>"`)}}),
+		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: "kill -9 $$"}}}),
+		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Handler: "nobody"}}),
 	}
 	p.Await(c, ids[0], task.Error)
 	p.Await(c, ids[1], task.Error)

@@ -15,6 +15,8 @@ import (
 	"millrace/incident"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/view"
@@ -61,8 +63,8 @@ func (r *reconnection) chain(after time.Duration, id task.ID, actor string, e ta
 	return r.at(after, events.KindChain, "mr.task."+string(id), events.Fact{Task: id, Actor: actor, Event: e})
 }
 
-func (r *reconnection) submit(after time.Duration, id task.ID, s task.Submission) uint64 {
-	birth, err := task.Birth(s, nil, 0, midday.Add(after))
+func (r *reconnection) submit(after time.Duration, id task.ID, s birth.Submission) uint64 {
+	birth, err := birth.Of(s, nil, 0, midday.Add(after))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func (r *reconnection) begin() (offer uint64) {
 	}
 	r.node(9*time.Minute+50*time.Second, "b", node.WentOffline{Session: "session-of-b", Reason: "its heartbeat has run out"})
 	r.node(10*time.Minute+2*time.Second, "b", node.WentOnline{Session: "session-of-b", Connection: 2, Reason: "the connection came back"})
-	return r.submit(10*time.Minute+2300*time.Millisecond, forNode, task.Submission{Nodes: []string{"b"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "shop"}}}})
+	return r.submit(10*time.Minute+2300*time.Millisecond, forNode, birth.Submission{Nodes: []string{"b"}, Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "shop"}}}})
 }
 
 func (r *reconnection) ready() {
@@ -99,7 +101,7 @@ func (r *reconnection) old() {
 	offer := r.begin()
 	r.chain(10*time.Minute+2310*time.Millisecond, forNode, "master", task.AttemptStarted{Attempt: 1, Node: "b", Session: "session-of-b", Offer: offer})
 	r.ready()
-	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
+	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
 	r.chain(25*time.Minute, forNode, "kim", task.CancelRequested{Reason: "it has said nothing for a quarter of an hour", Deadline: midday.Add(25*time.Minute + 15*time.Second - storedAfter)})
 }
 
@@ -108,7 +110,7 @@ func (r *reconnection) ours() {
 	offer := r.begin()
 	r.ready()
 	r.runs(10*time.Minute+6104*time.Millisecond, forNode, offer)
-	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
+	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
 }
 
 // file is the incident file of it, with what somebody has noted there.
@@ -187,7 +189,7 @@ func TestIncidentsOfTheExamples(t *testing.T) {
 		if made, facts := readIncident(t, want); !reflect.DeepEqual(made.Manifest, is.Manifest) || !reflect.DeepEqual(made.Notes, is.Notes) || !reflect.DeepEqual(facts, records) {
 			t.Errorf("%s is not what this test makes: go test ./integration/faces -run TestIncidentsOfTheExamples -write-incidents", name)
 		}
-		born, err := view.Why(t.Context(), view.Past(records, view.Moment{Seq: 1048188}), forNode, view.Rules{Task: task.Settings{StartDeadline: time.Minute}, Node: node.Settings{TTL: 15 * time.Second}})
+		born, err := view.Why(t.Context(), view.Past(records, view.Moment{Seq: 1048188}), forNode, view.Rules{Task: duties.Settings{StartDeadline: time.Minute}, Node: node.Settings{TTL: 15 * time.Second}})
 		if err != nil || born.State != task.Pending || slices.ContainsFunc(born.Nodes, func(v node.Verdict) bool { return v.Rule == "" }) {
 			t.Errorf("%s: when it is made, %+v, %v", name, born, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/view"
 )
@@ -26,8 +27,8 @@ func TestViewsAgree(t *testing.T) {
 	p.Run("job", "apply", "-f", "hello.yaml")
 	p.Run("run", "hello", "--wait")
 	p.Run("queue", "pause", "bulk", "--reason", "too loud")
-	waiting := p.SubmitAs(c, task.Submission{Queue: "bulk", Spec: &job.Spec{Handler: "x"}})
-	p.SubmitAs(c, task.Submission{Nodes: []string{"nobody"}, Spec: &job.Spec{Handler: "x"}})
+	waiting := p.SubmitAs(c, birth.Submission{Queue: "bulk", Spec: &job.Spec{Handler: "x"}})
+	p.SubmitAs(c, birth.Submission{Nodes: []string{"nobody"}, Spec: &job.Spec{Handler: "x"}})
 	nc := p.Dial()
 	if _, err := nc.Request("mr.task."+string(waiting), []byte("no fact"), place.Patience); err != nil {
 		t.Fatal(err)

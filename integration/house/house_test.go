@@ -167,9 +167,9 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a start in client", "client", "a.go", `import "os"; var _ = os.StartProcess`, "starts processes"},
 		{"the floor of bench", "cmd/millrace/bench", "a.go", `import "os"; var _ = os.StartProcess`, ""},
 
-		{"a birth at the desk", "desk", "a.go", `import "millrace/task"; var _ = task.Births`, ""},
-		{"a second door", "scheduler", "a.go", `import "millrace/task"; var _ = task.Births`, "only the desk makes births"},
-		{"a birth that is tried", "view", "a.go", `import "millrace/task"; var _ = task.Birth`, ""},
+		{"a birth at the desk", "desk", "a.go", `import "millrace/task/family"; var _ = family.Births`, ""},
+		{"a second door", "scheduler", "a.go", `import "millrace/task/family"; var _ = family.Births`, "only the desk makes births"},
+		{"a birth that is tried", "view", "a.go", `import "millrace/task/birth"; var _ = birth.Of`, ""},
 
 		{"a clock in task", "task", "a.go", `import "time"; var _ = time.Now`, "time is an argument"},
 		{"a clock by another name", "node", "a.go", `import clock "time"; var _ = clock.Since`, "time is an argument"},

@@ -13,7 +13,15 @@ const module = "millrace/"
 // plan says which packages of this module each of them may import. What is not
 // here does not belong to the house: a new package needs a row.
 var plan = map[string][]string{
-	"task":             {"task/breaker", "task/job", "task/limit", "task/param", "task/queue", "task/reason", "task/value", "task/where"}, // what its words are made of: whoever may import task may import these
+	// What the words of task are made of, and what is made of them: whoever may import task may import these. Of the
+	// latter only its tests import any, for Go refuses the rest.
+	"task":             {"task/breaker", "task/job", "task/limit", "task/param", "task/queue", "task/reason", "task/value", "task/where", "task/birth", "task/choice", "task/duties", "task/family", "task/unique"},
+	"task/birth":       {"task"},
+	"task/choice":      {"task"},
+	"task/duties":      {"task"},
+	"task/family":      {"task"},
+	"task/unique":      {"task"},
+	"task/tasktest":    {"task"},
 	"task/param":       {},
 	"task/value":       {},
 	"task/where":       {"task/value"},
@@ -148,7 +156,7 @@ func holds(list []string, path string) bool {
 }
 
 // testsMayImport are what tests of any package may use besides its own row.
-var testsMayImport = []string{"events/logtest", "internal/corpus", "internal/testkit", "jet/embed", "jet/jettest", "jet/rig", "verify"}
+var testsMayImport = []string{"events/logtest", "internal/corpus", "internal/testkit", "jet/embed", "jet/jettest", "jet/rig", "task/tasktest", "verify"}
 
 // outsiders are imports that only some packages may have; of several rules the
 // longest prefix counts.
@@ -189,8 +197,8 @@ var exceptions = map[string]string{
 
 // clockless packages get time and chance as arguments; still ones start no goroutine either.
 var (
-	clockless = []string{"query", "task", "task/breaker", "task/definition", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
-	still     = []string{"query", "task", "task/breaker", "task/definition", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "replay", "whatif", "spans", "cmd/millrace/load"}
+	clockless = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "ipc", "events", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "view", "replay", "whatif", "spans", "cmd/millrace/load"}
+	still     = []string{"query", "task", "task/birth", "task/breaker", "task/choice", "task/definition", "task/duties", "task/family", "task/unique", "task/job", "task/jobfile", "task/limit", "task/output", "task/queue", "task/quota", "task/reason", "task/schedule", "task/value", "task/where", "node", "files", "internal/form", "metrics", "verify", "verify/book", "verify/limits", "verify/past", "verify/thin", "verify/ticks", "replay", "whatif", "spans", "cmd/millrace/load"}
 )
 
 // clockReads are the names by which a program reads its machine's clock.
@@ -307,9 +315,7 @@ func (p *port) width(all map[string]port) int {
 const most = 25
 
 // grown are the packages that have more, and how many. They may only shrink, and this list with them.
-var grown = map[string]int{
-	"task": 36,
-}
+var grown = map[string]int{}
 
 // size counts the files of a package, tests aside.
 func (p *pkg) size() int {
@@ -478,6 +484,7 @@ func (p *pkg) refuses(f *file, path string) string {
 // trials are the packages beside the desk that make a birth, and what becomes of it there: no task.
 var trials = map[string]string{
 	"task/schedule":      "a definition is refused of which none could be made",
+	"task/tasktest":      "tests try it",
 	"view":               "a plan says what a job's task would be",
 	"verify":             "children are held against what they should have been",
 	"cmd/millrace/bench": "many are placed at once, to measure what the log takes",
@@ -507,7 +514,7 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "cmd/millrace/bench" {
 		say(f, "%v: only worker/process/child starts processes", starts)
 	}
-	births := f.takes("millrace/task", "Births", "Child", "Copy", "Birth")
+	births := append(f.takes("millrace/task/family", "Births", "Child"), f.takes("millrace/task/birth", "Copy", "Of")...)
 	if len(births) > 0 && p.path != "desk" && trials[p.path] == "" {
 		say(f, "%v: only the desk makes births", births)
 	}

@@ -18,6 +18,7 @@ import (
 	"millrace/jet/streams"
 	"millrace/jet/wire"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -78,7 +79,7 @@ func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	}
 	aim := func() task.ID {
 		t.Helper()
-		return p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait})
+		return p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait})
 	}
 	direct, err := nats.Connect(p.URL)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"millrace/internal/testkit"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -55,7 +56,7 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 		}
 	}
 	most := within(t)
-	aimed := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait}
+	aimed := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait}
 	started := func(id task.ID, since time.Time, what string) {
 		done := p.Await(c, id, task.Finished)
 		// What was under way in the link may claim it before the node counts as

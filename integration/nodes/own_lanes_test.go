@@ -8,6 +8,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -20,7 +21,7 @@ func TestOrderOnANodesOwnRoute(t *testing.T) {
 	c := p.Connect()
 	n1 := p.Worker("n1", "--slots", "1")
 	aimed := func(priority int, line, noNode string) task.ID {
-		return p.SubmitAs(c, task.Submission{
+		return p.SubmitAs(c, birth.Submission{
 			Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Nodes: []string{"n1"}, NoNode: noNode, Priority: priority,
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	"millrace/jet/streams"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/worker"
 )
@@ -160,7 +161,7 @@ func (s *shaky) play(seed uint64) (ids []task.ID, waits []time.Duration, err err
 	}
 	var asked []time.Time
 	aim := func() error {
-		receipt, err := s.c.Submit(s.place.Context(), task.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{string(s.id)}, NoNode: job.NoNodeWait})
+		receipt, err := s.c.Submit(s.place.Context(), birth.Submission{Spec: &job.Spec{Handler: "h"}, Nodes: []string{string(s.id)}, NoNode: job.NoNodeWait})
 		ids, asked = append(ids, receipt.ID), append(asked, time.Now())
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"millrace/events"
 	"millrace/integration/place"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -31,7 +31,7 @@ func TestHeartbeatsAreWiped(t *testing.T) {
 	}
 	c := p.Connect()
 	for _, id := range nodes {
-		p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
+		p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"sleep", "600"}}}, Nodes: []string{id}, NoNode: job.NoNodeWait})
 	}
 	nc, err := nats.Connect(p.URL)
 	if err != nil {

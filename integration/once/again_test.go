@@ -12,6 +12,8 @@ import (
 	"millrace/integration/place"
 	"millrace/internal/testkit"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 )
 
@@ -39,7 +41,7 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 			Steps:  []job.Step{{Name: "a", Spec: job.Spec{Handler: "nobody"}}, {Name: "b", Spec: job.Spec{Handler: "nobody"}}},
 			Unique: job.Unique{Key: fmt.Sprintf("/k%d", n)},
 		}
-		first, err := c.Submit(t.Context(), task.Submission{Spec: spec, Queue: "nobody"})
+		first, err := c.Submit(t.Context(), birth.Submission{Spec: spec, Queue: "nobody"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,14 +51,14 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 		testkit.Eventually(t, "it has ended", func() bool { return load(first.ID).State.Terminal() })
 		which := first.ID // the whole, or one of its steps
 		if n%2 == 1 {
-			which = task.ChildID(first.ID, "a")
+			which = family.ChildID(first.ID, "a")
 		}
 		var wg sync.WaitGroup
 		var refused error
 		other := false
 		wg.Go(func() { _, refused = c.Retry(t.Context(), which, "") })
 		wg.Go(func() {
-			_, err := client.New(store, "other").Submit(t.Context(), task.Submission{Spec: spec, Queue: "nobody"})
+			_, err := client.New(store, "other").Submit(t.Context(), birth.Submission{Spec: spec, Queue: "nobody"})
 			if other = err == nil; !other && !errors.As(err, new(*events.Taken)) {
 				t.Errorf("the other one: %v", err)
 			}
@@ -70,7 +72,7 @@ func TestRetriedStepsHaveTheKey(t *testing.T) {
 			t.Errorf("round %d: the retry got %v and is %s, the other one lives: %v", n, refused, whole.State, other)
 		}
 		for _, step := range []string{"a", "b"} {
-			if now := load(task.ChildID(first.ID, step)); !now.State.Terminal() && whole.State.Terminal() {
+			if now := load(family.ChildID(first.ID, step)); !now.State.Terminal() && whole.State.Terminal() {
 				t.Errorf("round %d: step %s is %s, and the whole is %s", n, step, now.State, whole.State)
 			}
 		}

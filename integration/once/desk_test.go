@@ -20,6 +20,8 @@ import (
 	"millrace/jet"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -37,9 +39,9 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 	c := client.New(store, "test")
 	spec := &job.Spec{Handler: "nobody"}
 	tick := time.Now().Add(time.Minute).UTC()
-	for what, s := range map[string]task.Submission{
+	for what, s := range map[string]birth.Submission{
 		"the id of a tick":  {ID: schedule.TaskID("nightly", tick), Spec: spec},
-		"the id of a child": {ID: task.ChildID(drawn(), "a"), Spec: spec},
+		"the id of a child": {ID: family.ChildID(drawn(), "a"), Spec: spec},
 		"a lower case id":   {ID: task.ID(strings.ToLower(string(schedule.TaskID("nightly", tick)))), Spec: spec},
 		"a schedule":        {Spec: spec, Origin: task.Origin{Schedule: "nightly"}},
 		"a tick":            {Spec: spec, Origin: task.Origin{Tick: tick}},
@@ -47,10 +49,10 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 		"a parent":          {Spec: spec, Parent: drawn()},
 	} {
 		_, one := c.Submit(t.Context(), s)
-		all := c.SubmitAll(t.Context(), []task.Submission{s}, nil)
+		all := c.SubmitAll(t.Context(), []birth.Submission{s}, nil)
 		var copied error = client.ErrInvalid
 		if s.ID == "" {
-			of, err := c.Submit(t.Context(), task.Submission{Spec: spec})
+			of, err := c.Submit(t.Context(), birth.Submission{Spec: spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,11 +74,11 @@ func TestScheduleByHand(t *testing.T) {
 	store := openLog(t)
 	c := client.New(store, "test")
 	d := schedule.Definition{Name: "s", When: job.Schedule{Cron: "0 * * * *"},
-		Make: task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: "q", Priority: 2, Labels: map[string]string{"a": "1", "b": "1"}}}
+		Make: birth.Submission{Spec: &job.Spec{Handler: "h"}, Queue: "q", Priority: 2, Labels: map[string]string{"a": "1", "b": "1"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.RunSchedule(t.Context(), "s", task.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: value.Duration(time.Hour)})
+	r, err := c.RunSchedule(t.Context(), "s", birth.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: value.Duration(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func TestScheduleByHand(t *testing.T) {
 	if err != nil || is.QueueName() != "q" || is.Route.Priority() != 7 || is.Spec.Slots != 2 || fmt.Sprint(is.Labels) != "map[a:1 b:2]" || is.State != task.Scheduled || is.Schedule != "s" {
 		t.Errorf("its task is %+v, %v", is, err)
 	}
-	for what, over := range map[string]task.Submission{
+	for what, over := range map[string]birth.Submission{
 		"a job": {Job: "j"}, "a spec": {Spec: &job.Spec{Handler: "x"}}, "an id": {ID: drawn()}, "a parent": {Parent: drawn()}, "a tick": {Origin: task.Origin{Tick: time.Now()}},
 	} {
 		if r, err := c.RunSchedule(t.Context(), "s", over); !errors.Is(err, client.ErrInvalid) {
@@ -131,7 +133,7 @@ func TestOneIDOneTask(t *testing.T) {
 		for i := range submitters {
 			c := client.New(store, fmt.Sprintf("submitter-%d", i))
 			wg.Go(func() {
-				r, err := c.Submit(t.Context(), task.Submission{
+				r, err := c.Submit(t.Context(), birth.Submission{
 					ID: id, Spec: &job.Spec{Handler: "note"}, Queue: fmt.Sprintf("q%d", i/2), Priority: 1 + i/2, Params: map[string]json.RawMessage{"i": params(i)},
 				})
 				switch {
@@ -175,7 +177,7 @@ func TestBoundOfSeveral(t *testing.T) {
 		c := client.New(store, fmt.Sprintf("submitter-%d", i))
 		wg.Go(func() {
 			for n := range 10 {
-				s := task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q", Priority: 1 + i}
+				s := birth.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q", Priority: 1 + i}
 				var err error
 				switch n % 3 {
 				case 0:
@@ -211,7 +213,7 @@ func TestBoundOfSeveral(t *testing.T) {
 		const n = 200
 		began := time.Now()
 		for range n {
-			if _, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: strings.ReplaceAll(name, " ", "-")}); err != nil {
+			if _, err := c.Submit(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "x"}, Queue: strings.ReplaceAll(name, " ", "-")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +226,7 @@ func TestBoundOfSeveral(t *testing.T) {
 	if _, err := c.LimitQueue(t.Context(), "q", queue.Limit{Waiting: &larger}); err != nil {
 		t.Fatal(err)
 	}
-	err := c.SubmitMany(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q"}, 100, func(client.Receipt) { some.Add(1) })
+	err := c.SubmitMany(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "q"}, 100, func(client.Receipt) { some.Add(1) })
 	if !errors.Is(err, queue.ErrFull) || some.Load() != 10 {
 		t.Errorf("of 100 at once %d are in, %v; want the 10 for which there is room", some.Load(), err)
 	}
@@ -235,7 +237,7 @@ func TestStrangerUnderATicksID(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	c := client.New(store, "test")
-	d := schedule.Definition{Name: "backup", When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &job.Spec{Handler: "backup"}}}
+	d := schedule.Definition{Name: "backup", When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: birth.Submission{Spec: &job.Spec{Handler: "backup"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +316,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 	w.Handle("parent", func(ctx context.Context, k task.Task) error {
 		a := worker.FromContext(ctx)
 		for i := range 3 {
-			s := task.Submission{Spec: &job.Spec{Handler: "child"}}
+			s := birth.Submission{Spec: &job.Spec{Handler: "child"}}
 			if i == 0 {
 				s.Spec.Handler = "parent" // which has children of its own
 			}
@@ -338,12 +340,12 @@ func TestSpawnedAreStopped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	parent, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "parent", Timeout: job.Timeout{Stop: value.Duration(time.Second)}}})
+	parent, err := c.Submit(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "parent", Timeout: job.Timeout{Stop: value.Duration(time.Second)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := task.ChildID(parent.ID, "0")
-	all := []task.ID{first, task.ChildID(parent.ID, "1"), task.ChildID(parent.ID, "2"), task.ChildID(first, "1"), task.ChildID(first, "2")}
+	first := family.ChildID(parent.ID, "0")
+	all := []task.ID{first, family.ChildID(parent.ID, "1"), family.ChildID(parent.ID, "2"), family.ChildID(first, "1"), family.ChildID(first, "2")}
 	are := func(state task.State) func() bool {
 		return func() bool {
 			for _, id := range all {

@@ -25,7 +25,9 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/queue"
@@ -60,7 +62,7 @@ type cell struct {
 	rec    *events.Recorder
 	job    job.Job
 	// ask names the job, and says what the precondition is about.
-	ask    task.Submission
+	ask    birth.Submission
 	parent task.ID // of a child, if the precondition is about it
 }
 
@@ -157,7 +159,7 @@ var doors = []door{
 	}},
 	{name: "a schedule, by hand", but: ofSchedules, come: func(c *cell) func() made {
 		return c.hourly(func(name string) made {
-			return receipt(c.client.RunSchedule(c.Context(), name, task.Submission{}))
+			return receipt(c.client.RunSchedule(c.Context(), name, birth.Submission{}))
 		})
 	}},
 	{name: "a request for a schedule", says: answers, but: ofSchedules, come: func(c *cell) func() made {
@@ -176,7 +178,7 @@ var doors = []door{
 	{name: "a child that a program asks for", come: func(c *cell) func() made {
 		return func() made {
 			c.ask.Parent = cmp.Or(c.parent, c.running())
-			c.ask.ID = task.ChildID(c.ask.Parent, "a")
+			c.ask.ID = family.ChildID(c.ask.Parent, "a")
 			return made{id: c.ask.ID, err: c.client.Spawn(c.Context(), c.ask)}
 		}
 	}, but: map[string]exception{
@@ -200,7 +202,7 @@ func submitted(c *cell) func() made {
 }
 
 func (c *cell) several() (m made) {
-	m.err = c.client.SubmitAll(c.Context(), []task.Submission{c.ask}, func(r client.Receipt) { m = receipt(r, nil) })
+	m.err = c.client.SubmitAll(c.Context(), []birth.Submission{c.ask}, func(r client.Receipt) { m = receipt(r, nil) })
 	return m
 }
 
@@ -230,9 +232,9 @@ type answered struct{ code, text string }
 func (a answered) Error() string { return a.code + " " + a.text }
 
 // toCopy returns a task that was made of the job before there was any condition, and what a copy of it changes.
-func (c *cell) toCopy() (of task.ID, over task.Submission) {
+func (c *cell) toCopy() (of task.ID, over birth.Submission) {
 	spec := c.job.Spec
-	over = task.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent, Texts: c.ask.Texts}
+	over = birth.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent, Texts: c.ask.Texts}
 	if spec.Unique.Key != "" {
 		over.Unique, spec.Unique = &c.job.Spec.Unique, job.Unique{}
 	}
@@ -290,7 +292,7 @@ func (c *cell) do(id task.ID, command task.Command) task.Task {
 
 // holder submits a task of the job, which has the key and a place in the queue.
 func (c *cell) holder() task.ID {
-	r, err := client.New(c.on.store, "test").Submit(c.Context(), task.Submission{Job: c.job.Name})
+	r, err := client.New(c.on.store, "test").Submit(c.Context(), birth.Submission{Job: c.job.Name})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -374,7 +376,7 @@ func TestDoors(t *testing.T) {
 				c := &cell{T: t, on: on, client: client.New(on.store, "test")}
 				c.rec = &events.Recorder{Log: on.store, Actor: "test", Now: time.Now, NewID: events.NewID}
 				name := fmt.Sprintf("%s-%d", strings.ReplaceAll(p.name, " ", "-"), i)
-				c.job, c.ask = job.Job{Name: name, Queue: name, Spec: p.spec, Params: p.params}, task.Submission{Job: name}
+				c.job, c.ask = job.Job{Name: name, Queue: name, Spec: p.spec, Params: p.params}, birth.Submission{Job: name}
 				c.job.Spec.Run = &job.Run{Argv: []string{"true"}}
 				if d.shape != nil {
 					d.shape(&c.job.Spec)

@@ -12,6 +12,8 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/view"
 )
@@ -68,14 +70,14 @@ func TestFanOut(t *testing.T) {
 	})
 	plainly := func() time.Duration {
 		began := time.Now()
-		if err := c.SubmitMany(p.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "nobody"}, nodes, nil); err != nil {
+		if err := c.SubmitMany(p.Context(), birth.Submission{Spec: &job.Spec{Handler: "x"}, Queue: "nobody"}, nodes, nil); err != nil {
 			t.Fatal(err)
 		}
 		return time.Since(began)
 	}
 	before := plainly()
 	began := time.Now()
-	receipt, err := c.Submit(p.Context(), task.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, NoNode: job.NoNodeWait}}})
+	receipt, err := c.Submit(p.Context(), birth.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Mode: job.PlaceAll, NoNode: job.NoNodeWait}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +96,8 @@ func TestFanOut(t *testing.T) {
 	for i := range children {
 		states[children[i].ID] = task.EndOf(&children[i])
 	}
-	if err != nil || parent.Progress(states).States[task.Pending] != nodes {
-		t.Errorf("%s, %v", parent.Progress(states), err)
+	if err != nil || family.ProgressOf(&parent, states).States[task.Pending] != nodes {
+		t.Errorf("%s, %v", family.ProgressOf(&parent, states), err)
 	}
 	began = time.Now()
 	if _, err := c.Cancel(p.Context(), receipt.ID, "enough"); err != nil {

@@ -16,6 +16,7 @@ import (
 	"millrace/projections"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/worker"
 )
@@ -107,9 +108,9 @@ func TestGraphOutlivesSchedulers(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "view.db")
 	d := startDecider(t, store, file, 0)
-	steps := make([]task.Submission, n)
+	steps := make([]birth.Submission, n)
 	for i := range steps {
-		steps[i] = task.Submission{ID: task.ID(events.NewID(time.Now())), Fresh: true, Spec: &job.Spec{Handler: "x"}}
+		steps[i] = birth.Submission{ID: task.ID(events.NewID(time.Now())), Fresh: true, Spec: &job.Spec{Handler: "x"}}
 		if before := i/width - 1; before >= 0 {
 			of := func(k int) task.Need { return task.Need{Task: steps[before*width+(i+k)%width].ID} }
 			steps[i].Needs = &task.Needs{Of: []task.Need{of(0), of(1)}}

@@ -14,6 +14,7 @@ import (
 	"millrace/jet/wire"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/schedule"
@@ -44,7 +45,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	submit := func(queue string, n int) (ids []task.ID) {
 		t.Helper()
 		for i := range n {
-			r, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue, Priority: 1 + i%2})
+			r, err := c.Submit(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "h"}, Queue: queue, Priority: 1 + i%2})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,7 @@ import (
 	"millrace/jet/streams"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
@@ -93,7 +94,7 @@ func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, t
 }
 
 func (m mortal) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
-	return job.Job{}, 0, task.ErrNoTask
+	return job.Job{}, 0, birth.ErrNoTask
 }
 
 // livesFor is a log for a scheduler that is killed at its n-th write.
@@ -139,7 +140,7 @@ func TestSchedulersDieAnywhere(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for n := int64(1); ; n++ {
 			name := fmt.Sprintf("s%d-%t", n, lost)
-			d := schedule.Definition{Name: name, When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
+			d := schedule.Definition{Name: name, When: job.Schedule{Cron: "0 * * * *", CatchUp: "none"}, Make: birth.Submission{Spec: &job.Spec{Handler: "x"}}}
 			if _, _, err := store.PutSchedule(ctx, d, "test"); err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +192,7 @@ func TestManySchedulersOneTask(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
 	now := time.Now().Truncate(time.Hour)
-	d := schedule.Definition{Name: "busy", When: job.Schedule{Cron: "0 * * * *", Overlap: "skip"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
+	d := schedule.Definition{Name: "busy", When: job.Schedule{Cron: "0 * * * *", Overlap: "skip"}, Make: birth.Submission{Spec: &job.Spec{Handler: "x"}}}
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	}
 	revisions := make([]uint64, n)
 	each(func(i int) (err error) {
-		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: job.Schedule{At: at(i).Format(time.RFC3339Nano)}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
+		d := schedule.Definition{Name: fmt.Sprintf("s%d", i), When: job.Schedule{At: at(i).Format(time.RFC3339Nano)}, Make: birth.Submission{Spec: &job.Spec{Handler: "x"}}}
 		revisions[i], _, err = store.PutSchedule(ctx, d, "test")
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -222,7 +223,7 @@ func (p *Place) judgeEpochs(id task.ID, records []events.Record) {
 }
 
 // SubmitAs submits what no flag of `millrace run` can say.
-func (p *Place) SubmitAs(c *client.Client, s task.Submission) task.ID {
+func (p *Place) SubmitAs(c *client.Client, s birth.Submission) task.ID {
 	p.Helper()
 	r, err := c.Submit(p.Context(), s)
 	if err != nil {

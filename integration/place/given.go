@@ -3,14 +3,14 @@ package place
 import (
 	"time"
 
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
 
 // FailsOnce is a task of which the second attempt, some time after the first, succeeds.
-func FailsOnce(pause time.Duration) task.Submission {
-	return task.Submission{Spec: &job.Spec{
+func FailsOnce(pause time.Duration) birth.Submission {
+	return birth.Submission{Spec: &job.Spec{
 		Run:   &job.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
 		Retry: job.Retry{Max: 1, Min: value.Duration(pause)},
 	}}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 )
@@ -38,7 +39,7 @@ require('assert').strictEqual(require(process.env.LIBRARY).params().text.length,
 console.log(process.env.MILLRACE_PARAMS_FILE)`, length/2)}}}
 	}
 	for name, spec := range runs {
-		ended := w.end(t, task.Submission{Spec: spec, Params: params})
+		ended := w.end(t, birth.Submission{Spec: spec, Params: params})
 		lines := w.lines(t, ended.ID, output.Stdout)
 		if ended.State != task.Finished || len(lines) != 1 {
 			t.Errorf("%s: %s: %s; it printed %q and %q", name, ended.State, ended.Message, lines, w.lines(t, ended.ID, output.Stderr))

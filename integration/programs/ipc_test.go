@@ -16,6 +16,8 @@ import (
 	"millrace/client"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
@@ -52,7 +54,7 @@ type programs struct {
 }
 
 // end submits a task and returns it when it has ended.
-func (w *programs) end(t *testing.T, s task.Submission) task.Task {
+func (w *programs) end(t *testing.T, s birth.Submission) task.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), place.Patience)
 	defer cancel()
@@ -99,8 +101,8 @@ func (w *programs) records(t *testing.T, id task.ID) (items []string) {
 	return items
 }
 
-func shellTask(line string) task.Submission {
-	return task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line}}}
+func shellTask(line string) birth.Submission {
+	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line}}}
 }
 
 func wantEnd(t *testing.T, got task.Task, state task.State, reason string) {
@@ -207,7 +209,7 @@ func library(t *testing.T, path string) string {
 // says checks what every library says of the same program.
 func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	t.Helper()
-	s := task.Submission{Params: map[string]json.RawMessage{"depth": json.RawMessage("2")}}
+	s := birth.Submission{Params: map[string]json.RawMessage{"depth": json.RawMessage("2")}}
 	s.Spec = &job.Spec{Run: &job.Run{Argv: argv, Env: env, Stdin: job.StdinOpen}, Timeout: job.Timeout{Run: value.Duration(time.Minute)},
 		Retry: job.Retry{Max: 1, Min: value.Duration(time.Millisecond)}}
 	ended := w.end(t, s)
@@ -225,7 +227,7 @@ func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	if got := w.lines(t, ended.ID, output.Log); len(got) != 1 || got[0] != "slow" {
 		t.Errorf("entries %q", got)
 	}
-	child := task.ChildID(ended.ID, "a")
+	child := family.ChildID(ended.ID, "a")
 	if c, err := w.c.Wait(t.Context(), child); err != nil || c.Parent != ended.ID || c.State != task.Finished {
 		t.Errorf("child %s is %s of %s, %v", child, c.State, c.Parent, err)
 	}
@@ -453,7 +455,7 @@ echo '{"type":"SPAWN","payload":{"shell":"true"}}'; [ "$MILLRACE_ATTEMPT" = 2 ]`
 	ended := w.end(t, s)
 	wantEnd(t, ended, task.Finished, "")
 	for _, key := range []string{"a", "b", "#1"} {
-		child, err := w.c.Wait(t.Context(), task.ChildID(ended.ID, key))
+		child, err := w.c.Wait(t.Context(), family.ChildID(ended.ID, key))
 		if err != nil || child.Parent != ended.ID {
 			t.Errorf("child %s: %+v, %v", key, child, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"millrace/integration/place"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/worker"
@@ -59,7 +60,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	want := map[task.ID]task.State{}
 	submit := func(spec job.Spec, n int) (ids []task.ID) {
 		for range n {
-			id := p.SubmitAs(c, task.Submission{Spec: &spec})
+			id := p.SubmitAs(c, birth.Submission{Spec: &spec})
 			ids, want[id] = append(ids, id), task.Finished
 		}
 		return ids
@@ -94,7 +95,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	ran("new", submit(job.Spec{Handler: "resize"}, 20))
 
 	// What no node can run ends as its policy says.
-	nobody := p.SubmitAs(c, task.Submission{Spec: &job.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: job.NoNodeFail})
+	nobody := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: job.NoNodeFail})
 	want[nobody] = p.Await(c, nobody, task.Abnormal).State
 	if ended := p.State(c, nobody); ended.Reason != reason.Unplaced {
 		t.Errorf("it ended as %s: %s", ended.Reason, ended.Message)
@@ -114,7 +115,7 @@ func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 	}
 	want := map[task.ID]task.State{}
 	run := func(line string, nodes ...string) task.ID {
-		id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Nodes: nodes, NoNode: job.NoNodeWait})
+		id := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: line, Dir: p.Dir}}, Nodes: nodes, NoNode: job.NoNodeWait})
 		want[id] = task.Finished
 		return id
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/client"
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -37,7 +38,7 @@ func TestServerMemory(t *testing.T) {
 	server := p.Server()
 	c := p.Connect()
 	stop := goProgram(p, "program", "noop")
-	if err := c.SubmitMany(t.Context(), task.Submission{Spec: &job.Spec{Handler: "noop"}}, tasks, nil); err != nil {
+	if err := c.SubmitMany(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "noop"}}, tasks, nil); err != nil {
 		t.Fatal(err)
 	}
 	ended, since := 0, time.Now()

@@ -7,6 +7,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -18,7 +19,7 @@ func TestPhases(t *testing.T) {
 	c := p.Connect()
 	p.Worker("only", "--slots", "2")
 	wait := func(file string) string { return "until [ -e " + p.Path(file) + " ]; do sleep 0.02; done" }
-	id := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
+	id := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{
 		Setup: []string{wait("ready")},
 		Run:   &job.Run{Shell: "trap '" + wait("stop") + "; exit 0' TERM; while :; do sleep 0.02; done"},
 	}})
@@ -50,7 +51,7 @@ func TestPhases(t *testing.T) {
 		t.Errorf("it has ended, and is shown as\n%s", out)
 	}
 
-	failed := p.SubmitAs(c, task.Submission{Spec: &job.Spec{
+	failed := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{
 		Setup: []string{"sleep 0.1; false"}, Run: &job.Run{Shell: "true"},
 	}})
 	if ended := p.Await(c, failed, task.Error); ended.Usage == nil || ended.Usage.Setup.Std() < 100*time.Millisecond {

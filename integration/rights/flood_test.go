@@ -10,7 +10,7 @@ import (
 
 	"millrace/integration/place"
 	"millrace/jet"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/where"
 )
@@ -28,7 +28,7 @@ func TestFloodOfQueuesAndLabels(t *testing.T) {
 	refused := make(chan error, 2500)
 	for i := range 1250 {
 		g.Go(func() error {
-			_, err := c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x"}, Queue: fmt.Sprintf("flood-%d", i), Priority: 1 + i%10})
+			_, err := c.Submit(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "x"}, Queue: fmt.Sprintf("flood-%d", i), Priority: 1 + i%10})
 			return err
 		})
 		g.Go(func() error {
@@ -36,7 +36,7 @@ func TestFloodOfQueuesAndLabels(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = c.Submit(t.Context(), task.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: labels}}, Priority: 8})
+			_, err = c.Submit(t.Context(), birth.Submission{Spec: &job.Spec{Handler: "x", Place: job.Place{Labels: labels}}, Priority: 8})
 			if errors.Is(err, jet.ErrManySelectors) {
 				refused <- err
 				return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/limit"
 	"millrace/task/value"
 )
@@ -14,7 +15,7 @@ import (
 var thrift = map[string]int{"/a": 3, "/b": 5}
 
 // budget makes up a budget of a task.
-func (h *history) budget(s *task.Submission) {
+func (h *history) budget(s *birth.Submission) {
 	key := []string{"/a", "/b"}[h.policies.IntN(2)]
 	s.Spec.Budget = limit.Budgets{{Starts: thrift[key], Key: key}}
 	if h.policies.IntN(2) == 0 {

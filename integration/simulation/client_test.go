@@ -7,6 +7,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/queue"
@@ -57,7 +58,7 @@ func (c *client) submit() {
 	s := c.h.submission(id)
 	for times := 1 + c.h.rng.IntN(4)/3; times > 0; times-- {
 		c.insist(func() error {
-			birth, err := task.Birth(s, nil, 0, c.now())
+			birth, err := birth.Of(s, nil, 0, c.now())
 			if err != nil {
 				panic(err) // the simulation wrote it
 			}
@@ -166,9 +167,9 @@ func (h *history) newTask() task.ID {
 func (h *history) someTask() task.ID { return h.asked[h.rng.IntN(len(h.asked))] }
 
 // submission makes up a task.
-func (h *history) submission(id task.ID) task.Submission {
+func (h *history) submission(id task.ID) birth.Submission {
 	upTo := func(n int) value.Duration { return value.Duration(time.Duration(h.rng.IntN(n)) * time.Second) }
-	s := task.Submission{ID: id, Queue: h.queue(), Spec: &job.Spec{Handler: "work"}}
+	s := birth.Submission{ID: id, Queue: h.queue(), Spec: &job.Spec{Handler: "work"}}
 	s.Spec.Retry = job.Retry{Max: h.rng.IntN(4), Min: upTo(5), Backoff: job.BackoffFixed}
 	if h.policies.IntN(3) == 0 {
 		s.Spec.Retry.Jitter, s.Spec.Retry.Backoff = []float64{0.5, 1}[h.policies.IntN(2)], job.BackoffExponential
@@ -211,7 +212,7 @@ func (h *history) submission(id task.ID) task.Submission {
 
 // aim has a task run on certain nodes, some of which may never be there. Without
 // a scheduler nobody would ever move it, so there it is not done.
-func (h *history) aim(s *task.Submission) {
+func (h *history) aim(s *birth.Submission) {
 	names := []string{"n0", "n1", "n2", "n3", "n9"}
 	h.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	s.Nodes = names[:1+h.rng.IntN(3)]

@@ -17,6 +17,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/worker/claim"
@@ -123,7 +124,7 @@ func (p *place) must(_ any, err error) {
 }
 
 func (p *place) birth() task.Submitted {
-	e, err := task.Birth(task.Submission{Spec: &job.Spec{Handler: "work"}}, nil, 0, smallBegin)
+	e, err := birth.Of(birth.Submission{Spec: &job.Spec{Handler: "work"}}, nil, 0, smallBegin)
 	p.must(nil, err)
 	return e
 }

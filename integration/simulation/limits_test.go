@@ -14,6 +14,7 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
@@ -22,7 +23,7 @@ import (
 var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
 
 // limit makes up limits of a task.
-func (h *history) limit(s *task.Submission) {
+func (h *history) limit(s *birth.Submission) {
 	c := limit.Concurrency{Max: 1 + h.rng.IntN(2), Key: []string{"/a", "/b"}[h.rng.IntN(2)]}
 	if h.rng.IntN(3) == 0 {
 		c.OnLimit = limit.OnLimits[h.rng.IntN(len(limit.OnLimits))]

@@ -46,7 +46,7 @@ func (s story) by(actor string) story {
 
 // The facts that stories are made of.
 
-var birth = task.Submitted{}
+var newborn = task.Submitted{}
 
 func started(attempt int, offer uint64) task.AttemptStarted {
 	return task.AttemptStarted{Attempt: attempt, Offer: offer}
@@ -89,56 +89,56 @@ func TestPromisesFindWhatBreaksThem(t *testing.T) {
 		promise error
 		story   story
 	}{
-		{"two ends", oneEnd, errI2, told(birth, started(1, 1), finished(1, 2), cancelled)},
-		{"a start after the end", oneEnd, errI2, told(birth, cancelled, started(1, 1))},
-		{"a request to stop after the end", oneEnd, errI2, told(birth, cancelled, asked)},
-		{"two ends in the second life", oneEnd, errI2, told(birth, cancelled, reopened, cancelled, task.GivenUp{})},
-		{"another life before the end of the first", oneEnd, errI2, told(birth, started(1, 1), reopened)},
-		{"no end", over, errI2, told(birth, started(1, 1), released)},
-		{"no end of the second life", over, errI2, told(birth, cancelled, reopened)},
-		{"no end but garbage", over, errI2, told(birth, "garbage")},
-		{"no end but a stranger's", over, errI2, told(birth, finished(1, 2)).by(stranger)},
+		{"two ends", oneEnd, errI2, told(newborn, started(1, 1), finished(1, 2), cancelled)},
+		{"a start after the end", oneEnd, errI2, told(newborn, cancelled, started(1, 1))},
+		{"a request to stop after the end", oneEnd, errI2, told(newborn, cancelled, asked)},
+		{"two ends in the second life", oneEnd, errI2, told(newborn, cancelled, reopened, cancelled, task.GivenUp{})},
+		{"another life before the end of the first", oneEnd, errI2, told(newborn, started(1, 1), reopened)},
+		{"no end", over, errI2, told(newborn, started(1, 1), released)},
+		{"no end of the second life", over, errI2, told(newborn, cancelled, reopened)},
+		{"no end but garbage", over, errI2, told(newborn, "garbage")},
+		{"no end but a stranger's", over, errI2, told(newborn, finished(1, 2)).by(stranger)},
 		{"no birth", func(s story) error { return kept(taskID(1), s) }, errI2, nil},
 		{"an offer is no birth", func(s story) error { return kept(taskID(1), s) }, errI2, told(queued(1, 0, wait))},
 
-		{"two live epochs", oneEpoch, errI3, told(birth, started(1, 1), started(2, 1))},
-		{"a takeover of another epoch", oneEpoch, errI3, told(birth, started(1, 1), tookOver(2, 1, 2), tookOver(3, 1, 2))},
-		{"a takeover of nobody", oneEpoch, errI3, told(birth, started(1, 1), released, tookOver(2, 1, 2))},
-		{"a takeover under another offer", oneEpoch, errI3, told(birth, birth, started(1, 1), tookOver(2, 2, 3))},
-		{"a result of a fenced epoch", oneEpoch, errI3, told(birth, started(1, 1), tookOver(2, 1, 2), finished(1, 2))},
-		{"a failure of a fenced epoch", oneEpoch, errI3, told(birth, started(1, 1), tookOver(2, 1, 2), failed(1, 2))},
-		{"a release after the loss", oneEpoch, errI3, told(birth, started(1, 1), lost, released)},
-		{"a loss after the release", oneEpoch, errI3, told(birth, started(1, 1), released, lost)},
-		{"a result of an attempt that failed", oneEpoch, errI3, told(birth, started(1, 1), retried(1, 2, due), finished(1, 2))},
-		{"two results", oneEpoch, errI3, told(birth, started(1, 1), finished(1, 2), finished(1, 2))},
-		{"the end of a fenced epoch confirmed", oneEpoch, errI3, told(birth, started(1, 1), tookOver(2, 1, 2), task.CancelConfirmed{Epoch: 2})},
-		{"evidence of what was accepted", evidence, errEvidence, told(birth, started(1, 1), finished(1, 2), late)},
+		{"two live epochs", oneEpoch, errI3, told(newborn, started(1, 1), started(2, 1))},
+		{"a takeover of another epoch", oneEpoch, errI3, told(newborn, started(1, 1), tookOver(2, 1, 2), tookOver(3, 1, 2))},
+		{"a takeover of nobody", oneEpoch, errI3, told(newborn, started(1, 1), released, tookOver(2, 1, 2))},
+		{"a takeover under another offer", oneEpoch, errI3, told(newborn, newborn, started(1, 1), tookOver(2, 2, 3))},
+		{"a result of a fenced epoch", oneEpoch, errI3, told(newborn, started(1, 1), tookOver(2, 1, 2), finished(1, 2))},
+		{"a failure of a fenced epoch", oneEpoch, errI3, told(newborn, started(1, 1), tookOver(2, 1, 2), failed(1, 2))},
+		{"a release after the loss", oneEpoch, errI3, told(newborn, started(1, 1), lost, released)},
+		{"a loss after the release", oneEpoch, errI3, told(newborn, started(1, 1), released, lost)},
+		{"a result of an attempt that failed", oneEpoch, errI3, told(newborn, started(1, 1), retried(1, 2, due), finished(1, 2))},
+		{"two results", oneEpoch, errI3, told(newborn, started(1, 1), finished(1, 2), finished(1, 2))},
+		{"the end of a fenced epoch confirmed", oneEpoch, errI3, told(newborn, started(1, 1), tookOver(2, 1, 2), task.CancelConfirmed{Epoch: 2})},
+		{"evidence of what was accepted", evidence, errEvidence, told(newborn, started(1, 1), finished(1, 2), late)},
 
-		{"cancelled while it ran", exitSeen, errI5, told(birth, started(1, 1), cancelled)},
-		{"cancelled by the word of an older epoch", exitSeen, errI5, told(birth, started(1, 1), tookOver(2, 1, 2), asked, task.CancelConfirmed{Epoch: 2})},
+		{"cancelled while it ran", exitSeen, errI5, told(newborn, started(1, 1), cancelled)},
+		{"cancelled by the word of an older epoch", exitSeen, errI5, told(newborn, started(1, 1), tookOver(2, 1, 2), asked, task.CancelConfirmed{Epoch: 2})},
 
-		{"a start without a birth", causeFirst, errI7, told(started(1, 1))},
-		{"a start by no offer", causeFirst, errI7, told(birth, started(1, 7))},
+		{"a start without a newborn", causeFirst, errI7, told(started(1, 1))},
+		{"a start by no offer", causeFirst, errI7, told(newborn, started(1, 7))},
 		{"a start by what is no offer", causeFirst, errI7, told(task.Submitted{Due: due}, started(1, 1))},
-		{"a start by a stale offer", causeFirst, errI7, told(birth, started(1, 1), released, started(2, 1))},
-		{"an attempt left out", causeFirst, errI7, told(birth, started(2, 1))},
-		{"an offer that follows from nothing", causeFirst, errI7, told(birth, queued(2, 7, wait))},
-		{"an offer that follows from a start", causeFirst, errI7, told(birth, started(1, 1), queued(2, 2, wait))},
-		{"an offer before its cause", causeFirst, errI7, told(birth, started(1, 1), queued(2, 4, wait), released)},
-		{"an offer of another attempt", causeFirst, errI7, told(birth, started(1, 1), released, queued(3, 3, wait))},
+		{"a start by a stale offer", causeFirst, errI7, told(newborn, started(1, 1), released, started(2, 1))},
+		{"an attempt left out", causeFirst, errI7, told(newborn, started(2, 1))},
+		{"an offer that follows from nothing", causeFirst, errI7, told(newborn, queued(2, 7, wait))},
+		{"an offer that follows from a start", causeFirst, errI7, told(newborn, started(1, 1), queued(2, 2, wait))},
+		{"an offer before its cause", causeFirst, errI7, told(newborn, started(1, 1), queued(2, 4, wait), released)},
+		{"an offer of another attempt", causeFirst, errI7, told(newborn, started(1, 1), released, queued(3, 3, wait))},
 		{"an offer before it is due", causeFirst, errI7, told(task.Submitted{Due: due}, queued(1, 0, due))},
-		{"an offer for another time than the birth's", causeFirst, errI7, told(task.Submitted{Due: due}, queued(1, 0, wait))},
-		{"a retry that was not planned", causeFirst, errI7, told(birth, started(1, 1), failed(1, 2), queued(2, 3, due))},
-		{"a retry for another time than planned", causeFirst, errI7, told(birth, started(1, 1), retried(1, 2, due), queued(2, 3, noon))},
-		{"a result without a start", causeFirst, errI7, told(birth, finished(1, 2))},
-		{"a result of another attempt", causeFirst, errI7, told(birth, started(1, 1), finished(2, 2))},
-		{"a takeover of what never started", causeFirst, errI7, told(birth, started(1, 1), tookOver(2, 1, 7))},
-		{"a late word of what never started", causeFirst, errI7, told(birth, late)},
-		{"moved from elsewhere", causeFirst, errI7, told(birth, task.Reassigned{From: "a.5", To: "b.5"})},
-		{"moved while it runs", causeFirst, errI7, told(birth, started(1, 1), task.Reassigned{To: "b.5"})},
-		{"started by the offer before a move", causeFirst, errI7, told(birth, task.Reassigned{To: "b.5"}, started(1, 1))},
-		{"asked to stop while it waits", causeFirst, errI7, told(birth, asked)},
-		{"stopped and never asked to", causeFirst, errI7, told(birth, started(1, 1), task.CancelConfirmed{Epoch: 2})},
+		{"an offer for another time than the newborn's", causeFirst, errI7, told(task.Submitted{Due: due}, queued(1, 0, wait))},
+		{"a retry that was not planned", causeFirst, errI7, told(newborn, started(1, 1), failed(1, 2), queued(2, 3, due))},
+		{"a retry for another time than planned", causeFirst, errI7, told(newborn, started(1, 1), retried(1, 2, due), queued(2, 3, noon))},
+		{"a result without a start", causeFirst, errI7, told(newborn, finished(1, 2))},
+		{"a result of another attempt", causeFirst, errI7, told(newborn, started(1, 1), finished(2, 2))},
+		{"a takeover of what never started", causeFirst, errI7, told(newborn, started(1, 1), tookOver(2, 1, 7))},
+		{"a late word of what never started", causeFirst, errI7, told(newborn, late)},
+		{"moved from elsewhere", causeFirst, errI7, told(newborn, task.Reassigned{From: "a.5", To: "b.5"})},
+		{"moved while it runs", causeFirst, errI7, told(newborn, started(1, 1), task.Reassigned{To: "b.5"})},
+		{"started by the offer before a move", causeFirst, errI7, told(newborn, task.Reassigned{To: "b.5"}, started(1, 1))},
+		{"asked to stop while it waits", causeFirst, errI7, told(newborn, asked)},
+		{"stopped and never asked to", causeFirst, errI7, told(newborn, started(1, 1), task.CancelConfirmed{Epoch: 2})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.finds(c.story); !errors.Is(err, c.promise) {
@@ -150,7 +150,7 @@ func TestPromisesFindWhatBreaksThem(t *testing.T) {
 
 // A fold that is wrong about the end or the epoch is found.
 func TestAgreesFindsAWrongFold(t *testing.T) {
-	s := told(birth, started(1, 1), finished(1, 2))
+	s := told(newborn, started(1, 1), finished(1, 2))
 	right := events.FoldTask(taskID(1), s)
 	if err := agrees(&right, s); err != nil {
 		t.Errorf("the right fold: %v", err)
@@ -169,18 +169,18 @@ func TestAgreesFindsAWrongFold(t *testing.T) {
 func TestPromisesHoldInGoodStories(t *testing.T) {
 	wait := time.Time{}
 	for name, s := range map[string]story{
-		"success":          told(birth, started(1, 1), finished(1, 2)),
-		"submitted twice":  told(birth, birth, started(1, 2), finished(1, 3)),
-		"delayed":          told(task.Submitted{Due: due}, birth, birth, queued(1, 0, due), started(1, 4), failed(1, 5)),
-		"retry":            told(birth, started(1, 1), retried(1, 2, due), queued(2, 3, due), started(2, 4), finished(2, 5)),
-		"takeover":         told(birth, started(1, 1), tookOver(2, 1, 2), finished(2, 3), task.AttemptLate{Epoch: 2}),
-		"release":          told(birth, started(1, 1), task.AttemptReleased{Attempt: 1, Epoch: 2}, queued(2, 3, wait), started(2, 4), finished(2, 5)),
-		"cancel":           told(birth, task.CancelConfirmed{}),
-		"cancel of a run":  told(birth, started(1, 1), task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}),
-		"another life":     told(birth, task.GivenUp{}, task.Reopened{}, queued(1, 3, wait), started(1, 4), finished(1, 5)),
-		"move":             told(birth, task.Reassigned{To: "b.5"}, task.Queued{Work: task.Work{Route: "b.5"}, Attempt: 1, After: 2}, started(1, 3), finished(1, 4)),
-		"garbage":          told(birth, "garbage", started(1, 1), "garbage", finished(1, 3)),
-		"a stranger's end": append(told(birth, finished(1, 7)).by(stranger), told(0, 0, started(1, 1), finished(1, 3))[2:]...),
+		"success":          told(newborn, started(1, 1), finished(1, 2)),
+		"submitted twice":  told(newborn, newborn, started(1, 2), finished(1, 3)),
+		"delayed":          told(task.Submitted{Due: due}, newborn, newborn, queued(1, 0, due), started(1, 4), failed(1, 5)),
+		"retry":            told(newborn, started(1, 1), retried(1, 2, due), queued(2, 3, due), started(2, 4), finished(2, 5)),
+		"takeover":         told(newborn, started(1, 1), tookOver(2, 1, 2), finished(2, 3), task.AttemptLate{Epoch: 2}),
+		"release":          told(newborn, started(1, 1), task.AttemptReleased{Attempt: 1, Epoch: 2}, queued(2, 3, wait), started(2, 4), finished(2, 5)),
+		"cancel":           told(newborn, task.CancelConfirmed{}),
+		"cancel of a run":  told(newborn, started(1, 1), task.CancelRequested{}, task.CancelConfirmed{Epoch: 2}),
+		"another life":     told(newborn, task.GivenUp{}, task.Reopened{}, queued(1, 3, wait), started(1, 4), finished(1, 5)),
+		"move":             told(newborn, task.Reassigned{To: "b.5"}, task.Queued{Work: task.Work{Route: "b.5"}, Attempt: 1, After: 2}, started(1, 3), finished(1, 4)),
+		"garbage":          told(newborn, "garbage", started(1, 1), "garbage", finished(1, 3)),
+		"a stranger's end": append(told(newborn, finished(1, 7)).by(stranger), told(0, 0, started(1, 1), finished(1, 3))[2:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, promise := range append(promises, over, func(s story) error { return kept(taskID(1), s) }) {

@@ -11,10 +11,11 @@ import (
 	"millrace/node"
 	"millrace/scheduler"
 	"millrace/task"
+	"millrace/task/duties"
 )
 
 // bounds are those of the dev profile.
-var bounds = task.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Slack: 3 * time.Second}
+var bounds = duties.Settings{StartDeadline: 2 * time.Minute, AckWait: ackWait, Slack: 3 * time.Second}
 
 // startScheduler begins a scheduler as two actors, for it has two loops: one
 // sweeps, the other watches the nodes.
@@ -104,7 +105,7 @@ func (v *view) those(limit int, is func(*task.Task) bool) []task.ID {
 func (v *view) Due(_ context.Context, now time.Time, limit int) ([]task.ID, error) {
 	err := v.ask("list tasks due")
 	return v.those(limit, func(t *task.Task) bool {
-		own := task.Owes(*t, task.Surroundings{Serving: 1}, task.Settings{})
+		own := duties.Owes(*t, duties.Surroundings{Serving: 1}, duties.Settings{})
 		return !own.Look && own.Overdue(now)
 	}), err
 }

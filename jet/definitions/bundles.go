@@ -10,12 +10,12 @@ import (
 
 	"millrace/events"
 	"millrace/files"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 )
 
 // ErrNoBundle: no version was pushed under this name.
-var ErrNoBundle = task.NoTask(errors.New("no bundle has this name"))
+var ErrNoBundle = birth.NoTask(errors.New("no bundle has this name"))
 
 // ErrBadBundle: the log's latest fact about a bundle's name is not valid; it was published by other
 // means.

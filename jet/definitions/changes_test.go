@@ -10,13 +10,13 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/streams"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/schedule"
 )
 
 func testSchedule(name string) schedule.Definition {
-	return schedule.Definition{Name: name, When: job.Schedule{Cron: "@yearly"}, Make: task.Submission{Spec: &job.Spec{Handler: "x"}}}
+	return schedule.Definition{Name: name, When: job.Schedule{Cron: "@yearly"}, Make: birth.Submission{Spec: &job.Spec{Handler: "x"}}}
 }
 
 // A follower of the changes knows what the leader has, however many there were.
@@ -197,7 +197,7 @@ func TestJobChanges(t *testing.T) {
 		t.Errorf("changed are %v, all %t, %v; want thumbnail", names, all, err)
 	}
 	for _, name := range []string{"thumbnail", "never"} {
-		if _, _, err := s.JobToRun(ctx, name); !errors.Is(err, definitions.ErrNoJob) || !errors.Is(err, task.ErrNoTask) {
+		if _, _, err := s.JobToRun(ctx, name); !errors.Is(err, definitions.ErrNoJob) || !errors.Is(err, birth.ErrNoTask) {
 			t.Errorf("job %s: %v, want ErrNoJob", name, err)
 		}
 	}

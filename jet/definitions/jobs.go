@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 )
 
 // ErrNoJob: no job has this name.
-var ErrNoJob = task.NoTask(errors.New("no such job"))
+var ErrNoJob = birth.NoTask(errors.New("no such job"))
 
 // ErrBadJob: the log's latest fact about a job's name is not valid; it was published by other
 // means.
-var ErrBadJob = task.NoTask(errors.New("the stored job is not valid: apply it anew"))
+var ErrBadJob = birth.NoTask(errors.New("the stored job is not valid: apply it anew"))
 
 // jobOf decodes the text of a job.
 func jobOf(name string, text []byte) (j job.Job, err error) {
@@ -65,7 +65,7 @@ func (s *Book) Job(ctx context.Context, name string) (StoredJob, error) {
 }
 
 // JobToRun is [Book.JobAt] for the current revision, read from the leader, which has everything
-// that was acknowledged. The error wraps [task.ErrNoTask] if there is none that can run.
+// that was acknowledged. The error wraps [birth.ErrNoTask] if there is none that can run.
 func (s *Book) JobToRun(ctx context.Context, name string) (job.Job, uint64, error) {
 	d, _, err := s.latest(ctx, definition.Named(definition.DefJob, name))
 	j, err := storedJob(&d, err)

@@ -10,7 +10,7 @@ import (
 
 	"millrace/jet/link"
 	"millrace/jet/wire"
-	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/value"
 )
 
@@ -21,7 +21,7 @@ const ranTTL = 30 * 24 * time.Hour
 func ranSubject(name string) string { return wire.RanPrefix + value.Mark(name) }
 
 // SaveRan stores where a task started, and replaces what was stored before.
-func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {
+func (o *Outputs) SaveRan(ctx context.Context, r choice.Ran) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -33,14 +33,14 @@ func (o *Outputs) SaveRan(ctx context.Context, r task.Ran) error {
 }
 
 // Ran returns where a task of this name last started; its node is "" if unknown.
-func (o *Outputs) Ran(ctx context.Context, name string) (task.Ran, error) {
+func (o *Outputs) Ran(ctx context.Context, name string) (choice.Ran, error) {
 	m, found, err := o.LeaderGetFrom(ctx, wire.StateStream, map[string]any{"last_by_subj": ranSubject(name)})
 	if err != nil {
-		return task.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
+		return choice.Ran{}, fmt.Errorf("where %s ran: %w", name, err)
 	}
-	var r task.Ran
+	var r choice.Ran
 	if !found || json.Unmarshal(m.Data, &r) != nil || r.Name != name || value.ValidName("node", r.Node) != nil {
-		return task.Ran{}, nil
+		return choice.Ran{}, nil
 	}
 	return r, nil
 }

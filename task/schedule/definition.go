@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -19,7 +20,7 @@ type Definition struct {
 	When job.Schedule `json:"schedule"`
 	// Make is the submission for each tick: a job, which is looked up at each tick, or a spec. Its
 	// id, delay, at and origin must be empty.
-	Make task.Submission `json:"task"`
+	Make birth.Submission `json:"task"`
 	// OfJob says that the schedule came with the job of its name, and is removed with it.
 	OfJob bool `json:"of_job,omitempty"`
 	// Anchor is the origin of [job.Schedule.Every] without a start. The store sets it.
@@ -108,14 +109,14 @@ func (d *Definition) Validate() error {
 		return value.ValidName("job", m.Job)
 	}
 	// A spec is checked like a submission.
-	if _, err := task.Birth(*m, nil, 0, time.Time{}); err != nil {
+	if _, err := birth.Of(*m, nil, 0, time.Time{}); err != nil {
 		return fmt.Errorf("task: %w", err)
 	}
 	return nil
 }
 
 // Submission returns what to submit for a tick.
-func (d *Definition) Submission(tick time.Time, trigger string) task.Submission {
+func (d *Definition) Submission(tick time.Time, trigger string) birth.Submission {
 	s := d.Make
 	s.Origin = task.Origin{Schedule: d.Name, Tick: tick.UTC(), Trigger: trigger}
 	if trigger != task.TriggerManual {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/task"
 	"millrace/task/breaker"
+	"millrace/task/choice"
 )
 
 // circuits remembers the state of breakers for a moment, so that a job whose tasks start all the
@@ -45,7 +46,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	var a breaker.Admission
 	var at time.Time
 	ask := func(c breaker.Circuit, now time.Time) events.Verdict {
-		a, at = b.Admit(c, t.AsksBreaker(), now, chance), now
+		a, at = b.Admit(c, choice.AsksBreaker(t), now, chance), now
 		return events.Verdict{Event: a.Event, By: &task.By{Policy: b}}
 	}
 	is, err := p.circuit(ctx, t.Job)
@@ -65,7 +66,7 @@ func (p *Protocol) admit(ctx context.Context, t *task.Task) (task.Command, error
 	case a.Hold == nil:
 		return nil, nil
 	}
-	return task.Judged{Command: t.HeldBack(a.Hold), By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
+	return task.Judged{Command: choice.HeldBack(t, a.Hold), By: task.By{Rule: task.RuleBreaker, At: at, Circuit: is.Head, Drawn: chance}}, nil
 }
 
 // circuit returns the state of a job's breaker, read from the log if the remembered one is too old.

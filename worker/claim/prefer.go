@@ -6,18 +6,19 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/job"
 )
 
-// Preferring supplies the facts that [task.Task.HandsOver] needs. It is asked only about tasks that
+// Preferring supplies the facts that [choice.HandsOver] needs. It is asked only about tasks that
 // prefer nodes, or that avoid this one; if it cannot answer, the task starts here.
 type Preferring struct {
 	// Peers returns the other nodes that send heartbeats and take new work of the task's kind; if
 	// only is not "", at most the node of that name.
-	Peers func(ctx context.Context, t *task.Task, only string) []task.Peer
+	Peers func(ctx context.Context, t *task.Task, only string) []choice.Peer
 	// Ran and Remember are those of [worker.Outputs].
-	Ran      func(ctx context.Context, name string) (task.Ran, error)
-	Remember func(ctx context.Context, r task.Ran) error
+	Ran      func(ctx context.Context, name string) (choice.Ran, error)
+	Remember func(ctx context.Context, r choice.Ran) error
 }
 
 // rememberAgain is after how long an unchanged memory is written again, so that it does not expire
@@ -41,8 +42,8 @@ func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err err
 
 // handsOver tells whether the task is left to another node, and to which. memory is what must be
 // remembered if it starts here instead; its name is "" for nothing.
-func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory task.Ran, ok bool) {
-	shuns := t.Shuns(string(p.Node))
+func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory choice.Ran, ok bool) {
+	shuns := choice.Shuns(t, string(p.Node))
 	if t.Spec == nil || !t.Spec.Place.Prefers() && !shuns || p.Preferring.Peers == nil {
 		return hand, memory, false
 	}
@@ -51,7 +52,7 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 		now := p.Recorder.Now()
 		was, err := p.Preferring.Ran(ctx, name)
 		if ran = was.Node; err != nil || ran != string(p.Node) || now.Sub(was.At) > rememberAgain {
-			memory = task.Ran{Name: name, Node: string(p.Node), At: now}
+			memory = choice.Ran{Name: name, Node: string(p.Node), At: now}
 		}
 	}
 	if t.Handed != nil || t.State != task.Pending {
@@ -66,17 +67,17 @@ func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandO
 			return hand, memory, false
 		}
 	}
-	self := task.Peer{Node: string(p.Node)}
+	self := choice.Peer{Node: string(p.Node)}
 	if p.Labels != nil {
 		self.Labels, self.At = p.Labels()
 	}
-	hand, ok = t.HandsOver(self, p.Preferring.Peers(ctx, t, only), ran)
+	hand, ok = choice.HandsOver(t, self, p.Preferring.Peers(ctx, t, only), ran)
 	return hand, memory, ok
 }
 
 // remember stores where the task has started. If that fails, the next task of its name starts
 // anywhere, and is remembered.
-func (p *Protocol) remember(ctx context.Context, r task.Ran) {
+func (p *Protocol) remember(ctx context.Context, r choice.Ran) {
 	if r.Name != "" {
 		_ = p.Preferring.Remember(ctx, r)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/choice"
 	"millrace/task/limit"
 )
 
@@ -17,7 +18,7 @@ type question struct {
 	// window is the window of the queue from which the offer came; "" for none.
 	window string
 	// memory is what must be remembered about where the task starts, if it does.
-	memory task.Ran
+	memory choice.Ran
 	// taken are the places that the claim has taken on this node.
 	taken []limit.Counter
 }
@@ -84,7 +85,7 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 	if t.Live() || t.Turn != q.claim.After {
 		return a, nil
 	}
-	if pass, ok := t.PassesOn(string(p.Node)); ok {
+	if pass, ok := choice.PassesOn(t, string(p.Node)); ok {
 		if p.Labels != nil {
 			_, pass.Self.At = p.Labels()
 		}
@@ -96,7 +97,7 @@ func (p *Protocol) means(_ context.Context, q *question) (a answer, err error) {
 // yield gives an offer back a few times, in favour of the nodes that the task names before this
 // one.
 func (p *Protocol) yield(_ context.Context, q *question) (answer, error) {
-	return answer{back: q.task.Yields(string(p.Node), q.deliveries)}, nil
+	return answer{back: choice.Yields(q.task, string(p.Node), q.deliveries)}, nil
 }
 
 // restFor is how long an offer rests if this node can do nothing about it at present. Without the

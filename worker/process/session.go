@@ -13,6 +13,7 @@ import (
 
 	"millrace/ipc"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/reason"
@@ -254,7 +255,7 @@ func (s *session) insert(m ipc.Message) {
 
 // offspring is the payload of a SPAWN: a submission, or just a command.
 type offspring struct {
-	task.Submission
+	birth.Submission
 	Key   string   `json:"key"`
 	Argv  []string `json:"argv"`
 	Shell string   `json:"shell"`

@@ -14,6 +14,7 @@ import (
 	"millrace/events"
 	"millrace/jet"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/worker"
 )
@@ -78,9 +79,9 @@ func (b *bench) close() {
 	}
 }
 
-var noop = task.Submission{Spec: &job.Spec{Handler: "noop"}, Queue: queue}
+var noop = birth.Submission{Spec: &job.Spec{Handler: "noop"}, Queue: queue}
 
-func (b *bench) submit(ctx context.Context, s task.Submission, n int) error {
+func (b *bench) submit(ctx context.Context, s birth.Submission, n int) error {
 	b.submitted += n
 	return b.client.SubmitMany(ctx, s, n, nil)
 }

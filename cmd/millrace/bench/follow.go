@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 )
@@ -30,7 +30,7 @@ func Following(ctx context.Context, cfg Config, n int) (Percentiles, error) {
 	}
 	b.cfg.Progress("following a task that prints now and then")
 	shell := "i=0; while [ $i -lt " + strconv.Itoa(n) + " ]; do date +%s%N; sleep 0.0$((RANDOM % 10))7; i=$((i+1)); done"
-	made, err := b.client.Submit(ctx, task.Submission{Spec: &job.Spec{Run: &job.Run{Shell: shell}}, Queue: queue})
+	made, err := b.client.Submit(ctx, birth.Submission{Spec: &job.Spec{Run: &job.Run{Shell: shell}}, Queue: queue})
 	if err != nil {
 		return Percentiles{}, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 )
 
 // How wide the measured graph is, and how many of the layer before each of its steps needs.
@@ -23,7 +24,7 @@ func (b *bench) graph(ctx context.Context) error {
 		return nil
 	}
 	b.cfg.Progress("a graph of steps")
-	steps := make([]task.Submission, n)
+	steps := make([]birth.Submission, n)
 	for i := range steps {
 		s := noop
 		s.ID, s.Fresh = task.ID(events.NewID(b.store.Now())), true

@@ -14,6 +14,7 @@ import (
 
 	"millrace/client"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -57,7 +58,7 @@ func Idling(ctx context.Context, cfg Config, n int) (Idle, error) {
 		return Idle{}, err
 	}
 	ids := make([]task.ID, 0, n)
-	sleeps := task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"/bin/sleep", "3600"}}}, Queue: queue}
+	sleeps := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"/bin/sleep", "3600"}}}, Queue: queue}
 	if err := b.client.SubmitMany(ctx, sleeps, n, func(r client.Receipt) { ids = append(ids, r.ID) }); err != nil {
 		return Idle{}, err
 	}

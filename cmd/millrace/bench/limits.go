@@ -9,6 +9,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/limit"
 )
 
@@ -76,7 +77,7 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 	s.Queue = queue
 	s.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
-	birth, err := task.Birth(s, nil, 0, b.store.Now())
+	birth, err := birth.Of(s, nil, 0, b.store.Now())
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/cmd/millrace/load"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/schedule"
@@ -142,7 +143,7 @@ func (l *loading) warmUp(ctx context.Context) (*crew, error) {
 // hand makes the tasks of some arrivals.
 func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 	at := time.Since(l.begin)
-	var all []task.Submission
+	var all []birth.Submission
 	l.mu.Lock()
 	for _, a := range due {
 		l.tally.Sent(a, at+l.plan.Ahead)
@@ -167,7 +168,7 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 		if _, _, err := l.client.PutSchedule(ctx, schedule.Definition{
 			Name: ticksNamed + strconv.Itoa(a.N),
 			When: job.Schedule{Every: value.Duration(schedulesEvery), Start: l.begin.Add(a.At).UTC().Format(time.RFC3339Nano)},
-			Make: task.Submission{Spec: noop.Spec, Queue: queue},
+			Make: birth.Submission{Spec: noop.Spec, Queue: queue},
 		}); err != nil {
 			return err
 		}
@@ -179,9 +180,9 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 }
 
 // make is the tasks of an arrival that is no tick.
-func (l *loading) make(a load.Arrival) []task.Submission {
-	one := func(spec *job.Spec) task.Submission {
-		return task.Submission{Spec: spec, Queue: queue, ID: task.ID(events.NewID(l.store.Now())), Fresh: true}
+func (l *loading) make(a load.Arrival) []birth.Submission {
+	one := func(spec *job.Spec) birth.Submission {
+		return birth.Submission{Spec: spec, Queue: queue, ID: task.ID(events.NewID(l.store.Now())), Fresh: true}
 	}
 	first := one(noop.Spec)
 	switch a.Kind {
@@ -193,7 +194,7 @@ func (l *loading) make(a load.Arrival) []task.Submission {
 		first.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 		first.Labels = map[string]string{"key": strconv.Itoa(a.N % limitedTo)}
 	case load.Fan:
-		all, last := []task.Submission{first}, one(noop.Spec)
+		all, last := []birth.Submission{first}, one(noop.Spec)
 		last.Needs = &task.Needs{}
 		for range fanWidth {
 			s := one(noop.Spec)
@@ -203,7 +204,7 @@ func (l *loading) make(a load.Arrival) []task.Submission {
 		}
 		return append(all, last)
 	}
-	return []task.Submission{first}
+	return []birth.Submission{first}
 }
 
 // allSent notes that no arrival is to come.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -104,20 +105,20 @@ func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error)
 		return nil, err
 	}
 	dismiss = sync.OnceFunc(func() { finish(); _ = c.dismiss() }) // how it ends does not matter any more
-	fails := task.Submission{Spec: &job.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
+	fails := birth.Submission{Spec: &job.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
 	const some = 10_000
 	for left := n; left > 0 && err == nil; left -= some {
 		now := min(left, some)
-		err = errors.Join(b.submit(ctx, fails, now/20), b.submit(ctx, task.Submission{Job: jobs[left/some%len(jobs)]}, now-now/20))
+		err = errors.Join(b.submit(ctx, fails, now/20), b.submit(ctx, birth.Submission{Job: jobs[left/some%len(jobs)]}, now-now/20))
 	}
 	if err == nil {
 		err = c.wait(ctx)
 	}
 	if err == nil {
-		err = b.submit(ctx, task.Submission{Job: jobs[0], Labels: map[string]string{"stays": "yes"}}, pagesRunning)
+		err = b.submit(ctx, birth.Submission{Job: jobs[0], Labels: map[string]string{"stays": "yes"}}, pagesRunning)
 	}
 	if err == nil {
-		err = b.submit(ctx, task.Submission{Spec: noop.Spec, Queue: "bench-waiting"}, pagesWaiting)
+		err = b.submit(ctx, birth.Submission{Spec: noop.Spec, Queue: "bench-waiting"}, pagesWaiting)
 	}
 	if err == nil {
 		err = b.putSchedules(ctx, pagesSchedules, time.Now().Add(schedulesEvery), schedulesEvery)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -42,7 +42,7 @@ func (b *bench) processes(ctx context.Context) error {
 }
 
 func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) {
-	if err := b.submit(ctx, task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"/bin/true"}}}, Queue: queue}, n); err != nil {
+	if err := b.submit(ctx, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"/bin/true"}}}, Queue: queue}, n); err != nil {
 		return 0, err
 	}
 	if _, err := b.caughtUp(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/schedule"
@@ -85,7 +86,7 @@ func (b *bench) putSchedules(ctx context.Context, n int, first time.Time, spread
 		g.Go(func() error {
 			_, _, err := b.client.PutSchedule(ctx, schedule.Definition{
 				Name: fmt.Sprintf("bench-%d", i), When: job.Schedule{Every: value.Duration(schedulesEvery), Start: start.UTC().Format(time.RFC3339Nano)},
-				Make: task.Submission{Spec: noop.Spec, Queue: schedulesQueue},
+				Make: birth.Submission{Spec: noop.Spec, Queue: schedulesQueue},
 			})
 			return err
 		})

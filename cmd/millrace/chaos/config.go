@@ -10,7 +10,7 @@ import (
 
 	"millrace/cmd/millrace/load"
 	"millrace/jet/streams"
-	"millrace/task"
+	"millrace/task/duties"
 )
 
 // Config says what to break and how. Zero fields mean the default, where one is given.
@@ -24,7 +24,7 @@ type Config struct {
 	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
 	Layout streams.Layout
 	// Rules are the bounds by which deadlines are judged, as Settings say.
-	Rules task.Settings
+	Rules duties.Settings
 	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace what a
 	// worker gets to end; both as Settings say.
 	NodeTTL, Grace time.Duration

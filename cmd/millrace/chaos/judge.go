@@ -8,6 +8,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/verify"
 )
 
@@ -31,7 +32,7 @@ type Judgement struct {
 // judge holds a log that has come to rest against the promises, with the rows of
 // a read model if there are any. It is the one place that decides whether a run
 // was good. The counts are its own, the promises those of package verify.
-func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, rules task.Settings) Judgement {
+func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, rules duties.Settings) Judgement {
 	j := count(records, acknowledged)
 	if acknowledged == nil {
 		acknowledged = []task.ID{} // none is not "not known"

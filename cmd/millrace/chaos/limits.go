@@ -12,6 +12,7 @@ import (
 
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/reason"
@@ -47,7 +48,7 @@ type bound struct {
 }
 
 // set puts a task under the limit.
-func (b *bound) set(s *task.Submission) {
+func (b *bound) set(s *birth.Submission) {
 	if b.places.Max > 0 {
 		s.Spec.Concurrency = []limit.Concurrency{b.places}
 	}

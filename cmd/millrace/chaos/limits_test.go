@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 )
@@ -22,7 +23,7 @@ func TestLimitsOfALoad(t *testing.T) {
 		if (label != "") != s.Spec.Limited() {
 			t.Errorf("a task of kind %q has limits: %v", label, s.Spec.Limited())
 		}
-		if _, err := task.Birth(s, nil, 0, noon); err != nil {
+		if _, err := birth.Of(s, nil, 0, noon); err != nil {
 			t.Error(err)
 		}
 		kinds[label]++

@@ -9,6 +9,7 @@ import (
 	"millrace/cmd/millrace/load"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -16,7 +17,7 @@ import (
 // order is one task that the load asks for.
 type order struct {
 	at         time.Duration // since the beginning
-	submission task.Submission
+	submission birth.Submission
 	// version is which of a shelf it runs with; 0 for none.
 	version int
 	// cancel is how long after its submission it is cancelled; 0 for never.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/task"
+	"millrace/task/birth"
 )
 
 func TestWorkload(t *testing.T) {
@@ -19,7 +19,7 @@ func TestWorkload(t *testing.T) {
 	}
 	kinds := map[string]int{}
 	for i, o := range orders {
-		if _, err := task.Birth(o.submission, nil, 0, noon); err != nil {
+		if _, err := birth.Of(o.submission, nil, 0, noon); err != nil {
 			t.Fatal(err)
 		}
 		if o.at < 0 || o.at >= time.Minute || i > 0 && o.at < orders[i-1].at {

@@ -9,6 +9,7 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/reason"
 )
 
@@ -215,7 +216,7 @@ func TestJudge(t *testing.T) {
 	}
 
 	// The promises are those of package verify: it need only be asked.
-	j = judge(s.records, nil, []task.ID{"gone"}, task.Settings{})
+	j = judge(s.records, nil, []task.ID{"gone"}, duties.Settings{})
 	all := strings.Join(j.Broken, "\n")
 	for _, rule := range []string{"I-2: retried", "I-3: twice", "I-9: gone"} {
 		if !strings.Contains(all, rule) {
@@ -227,11 +228,11 @@ func TestJudge(t *testing.T) {
 	good.chain(2, "good", task.AttemptStarted{Attempt: 1, Node: "worker-1", Session: "s", Offer: offer})
 	good.finished(3, "good", 2)
 	row := events.FoldTask("good", good.records)
-	if j := judge(good.records, []task.Task{row}, []task.ID{"good"}, task.Settings{}); len(j.Broken)+len(j.Odd) > 0 || j.Tasks != 1 {
+	if j := judge(good.records, []task.Task{row}, []task.ID{"good"}, duties.Settings{}); len(j.Broken)+len(j.Odd) > 0 || j.Tasks != 1 {
 		t.Errorf("%+v of a good log", j)
 	}
 	row.State = task.Error
-	if j := judge(good.records, []task.Task{row}, nil, task.Settings{}); len(j.Broken) != 1 || !strings.HasPrefix(j.Broken[0], "I-8: good") {
+	if j := judge(good.records, []task.Task{row}, nil, duties.Settings{}); len(j.Broken) != 1 || !strings.HasPrefix(j.Broken[0], "I-8: good") {
 		t.Errorf("%v of a wrong row", j.Broken)
 	}
 }

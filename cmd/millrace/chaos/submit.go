@@ -10,6 +10,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 )
 
 const (
@@ -102,7 +103,7 @@ func (s *submitter) play(ctx context.Context, o order) {
 }
 
 // restrained notes a task that is about to be submitted under limits.
-func (s *submitter) restrained(o *task.Submission) error {
+func (s *submitter) restrained(o *birth.Submission) error {
 	if !o.Spec.Limited() {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"millrace/client"
 	"millrace/events"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/reason"
 	"millrace/task/schedule"
@@ -117,7 +118,7 @@ func (t *ticker) run(ctx context.Context, load time.Duration) {
 		case <-pause.C:
 		}
 		d := schedule.Definition{Name: fmt.Sprintf("ticks-%d", i), When: job.Schedule{Every: value.Duration(schedulePeriod)},
-			Make: task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}}}
+			Make: birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}}}
 		for ctx.Err() == nil {
 			once, cancel := context.WithTimeout(ctx, tryTime)
 			_, _, err := t.client.PutSchedule(once, d)

@@ -8,6 +8,7 @@ import (
 	"millrace/cmd/millrace/golden"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/reason"
@@ -32,7 +33,7 @@ func TestJobTable(t *testing.T) {
 
 func TestScheduleTable(t *testing.T) {
 	row := func(name string, when job.Schedule, last *client.Run, decided time.Time, skipped map[string]int) client.ScheduleRow {
-		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: task.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
+		stored := schedule.Stored{Definition: schedule.Definition{Name: name, When: when, Make: birth.Submission{Job: "backup"}, Since: noon.Add(-time.Hour), Anchor: noon.Add(-time.Hour)}}
 		return client.NewScheduleRow(stored, last, decided, skipped, noon)
 	}
 	paused := row("tidy", job.Schedule{Every: value.Duration(time.Minute)}, nil, noon, nil)

@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/schedule"
 )
 
@@ -116,7 +117,7 @@ the time of the call. It does not count for the schedule's overlap.`,
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "show the output until the end")
 	f.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		over := task.Submission{Queue: f.Queue}
+		over := birth.Submission{Queue: f.Queue}
 		var err error
 		if over.Params, over.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 			return exit.Misuse(c, "%w", err)

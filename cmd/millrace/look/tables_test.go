@@ -12,6 +12,8 @@ import (
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
+	"millrace/task/family"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/queue"
@@ -90,7 +92,7 @@ func steps(now time.Time) *client.ListPage {
 	whole := task.Task{ID: id1, State: task.Running, SubmittedAt: now.Add(-time.Minute), StartedAt: now.Add(-time.Minute),
 		Work: task.Work{Job: "etl", Spec: spec, Route: "default.5"}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
 	child := func(name string) task.Task {
-		return task.Task{ID: task.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &job.Spec{}}}
+		return task.Task{ID: family.ChildID(id1, name), SubmittedAt: whole.SubmittedAt, Work: task.Work{Job: "etl", Step: name, Parent: id1, Route: "default.5", Spec: &job.Spec{}}}
 	}
 	extract, transform, load := child("extract"), child("transform"), child("load")
 	extract.State, extract.Ran, extract.Node, extract.Attempt = task.Finished, value.Duration(1500*time.Millisecond), "node-a", 1
@@ -123,7 +125,7 @@ func (presumed) Paused(context.Context, where.Lane) (*queue.Pause, error)       
 func (presumed) Standing(context.Context, task.ID, int) (*quota.Standing, error) { return nil, nil }
 
 func TestWhyTables(t *testing.T) {
-	rules := task.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
+	rules := duties.Settings{StartDeadline: 2 * time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
 	records := recorded()
 	for name, c := range map[string]struct {
 		until    int
@@ -148,8 +150,8 @@ func TestWhyTables(t *testing.T) {
 	whole := task.Task{ID: id1, State: task.Error, Reason: reason.Task, Since: noon, Message: "transform failed (error/exit: sh exited with code 7: KeyError: 'x'); 3 of 3 have ended: 1 finished, 1 error, 1 skipped",
 		Work: task.Work{Spec: &job.Spec{Steps: []job.Step{{Name: "extract"}, {Name: "transform"}, {Name: "load"}}}}, Children: &task.Children{Names: []string{"extract", "transform", "load"}}}
 	children := []task.Task{
-		{ID: task.ChildID(id1, "load"), State: task.Cancelled, Reason: reason.Skipped}, {ID: task.ChildID(id1, "extract"), State: task.Finished},
-		{ID: task.ChildID(id1, "transform"), State: task.Error, Reason: reason.Exit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
+		{ID: family.ChildID(id1, "load"), State: task.Cancelled, Reason: reason.Skipped}, {ID: family.ChildID(id1, "extract"), State: task.Finished},
+		{ID: family.ChildID(id1, "transform"), State: task.Error, Reason: reason.Exit, Node: "node-b", Attempt: 2, Message: "sh exited with code 7: KeyError: 'x'"},
 	}
 	e := &Explanation{Explanation: view.Explanation{Task: whole.ID, State: whole.State, Reason: whole.Reason, Message: whole.Message, Since: whole.Since, Enforced: true}}
 	e.Parts = view.PartsOf(&whole, children)

@@ -13,6 +13,7 @@ import (
 	"millrace/client"
 	"millrace/incident"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/output"
 	"millrace/view"
 )
@@ -188,7 +189,7 @@ func TestStep(t *testing.T) {
 		"no move":            {Where{At: 1048188, Do: []string{"m x"}}, 1048188, true},
 		"too many":           {Where{At: 1048188, Breaks: []string{"late", "late", "late", "late", "late", "late", "late", "late", "late"}}, 1048188, true},
 	} {
-		seen, err := f.Step(t.Context(), c.w, view.Rules{Task: task.Settings{StartDeadline: time.Hour, AckWait: time.Minute}}, time.Minute)
+		seen, err := f.Step(t.Context(), c.w, view.Rules{Task: duties.Settings{StartDeadline: time.Hour, AckWait: time.Minute}}, time.Minute)
 		if err != nil || seen.Seq != c.seq || (seen.Wrong != "") != c.wrong {
 			t.Errorf("%s: it stands at #%d, wrong is %q, %v; want #%d", what, seen.Seq, seen.Wrong, err, c.seq)
 		}

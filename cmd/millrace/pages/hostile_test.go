@@ -19,6 +19,7 @@ import (
 	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/queue"
+	"millrace/task/unique"
 	"millrace/task/where"
 )
 
@@ -40,7 +41,7 @@ func saidBy(text string, id task.ID) []events.Fact {
 		about(events.Fact{Node: node.ID("gone " + text)}, &node.Registered{}, &node.WasRetired{}),
 		about(events.Fact{Queue: text}, &queue.Paused{}, &queue.Limited{}, &queue.Purged{}, &queue.Resumed{}, &queue.Paused{}),
 		about(events.Fact{Job: text}, &breaker.Opened{}, &breaker.HalfOpened{}, &breaker.Tried{}, &breaker.Closed{}),
-		about(events.Fact{Key: text}, &task.KeyClaimed{}),
+		about(events.Fact{Key: text}, &unique.KeyClaimed{}),
 		about(events.Fact{Scope: "job.a"}, &task.Granted{}),
 		about(events.Fact{}, &definition.CopiesRestored{}),
 		about(events.Fact{Message: 7}, &task.MessageDismissed{}),

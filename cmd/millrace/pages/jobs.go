@@ -16,6 +16,7 @@ import (
 	"millrace/jet/definitions"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/breaker"
 	"millrace/task/definition"
 	"millrace/task/job"
@@ -312,7 +313,7 @@ func (d *editorData) foresee(ctx context.Context, l *look) error {
 	if d.Changes, err = view.DiffValues(was, d.Job); err != nil {
 		return err
 	}
-	plans, err := view.PlanJobs(ctx, l.View, []job.Job{d.Job}, task.Submission{}, l.Now)
+	plans, err := view.PlanJobs(ctx, l.View, []job.Job{d.Job}, birth.Submission{}, l.Now)
 	if d.PlanWrong.fail(err); err == nil {
 		d.Plan = &plans[0]
 	}

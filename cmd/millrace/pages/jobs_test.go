@@ -9,6 +9,7 @@ import (
 
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -40,7 +41,7 @@ func TestJobs(t *testing.T) {
 	p.job("backup", "pg_dump", "shop")
 	first := p.server.Desk.Reached()
 	p.job("backup", "pg_dump", "--all")
-	id := p.submit(task.Submission{Job: "backup"})
+	id := p.submit(birth.Submission{Job: "backup"})
 	page, _ = p.get(200, "/jobs")
 	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id))
 	page, _ = p.get(200, "/jobs/backup")

@@ -30,6 +30,8 @@ import (
 	"millrace/node"
 	"millrace/projections"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.InMemory(m).Run()) }
@@ -90,7 +92,7 @@ func still(t *testing.T) *place {
 	}
 	t.Cleanup(s.Close)
 	c := client.New(store, "")
-	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: task.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
+	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: duties.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
 	s.Log = slog.New(slog.DiscardHandler)
 	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: roles.Operator}}
 }
@@ -145,7 +147,7 @@ func (p *place) press(status int, path string, fields ...string) (string, http.H
 }
 
 // submit makes a task, and waits until lists show it.
-func (p *place) submit(s task.Submission) task.ID {
+func (p *place) submit(s birth.Submission) task.ID {
 	p.Helper()
 	r, err := p.client.Submit(p.Context(), s)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/duties"
 	"millrace/task/output"
 	"millrace/task/schedule"
 	"millrace/view"
@@ -82,7 +83,7 @@ type runningRow struct {
 	Live    *output.Live
 	Whole   *client.Whole
 	Suspect *node.Doubt
-	Duty    task.Duty
+	Duty    duties.Duty
 	Overdue bool
 	// Usual is how long the like of it usually takes, and Long whether it has taken a tenth more than nearly always.
 	Usual span

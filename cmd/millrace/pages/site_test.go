@@ -21,6 +21,7 @@ import (
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/output"
 	"millrace/task/param"
@@ -29,8 +30,8 @@ import (
 )
 
 // command is a task that nobody runs here.
-func command(argv ...string) task.Submission {
-	return task.Submission{Spec: &job.Spec{Run: &job.Run{Argv: argv}}}
+func command(argv ...string) birth.Submission {
+	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: argv}}}
 }
 
 // paths are pages of all kinds, with a task.

@@ -35,7 +35,7 @@ import (
 	"millrace/node"
 	"millrace/projections"
 	"millrace/scheduler"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/telemetry"
 	"millrace/worker"
@@ -201,7 +201,7 @@ type WorkerConfig struct {
 	queues []string
 	slots  int
 	// spawning bounds what tasks may ask for.
-	spawning task.Spawning
+	spawning birth.Spawning
 	labels   map[string]string
 	files    filesFlags
 	own      folders

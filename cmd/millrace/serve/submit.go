@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"millrace/client"
-	"millrace/task"
+	"millrace/task/birth"
 )
 
 // submitter submits what running tasks ask for, on behalf of their node.
-func submitter(c *client.Client) func(context.Context, task.Submission) error {
-	return func(ctx context.Context, s task.Submission) error { return c.Spawn(ctx, s) }
+func submitter(c *client.Client) func(context.Context, birth.Submission) error {
+	return func(ctx context.Context, s birth.Submission) error { return c.Spawn(ctx, s) }
 }

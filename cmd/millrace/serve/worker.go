@@ -15,7 +15,7 @@ import (
 	"millrace/cmd/millrace/settings"
 	"millrace/cmd/millrace/typed"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/worker/process/child"
@@ -37,8 +37,8 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&w.slots, "slots", 0, "`number` of tasks to run at once (default: twice the processors, at least 4)")
 	fs.StringToStringVarP(&w.labels, "label", "l", nil, "labels of the node, `key=value`, by which tasks choose it (run --labels)")
 	fs.Lookup("label").DefValue = ""
-	fs.IntVar(&w.spawning.Children, "spawn-children", task.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
-	fs.IntVar(&w.spawning.Depth, "spawn-depth", task.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on")
+	fs.IntVar(&w.spawning.Children, "spawn-children", birth.DefaultSpawned, "`number` of children that an attempt may ask for (SPAWN)")
+	fs.IntVar(&w.spawning.Depth, "spawn-depth", birth.DefaultSpawnDepth, "`number` of ancestors that a child may have: its parent, the parent's parent and so on")
 	fs.BoolVar(&w.spawning.Anywhere, "spawn-anywhere", false, "let children ask for another queue and user than their parent has")
 	w.files.flags(fs)
 }

@@ -25,7 +25,7 @@ import (
 	"millrace/node"
 	"millrace/retention"
 	"millrace/scheduler"
-	"millrace/task"
+	"millrace/task/duties"
 )
 
 // Profiles: which set of defaults holds.
@@ -107,8 +107,8 @@ const (
 )
 
 // Task returns the part of the settings that the rules of tasks need.
-func (s *Values) Task() task.Settings {
-	return task.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
+func (s *Values) Task() duties.Settings {
+	return duties.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
 }
 
 // Margin is how long after a deadline the fact that says so may take: two sweeps, what they take, and clocks that differ.

@@ -21,6 +21,8 @@ import (
 	"millrace/node"
 	"millrace/replay"
 	"millrace/task"
+	"millrace/task/birth"
+	"millrace/task/duties"
 	"millrace/task/job"
 	"millrace/task/queue"
 	"millrace/task/reason"
@@ -71,7 +73,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 		}
 	}
 	submit := func(id task.ID, queue string) {
-		birth, err := task.Birth(task.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: 2}}}, nil, 0, now)
+		birth, err := birth.Of(birth.Submission{Queue: queue, Spec: &job.Spec{Handler: "work", Retry: job.Retry{Max: 2}}}, nil, 0, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +96,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 	now = now.Add(6 * time.Minute) // nobody serves bulk
 	add(events.KindNode, events.Fact{Node: "a", Event: node.WentOffline{Session: "s-a", Reason: "silent"}})
 	x, err := replay.New(span, replay.Config{
-		Rules:  view.Rules{Task: task.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * time.Second, Slack: 3 * time.Second, Timer: 15 * time.Second}, Node: node.Settings{TTL: 10 * time.Second}},
+		Rules:  view.Rules{Task: duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * time.Second, Slack: 3 * time.Second, Timer: 15 * time.Second}, Node: node.Settings{TTL: 10 * time.Second}},
 		Margin: 15 * time.Second,
 		Time: func(text string, _ time.Time) (time.Time, error) {
 			if do := typed[text]; do != nil {

@@ -11,6 +11,7 @@ import (
 	"millrace/cmd/millrace/follow"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 )
@@ -56,7 +57,7 @@ stays as it is, and the copy names it.
 }
 
 // changes are what the flags change.
-func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s task.Submission, err error) {
+func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s birth.Submission, err error) {
 	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 		return s, err
 	}
@@ -74,7 +75,7 @@ func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s task.Submission, er
 	return s, nil
 }
 
-func (a *Commands) copy(ctx context.Context, cl *client.Client, id task.ID, s task.Submission, f *RunFlags) (err error) {
+func (a *Commands) copy(ctx context.Context, cl *client.Client, id task.ID, s birth.Submission, f *RunFlags) (err error) {
 	if s.At, err = f.due(a.Now()); err != nil { // once more, by the log's time
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/near"
 	"millrace/node"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/view"
 )
@@ -22,7 +22,7 @@ const lookedFor = 20
 // Foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
 // that it names are not there. It is accepted nevertheless: a worker may come later, and so may a task
 // whose id was chosen. What cannot be found out is not said.
-func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *task.Submission) {
+func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *birth.Submission) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
 	a.foreseeQueue(asking, c, s.Queue)
@@ -61,7 +61,7 @@ func servedQueues(ctx context.Context, c *client.Client) []string {
 }
 
 // foreseeNodes is Foresee for nodes.
-func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *task.Submission) {
+func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.Submission) {
 	named, noNode := s.Nodes, s.NoNode
 	if s.Place != nil {
 		named = append(slices.Clone(named), s.Place.Nodes...)
@@ -84,10 +84,10 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *task.S
 func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
-	a.foreseeNodes(asking, c, &task.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
+	a.foreseeNodes(asking, c, &birth.Submission{Place: &j.Place, NoNode: j.Place.NoNode})
 	for i := range j.Steps {
 		place := &j.Steps[i].Place
-		a.foreseeNodes(asking, c, &task.Submission{Place: place, NoNode: place.NoNode})
+		a.foreseeNodes(asking, c, &birth.Submission{Place: place, NoNode: place.NoNode})
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/limit"
 )
@@ -38,7 +38,7 @@ func (f *limitFlags) flags(c *cobra.Command) {
 }
 
 // set puts the flags that were given into a submission.
-func (f *limitFlags) set(c *cobra.Command, s *task.Submission) error {
+func (f *limitFlags) set(c *cobra.Command, s *birth.Submission) error {
 	given := c.Flags().Changed
 	switch {
 	case given("on-limit") && !given("concurrency"):

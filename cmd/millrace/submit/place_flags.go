@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/cmd/millrace/typed"
-	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -44,7 +44,7 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 }
 
 // put writes what was given into a submission.
-func (p *placeFlags) put(s *task.Submission) error {
+func (p *placeFlags) put(s *birth.Submission) error {
 	labels, err := where.ParseSelector(p.labels)
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)

@@ -16,6 +16,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/jet/definitions"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/definition"
 	"millrace/task/job"
 	"millrace/task/jobfile"
@@ -49,7 +50,7 @@ open, how many of its tasks may run on one node, and what budgets allow. It subm
 	sight := a.AtFlag(c, reach.Then{Folds: []view.Kind{view.Nodes}, Lacks: []string{"where sticky tasks ran"}})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s := task.Submission{Queue: queue, Nodes: nodes}
+		s := birth.Submission{Queue: queue, Nodes: nodes}
 		if err := place.put(&s); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
@@ -84,7 +85,7 @@ open, how many of its tasks may run on one node, and what budgets allow. It subm
 	return c
 }
 
-func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), name string, jobs []job.Job, s task.Submission, o *typed.Output) error {
+func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), name string, jobs []job.Job, s birth.Submission, o *typed.Output) error {
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/query"
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -156,9 +157,9 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 }
 
 // submission makes what to submit of the command line.
-func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (task.Submission, error) {
-	var s task.Submission
-	refuse := func(err error) (task.Submission, error) { return s, exit.Misuse(c, "%w", err) }
+func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (birth.Submission, error) {
+	var s birth.Submission
+	refuse := func(err error) (birth.Submission, error) { return s, exit.Misuse(c, "%w", err) }
 	names, argv, err := typed.SplitCommand(c, args, 1)
 	if err != nil {
 		return s, err
@@ -192,7 +193,7 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (tas
 }
 
 // Wanted is what the flags of [RunFlags.TaskFlags] say of a task that runs a job or a command.
-func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s task.Submission, err error) {
+func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s birth.Submission, err error) {
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
 	}
@@ -224,7 +225,7 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 		}
 	}
 	s.Priority, s.FairKey = f.priority, f.fairKey
-	if parent := os.Getenv("TRACEPARENT"); task.ValidTrace(parent) {
+	if parent := os.Getenv("TRACEPARENT"); birth.ValidTrace(parent) {
 		s.Trace = parent
 	}
 	if err := f.place.put(&s); err != nil {
@@ -290,7 +291,7 @@ func (f *RunFlags) what(name string, argv []string) (string, *job.Spec, error) {
 	return "", spec, nil
 }
 
-func (a *Commands) submit(cmd *cobra.Command, s task.Submission, f *RunFlags) error {
+func (a *Commands) submit(cmd *cobra.Command, s birth.Submission, f *RunFlags) error {
 	ctx := cmd.Context()
 	c, err := a.Connect(ctx)
 	if err != nil {
@@ -336,7 +337,7 @@ func (f *RunFlags) until() follow.Until {
 }
 
 // submitMany submits equal tasks; it prints their ids as the log takes them.
-func (a *Commands) submitMany(ctx context.Context, c *client.Client, s task.Submission, f *RunFlags) error {
+func (a *Commands) submitMany(ctx context.Context, c *client.Client, s birth.Submission, f *RunFlags) error {
 	began := time.Now()
 	lines := bufio.NewWriterSize(a.Out, 1<<16)
 	quiet := a.Printing(lines, a.Errs)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/task"
+	"millrace/task/birth"
 	"millrace/task/job"
 )
 
@@ -32,12 +33,12 @@ func TestParseParams(t *testing.T) {
 		"lines":           {"# of the crawl\nexport n=3\nname='World of \"x\"'\n\nlist=[1,2] # JSON\nempty=\n", []string{"n=4"}, `{"n":4,"name":"World of \"x\"","list":[1,2],"empty":""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := task.Submission{Spec: &job.Spec{Handler: "h"}}
+			s := birth.Submission{Spec: &job.Spec{Handler: "h"}}
 			var err error
 			if s.Params, s.Texts, err = Params(c.whole, c.each, strings.NewReader(`{"in":1}`)); err != nil {
 				t.Fatal(err)
 			}
-			birth, err := task.Birth(s, nil, 0, time.Time{})
+			birth, err := birth.Of(s, nil, 0, time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,396 @@
+package birth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"millrace/task"
+	"millrace/task/job"
+	"millrace/task/limit"
+	"millrace/task/param"
+	"millrace/task/value"
+	"millrace/task/where"
+)
+
+// ErrNoTask means that no task can be made from the named source: it does not exist, or cannot be
+// read.
+var ErrNoTask = errors.New("no task can be made")
+
+// NoTask returns an error with the text of err that wraps both err and [ErrNoTask].
+func NoTask(err error) error { return noTask{err} }
+
+type noTask struct{ error }
+
+func (e noTask) Unwrap() []error { return []error{e.error, ErrNoTask} }
+
+// checkLists refuses work whose lists are known by now and are not lists.
+func checkLists(w *task.Work) error {
+	if e := w.Spec.Each; e != nil {
+		if e.Result != "" {
+			return errors.New("each.result: this is no step, and needs none")
+		}
+		if _, err := e.Items(w.Params, w.Inputs); err != nil {
+			return err
+		}
+	}
+	for i := range w.Spec.Steps {
+		step := &w.Spec.Steps[i]
+		if step.Each == nil || step.Each.Param == "" || w.Spec.Each != nil && step.Each.Param == task.ItemParam {
+			continue
+		}
+		if _, err := step.Each.Items(param.Over(step.Params, w.Params), nil); err != nil {
+			return fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+// MaxFairKey is the largest length of a fair key, in bytes.
+const MaxFairKey = 256
+
+func (s *Submission) priority(job *job.Job) (int, error) {
+	p := s.Priority
+	if p == 0 && job != nil {
+		p = job.Priority
+	}
+	if p == 0 {
+		return where.DefaultPriority, nil
+	}
+	return p, where.ValidPriority(p)
+}
+
+// fairKey is the key that the submission names, or the value of the name in the job's fair.
+func (s *Submission) fairKey(job *job.Job, w *task.Work) (string, error) {
+	key := s.FairKey
+	if key == "" && job != nil && job.Fair != "" {
+		key = valueOf(w, job.Fair)
+	}
+	if len(key) > MaxFairKey {
+		return "", fmt.Errorf("fair_key has %d bytes, want at most %d", len(key), MaxFairKey)
+	}
+	return key, nil
+}
+
+// valueOf is the value of a label, or else of a parameter; "" if there is neither.
+func valueOf(w *task.Work, name string) string {
+	if v, ok := w.Labels[name]; ok {
+		return v
+	}
+	var params map[string]json.RawMessage
+	if json.Unmarshal(w.Params, &params) != nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(params[name], &text) == nil {
+		return text
+	}
+	if v := string(params[name]); v != "null" {
+		return v
+	}
+	return ""
+}
+
+// Submission asks for a task: of a job, or ad hoc.
+type Submission struct {
+	// ID is the task's id; "" for a new one. Submitting the same ID again makes no second task.
+	ID task.ID `json:"id,omitempty"`
+	// Fresh says that this process has just drawn the ID and shared it with no other process. No
+	// other submission can use it, so the birth needs no place on the task's chain.
+	Fresh bool `json:"-"`
+	// Job names a stored definition. Either it or Spec is set.
+	Job string `json:"job,omitempty"`
+	// Spec is the work of a submission without a job.
+	Spec *job.Spec `json:"spec,omitempty"`
+	// Params override those of the job and must fit its declarations.
+	Params map[string]json.RawMessage `json:"params,omitempty"`
+	// Texts are parameters as a person types them; they win over Params. Each is parsed as the type
+	// that the job declares. An undeclared one is JSON if it parses as JSON, else text.
+	Texts map[string]string `json:"texts,omitempty"`
+	// Labels override those of the job.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Queue replaces the job's. Default [where.DefaultQueue].
+	Queue string `json:"queue,omitempty"`
+	// Delay and At say when the task is due; at most one is set. Default: at once.
+	Delay value.Duration `json:"delay,omitempty"`
+	At    time.Time      `json:"at,omitzero"`
+	// Pending, Run and Retries replace the spec's timeout.pending, timeout.run and retry.max, if set.
+	Pending *value.Duration `json:"pending_timeout,omitempty"`
+	Run     *value.Duration `json:"run_timeout,omitempty"`
+	Retries *int            `json:"retries,omitempty"`
+	// Total replaces the spec's timeout.total, if set.
+	Total *value.Duration `json:"total_timeout,omitempty"`
+	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
+	Nodes  []string `json:"nodes,omitempty"`
+	NoNode string   `json:"no_node,omitempty"`
+	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
+	Priority int `json:"priority,omitempty"`
+	// FairKey names the owner of the task for fair sharing: workers serve the keys in a queue in
+	// turn. It replaces the value of the job's fair. At most [MaxFairKey] bytes. Default: none.
+	FairKey string `json:"fair_key,omitempty"`
+	// Place replaces parts of the spec's place. Mode, nodes, each, labels and count are replaced
+	// together if any of them is set; every other part is replaced by itself.
+	Place *job.Place `json:"place,omitempty"`
+	// Slots replaces the spec's slots, if set.
+	Slots int `json:"slots,omitempty"`
+	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set. An empty
+	// list removes the bound.
+	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
+	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
+	Budget      limit.Budgets       `json:"budget,omitzero"`
+	Rate        limit.Rates         `json:"rate,omitzero"`
+	Unique      *job.Unique         `json:"unique,omitempty"`
+	// Needs are tasks that must end first. Default: none.
+	Needs *task.Needs `json:"needs,omitzero"`
+	// Signal replaces the spec's, if set.
+	Signal *job.Signal `json:"signal,omitzero"`
+	// Window replaces the spec's, if set: the name of a calendar, or "" for none.
+	Window *string `json:"window,omitempty"`
+	// Files replaces the spec's, if set.
+	Files *job.Files `json:"files,omitempty"`
+	// Group and Parent tie tasks together. Millrace only shows them.
+	Group  string  `json:"group,omitempty"`
+	Parent task.ID `json:"parent,omitempty"`
+	// Trace is the submitter's span, as a W3C traceparent: 00-<trace id>-<span id>-<flags>.
+	// Default: none.
+	Trace string `json:"trace,omitempty"`
+	// Origin is the schedule that makes the task; zero for none.
+	task.Origin
+}
+
+// With returns the submission with the set fields of another in place of its own. Parameters and
+// labels are merged, name by name.
+func (s Submission) With(over Submission) Submission {
+	is, set := reflect.ValueOf(&s).Elem(), reflect.ValueOf(over)
+	for i := range set.NumField() {
+		switch f := set.Field(i); {
+		case f.IsZero():
+		case f.Kind() == reflect.Map && !is.Field(i).IsZero():
+			all := reflect.MakeMap(f.Type())
+			for _, of := range []reflect.Value{is.Field(i), f} {
+				for k, v := range of.Seq2() {
+					all.SetMapIndex(k, v)
+				}
+			}
+			is.Field(i).Set(all)
+		default:
+			is.Field(i).Set(f)
+		}
+	}
+	if len(s.Texts) > 0 && len(over.Params) > 0 { // texts win, but not over a value that is set later
+		s.Texts = maps.Clone(s.Texts)
+		maps.DeleteFunc(s.Texts, func(name, _ string) bool {
+			_, value := over.Params[name]
+			_, text := over.Texts[name]
+			return value && !text
+		})
+	}
+	return s
+}
+
+// Of makes the event of a submission. Job is the definition that it names, and revision its
+// revision in the store; both are zero for an ad-hoc submission. The error names the invalid field
+// and the accepted values.
+func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submitted, error) {
+	var e task.Submitted
+	var queue string
+	switch {
+	case job != nil && s.Spec != nil:
+		return e, errors.New("job and spec are both set; a submission has one of them")
+	case job != nil:
+		spec := job.Spec
+		e.Job, e.Revision, e.Spec, queue, e.Group = job.Name, revision, &spec, job.Queue, job.Group
+	case s.Spec != nil:
+		if s.Spec.Breaker != nil {
+			return e, errors.New("breaker: it counts the failures of a job's tasks; apply a job and submit that")
+		}
+		spec := *s.Spec
+		e.Spec = &spec
+	default:
+		return e, errors.New("nothing to run: set job, or spec with run or handler")
+	}
+	if s.overrides(e.Spec) || s.Spec != nil {
+		if err := e.Spec.Validate(); err != nil {
+			return e, err
+		}
+	} else {
+		e.Spec = &job.Spec // shared, so it is encoded once
+	}
+	if s.Queue != "" {
+		queue = s.Queue
+	}
+	if queue == "" {
+		queue = where.DefaultQueue
+	}
+	if err := value.ValidName("queue", queue); err != nil {
+		return e, err
+	}
+	priority, err := s.priority(job)
+	if err != nil {
+		return e, err
+	}
+	if e.Spec.Placed() && e.Spec.Place.Queue == "" { // so that a reader of the task alone knows its fallback
+		spec := *e.Spec
+		spec.Place.Queue = queue
+		e.Spec = &spec
+	} else if e.Spec.Placed() {
+		queue = e.Spec.Place.Queue
+	}
+	e.Route = e.Spec.HomeRoute(queue, priority)
+	var params param.Params
+	if job != nil {
+		params = job.Params
+		e.Labels = job.Labels
+	}
+	set, err := s.paramsFor(&params)
+	if err != nil {
+		return e, err
+	}
+	if e.Params, err = param.Merge(params.Values(), set); err != nil {
+		return e, err
+	}
+	e.Secrets = params.Secrets()
+	if len(s.Labels) > 0 {
+		labels := maps.Clone(e.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, s.Labels)
+		e.Labels = labels
+	}
+	if s.Group != "" {
+		e.Group = s.Group
+	}
+	if e.FairKey, err = s.fairKey(job, &e.Work); err != nil {
+		return e, err
+	}
+	if s.Trace != "" && !ValidTrace(s.Trace) {
+		return e, fmt.Errorf("trace is %q, want a traceparent: 00-, 32 hexadecimal digits, -, 16 of them, -, 2 of them", s.Trace)
+	}
+	e.Parent, e.Trace = s.Parent, s.Trace
+	e.Origin = s.Origin
+	if s.Needs != nil {
+		if err := s.Needs.Validate(); err != nil {
+			return e, err
+		}
+		e.Needs = s.Needs
+	}
+	e.Holds = e.FirstHolds()
+	if e.Due, err = s.due(now); err != nil {
+		return e, err
+	}
+	if err := checkLists(&e.Work); err != nil {
+		return e, err
+	}
+	if _, err := e.Counters(); err != nil {
+		return e, err
+	}
+	if _, err := e.OnNode(); err != nil {
+		return e, err
+	}
+	if _, err := e.UniqueKey(); err != nil {
+		return e, err
+	}
+	if _, err := e.StickyName(); err != nil {
+		return e, err
+	}
+	bound(&e, value.Later(now, e.Due))
+	return e, nil
+}
+
+// Fits refuses parameters that the job does not allow. The error names each invalid or missing one,
+// with the accepted values.
+func (s *Submission) Fits(job *job.Job) error {
+	_, err := s.paramsFor(&job.Params)
+	return err
+}
+
+// paramsFor returns the parameters that it sets of a job's.
+func (s *Submission) paramsFor(p *param.Params) (map[string]json.RawMessage, error) {
+	set, wrong := p.Read(s.Params, s.Texts)
+	return set, value.JoinFaults(append(wrong, p.Missing(set)...)...)
+}
+
+// overrides applies the submission's replacements to the spec and tells whether there were any.
+func (s *Submission) overrides(spec *job.Spec) bool {
+	if s.Pending != nil {
+		spec.Timeout.Pending = *s.Pending
+	}
+	if s.Run != nil {
+		spec.Timeout.Run = *s.Run
+	}
+	if s.Total != nil {
+		spec.Timeout.Total = *s.Total
+	}
+	if s.Retries != nil {
+		spec.Retry.Max = *s.Retries
+	}
+	if len(s.Nodes) > 0 {
+		p := &spec.Place
+		p.Mode, p.Nodes, p.Each, p.Count, p.Spread, p.Late = "", s.Nodes, false, 0, "", ""
+		p.Unprefer()
+	}
+	if s.NoNode != "" {
+		spec.Place.NoNode = s.NoNode
+	}
+	if s.Files != nil {
+		spec.Files = s.Files
+	}
+	if s.Signal != nil {
+		spec.Signal = s.Signal
+	}
+	if s.Window != nil {
+		spec.Window = *s.Window
+	}
+	if s.Concurrency != nil {
+		spec.Concurrency = s.Concurrency
+	}
+	if s.Budget != nil {
+		spec.Budget = s.Budget
+	}
+	if s.Rate != nil {
+		spec.Rate = s.Rate
+	}
+	if s.PerNode != nil {
+		spec.PerNode = s.PerNode
+	}
+	if s.Unique != nil {
+		spec.Unique = *s.Unique
+	}
+	if s.Place != nil {
+		spec.Place = spec.Place.With(s.Place)
+	}
+	if s.Slots != 0 {
+		spec.Slots = s.Slots
+	}
+	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil || s.Window != nil ||
+		s.PerNode != nil || s.Concurrency != nil || s.Budget != nil || s.Rate != nil || s.Unique != nil
+}
+
+func (s *Submission) due(now time.Time) (time.Time, error) {
+	switch {
+	case s.Delay != 0 && !s.At.IsZero():
+		return time.Time{}, errors.New("delay and at are both set; choose one")
+	case s.Delay < 0:
+		return time.Time{}, fmt.Errorf("delay is %v, want 0 or more", s.Delay)
+	case s.Delay > 0:
+		return now.Add(s.Delay.Std()), nil
+	case s.At.After(now):
+		return s.At, nil
+	}
+	return time.Time{}, nil
+}
+
+// traceparent matches version 00 of the W3C Trace Context header of that name.
+var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// ValidTrace tells whether a text is a valid trace context, with a trace id and a span id other
+// than zero.
+func ValidTrace(text string) bool {
+	return traceparent.MatchString(text) && strings.Trim(text[3:35], "0") != "" && strings.Trim(text[36:52], "0") != ""
+}

@@ -1,0 +1,28 @@
+package birth
+
+import (
+	"time"
+
+	"millrace/task"
+)
+
+// Windowed tells whether the birth waits for its window. A task with another hold is checked when
+// it is offered, and for a parent each child is checked.
+func Windowed(e *task.Submitted) bool {
+	return e.Spec.Window != "" && !e.Spec.Parental() && !e.WaitsForOthers()
+}
+
+// Await makes the birth wait until its window opens. The bounds on its waiting time begin then.
+func Await(e *task.Submitted, opens time.Time, shut task.Shut) {
+	e.Due, e.Window = opens, &shut
+	e.StartBy, e.EndBy = time.Time{}, time.Time{}
+	bound(e, opens)
+}
+
+// bound sets the bounds of a birth that may begin at a time.
+func bound(e *task.Submitted, from time.Time) {
+	e.BoundWhole(from)
+	if p := e.Spec.Timeout.Pending.Std(); p > 0 && !e.WaitsForOthers() {
+		e.StartBy = from.Add(p)
+	}
+}

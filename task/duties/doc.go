@@ -1,0 +1,2 @@
+// Package duties says who must act next on a task, by when, and what happens otherwise.
+package duties

@@ -1,0 +1,87 @@
+package duties_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/task"
+	"millrace/task/duties"
+	"millrace/task/tasktest"
+)
+
+func TestOwes(t *testing.T) {
+	served := duties.Surroundings{Serving: 3}
+	withBound := task.Submitted{Work: task.Work{Spec: tasktest.Bounded, Route: "images.5", StartBy: tasktest.Noon.Add(time.Minute)}}
+	endless := []task.Event{task.Submitted{Work: task.Work{Spec: tasktest.Bounded, Route: "images.5"}}, tasktest.Started}
+	for name, c := range map[string]struct {
+		given  []task.Event
+		around duties.Surroundings
+		who    string
+		by     time.Time
+		what   string // a part of What
+		or     string // a part of Else
+		then   task.Command
+	}{
+		"nothing known":           {nil, served, "nobody", time.Time{}, "unknown", "", nil},
+		"finished":                {tasktest.Finished, served, "nobody", time.Time{}, "finished", "", nil},
+		"scheduled":               {tasktest.Scheduled, served, "server", tasktest.Delayed.Due.Add(time.Second), "timer", "scheduler", nil},
+		"retrying":                {tasktest.Retrying, served, "server", tasktest.Failed.Retry.Due.Add(time.Second), "attempt 2", "scheduler", nil},
+		"not offered":             {tasktest.Released, served, "scheduler", tasktest.At(3).Add(time.Second), "next offer (shutdown)", "sweep", nil},
+		"pending":                 {tasktest.Pending, served, "worker", tasktest.At(1).Add(5 * time.Second), `one of the 3 online nodes that serve queue "default" claims it as soon as a slot is free`, "looks again", nil},
+		"pending, just looked at": {tasktest.Pending, duties.Surroundings{Serving: 1, Seen: tasktest.Noon.Add(time.Hour)}, "worker", tasktest.Noon.Add(time.Hour + 5*time.Second), "as soon as a slot is free", "looks again", nil},
+		"pending with a bound": {[]task.Event{withBound}, served, "worker", tasktest.Noon.Add(time.Minute), `queue "images"`, "pending timeout",
+			task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
+		"pending, nobody serves": {tasktest.Pending, duties.Surroundings{}, "worker", tasktest.At(1).Add(2 * time.Minute), "since 2026-03-01T12:00:01Z there has been none", "start timeout of 2m0s",
+			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
+		"pending, nobody serves any more": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(time.Hour)}, "worker", tasktest.Noon.Add(time.Hour + 2*time.Minute), "comes online", "abnormal/expired",
+			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
+		"pending, nobody has served for long": {tasktest.Pending, duties.Surroundings{Unserved: tasktest.Noon.Add(-time.Hour)}, "worker", tasktest.At(1).Add(2 * time.Minute), "comes online", "abnormal/expired",
+			task.Expire{Detail: `start timeout: no node served queue "default" for 2m0s`}},
+		"pending, nobody serves, sooner bound": {[]task.Event{withBound}, duties.Surroundings{}, "worker", tasktest.Noon.Add(time.Minute), "comes online", "pending timeout",
+			task.Expire{Detail: "pending timeout: not started by 2026-03-01T12:01:00Z"}},
+		"running": {tasktest.Running, served, "node n1", tasktest.At(2).Add(time.Minute + 3*time.Second + task.StopMargin), "run attempt 1", "lost and offered again",
+			task.Lose{Epoch: 2, Reason: "did not end within its run timeout of 1m0s, nor was stopped"}},
+		"running, just looked at":   {tasktest.Running, duties.Surroundings{Serving: 1, Seen: tasktest.At(10)}, "node n1", tasktest.At(16), "extend its lease", "takes it over; its run timeout passes at 2026-03-01T12:01:02Z", nil},
+		"running, its time soon up": {tasktest.Running, duties.Surroundings{Serving: 1, Seen: tasktest.At(60)}, "node n1", tasktest.At(62), "run attempt 1", "fails as error/timeout; another attempt may follow", nil},
+		"running, its time is up": {tasktest.Running, duties.Surroundings{Serving: 1, Seen: tasktest.At(62)}, "node n1", tasktest.At(2).Add(time.Minute + 3*time.Second + task.StopMargin), "run attempt 1", "lost and offered again",
+			task.Lose{Epoch: 2, Reason: "did not end within its run timeout of 1m0s, nor was stopped"}},
+		"running, looked at, node gone": {tasktest.Running, duties.Surroundings{NodeGone: tasktest.At(9), Seen: tasktest.At(10)}, "scheduler", tasktest.At(9), "declare", "takes it over",
+			task.Lose{Epoch: 2, Reason: "node n1 is offline"}},
+		"running without a bound": {endless, served, "node n1", tasktest.At(2).Add(6 * time.Second), "extend its lease", "takes it over", nil},
+		"running, spec unknown":   {[]task.Event{nil, tasktest.Started}, served, "node n1", tasktest.At(2).Add(6 * time.Second), "extend its lease", "takes it over", nil},
+		"running, node gone": {endless, duties.Surroundings{NodeGone: tasktest.Noon.Add(time.Hour)}, "scheduler", tasktest.Noon.Add(time.Hour), "node n1 since 2026-03-01T13:00:00Z", "takes it over",
+			task.Lose{Epoch: 2, Reason: "node n1 is offline"}},
+		"running, node gone, sooner bound": {tasktest.Running, duties.Surroundings{NodeGone: tasktest.Noon.Add(time.Hour)}, "scheduler", tasktest.At(2).Add(time.Minute + 3*time.Second + task.StopMargin), "declare", "takes it over",
+			task.Lose{Epoch: 2, Reason: "node n1 is offline"}},
+		"cancelling": {tasktest.Cancelling, served, "node n1", tasktest.Cancel.Deadline, "stop the process", "abnormal/lost",
+			task.Lose{Epoch: 2, Reason: "the end was not confirmed"}},
+		"cancelling, node gone": {tasktest.Cancelling, duties.Surroundings{NodeGone: tasktest.Noon}, "scheduler", tasktest.Noon, "declare", "abnormal/lost",
+			task.Lose{Epoch: 2, Reason: "node n1 is offline"}},
+	} {
+		d := duties.Owes(tasktest.Given(c.given...), c.around, tasktest.Settings)
+		if d.Who != c.who || !d.By.Equal(c.by) || !strings.Contains(d.What, c.what) || !strings.Contains(d.Else, c.or) || !reflect.DeepEqual(d.Command, c.then) {
+			t.Errorf("%s: got\n%+v\nwant\n%+v", name, d, c)
+		}
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	d := duties.Duty{By: tasktest.Noon}
+	for _, c := range []struct {
+		d    duties.Duty
+		now  time.Time
+		want bool
+	}{{d, tasktest.Noon.Add(-1), false}, {d, tasktest.Noon, false}, {d, tasktest.Noon.Add(1), true}, {duties.Duty{}, tasktest.Noon, false}} {
+		if got := c.d.Overdue(c.now); got != c.want {
+			t.Errorf("due by %v, at %v: overdue is %v", c.d.By, c.now, got)
+		}
+	}
+}
+
+func TestEveryStateHasADuty(t *testing.T) {
+	for _, h := range tasktest.Histories {
+		tasktest.CheckDuty(t, tasktest.Given(h.Events...))
+	}
+}
