@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"millrace/near"
+	"millrace/task/breaker"
 	"millrace/task/job"
+	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -44,8 +47,11 @@ var bounds = map[string]func(o *verify.Other, text string) error{
 func period(into func(*verify.Other, time.Duration)) func(*verify.Other, string) error {
 	return func(o *verify.Other, text string) error {
 		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
+		switch {
+		case err != nil:
 			return errors.New("want a duration with a unit, such as 10s")
+		case d <= 0:
+			return fmt.Errorf("it is %v, want more than 0", d)
 		}
 		into(o, d)
 		return nil
@@ -90,13 +96,10 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 		case path[0] == "schedule" && len(path) > 1:
 			one.path = path[1:]
 			schedules = append(schedules, one)
-			_, err = changed(job.Schedule{Every: value.Duration(time.Hour)}, []set{one}, true)
+			err = possible(job.Schedule{Every: value.Duration(time.Hour)}, one, func(s *job.Schedule) error { return schedule.Validate("any", *s) })
 		case slices.Contains(fields, path[0]):
 			jobs = append(jobs, one)
-			var spec job.Spec
-			if spec, err = changed(job.Spec{Handler: "any"}, []set{one}, true); err == nil {
-				err = spec.Validate()
-			}
+			err = possible(ruled, one, (*job.Spec).Validate)
 		default:
 			err = fmt.Errorf("it decides nothing that the log records; there are %s%s", strings.Join(Names(), ", "), meant(path[0]))
 		}
@@ -120,6 +123,82 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 		}
 	}
 	return o, nil
+}
+
+// ruled is a spec with all rules, so that each of their fields can be another one.
+var ruled = job.Spec{
+	Handler: "any", Breaker: &breaker.Breaker{Failures: 1}, Signal: &job.Signal{Name: "any"}, Concurrency: limit.Concurrencies{{Max: 1}},
+	Rate: limit.Rates{{Limit: 1}}, Budget: limit.Budgets{{Starts: 1}}, PerNode: limit.PerNodes{{Max: 1}},
+}
+
+// possible refuses a setting that something of its kind cannot have.
+func possible[T any](of T, one set, validate func(*T) error) error {
+	is, err := changed(of, []set{one}, true)
+	var field *json.UnmarshalTypeError
+	unknown := ""
+	if err != nil {
+		unknown, _ = strings.CutPrefix(err.Error(), "json: unknown field ")
+	}
+	switch {
+	case errors.As(err, &field):
+		want := kindOf(field.Type)
+		if names := namesIn(reflect.TypeFor[T](), one.path); len(names) > 0 {
+			want = "one of its fields: " + strings.Join(names, ", ")
+		}
+		return fmt.Errorf("%s is a %s, want %s", strings.Join(one.path, "."), field.Value, want)
+	case unknown != "" && unknown != err.Error():
+		return fmt.Errorf("there is no field %s; there are %s", unknown, strings.Join(namesIn(reflect.TypeFor[T](), one.path[:len(one.path)-1]), ", "))
+	case err != nil:
+		return err
+	}
+	if err := validate(&is); err != nil {
+		return err
+	}
+	if rule := one.path[0]; len(one.path) > 1 && slices.Contains(fields, rule) && !slices.Contains(always, rule) {
+		tree, err := treeOf(is)
+		if list, _ := tree[rule].([]any); err != nil || tree[rule] == nil || list != nil && len(list) == 0 {
+			return errors.Join(err, fmt.Errorf("nothing is left of %s then; want another value than 0", rule))
+		}
+	}
+	return nil
+}
+
+// always are the fields that every job has, whatever its file says.
+var always = []string{"timeout", "retry"}
+
+// kindOf is what values of a type are in a file.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return `a list, such as ["exit=75"]`
+}
+
+// namesIn are the names of the fields that lie at a path.
+func namesIn(t reflect.Type, path []string) (names []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "":
+		case len(path) == 0:
+			names = append(names, name)
+		case name == path[0]:
+			return namesIn(f.Type, path[1:])
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func meant(name string) string {
@@ -168,31 +247,37 @@ func specs(sets []set, name string) func(string, *job.Spec) *job.Spec {
 // changed returns a value with some fields set. It adds a missing section only if all of it is set,
 // or if makes is.
 func changed[T any](was T, sets []set, makes bool) (is T, err error) {
-	text, err := json.Marshal(was)
-	var tree map[string]any
-	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		err = d.Decode(&tree)
-	}
+	tree, err := treeOf(was)
 	if err != nil {
 		return was, err
 	}
 	for _, s := range sets {
-		if !makes && len(s.path) > 1 && tree[s.path[0]] == nil && !slices.Contains([]string{"timeout", "retry"}, s.path[0]) {
+		if !makes && len(s.path) > 1 && tree[s.path[0]] == nil && !slices.Contains(always, s.path[0]) {
 			continue // it has no such rule
 		}
 		if err := put(tree, s.path, s.value); err != nil {
 			return was, err
 		}
 	}
-	if text, err = json.Marshal(tree); err != nil {
+	text, err := json.Marshal(tree)
+	if err != nil {
 		return was, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err = d.Decode(&is)
 	return is, err
+}
+
+// treeOf is a value as JSON has it.
+func treeOf(of any) (tree map[string]any, err error) {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return tree, d.Decode(&tree)
 }
 
 // put sets a field of an object, or of all objects of a list.

@@ -233,12 +233,28 @@ func TestWhatIsUnknown(t *testing.T) {
 func TestSettingsThatDecideNothing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"retry.max": "sets nothing", "retri.max=5": "did you mean retry?", "retry.mux=5": "unknown field", "retry.max=-1": "want 0 or more",
-		"node_ttl=10": "with a unit", "run.shell=true": "decides nothing", "schedule.cetchup=all": "unknown field", "timeout=5s": "", "flap_limit=x": "want a number",
+		"retry.max": "sets nothing", "retri.max=5": "did you mean retry?", "retry.mux=5": `there is no field "mux"; there are avoid_node, avoid_wait, backoff, `, "retry.max=-1": "want 0 or more",
+		"node_ttl=10": "with a unit", "run.shell=true": "decides nothing", "schedule.cetchup=all": `there is no field "cetchup"; there are at, `, "timeout=5s": "want one of its fields: ", "flap_limit=x": "want a number",
+		"node_ttl=0s": "want more than 0", "retry.max=abc": "retry.max is a string, want a number", "retry.on=exit": "want a list", "retry=3": "retry is a number, want one of its fields: avoid_node, ",
+		"schedule.catchup=sometimes": "want one of last, ", "schedule.every=-5s": "below zero", "concurrency.max=0": "nothing is left of concurrency", "concurrency.max=-1": "want 1 or more",
+		"concurrency=5": "want one of its fields: key, max, on_limit", "rate.limit=0": "nothing is left of rate", "breaker.failures=0": "",
 	} {
 		_, err := whatif.Parse([]string{text}, whatif.Only{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Each field of a rule can be another one by itself, where tasks have that rule.
+func TestFieldsOfRules(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"rate.burst=5", "rate.limit=9", "concurrency.on_limit=skip", "concurrency.max=3", "budget.starts=7", "budget.per=week", "per_node.max=2", "breaker.cooldown=5s",
+		"breaker.failures=4", "signal.timeout=1m", "retry.backoff=fixed", `retry.on=["exit=75"]`, "timeout.run=5s", `concurrency={"max":1}`, "schedule.overlap=skip", "window=nights",
+	} {
+		if _, err := whatif.Parse([]string{text}, whatif.Only{}); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ var plan = map[string][]string{
 	"verify/limits":       {"verify/book", "verify/past", "verify/thin", "events", "node", "task", "task/quota"},
 	"verify":              {"verify/book", "verify/limits", "verify/ticks", "verify/thin", "verify/past", "internal/form", "events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"replay":              {"internal/form", "near", "verify", "view", "events", "task", "task/definition", "node"},
-	"whatif":              {"near", "verify", "incident", "events", "task", "task/definition", "task/schedule", "node"}, // incident for its tests alone
+	"whatif":              {"near", "verify", "incident", "events", "task", "task/breaker", "task/limit", "task/definition", "task/schedule", "node"}, // incident for its tests alone
 	"spans":               {"view", "events", "task"},
 	"telemetry":           {"spans", "worker", "events", "task"},
 	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
