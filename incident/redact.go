@@ -109,7 +109,7 @@ var Rules = []string{
 	"messages that nobody can read: only their length",
 	"fields that this version does not know: removed",
 	"the hashes have a key of this file that was not kept: equal values are equal within the file, and nobody can guess them",
-	"what tasks have printed: without values of 4 characters or more, and parts of 6 or more, that were hashed elsewhere in the file",
+	"what tasks have printed: without values of 4 characters or more, and parts of 6 or more, that were hashed elsewhere in the file, and without passwords in URLs",
 }
 
 // Redactor hides confidential values in facts. It is for one goroutine.
@@ -466,8 +466,11 @@ func parts(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`=:;,&|<>(){}[]$?", r) })
 }
 
+// userinfo matches the user and the password of a URL in a text of JSON.
+var userinfo = regexp.MustCompile(`(://[^\s/:@"\\]*:)((?:[^\s/@"\\]|\\u[0-9a-f]{4})+)@`)
+
 // Output returns a function that hides in a batch of output all values that were hidden in facts,
-// and longer parts of them.
+// longer parts of them, and passwords in URLs.
 func (x *Redactor) Output() func(*Lines) {
 	seen := map[string]bool{}
 	var pairs []string
@@ -496,7 +499,14 @@ func (x *Redactor) Output() func(*Lines) {
 		if plain, err := json.Marshal(l.Body); err == nil { // in the spelling that is searched for
 			body = plain
 		}
-		if is := replace.Replace(string(body)); json.Valid([]byte(is)) {
+		is := userinfo.ReplaceAllStringFunc(replace.Replace(string(body)), func(found string) string {
+			part := userinfo.FindStringSubmatch(found)
+			if hashed.MatchString(part[2]) {
+				return found
+			}
+			return part[1] + x.hash(part[2]) + "@"
+		})
+		if json.Valid([]byte(is)) {
 			l.Body = json.RawMessage(is)
 		} else {
 			l.Body = x.dropped(l.Body)
