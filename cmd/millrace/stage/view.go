@@ -98,10 +98,15 @@ func (m Model) head(width int) row {
 		}
 		text = fmt.Sprintf("%s  %s#%d of %d  ", m.Name, at, f.Seq, f.To) + told.PointTime(f.Time) + f.Time.Local().Format(" MST")
 	}
-	if f.Focus != "" {
-		text += fmt.Sprintf("  %s (%d of %d)", short(f.Focus), f.Nth, f.Of)
+	if f.Focus == "" {
+		return row{ansi.Truncate(text, width, "…"), term.Bold}
 	}
-	return row{ansi.Truncate(text, width, "…"), term.Bold}
+	nth := fmt.Sprintf(" (%d of %d)", f.Nth, f.Of)
+	focus := "  " + short(f.Focus)
+	if ansi.StringWidth(text+focus+nth) > width {
+		nth = "" // it stands in the pane of the point as well
+	}
+	return row{ansi.Truncate(text+focus+nth, width, "…"), term.Bold}
 }
 
 // short is what something is called in a list: a task by the end of its id.
@@ -123,7 +128,7 @@ func (m Model) clock() told.Clocked {
 // body are the panes, or the list that lies over them.
 func (m Model) body(width, height int) []line {
 	if m.list != nil {
-		return lines(stack([]pane{texts(m.what+"; Esc closes", m.list[m.top:]...)}, width, height))
+		return lines(stack([]pane{whole(m.what+"; Esc closes", m.list[m.top:]...)}, width, height))
 	}
 	f := m.scene.Frame
 	facts := pane{m.factsTitle(), m.facts, true}
@@ -193,15 +198,7 @@ const hang = 4
 // texts is a pane of lines, each on as many rows as it takes. If there is not room for all, each has its beginning.
 func texts(title string, lines ...string) pane {
 	return pane{title: title, rows: func(width, most int) ([]row, int) {
-		var parts [][]row
-		all := 0
-		for _, line := range lines {
-			rows := wrap(line, max(width-hang, 1), tint(line))
-			for i := range rows[1:] {
-				rows[1+i].text = strings.Repeat(" ", hang) + rows[1+i].text
-			}
-			parts, all = append(parts, rows), all+len(rows)
-		}
+		parts, all := broken(lines, width)
 		parts = parts[:min(len(parts), most)]
 		wants := make([]int, len(parts))
 		for i := range parts {
@@ -216,6 +213,27 @@ func texts(title string, lines ...string) pane {
 		}
 		return rows, all
 	}}
+}
+
+// whole is a pane of lines that is read from its beginning, and moved: none is cut.
+func whole(title string, lines ...string) pane {
+	return pane{title: title, rows: func(width, most int) ([]row, int) {
+		parts, all := broken(lines, width)
+		rows := slices.Concat(parts...)
+		return rows[:min(len(rows), most)], all
+	}}
+}
+
+// broken are lines on as many rows as each takes, and how many that are.
+func broken(lines []string, width int) (parts [][]row, all int) {
+	for _, line := range lines {
+		rows := wrap(line, max(width-hang, 1), tint(line))
+		for i := range rows[1:] {
+			rows[1+i].text = strings.Repeat(" ", hang) + rows[1+i].text
+		}
+		parts, all = append(parts, rows), all+len(rows)
+	}
+	return parts, all
 }
 
 // inTurns gives each what it wants, as far as there is enough: one to each, then one more.
@@ -434,7 +452,10 @@ func takes(do string) string {
 // keys is the line of keys, as far as there is room.
 func keys(width int) row {
 	line := "n/N focus s/S any c/C run g goto b break w watch k cause m mark / find ? help q"
-	if width >= allKeys {
+	switch {
+	case width < ansi.StringWidth(line):
+		line = "n/N focus s/S any c/C run g goto b break k cause ? help q"
+	case width >= allKeys:
 		line = "n/N focus  s/S any  f/F state  c/C run  g goto  b break  w/W watch  o look at  k/K causes  p print  m mark  ' jump  / find  ? help  q"
 	}
 	return row{ansi.Truncate(line, width, "…"), term.Faint}
