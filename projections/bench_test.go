@@ -3,8 +3,10 @@ package projections
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -263,11 +265,13 @@ func BenchmarkQueries(b *testing.B) {
 	})
 }
 
+var pastTasks = flag.Int("past-tasks", 300_000, "how many tasks the read model of BenchmarkPast has")
+
 // BenchmarkPast queries the past: "first" is the first query after the start, of the middle;
 // "moment" is of another moment each time; the others are of the middle again.
 func BenchmarkPast(b *testing.B) {
-	const n = 300_000
-	store, err := Open(filepath.Join(b.TempDir(), "read.db"))
+	n, path := *pastTasks, filepath.Join(b.TempDir(), "read.db")
+	store, err := Open(path)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -292,6 +296,10 @@ func BenchmarkPast(b *testing.B) {
 	if err := f.w.close(); err != nil {
 		b.Fatal(err)
 	}
+	index, err := os.Stat(path + pastSuffix)
+	if err != nil {
+		b.Fatal(err)
+	}
 	at := func(n int) view.Index {
 		return store.At(view.Point{Seq: records[n].Seq, At: records[n].Fact.At}, view.Slice(records))
 	}
@@ -310,6 +318,7 @@ func BenchmarkPast(b *testing.B) {
 		return count(len(records) / 2)
 	})
 	b.ReportMetric(float64(store.then.framed), "frames-B")
+	b.ReportMetric(float64(index.Size())/float64(n), "index-B/task")
 	dice := rand.New(rand.NewPCG(1, 2))
 	benchmarkQuery(b, "moment", func() error { return count(dice.IntN(len(records))) })
 	benchmarkQuery(b, "moment-list", func() error { return ask(dice.IntN(len(records)), view.Filter{})() })
