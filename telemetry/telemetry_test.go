@@ -45,6 +45,7 @@ func TestWanted(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_SDK_DISABLED=true":                    "off",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_TRACES_EXPORTER=none":                 "off",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=grpc":          "want http/protobuf",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/json":     "want http/protobuf",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf": "on",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=x OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":   "want http/protobuf",
 	} {
