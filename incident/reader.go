@@ -49,18 +49,18 @@ type Missing struct {
 var (
 	// ErrNone: the data has no part of an incident file.
 	ErrNone = errors.New("it is no incident file: `millrace incident export` writes them")
+	// ErrRuined: the data has parts of an incident file, and none of them is intact.
+	ErrRuined = errors.New("no part of this incident file is intact: it is cut or damaged from its beginning on")
 	// ErrLater: the file is of a later version, or needs features unknown to this program.
 	ErrLater = errors.New("use a newer millrace")
 )
 
-// Lead is how many bytes [Is] needs.
-var Lead = len(lead)
-
-// Is tells whether a file begins like an incident file.
-func Is(beginning []byte) bool { return bytes.HasPrefix(beginning, lead) }
+// Is tells whether a block of an incident file begins somewhere in the given part of a file. The
+// first block may be damaged.
+func Is(part []byte) bool { return bytes.Contains(part, lead) }
 
 // Open reads a file. It leaves out cut or damaged parts, and [File.Missing] lists them. The error
-// wraps [ErrNone] if nothing is readable, or [ErrLater].
+// wraps [ErrNone] or [ErrRuined] if nothing is readable, or [ErrLater].
 func Open(data []byte) (*File, error) { return OpenUpTo(data, maxFile) }
 
 // OpenUpTo is [Open] for a foreign file: it refuses one with more than most bytes before unpacking.
@@ -73,6 +73,9 @@ func OpenUpTo(data []byte, most int) (*File, error) {
 	o := opening{file: &File{index: map[string]int{}}, seen: map[uint32]bool{}, most: most}
 	if err := o.scan(data, dec); err != nil {
 		return nil, err
+	}
+	if len(o.whole) == 0 && Is(data) {
+		return nil, ErrRuined
 	}
 	return o.done()
 }

@@ -328,6 +328,14 @@ func (s *Span) To() uint64 {
 	return s.facts[s.last()].seq
 }
 
+// Last is the last sequence that was read, of the span or of what lies before it; 0 for none.
+func (s *Span) Last() uint64 {
+	if len(s.facts) == 0 {
+		return 0
+	}
+	return s.facts[s.last()].seq
+}
+
 // Len is how many messages of the log the span has.
 func (s *Span) Len() int { return len(s.facts) - s.begin }
 

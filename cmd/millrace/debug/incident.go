@@ -2,12 +2,10 @@ package debug
 
 import (
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"time"
 
-	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/told"
 	"millrace/events"
 	"millrace/incident"
@@ -16,10 +14,10 @@ import (
 )
 
 // incidentSource is what an incident file has. What is missing in it are gaps.
-func incidentSource(in io.Reader, between [2]view.Moment) (source, error) {
-	f, err := incident.Read(in)
+func incidentSource(in *text, between [2]view.Moment) (source, error) {
+	f, err := in.read()
 	if err != nil {
-		return source{}, &exit.Fault{Code: exit.Usage, Err: err}
+		return source{}, err
 	}
 	m := &f.Manifest
 	from := source{span: replay.NewSpan(1), incident: f, marks: marksOf(f.Notes)}

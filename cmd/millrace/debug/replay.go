@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -92,11 +90,9 @@ can be stepped through.`,
 		if err != nil {
 			return exit.Misuse(c, "%w", err)
 		}
-		var span [2]view.Moment
-		for i, text := range []string{f.from, f.until} {
-			if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
-				return exit.Misuse(c, "%s", strings.Replace(err.Error(), "--at", []string{"--from", "--until"}[i], 1))
-			}
+		span, err := a.between(c, f.from, f.until)
+		if err != nil {
+			return err
 		}
 		file := strings.Join(args, "")
 		if file == "-" && len(f.commands) == 0 {
@@ -159,8 +155,15 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	if from.ackWait > 0 {
 		rules.Task.AckWait = from.ackWait // what holds, whatever the settings say by now
 	}
-	for _, g := range span.Gaps() {
+	gaps := span.Gaps()
+	for _, g := range gaps[:min(len(gaps), mostGaps)] {
 		fmt.Fprintln(a.Errs, gapText(g))
+	}
+	if more := len(gaps) - mostGaps; more > 0 {
+		fmt.Fprintf(a.Errs, "damaged: something is missing in %s more\n", told.Plural(more, "place"))
+	}
+	if span.Len() == 0 {
+		return nothing(span, spanName(file))
 	}
 	session, err := replay.New(span, replay.Config{
 		Rules: rules, Margin: s.Margin(), Focus: focus, Marks: from.marks, Partial: from.partial,
@@ -199,36 +202,6 @@ type source struct {
 	incident *incident.File
 }
 
-// source reads a span of the log, of an export or of an incident file.
-func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
-	if file == "" {
-		from.span, from.ackWait, err = a.logSpan(ctx, between)
-		return from, err
-	}
-	text, shut, err := a.open(file)
-	if err != nil {
-		return from, err
-	}
-	defer shut()
-	if beginning, _ := text.Peek(incident.Lead); incident.Is(beginning) {
-		return incidentSource(text, between)
-	}
-	from.span, err = exportSpan(text, between)
-	return from, err
-}
-
-// open opens an export or an incident file; "-" is standard input.
-func (a *Commands) open(file string) (text *bufio.Reader, shut func(), err error) {
-	if file == "-" {
-		return bufio.NewReader(a.In), func() {}, nil
-	}
-	opened, err := os.Open(file) // #nosec G304 -- which one is for the user to say
-	if err != nil {
-		return nil, nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export")}
-	}
-	return bufio.NewReader(opened), func() { _ = opened.Close() }, nil
-}
-
 // logSpan reads a span of the log, and all before it, and says how long a silent worker keeps its lease.
 func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay.Span, time.Duration, error) {
 	cl, err := a.Connect(ctx)
@@ -238,7 +211,7 @@ func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay
 	defer cl.Close()
 	to := uint64(0)
 	if until := between[1]; until != (view.Moment{}) {
-		p, err := a.PointAt(ctx, cl, until)
+		p, err := a.PointAt(ctx, cl, "--until", until)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -247,37 +220,6 @@ func (a *Commands) logSpan(ctx context.Context, between [2]view.Moment) (*replay
 	span := replay.NewSpan(1)
 	err = a.Span(ctx, cl, 1, to, func(r *events.Record) error { return span.Add(r, within(between[0], r)) })
 	return span, cl.Store().AckWait(), err
-}
-
-// within tells whether a record is at a moment, or behind it.
-func within(from view.Moment, r *events.Record) bool {
-	return r.Seq >= from.Seq && !r.Stored.Before(from.At)
-}
-
-// exportSpan reads a span of an export. Lines that cannot be read are gaps.
-func exportSpan(in io.Reader, between [2]view.Moment) (*replay.Span, error) {
-	r, err := events.NewExportReader(in)
-	if err != nil {
-		return nil, err
-	}
-	span := replay.NewSpan(r.Header().From)
-	for {
-		record, err := r.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return span, nil
-		case err != nil && !r.Skip():
-			return nil, err
-		case err != nil:
-			span.Missing(err.Error())
-		case between[1] != (view.Moment{}) && between[1].Before(&record):
-			return span, nil
-		default:
-			if err := span.Add(&record, within(between[0], &record)); err != nil {
-				return nil, err
-			}
-		}
-	}
 }
 
 func gapText(g replay.Gap) string {

@@ -13,12 +13,13 @@ import (
 
 	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/garbage"
-	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
+	"millrace/task"
+	"millrace/task/definition"
 	"millrace/task/value"
 	"millrace/view"
 	"millrace/whatif"
@@ -74,25 +75,32 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 	fs.IntVar(&f.limit, "limit", 50, "print at most so `many` differences, and tasks that are unknown; 0 for all")
 	f.Flags(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case f.only != (whatif.Only{}) && len(f.sets) == 0:
+			return exit.Misuse(c, "--job and --schedule say for whom --set is: give that, too")
+		case f.limit < 0:
+			return exit.Misuse(c, "--limit is %d, want 0 or more", f.limit)
+		}
 		other, err := whatif.Parse(f.sets, f.only)
 		if err != nil {
 			return exit.Misuse(c, "--set %w", err)
 		}
-		var span [2]view.Moment
-		for i, text := range []string{f.from, f.until} {
-			if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
-				return exit.Misuse(c, "%s", strings.Replace(err.Error(), "--at", []string{"--from", "--until"}[i], 1))
-			}
+		span, err := a.between(c, f.from, f.until)
+		if err != nil {
+			return err
 		}
 		ctx, stop := context.WithCancel(c.Context())
 		defer stop()
 		go func() { _ = garbage.Ease(ctx, 0, garbage.AtOnce) }() // it ends with ctx
 		cfg := whatif.Config{Other: other, From: func(r *events.Record) bool { return within(span[0], r) }}
-		j := &judged{from: span[0]}
+		j := &judged{from: span[0], only: f.only}
 		if f.simulate {
 			j.player = new(whatif.Player)
 		}
 		report, err := a.whatif(ctx, strings.Join(args, ""), cfg, span[1], j)
+		if err == nil {
+			err = j.idle()
+		}
 		if err != nil {
 			return err
 		}
@@ -116,14 +124,42 @@ type judged struct {
 	player *whatif.Player // nil if nothing is simulated
 	from   view.Moment
 	first  uint64 // of the records from that moment on
+	last   uint64 // of all that were read
+	only   whatif.Only
+	// hasJob and hasSchedule say that there is something of what is named in only.
+	hasJob, hasSchedule bool
+}
+
+// idle refuses to tell of decisions if there are none that could be told of.
+func (j *judged) idle() error {
+	problem := ""
+	switch {
+	case j.last == 0:
+		problem = "there are no messages"
+	case j.from != (view.Moment{}) && j.first == 0:
+		problem = fmt.Sprintf("there is nothing from --from on: it ends at #%d", j.last)
+	case j.only.Job != "" && !j.hasJob:
+		problem = fmt.Sprintf("--job: up to #%d there is no task of job %s", j.last, j.only.Job)
+	case j.only.Schedule != "" && !j.hasSchedule:
+		problem = fmt.Sprintf("--schedule: up to #%d there is nothing of schedule %s", j.last, j.only.Schedule)
+	default:
+		return nil
+	}
+	return &exit.Fault{Code: exit.NotFound, Err: errors.New(problem)}
 }
 
 func (j *judged) begin(cfg whatif.Config) { j.Judge, j.cfg = whatif.New(cfg), cfg }
 
 // Add reads the next record.
 func (j *judged) Add(r *events.Record) error {
-	if j.first == 0 && within(j.from, r) {
+	if j.last = r.Seq; j.first == 0 && within(j.from, r) {
 		j.first = r.Seq
+	}
+	if birth, ok := r.Fact.Event.(task.Submitted); ok && birth.Job == j.only.Job {
+		j.hasJob = true
+	}
+	if r.Fact.Schedule == j.only.Schedule || r.Fact.Def == definition.Named(definition.DefSchedule, j.only.Schedule) {
+		j.hasSchedule = true
 	}
 	if j.player != nil {
 		if err := j.player.Add(r); err != nil {
@@ -157,17 +193,17 @@ func (a *Commands) whatif(ctx context.Context, file string, cfg whatif.Config, u
 	if file == "" {
 		return a.whatifLog(ctx, cfg, until, j)
 	}
-	text, shut, err := a.open(file)
+	t, err := a.open(file)
 	if err != nil {
 		return nil, err
 	}
-	defer shut()
-	if beginning, _ := text.Peek(incident.Lead); !incident.Is(beginning) {
-		return whatifExport(text, cfg, until, j)
+	defer t.shut()
+	if !t.incident {
+		return whatifExport(t, cfg, until, j)
 	}
-	f, err := incident.Read(text)
+	f, err := t.read()
 	if err != nil {
-		return nil, &exit.Fault{Code: exit.Usage, Err: err}
+		return nil, err
 	}
 	if err := s.Take(f.Manifest.Settings); err != nil {
 		return nil, err
@@ -209,7 +245,7 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 	cfg.Partial = a.Inside != nil               // an incident file that was opened
 	to := uint64(0)
 	if until != (view.Moment{}) {
-		p, err := a.PointAt(ctx, cl, until)
+		p, err := a.PointAt(ctx, cl, "--until", until)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +258,7 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 	return j.report(), nil
 }
 
-func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
+func whatifExport(in *text, cfg whatif.Config, until view.Moment, j *judged) (*whatif.Report, error) {
 	r, err := events.NewExportReader(in)
 	if err != nil {
 		return nil, err
@@ -236,6 +272,8 @@ func whatifExport(in io.Reader, cfg whatif.Config, until view.Moment, j *judged)
 		switch {
 		case errors.Is(err, io.EOF) || err == nil && behind(until, &record):
 			return j.report(), nil
+		case err != nil && j.last == 0 && isNone(r):
+			return nil, in.neither()
 		case err != nil:
 			return nil, err
 		}

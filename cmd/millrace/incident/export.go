@@ -75,8 +75,10 @@ func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags
 	m, bad := reach.ParseMoment(f.around, a.Now())
 	switch {
 	case bad == nil && m.Seq > 0:
-		_, err = a.PointAt(ctx, cl, m) // it says so if the log does not reach there
+		_, err = a.PointAt(ctx, cl, "--around", m) // it says so if the log does not reach there
 		return "", m, err
+	case bad == nil && m.At.Add(-f.window).After(a.Now()):
+		return "", m, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--around: %s has not come yet", f.around)}
 	case bad == nil:
 		return "", m, nil
 	}

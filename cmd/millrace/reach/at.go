@@ -43,58 +43,80 @@ func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.
 	if c.Flags().Lookup("watch") != nil {
 		c.MarkFlagsMutuallyExclusive("at", "watch")
 	}
-	c.PreRunE = func(c *cobra.Command, _ []string) error { return a.Moments(c, at) }
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if !c.Flags().Changed("at") {
+			return nil
+		}
+		return a.Moments(c, at)
+	}
 	return func(ctx context.Context, cl *client.Client) (Sight, error) { return a.Sight(ctx, cl, at, then) }
 }
 
 // End is the value of --at for the end of the log.
 const End = "end"
 
-// ParseMoment reads the value of --at; [End] and "" are the end of the log.
+// ParseMoment reads a moment that somebody has typed; [End] and "" are the end of the log.
 func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 	if text == "" || text == End {
 		return m, nil
 	}
 	if seq, bad := strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); bad == nil {
 		if seq == 0 {
-			return m, errors.New("--at: sequences begin with 1")
+			return m, errors.New("sequences begin with 1")
 		}
 		return view.Moment{Seq: seq}, nil
 	}
-	if m.At, err = query.Past(strings.TrimPrefix(text, "-"), now); err != nil {
-		return m, fmt.Errorf("--at: %w, or a sequence of the log: 1048211", err)
+	if m.At, err = query.Past(strings.TrimPrefix(text, "-"), now); err != nil || strings.HasPrefix(text, "+") {
+		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
 	}
 	return m, nil
 }
 
-// PointAt is the place in the log of a moment.
-func (a *App) PointAt(ctx context.Context, c *client.Client, m view.Moment) (view.Point, error) {
+// mayDiffer is by how much a time may lie ahead of this machine's clock and still be one that has been: that of the log may go before it.
+const mayDiffer = time.Minute
+
+// PointAt is the place in the log of a moment that was typed for a flag.
+func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view.Moment) (view.Point, error) {
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
-	if err := a.Inside.tells(m); err != nil {
+	unknown := func(format string, args ...any) (view.Point, error) {
+		return view.Point{}, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf(flag+": "+format, args...)}
+	}
+	if err := a.Inside.tells(flag, m); err != nil {
 		return view.Point{}, err
 	}
-	if m.Seq > 0 {
-		last, err := c.Last(ctx)
-		if err == nil && m.Seq > last {
-			err = &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--at: there is no sequence %d yet: the log ends at %d", m.Seq, last)}
-		}
-		if err != nil {
-			return view.Point{}, err
-		}
+	last, err := c.Last(ctx)
+	switch {
+	case err != nil:
+		return view.Point{}, err
+	case m.Seq > last:
+		return unknown("there is no sequence %d yet: the log ends at %d", m.Seq, last)
+	case m.At.After(a.Now().Add(mayDiffer)):
+		return unknown("%s has not come yet", m.At.Local().Format(timeForm))
 	}
 	p, found, err := c.PointAt(ctx, m)
-	if err == nil && !found {
-		err = &exit.Fault{Code: exit.NotFound, Err: errors.New("--at: the log begins later")}
+	if err != nil || found {
+		return p, err
 	}
-	return p, err
+	first, err := c.Store().Page(ctx, 1, 1)
+	switch {
+	case err != nil:
+		return p, err
+	case len(first) == 0:
+		return unknown("the log has no messages yet")
+	}
+	return unknown("the log begins later, with #%d at %s", first[0].Seq, first[0].Stored.Local().Format(timeForm))
 }
 
 // Moments refuses those that are none.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
-		if _, err := ParseMoment(text, a.Now()); err != nil {
-			return exit.Misuse(c, "%w", err)
+		_, err := ParseMoment(text, a.Now())
+		switch {
+		case err != nil:
+			return exit.Misuse(c, "--at: %w", err)
+		case text == "":
+			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", End)
 		}
 	}
 	return nil
@@ -125,7 +147,7 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err
 	}
-	p, err := a.PointAt(ctx, c, m)
+	p, err := a.PointAt(ctx, c, "--at", m)
 	if err != nil {
 		return Sight{}, err
 	}

@@ -34,7 +34,7 @@ func (i *Inside) moment(at string) string {
 }
 
 // tells refuses a moment of which the file does not tell: it holds only what lived in its span.
-func (i *Inside) tells(m view.Moment) error {
+func (i *Inside) tells(flag string, m view.Moment) error {
 	if i == nil || m == (view.Moment{}) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (i *Inside) tells(m view.Moment) error {
 	if !before && m.Seq <= i.To.Seq {
 		return nil
 	}
-	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--at: the incident file tells of #%d to #%d, %s to %s", i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
+	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("%s: the incident file tells of #%d to #%d, %s to %s", flag, i.From.Seq, i.To.Seq, i.From.At.Local().Format(timeForm), i.To.At.Local().Format(timeForm))}
 }
 
 const timeForm = "2006-01-02 15:04:05.000"

@@ -1,0 +1,154 @@
+package debug
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
+	"millrace/cmd/millrace/reach"
+	"millrace/events"
+	"millrace/incident"
+	"millrace/replay"
+	"millrace/view"
+)
+
+// between reads --from and --until.
+func (a *Commands) between(c *cobra.Command, from, until string) (span [2]view.Moment, err error) {
+	for i, text := range []string{from, until} {
+		if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
+			return span, exit.Misuse(c, "%s: %w", []string{"--from", "--until"}[i], err)
+		}
+	}
+	return span, nil
+}
+
+// text is a file that is an export or an incident file.
+type text struct {
+	*bufio.Reader
+	name     string
+	incident bool
+	shut     func()
+}
+
+// ahead is how much of a file is looked at to find out what it is: a block of an incident file is shorter, so that a whole one
+// begins there even if the first is damaged.
+const ahead = 1 << 20
+
+// open opens an export or an incident file; "-" is standard input.
+func (a *Commands) open(name string) (*text, error) {
+	t := &text{name: name, shut: func() {}}
+	in := a.In
+	if name == "-" {
+		t.name = "stdin"
+	} else {
+		file, err := os.Open(name) // #nosec G304 -- which one is for the user to say
+		if err != nil {
+			return nil, &exit.Fault{Code: exit.NotFound, Err: err, Hint: exit.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file")}
+		}
+		in, t.shut = file, func() { _ = file.Close() }
+	}
+	t.Reader = bufio.NewReaderSize(in, ahead)
+	beginning, err := t.Peek(ahead)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.shut()
+		return nil, &exit.Fault{Code: exit.NotFound, Err: err}
+	}
+	t.incident = incident.Is(beginning)
+	return t, nil
+}
+
+// neither says that a file is of no kind that can be read.
+func (t *text) neither() error {
+	return &exit.Fault{
+		Code: exit.Usage, Err: fmt.Errorf("%s is neither an export of the log nor an incident file", t.name),
+		Hint: exit.Hint("`millrace events export > FILE` writes an export, `millrace incident export FILE` an incident file"),
+	}
+}
+
+// read reads the incident file.
+func (t *text) read() (*incident.File, error) {
+	f, err := incident.Read(t)
+	if err != nil {
+		return nil, &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s: %w", t.name, err)}
+	}
+	return f, nil
+}
+
+// source reads a span of the log, of an export or of an incident file.
+func (a *Commands) source(ctx context.Context, file string, between [2]view.Moment) (from source, err error) {
+	if file == "" {
+		from.span, from.ackWait, err = a.logSpan(ctx, between)
+		return from, err
+	}
+	t, err := a.open(file)
+	if err != nil {
+		return from, err
+	}
+	defer t.shut()
+	if t.incident {
+		return incidentSource(t, between)
+	}
+	from.span, err = exportSpan(t, between)
+	return from, err
+}
+
+// within tells whether a record is at a moment, or behind it.
+func within(from view.Moment, r *events.Record) bool {
+	return r.Seq >= from.Seq && !r.Stored.Before(from.At)
+}
+
+// exportSpan reads a span of an export. Lines that cannot be read are gaps.
+func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
+	r, err := events.NewExportReader(in)
+	if err != nil {
+		return nil, err
+	}
+	span := replay.NewSpan(r.Header().From)
+	for {
+		record, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF) && span.Last() == 0 && len(span.Gaps()) > 0:
+			return nil, in.neither() // no line could be read
+		case errors.Is(err, io.EOF):
+			return span, nil
+		case err != nil && !r.Skip():
+			return nil, err
+		case err != nil:
+			span.Missing(err.Error())
+		case between[1] != (view.Moment{}) && between[1].Before(&record):
+			return span, nil
+		default:
+			if err := span.Add(&record, within(between[0], &record)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// isNone says of the error that a line of an export has given that the file is no export: no line behind it can be read either.
+func isNone(r *events.ExportReader) bool {
+	for r.Skip() {
+		if _, err := r.Next(); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nothing says why there is nothing to step through.
+func nothing(span *replay.Span, name string) error {
+	err := fmt.Errorf("%s has no messages between --from and --until: it ends at #%d", name, span.Last())
+	if span.Last() == 0 {
+		err = fmt.Errorf("%s has no messages", name)
+	}
+	return &exit.Fault{Code: exit.NotFound, Err: err}
+}
+
+// mostGaps is of how many gaps of a file each is named.
+const mostGaps = 20
