@@ -88,6 +88,42 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	return start(ctx, c, sdktrace.WithBatcher(exporter))
 }
 
+// Deliver sends spans that have ended, all of them or it returns an error; false if the environment asks for none.
+func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
+	wanted, err := Wanted(os.Getenv)
+	if err != nil || !wanted {
+		return false, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return false, err
+	}
+	to := &strict{SpanExporter: exporter}
+	t, err := start(ctx, c, sdktrace.WithBatcher(to, sdktrace.WithBlocking()))
+	if err != nil {
+		return false, err
+	}
+	t.Send(ctx, list)
+	if err := t.Close(ctx); err != nil { // it may still be sending
+		return true, err
+	}
+	return true, to.failed
+}
+
+// strict keeps the first error of an exporter: the library hands it to a handler for the whole process, and goes on.
+type strict struct {
+	sdktrace.SpanExporter
+	failed error // read when the provider is shut down
+}
+
+// ExportSpans implements [sdktrace.SpanExporter]. The library calls it for one batch at a time.
+func (s *strict) ExportSpans(ctx context.Context, list []sdktrace.ReadOnlySpan) error {
+	if err := s.SpanExporter.ExportSpans(ctx, list); s.failed == nil {
+		s.failed = err
+	}
+	return nil
+}
+
 func start(ctx context.Context, c Config, to sdktrace.TracerProviderOption) (*Tracer, error) {
 	attributes := []attribute.KeyValue{attribute.String("service.version", c.Version)}
 	if os.Getenv("OTEL_SERVICE_NAME") == "" {

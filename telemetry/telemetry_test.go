@@ -201,6 +201,34 @@ func (c *collector) names() (all []string) {
 	return all
 }
 
+// What is delivered arrives, more than the library keeps at once as well, or it is said that it did not.
+func TestDelivered(t *testing.T) {
+	c := &collector{}
+	s := httptest.NewServer(c)
+	defer s.Close()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer refuses.Close()
+	few, err := Past(t.Context(), history, id, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []spans.Span
+	for len(many) < 5000 {
+		many = append(many, few...)
+	}
+	if sent, err := Deliver(t.Context(), Config{}, few); sent || err != nil {
+		t.Errorf("nobody asked for spans: %v, %v", sent, err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
+	if sent, err := Deliver(t.Context(), Config{}, many); !sent || err != nil || len(c.names()) != len(many) {
+		t.Errorf("%v, %v: %d spans came, of %d", sent, err, len(c.names()), len(many))
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refuses.URL)
+	if _, err := Deliver(t.Context(), Config{}, few); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("the collector refuses them: %v", err)
+	}
+}
+
 // The past is written as collectors read it: ids in hexadecimal digits, times in nanoseconds.
 func TestJSON(t *testing.T) {
 	t.Parallel()

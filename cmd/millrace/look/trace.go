@@ -3,6 +3,8 @@ package look
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -60,16 +62,14 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 }
 
 func (a *Commands) sendSpans(ctx context.Context, config telemetry.Config, all []spans.Span) error {
-	tracer, err := telemetry.Start(ctx, config)
-	switch {
-	case err != nil:
+	if _, err := telemetry.Wanted(os.Getenv); err != nil {
 		return exit.MisuseOf(err)
-	case tracer == nil:
-		return &exit.Fault{Code: exit.Usage, Err: errors.New("--send, and no variable says where to"), Hint: exit.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
 	}
-	tracer.Send(ctx, all)
-	if err := tracer.Close(ctx); err != nil {
-		return err
+	switch wanted, err := telemetry.Deliver(ctx, config, all); {
+	case err != nil:
+		return fmt.Errorf("the spans were not sent: %w", err)
+	case !wanted:
+		return &exit.Fault{Code: exit.Usage, Err: errors.New("--send, and no variable says where to"), Hint: exit.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
 	}
 	if len(all) > 0 {
 		a.Note("%s sent, in trace %x", told.Plural(len(all), "span"), all[0].Trace)
