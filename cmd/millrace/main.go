@@ -13,6 +13,7 @@ import (
 
 	"millrace/cmd/millrace/chaos"
 	"millrace/cmd/millrace/reach"
+	"millrace/cmd/millrace/typed"
 	"millrace/logclock"
 )
 
@@ -35,7 +36,7 @@ func (a *app) do(ctx context.Context, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Errs)
-	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, root.ExecuteContext(ctx)))))
+	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, typed.Together(root.ExecuteContext(ctx))))))
 }
 
 // inside is another run, which looks into an incident file.

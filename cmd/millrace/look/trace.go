@@ -67,7 +67,7 @@ func (a *Commands) sendSpans(ctx context.Context, config telemetry.Config, all [
 	}
 	switch wanted, err := telemetry.Deliver(ctx, config, all); {
 	case err != nil:
-		return fmt.Errorf("the spans were not sent: %w", err)
+		return &exit.Fault{Code: exit.Error, Err: fmt.Errorf("the spans were not sent: %w", err), Hint: exit.Hint("a collector takes them by OTLP over HTTP, mostly at port 4318")}
 	case !wanted:
 		return &exit.Fault{Code: exit.Usage, Err: errors.New("--send, and no variable says where to"), Hint: exit.Hint("set $OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318")}
 	}

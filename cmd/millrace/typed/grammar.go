@@ -4,6 +4,7 @@ package typed
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,20 @@ func FlagError(c *cobra.Command, err error) error {
 		return exit.Misuse(c, "--%s: %w", bad.GetFlag().Name, badValue(bad))
 	}
 	return exit.Misuse(c, "%w", err)
+}
+
+// together is what cobra says of flags of which only one may be given.
+var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// Together turns flags that exclude each other into a usage error; all else it leaves.
+func Together(err error) error {
+	if err == nil {
+		return nil
+	}
+	if found := together.FindStringSubmatch(err.Error()); found != nil {
+		return exit.MisuseOf(fmt.Errorf("--%s exclude each other", strings.Join(strings.Fields(found[1]), " and --")))
+	}
+	return err
 }
 
 // badValue says what is wrong with the value of a flag, in words of ours where Go's are about itself.

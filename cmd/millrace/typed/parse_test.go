@@ -2,6 +2,7 @@ package typed
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/millrace/exit"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
@@ -79,5 +83,23 @@ func TestParseStates(t *testing.T) {
 	}
 	if _, err := States([]string{"unknown"}); err == nil {
 		t.Error("a task is never unknown, so nobody can ask for that")
+	}
+}
+
+// Flags that exclude each other are a mistake of the command line, told in words of ours whatever cobra's are.
+func TestTogether(t *testing.T) {
+	c := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }, SilenceUsage: true, SilenceErrors: true}
+	for _, name := range []string{"at", "watch", "all"} {
+		c.Flags().Bool(name, false, "")
+	}
+	c.MarkFlagsMutuallyExclusive("at", "watch", "all")
+	c.SetArgs([]string{"--watch", "--at"})
+	err := Together(c.Execute())
+	if f := exit.Of(err); f == nil || f.Code != exit.Usage || f.Error() != "--at and --watch exclude each other" {
+		t.Errorf("%v", err)
+	}
+	other := errors.New("other")
+	if Together(nil) != nil || !errors.Is(Together(other), other) {
+		t.Error("it is another error now")
 	}
 }
