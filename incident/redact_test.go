@@ -235,7 +235,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	l.Body = json.RawMessage(`{"lines":["git clone https://kim:hunter2@host/x, redis://:&hunter3<@h:6379 and http://host:80/a@b \"q\""]}`)
 	if x.Output()(&l); strings.Contains(string(l.Body), "hunter") || !json.Valid(l.Body) || !strings.Contains(string(l.Body), "https://kim:~") || !strings.Contains(string(l.Body), "http://host:80/a@b") {
-		t.Errorf("the output has passwords of URLs, or less than else: %s", l.Body)
+		t.Errorf("the output keeps passwords of URLs, or loses more than those: %s", l.Body)
 	}
 }
 

@@ -93,7 +93,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used: on a busy machine it says more than the clock.
+// processorTime is the processor time of this process. On a busy machine it says more than the clock.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -328,7 +328,7 @@ func (s *Span) To() uint64 {
 	return s.facts[s.last()].seq
 }
 
-// Last is the last sequence that was read, of the span or of what lies before it; 0 for none.
+// Last is the last sequence in the span or before it; 0 for none.
 func (s *Span) Last() uint64 {
 	if len(s.facts) == 0 {
 		return 0

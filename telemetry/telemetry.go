@@ -88,7 +88,8 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	return start(ctx, c, sdktrace.WithBatcher(exporter))
 }
 
-// Deliver sends spans that have ended, all of them or it returns an error; false if the environment asks for none.
+// Deliver sends all of the spans, which have ended, or returns an error. It returns false if the
+// environment asks for no spans.
 func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
 	wanted, err := Wanted(os.Getenv)
 	if err != nil || !wanted {
@@ -110,7 +111,8 @@ func Deliver(ctx context.Context, c Config, list []spans.Span) (bool, error) {
 	return true, to.failed
 }
 
-// strict keeps the first error of an exporter: the library hands it to a handler for the whole process, and goes on.
+// strict keeps the first error of an exporter. The library itself passes errors to a handler of
+// the whole process, and continues.
 type strict struct {
 	sdktrace.SpanExporter
 	failed error // read when the provider is shut down

@@ -201,7 +201,7 @@ func (c *collector) names() (all []string) {
 	return all
 }
 
-// What is delivered arrives, more than the library keeps at once as well, or it is said that it did not.
+// Deliver sends more spans than the library's queue holds, and returns the collector's refusal.
 func TestDelivered(t *testing.T) {
 	c := &collector{}
 	s := httptest.NewServer(c)
@@ -217,7 +217,7 @@ func TestDelivered(t *testing.T) {
 		many = append(many, few...)
 	}
 	if sent, err := Deliver(t.Context(), Config{}, few); sent || err != nil {
-		t.Errorf("nobody asked for spans: %v, %v", sent, err)
+		t.Errorf("no variable asks for spans: %v, %v", sent, err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
 	if sent, err := Deliver(t.Context(), Config{}, many); !sent || err != nil || len(c.names()) != len(many) {

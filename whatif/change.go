@@ -125,13 +125,13 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 	return o, nil
 }
 
-// ruled is a spec with all rules, so that each of their fields can be another one.
+// ruled is a spec with all rules, so that each field of a rule can be set alone.
 var ruled = job.Spec{
 	Handler: "any", Breaker: &breaker.Breaker{Failures: 1}, Signal: &job.Signal{Name: "any"}, Concurrency: limit.Concurrencies{{Max: 1}},
 	Rate: limit.Rates{{Limit: 1}}, Budget: limit.Budgets{{Starts: 1}}, PerNode: limit.PerNodes{{Max: 1}},
 }
 
-// possible refuses a setting that something of its kind cannot have.
+// possible refuses a setting that a value of its kind cannot have.
 func possible[T any](of T, one set, validate func(*T) error) error {
 	is, err := changed(of, []set{one}, true)
 	var field *json.UnmarshalTypeError
@@ -163,10 +163,10 @@ func possible[T any](of T, one set, validate func(*T) error) error {
 	return nil
 }
 
-// always are the fields that every job has, whatever its file says.
+// always lists the fields that every job has, whatever its file says.
 var always = []string{"timeout", "retry"}
 
-// kindOf is what values of a type are in a file.
+// kindOf says in words of job files what values of a type are.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64, reflect.Float64:
@@ -179,7 +179,7 @@ func kindOf(t reflect.Type) string {
 	return `a list, such as ["exit=75"]`
 }
 
-// namesIn are the names of the fields that lie at a path.
+// namesIn lists the names of the fields at a path.
 func namesIn(t reflect.Type, path []string) (names []string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -269,7 +269,7 @@ func changed[T any](was T, sets []set, makes bool) (is T, err error) {
 	return is, err
 }
 
-// treeOf is a value as JSON has it.
+// treeOf returns a value as a tree of JSON.
 func treeOf(of any) (tree map[string]any, err error) {
 	text, err := json.Marshal(of)
 	if err != nil {

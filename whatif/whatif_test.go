@@ -246,7 +246,7 @@ func TestSettingsThatDecideNothing(t *testing.T) {
 	}
 }
 
-// Each field of a rule can be another one by itself, where tasks have that rule.
+// --set takes each field of a rule by itself.
 func TestFieldsOfRules(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -18,16 +18,18 @@ import (
 	"millrace/task"
 )
 
-// folded is what a log adds up to, by a fold that shares nothing with Millrace's own: it knows a few types of facts and looks at their JSON.
+// folded is the state after some messages of a log. Its fold shares no code with Millrace: it knows
+// a few types of facts, and reads their JSON.
 type folded struct {
 	Tasks  map[string]string // id to state
 	Queue  map[string]string // by task
 	Node   map[string]string // by task, that of its latest attempt
 	Counts map[string]int
-	// Queues have how many tasks are in "name/state", and whether "name/paused"; Nodes how they are connected, and how many attempts run.
+	// Queues count tasks by "name/state", and have "name/paused". Nodes say how each node is
+	// connected, and how many attempts it runs.
 	Queues map[string]int
 	Nodes  map[string]string
-	// Limit is who runs, and who waits, under the limit of the job narrow.
+	// InUse and Waiting count the tasks that run and wait under the limit of the job narrow.
 	InUse, Waiting int
 	Jobs           map[string]int // revisions
 	Schedules      map[string]bool
@@ -141,7 +143,7 @@ func foldOf(lines []line, until uint64) folded {
 	return f
 }
 
-// shown is the same as the answers of the commands say it, at a sequence.
+// shown is the state that the commands show as of a sequence.
 func shown(p *place.Place, seq uint64) folded {
 	p.Helper()
 	f := folded{
@@ -225,8 +227,8 @@ func shown(p *place.Place, seq uint64) folded {
 	return f
 }
 
-// What commands and the service say with --at, at places of the log that chance chooses, is what another program makes of the log up to
-// there: of a log in which there are messages that nobody can read, a fact of a type that nobody knows, and an id with two births.
+// The commands and the service over HTTP show at random sequences what an independent fold of the log
+// up to there shows. The log has an unreadable message, a fact of an unknown type, and an id with two births.
 func TestThePastIsTheFoldOfWhatWasBefore(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -279,7 +281,7 @@ func TestThePastIsTheFoldOfWhatWasBefore(t *testing.T) {
 	}
 }
 
-// overHTTP are the states of all tasks as of a sequence, as the service over HTTP has them.
+// overHTTP returns the states of all tasks as of a sequence from the service over HTTP.
 func overHTTP(p *place.Place, seq uint64) map[string]string {
 	p.Helper()
 	read := func(name string) string {

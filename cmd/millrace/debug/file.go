@@ -28,7 +28,7 @@ func (a *Commands) between(c *cobra.Command, from, until string) (span [2]view.M
 	return span, nil
 }
 
-// text is a file that is an export or an incident file.
+// text is an open file: an export or an incident file.
 type text struct {
 	*bufio.Reader
 	name     string
@@ -36,8 +36,8 @@ type text struct {
 	shut     func()
 }
 
-// ahead is how much of a file is looked at to find out what it is: a block of an incident file is shorter, so that a whole one
-// begins there even if the first is damaged.
+// ahead is how many bytes open reads to find out what a file is. A block of an incident file is
+// shorter, so a block begins there even if the first one is damaged.
 const ahead = 1 << 20
 
 // open opens an export or an incident file; "-" is standard input.
@@ -63,7 +63,7 @@ func (a *Commands) open(name string) (*text, error) {
 	return t, nil
 }
 
-// neither says that a file is of no kind that can be read.
+// neither is the error of a file that is neither an export nor an incident file.
 func (t *text) neither() error {
 	return &exit.Fault{
 		Code: exit.Usage, Err: fmt.Errorf("%s is neither an export of the log nor an incident file", t.name),
@@ -114,7 +114,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 		record, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF) && span.Last() == 0 && len(span.Gaps()) > 0:
-			return nil, in.neither() // no line could be read
+			return nil, in.neither() // every line was unreadable
 		case errors.Is(err, io.EOF):
 			return span, nil
 		case err != nil && !r.Skip():
@@ -131,7 +131,7 @@ func exportSpan(in *text, between [2]view.Moment) (*replay.Span, error) {
 	}
 }
 
-// isNone says of the error that a line of an export has given that the file is no export: no line behind it can be read either.
+// isNone tells, after an unreadable line, that the file is no export: all later lines are unreadable, too.
 func isNone(r *events.ExportReader) bool {
 	for r.Skip() {
 		if _, err := r.Next(); err == nil {
@@ -141,7 +141,7 @@ func isNone(r *events.ExportReader) bool {
 	return true
 }
 
-// nothing says why there is nothing to step through.
+// nothing is the error of a span without messages.
 func nothing(span *replay.Span, name string) error {
 	err := fmt.Errorf("%s has no messages between --from and --until: it ends at #%d", name, span.Last())
 	if span.Last() == 0 {
@@ -150,5 +150,5 @@ func nothing(span *replay.Span, name string) error {
 	return &exit.Fault{Code: exit.NotFound, Err: err}
 }
 
-// mostGaps is of how many gaps of a file each is named.
+// mostGaps is how many gaps of a file replay names.
 const mostGaps = 20

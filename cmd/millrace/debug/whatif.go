@@ -77,7 +77,7 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case f.only != (whatif.Only{}) && len(f.sets) == 0:
-			return exit.Misuse(c, "--job and --schedule say for whom --set is: give that, too")
+			return exit.Misuse(c, "--job and --schedule bound what --set changes: give --set, too")
 		case f.limit < 0:
 			return exit.Misuse(c, "--limit is %d, want 0 or more", f.limit)
 		}
@@ -126,11 +126,11 @@ type judged struct {
 	first  uint64 // of the records from that moment on
 	last   uint64 // of all that were read
 	only   whatif.Only
-	// hasJob and hasSchedule say that there is something of what is named in only.
+	// hasJob and hasSchedule tell that the log mentions the job or schedule named in only.
 	hasJob, hasSchedule bool
 }
 
-// idle refuses to tell of decisions if there are none that could be told of.
+// idle returns an error if the log has nothing of what the flags choose.
 func (j *judged) idle() error {
 	problem := ""
 	switch {

@@ -55,7 +55,7 @@ func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.
 // End is the value of --at for the end of the log.
 const End = "end"
 
-// ParseMoment reads a moment that somebody has typed; [End] and "" are the end of the log.
+// ParseMoment reads a moment from the command line; [End] and "" are the end of the log.
 func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 	if text == "" || text == End {
 		return m, nil
@@ -72,10 +72,11 @@ func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 	return m, nil
 }
 
-// mayDiffer is by how much a time may lie ahead of this machine's clock and still be one that has been: that of the log may go before it.
+// mayDiffer is how far a time may lie ahead of this machine's clock. The log's clock may be ahead
+// of it, so such a time can still have passed in the log.
 const mayDiffer = time.Minute
 
-// PointAt is the place in the log of a moment that was typed for a flag.
+// PointAt returns the place in the log of a moment, the value of a flag that errors name.
 func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view.Moment) (view.Point, error) {
 	ctx, cancel := a.Asking(ctx)
 	defer cancel()
@@ -108,7 +109,7 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	return unknown("the log begins later, with #%d at %s", first[0].Seq, first[0].Stored.Local().Format(timeForm))
 }
 
-// Moments refuses those that are none.
+// Moments refuses values that are no moments.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
 		_, err := ParseMoment(text, a.Now())

@@ -215,7 +215,7 @@ func texts(title string, lines ...string) pane {
 	}}
 }
 
-// whole is a pane of lines that is read from its beginning, and moved: none is cut.
+// whole is a pane of lines that people scroll: it shows each line in full.
 func whole(title string, lines ...string) pane {
 	return pane{title: title, rows: func(width, most int) ([]row, int) {
 		parts, all := broken(lines, width)
@@ -224,7 +224,7 @@ func whole(title string, lines ...string) pane {
 	}}
 }
 
-// broken are lines on as many rows as each takes, and how many that are.
+// broken breaks lines into rows, and returns how many rows there are in all.
 func broken(lines []string, width int) (parts [][]row, all int) {
 	for _, line := range lines {
 		rows := wrap(line, max(width-hang, 1), tint(line))

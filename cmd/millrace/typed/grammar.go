@@ -53,10 +53,11 @@ func FlagError(c *cobra.Command, err error) error {
 	return exit.Misuse(c, "%w", err)
 }
 
-// together is what cobra says of flags of which only one may be given.
+// together matches cobra's error about flags that exclude each other.
 var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// Together turns flags that exclude each other into a usage error; all else it leaves.
+// Together turns cobra's error about flags that exclude each other into a usage error. It returns
+// other errors unchanged.
 func Together(err error) error {
 	if err == nil {
 		return nil

@@ -86,7 +86,7 @@ func TestParseStates(t *testing.T) {
 	}
 }
 
-// Flags that exclude each other are a mistake of the command line, told in words of ours whatever cobra's are.
+// Flags that exclude each other are a usage error, in plain words whatever cobra's are.
 func TestTogether(t *testing.T) {
 	c := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }, SilenceUsage: true, SilenceErrors: true}
 	for _, name := range []string{"at", "watch", "all"} {
