@@ -38,8 +38,8 @@ func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string
 }
 
 func full(name string, waiting, most int) error {
-	return fmt.Errorf("%w: %d tasks wait in %s, and at most %d may; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
-		queue.ErrFull, waiting, name, most, name)
+	return fmt.Errorf("%w: %s has %d waiting, and at most %d may wait; submit it later, or raise the bound with `millrace queue limit %s --max-waiting N`",
+		queue.ErrFull, name, waiting, most, name)
 }
 
 // reservationPatience is how long a reservation may lack its births. reservationLook is the

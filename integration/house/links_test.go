@@ -49,6 +49,17 @@ func dead(page, text string, read func(string) (string, error)) (all []string) {
 	return all
 }
 
+// pages lists the README and the pages of docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("../../docs/*.md")
+	more, moreErr := filepath.Glob("../../docs/*/*.md")
+	if err != nil || moreErr != nil || len(all) == 0 || len(more) == 0 {
+		t.Fatal("no pages were found")
+	}
+	return append(append([]string{"../../README.md"}, all...), more...)
+}
+
 // Every link of a page leads somewhere.
 func TestLinks(t *testing.T) {
 	read := func(path string) (string, error) {
@@ -59,12 +70,7 @@ func TestLinks(t *testing.T) {
 		text, err := os.ReadFile(path)
 		return string(text), err
 	}
-	pages, err := filepath.Glob("../../docs/*.md")
-	more, moreErr := filepath.Glob("../../docs/*/*.md")
-	if err != nil || moreErr != nil || len(pages) == 0 || len(more) == 0 {
-		t.Fatal("no pages were found")
-	}
-	for _, page := range append(append([]string{"../../README.md"}, pages...), more...) {
+	for _, page := range pages(t) {
 		text, err := read(page)
 		if err != nil {
 			t.Fatal(err)
