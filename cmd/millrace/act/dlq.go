@@ -2,6 +2,7 @@ package act
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -118,7 +119,11 @@ func (a *Commands) dlqShow() *cobra.Command {
 			}
 		}
 		target.SetContext(c.Context())
-		return target.RunE(target, args)
+		err := target.RunE(target, args)
+		if wrong := (*exit.Fault)(nil); errors.As(err, &wrong) && wrong.Code == exit.Usage {
+			return exit.Misuse(c, "%w", wrong.Err) // not with the usage of the other command
+		}
+		return err
 	}
 	return c
 }

@@ -55,6 +55,9 @@ sockets and pipes. It refuses links that lead out of the folder.`,
 	c.Flags().StringArrayVarP(&exclude, "exclude", "x", nil, "leave out what matches this `pattern` (repeat it)")
 	o.Flags(c)
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
+		if err := folder(c, args[0]); err != nil {
+			return err
+		}
 		p, err := a.Push(c, cl, client.FilesPush{Dir: args[0], Name: name, Exclude: exclude})
 		if err != nil {
 			return err
@@ -69,6 +72,18 @@ sockets and pipes. It refuses links that lead out of the folder.`,
 		return nil
 	})
 	return c
+}
+
+// folder says what is wrong with a folder that was typed, if it is none.
+func folder(c *cobra.Command, name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return typed.FileFault(err)
+	case !info.IsDir():
+		return exit.Misuse(c, "%s is a file, want a folder", name)
+	}
+	return nil
 }
 
 // Push pushes a folder, with a line of progress and the notes that there are.
@@ -399,6 +414,9 @@ func (m *moving) stop() {
 func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.Files, error) {
 	if !files.IsFolder(named) {
 		return &job.Files{Bundle: named}, nil
+	}
+	if err := folder(c, named); err != nil {
+		return nil, err
 	}
 	p, err := a.Push(c, cl, client.FilesPush{Dir: named})
 	if err != nil {

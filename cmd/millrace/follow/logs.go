@@ -69,6 +69,9 @@ With --at it prints the output up to then, by the clock of the node, of the late
 		return a.logs(ctx, cl, s, id, &f)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.tail < 0 && c.Flags().Changed("tail") {
+			return exit.Misuse(c, "--tail is %d, want 0 or more", f.tail)
+		}
 		if err := f.parse(a.Now()); err != nil {
 			return exit.Misuse(c, "%w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/client"
+	"millrace/cmd/millrace/exit"
 	"millrace/cmd/millrace/reach"
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
@@ -212,7 +213,7 @@ func (a *Commands) dataTail() *cobra.Command {
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	allEpochs(c, &all)
 	o.Flags(c, "jsonl", "json")
-	c.RunE = a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
+	print := a.withRecords(func(ctx context.Context, cl *client.Client, r *recordsOf) error {
 		show := func(item shownItem) error { return a.showRecord(item, r.several, o.JSON()) }
 		once := newRecordsOnce()
 		last, others, err := a.lastRecords(ctx, cl, r, most, all, once)
@@ -239,6 +240,12 @@ func (a *Commands) dataTail() *cobra.Command {
 		})
 		return reach.QuietEnd(ctx, err)
 	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if most < 0 {
+			return exit.Misuse(c, "--tail is %d, want 0 or more", most)
+		}
+		return print(c, args)
+	}
 	return c
 }
 

@@ -62,18 +62,18 @@ func ParseFiles[D any](in io.Reader, c *cobra.Command, paths []string, parse fun
 func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fileFault(err)
+		return nil, FileFault(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile))
 	if err != nil {
-		return nil, fileFault(err)
+		return nil, FileFault(err)
 	}
 	return data, nil
 }
 
-// fileFault gives a file that is not there its exit code.
-func fileFault(err error) error {
+// FileFault gives a file that is not there its exit code.
+func FileFault(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return &exit.Fault{Code: exit.NotFound, Err: err}
 	}
@@ -84,7 +84,7 @@ func fileFault(err error) error {
 func jobFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fileFault(err)
+		return nil, FileFault(err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
