@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 	p.Run("run", "--wait", "--", "true")
 	p.Until("it is ready", func() bool { code, _ := look(t, url+"/readyz"); return code == http.StatusOK })
 
-	room := fillDisk(p, dev)
+	room := fillDisk(p, dev.Cmd.Process.Pid)
 	p.Until("a submission is refused, and why is said", func() bool {
 		r := p.Try("run", "--", "true")
 		return r.Code == 7 && strings.Contains(r.Errs, "the log takes no messages: ") && strings.Contains(r.Errs, "may or may not be recorded") &&
@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 
 	// The goodbye of a worker whose log takes nothing, while a task runs.
 	p.Submit("sleep 1000")
-	fillDisk(p, dev)
+	fillDisk(p, dev.Cmd.Process.Pid)
 	p.Until("the log takes nothing again", func() bool { code, _ := look(t, url+"/readyz"); return code != http.StatusOK })
 	const bound = time.Second + 10*time.Second + 15*time.Second // grace, timeout.stop, and what is said in docs
 	asked := time.Now()
@@ -71,9 +71,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 // fillDisk has no file of a process grow any more, which is to it as if the disk were full, until room is made.
-func fillDisk(p *place.Place, of *place.Process) (room func()) {
+func fillDisk(p *place.Place, pid int) (room func()) {
 	p.Helper()
-	pid := of.Cmd.Process.Pid
 	var before unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &before)
 	if err == nil {

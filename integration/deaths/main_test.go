@@ -7,4 +7,9 @@ import (
 	"millrace/integration/place"
 )
 
-func TestMain(m *testing.M) { os.Exit(place.Main(m)) }
+func TestMain(m *testing.M) {
+	if store := os.Getenv(natsStore); store != "" {
+		os.Exit(serveNATS(store))
+	}
+	os.Exit(place.Main(m))
+}
