@@ -35,7 +35,7 @@ func standing(ctx context.Context, c *client.Client, t *task.Task) (*output.Live
 
 func standingFields(out *term.Table, l *output.Live, c *output.Checkpoint, now time.Time) {
 	if l != nil {
-		if text := l.Text(); text != "" {
+		if text := strings.TrimSpace(l.Text()); text != "" {
 			out.Field("says", fmt.Sprintf("%s (%s)", text, told.Moment(l.At, now)))
 		}
 		out.Field("ready", told.Moment(l.Ready, now))

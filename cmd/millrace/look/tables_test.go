@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"millrace/client"
 	"millrace/cmd/millrace/golden"
+	"millrace/cmd/millrace/term"
 	"millrace/events"
 	"millrace/node"
 	"millrace/task"
@@ -163,3 +165,18 @@ func TestWhyTables(t *testing.T) {
 
 // noon is now in these tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// What a program says of itself stands where the other fields stand, though lists align its percentage.
+func TestStandingIsAligned(t *testing.T) {
+	half := 0.5
+	var out term.Table
+	out.Field("took", "2s")
+	standingFields(&out, &output.Live{At: noon, Progress: &half}, nil, noon.Add(time.Second))
+	var text strings.Builder
+	if err := out.Write(&text, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "\nsays  50% (") {
+		t.Errorf("the fields are:\n%s", text.String())
+	}
+}
