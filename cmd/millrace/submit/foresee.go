@@ -46,7 +46,7 @@ func (a *Commands) foreseeQueue(ctx context.Context, c *client.Client, name stri
 	}
 	q, err := c.OneQueue(ctx, name, false)
 	if errors.Is(err, client.ErrNoQueue) || err == nil && len(q.Nodes) == 0 {
-		a.Note("no worker takes work from queue %s%s; its tasks wait until one does", name, typed.DidYouMean(near.Word(name, servedQueues(ctx, c))))
+		a.Note("no worker takes work from queue %s; its tasks wait until one does%s", name, typed.DidYouMean(near.Word(name, servedQueues(ctx, c))))
 	}
 }
 

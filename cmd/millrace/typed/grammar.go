@@ -98,7 +98,8 @@ func nearFlag(c *cobra.Command, name string) string {
 	return ""
 }
 
-// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of, or "".
+// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of; else what is
+// called so one level further down, of tasks first, or if it is the only one; or "".
 func nearCommand(c *cobra.Command, name string) string {
 	var names []string
 	for _, below := range c.Commands() {
@@ -113,6 +114,20 @@ func nearCommand(c *cobra.Command, name string) string {
 		if strings.HasPrefix(whole, strings.ToLower(name)) {
 			return whole
 		}
+	}
+	var further []string
+	for _, noun := range c.Commands() {
+		for _, verb := range noun.Commands() {
+			if verb.IsAvailableCommand() && (verb.Name() == name || verb.HasAlias(name)) {
+				if noun.Name() == "task" {
+					return verb.CommandPath()
+				}
+				further = append(further, verb.CommandPath())
+			}
+		}
+	}
+	if len(further) == 1 {
+		return further[0]
 	}
 	return ""
 }
