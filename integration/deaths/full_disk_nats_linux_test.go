@@ -16,8 +16,9 @@ import (
 	"millrace/integration/place"
 )
 
-// The disk of a NATS server that no process of Millrace started runs full. Health and commands say so, and what to
-// restart. They say it until it was restarted, though there is room again; then everything goes on by itself.
+// The disk of a NATS server runs full that no process of Millrace started. Health and commands say
+// so, and what to restart. They go on saying it when there is room again, until an operator restarts
+// that server; then everything goes on by itself.
 func TestFullDiskOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	t.Run("no file may grow", func(t *testing.T) {

@@ -14,13 +14,15 @@ import (
 	"millrace/integration/place"
 )
 
-// What a process of this test program is told that is a NATS server of its own: where it stores, and where it listens.
+// These variables tell a process of this test program that it is a NATS server: where it stores, and
+// where it listens.
 const (
 	natsStore = "INTEGRATION_NATS_STORE"
 	natsPort  = "INTEGRATION_NATS_PORT"
 )
 
-// serveNATS is a nats-server with its usual settings. It prints its address and ends when its input does, or by SIGTERM.
+// serveNATS is a nats-server with its usual settings. It prints its address, and ends when its input
+// ends.
 func serveNATS(store string) int {
 	opts := &server.Options{}
 	err := opts.ProcessConfigString(fmt.Sprintf("listen: \"127.0.0.1:%s\"\njetstream { store_dir: %q }\nmax_payload: 8MB\n", os.Getenv(natsPort), store))
@@ -31,7 +33,7 @@ func serveNATS(store string) int {
 			ns.Start()
 			if ns.ReadyForConnections(place.Patience) {
 				fmt.Println(ns.ClientURL())
-				_, _ = io.Copy(io.Discard, os.Stdin) // until whoever started it is gone
+				_, _ = io.Copy(io.Discard, os.Stdin) // until the test is gone
 				ns.Shutdown()
 				ns.WaitForShutdown()
 				return 0

@@ -166,7 +166,8 @@ func TestWhyTables(t *testing.T) {
 // noon is now in these tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// What a program says of itself stands where the other fields stand, though lists align its percentage.
+// What a program says of itself is aligned with the other fields, without the blanks that lists
+// put before a percentage.
 func TestStandingIsAligned(t *testing.T) {
 	half := 0.5
 	var out term.Table

@@ -98,8 +98,9 @@ func nearFlag(c *cobra.Command, name string) string {
 	return ""
 }
 
-// nearCommand is the command below c that name is most likely a misspelling of, or the beginning of; else what is
-// called so one level further down, of tasks first, or if it is the only one; or "".
+// nearCommand is the command below c that name is most likely a misspelling of, or the beginning
+// of. If there is none, it is the command one level further down that has this name: the one of
+// tasks, or the only one; or "".
 func nearCommand(c *cobra.Command, name string) string {
 	var names []string
 	for _, below := range c.Commands() {
