@@ -81,8 +81,11 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	case task.Concluded:
 		s.concluded(v, k, e, r)
 	case task.Unheld:
-		if e.Hold != task.HoldSignal { // which was given from outside
+		switch {
+		case e.Hold != task.HoldSignal:
 			s.ofNeeds(v, k, r)
+		case r.Fact.By != nil || r.Fact.Actor == scheduler: // else an operator has given it
+			s.unruled(v, r)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 // decisive are the fields of facts that hold decisions, as paths. Other fields were reported (a
 // class, an exit code) or given by a person (a reason).
 var decisive = map[events.Type][]string{
+	events.TaskSubmitted:       {"due", "window.detail"},
 	events.AttemptFailed:       {"retry", "retry.attempt", "retry.due", "reason", "by.drawn", "by.final"},
 	events.AttemptStarted:      {"took_over.heard", "took_over.ground", "took_over.reason", "by", "by.lease"},
 	events.AttemptLost:         {"reason", "by", "by.rule", "by.seen"},
@@ -27,7 +28,7 @@ var decisive = map[events.Type][]string{
 	events.NodeReleased:        {"reason", "by.flap"},
 	events.TaskThrottled:       {"limit"},
 	events.UniqueClaimed:       {"before", "by", "by.ends"},
-	events.TaskExpanded:        {"names", "spares"},
+	events.TaskExpanded:        {"children.names", "children.spares"},
 	events.TaskConcluded:       {"state", "reason", "message", "result", "by"},
 	events.TaskUnheld:          {"hold", "reason", "inputs", "by", "by.ends"},
 	events.TaskQueued:          {"reason", "inputs", "by.ends"},
@@ -46,6 +47,9 @@ var decisive = map[events.Type][]string{
 // decision under other settings needs it nevertheless.
 func counted(r *events.Record, path string) bool {
 	by := r.Fact.By
+	if e, ok := r.Fact.Event.(task.Submitted); ok {
+		return e.Window != nil // else somebody has given the time
+	}
 	if e, ok := r.Fact.Event.(task.Granted); ok {
 		return path != "rates" || takesFromRates(&e)
 	}
