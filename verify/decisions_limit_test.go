@@ -1,6 +1,8 @@
 package verify_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +210,104 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 				t.Errorf("found %+v, want one with %q", found, of.wrong)
 			}
 		})
+	}
+}
+
+// Of two schedulers one has a clock that is behind. Its admissions are judged by its own time, whatever the other has decided before.
+func TestAdmissionsByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const ahead, behind = 2 * time.Second, time.Second
+	const a, b, c = task.ID("01JNAT00000000000000000001"), task.ID("01JNAT00000000000000000002"), task.ID("01JNAT00000000000000000003")
+	for name, of := range map[string]struct {
+		admitted task.ID
+		wrong    string
+	}{
+		"one that is due by it":      {b, ""},
+		"one that is not due by now": {c, "by all that was known at 4, task " + string(b) + " goes before it"},
+	} {
+		var log []events.Record
+		add := func(kind events.Kind, at time.Duration, f events.Fact) {
+			f.At, f.Type, f.ID = noon.Add(at), events.TypeOf(f.Event), events.NewID(noon)
+			log = append(log, events.Record{Seq: uint64(len(log) + 1), Stored: noon.Add(ahead), Kind: kind, Fact: f})
+		}
+		birth := func(id task.ID, name string, priority int, due time.Duration) {
+			e := task.Submitted{Work: task.Work{Job: name, Spec: &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}, Route: where.QueueRoute("default", priority), Holds: []string{task.HoldLimit}}}
+			if due > 0 {
+				e.Due = noon.Add(due)
+			}
+			add(events.KindHold, 0, events.Fact{Task: id, Event: e})
+		}
+		admits := func(at time.Duration, id task.ID, name string) {
+			g := task.Granted{Grants: []task.Grant{{Task: id, Limits: []string{"job:" + name}}}}
+			add(events.KindLimit, at, events.Fact{Scope: limit.Scope("job." + name), By: &task.By{Seen: uint64(len(log))}, Event: g})
+		}
+		birth(a, "j", 5, 0)
+		birth(b, "k", 5, 0)
+		birth(c, "k", 9, behind+ahead/4)
+		admits(ahead, a, "j")
+		admits(behind, of.admitted, "k")
+		r := allJudged(t, log)
+		if (of.wrong == "") != (len(r.Findings) == 0) || len(r.Findings) > 0 && !strings.Contains(r.Findings[0].What, of.wrong) {
+			t.Errorf("%s: found %+v, want %q", name, r.Findings, of.wrong)
+		}
+	}
+}
+
+// allJudged makes all decisions of a log again.
+func allJudged(t *testing.T, log []events.Record) *verify.Report {
+	t.Helper()
+	v := verify.New(verify.Config{Rules: []verify.Rule{verify.Decisions}})
+	for i := range log {
+		if err := v.Add(&log[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := v.Report(time.Time{})
+	for _, rule := range r.Rules {
+		if rule.Unjudged > 0 {
+			t.Errorf("of %d decisions %d are not judged", rule.Checked, rule.Unjudged)
+		}
+	}
+	return r
+}
+
+// A scheduler that lags far behind another one has its admissions judged all the same.
+func TestAdmissionsFromFarBehind(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01JNAT%020d", i)) }
+	var log []events.Record
+	passed := uint64(0)
+	add := func(kind events.Kind, f events.Fact) {
+		f.At, f.Type, f.ID = noon, events.TypeOf(f.Event), events.NewID(noon)
+		log = append(log, events.Record{Seq: passed + uint64(len(log)+1), Stored: noon, Kind: kind, Fact: f})
+	}
+	birth := func(i int, name string) {
+		spec := &job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}}
+		add(events.KindHold, events.Fact{Task: id(i), Event: task.Submitted{Work: task.Work{Job: name, Spec: spec, Route: "default.5", Holds: []string{task.HoldLimit}}}})
+	}
+	admits := func(seen uint64, i int, name string) {
+		add(events.KindLimit, events.Fact{Scope: limit.Scope("job." + name), By: &task.By{Seen: seen}, Event: task.Granted{Grants: []task.Grant{{Task: id(i), Limits: []string{"job:" + name}}}}})
+	}
+	birth(1, "j")
+	birth(2, "k")
+	birth(3, "k")            // which goes behind that
+	more := func(n uint64) { // of which nothing follows
+		passed += n
+		add(events.KindOffer, events.Fact{Task: id(int(passed)), Event: task.Submitted{Work: task.Work{Spec: &job.Spec{Handler: "h"}, Route: "default.5"}}})
+	}
+	more(30_000)
+	admits(log[len(log)-1].Seq, 1, "j")
+	more(30_000)
+	before, then := slices.Clone(log), passed
+	for next, wrong := range map[int]string{2: "", 3: "task " + string(id(2)) + " goes before it"} {
+		log, passed = slices.Clone(before), then
+		admits(3, next, "k")
+		more(80_000)
+		if found := allJudged(t, log).Findings; (wrong == "") != (len(found) == 0) || len(found) > 0 && !strings.Contains(found[0].What, wrong) {
+			t.Errorf("task %d is admitted: found %+v, want %q", next, found, wrong)
+		}
 	}
 }
 

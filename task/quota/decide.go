@@ -86,17 +86,28 @@ func (a *Limiter) Decide(now time.Time, most int) Decision {
 }
 
 // Again returns the grants of [Limiter.Decide] while some scopes are closed, and assumes that they
-// will be recorded. It is false if they cannot be computed, because a later time has been decided
-// already.
-func (a *Limiter) Again(now time.Time, most int, closed []limit.Scope) (Decision, bool) {
+// will be recorded. The limiter may have decided for a later time before: clocks differ.
+func (a *Limiter) Again(now time.Time, most int, closed []limit.Scope) Decision {
 	if now.Before(a.latest) {
-		return Decision{}, false
+		a.rewind(now)
 	}
 	shut := Decision{Scopes: closed}
 	a.Send(&shut)
 	d := a.admit(now, most)
 	a.Settle(&shut)
-	return d, true
+	return d
+}
+
+// rewind puts tasks to sleep again whose time has not come at now.
+func (a *Limiter) rewind(now time.Time) {
+	for _, e := range a.entries {
+		if e.phase == waiting && e.due.After(now) {
+			a.leave(e)
+			e.woken = false
+			a.wait(e)
+		}
+	}
+	a.latest = now
 }
 
 // admit computes the grants of a decision.
@@ -108,7 +119,7 @@ func (a *Limiter) admit(now time.Time, most int) Decision {
 		if e.due.After(a.latest) {
 			a.latest = e.due
 		}
-		e.index, e.due = -1, time.Time{}
+		e.index, e.woken = -1, true
 		a.queue(e)
 	}
 	for len(a.opening.list) > 0 && !a.opening.list[0].opens.After(now) {

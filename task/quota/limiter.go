@@ -37,7 +37,7 @@ type Limiter struct {
 	scopes map[limit.Scope]*scope
 	out    int       // scopes with an admission on its way
 	crowd  int       // how many wait for a place that others hold
-	latest time.Time // the latest time decided for
+	latest time.Time // the latest time that a task waited for and that has come
 }
 
 // NewLimiter returns a limiter without tasks.
@@ -83,6 +83,7 @@ type entry struct {
 	asked    bool // it was refused or asked to stop
 	first    bool // it waits for its first attempt
 	held     bool // it is not offered
+	woken    bool // its time has come
 	open     bool // its grant is decided and not recorded yet
 	live     bool // it has started
 	pledged  bool // it counts as about to start
@@ -185,7 +186,7 @@ func (a *Limiter) Stands(t Stand, counters func() ([]limit.Counter, error)) {
 	if e.live = live; t.State == task.Pending {
 		e.rated = t.Rated
 	}
-	e.turn, e.due, e.held, e.first = t.Turn, t.Due, t.Held, t.First
+	e.turn, e.due, e.woken, e.held, e.first = t.Turn, t.Due, false, t.Held, t.First
 	e.priority, e.asked = int8(t.Route.Priority()), t.State == task.Cancelling
 	if holds {
 		a.hold(e)
@@ -300,7 +301,7 @@ func (a *Limiter) Pause(w *task.Work, until time.Time) map[string]limit.Bucket {
 
 // wait puts an unplaced entry into its line, or among the tasks whose time has not come.
 func (a *Limiter) wait(e *entry) {
-	if !e.due.IsZero() {
+	if !e.due.IsZero() && !e.woken {
 		e.phase = sleeping
 		heap.Push(&a.due, e)
 		return

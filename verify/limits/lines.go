@@ -26,7 +26,7 @@ import (
 
 // lagging is how many sequences later an admission is judged, at the earliest. One that was made
 // with less than the limiter's knowledge by then is not judged.
-const lagging = 8192
+const lagging = 65_536
 
 // Lines is the state of tasks before their limits.
 type Lines struct {
@@ -338,11 +338,7 @@ func (l *Lines) judge(all []*admission) {
 			}
 		}
 	}
-	d, ok := l.known.Again(at, quota.GrantsAtOnce, by.Closed)
-	if !ok {
-		l.book.Forgotten += len(all)
-		return
-	}
+	d := l.known.Again(at, quota.GrantsAtOnce, by.Closed)
 	for _, a := range all {
 		if a.whole() { // otherwise I-4 reports it, unless the log ends here
 			l.compare(a, &d)
