@@ -110,6 +110,7 @@ func TestRareHistories(t *testing.T) {
 	for what, seed := range map[string]uint64{
 		"of two births with bounds of their own, a worker claims the later one and the rate of the queue holds it back after the end of the first": 1084888,
 		"a pause that a task asked for shuts the rate of its queue, and is used up before the admission beside it is judged":                       73201,
+		"a worker stands still until the heartbeat that it is about to store comes too late, and a scheduler has given its attempt to another one": 527762,
 	} {
 		h := play(t, seed, variant{})
 		if h.verify(t); h.failure != nil {
