@@ -12,6 +12,7 @@ import (
 	"millrace/task/definition"
 	"millrace/task/duties"
 	"millrace/task/job"
+	"millrace/task/limit"
 	"millrace/task/value"
 	"millrace/task/where"
 	"millrace/verify"
@@ -93,6 +94,14 @@ func TestSeldomDecisionsAreFoundWhenChanged(t *testing.T) {
 			r.on(k, events.KindChain, nil, e)
 			r.owes(k)
 		}, map[string]int{"task.unheld hold": 1, "task.unheld reason": 1, "task.unheld by": 1}},
+		"an offer has overtaken what follows from a duty": {func(r *record, k *task.Task) {
+			e := spec(job.Spec{Concurrency: limit.Concurrencies{{Max: 1}}, Timeout: job.Timeout{Total: value.Duration(time.Minute)}})
+			e.Holds, e.EndBy = []string{task.HoldLimit}, r.now.Add(time.Minute)
+			r.on(k, events.KindHold, nil, e)
+			before := *k
+			r.on(k, events.KindOffer, nil, task.AdmittedOffer(*k, 0))
+			r.owes(&before)
+		}, map[string]int{"task.abnormal reason": 1, "task.abnormal detail": 1, "task.abnormal by": 1, "task.abnormal by.rule": 1}},
 		"an attempt that its own node counts as lost once too often": {func(r *record, k *task.Task) {
 			r.on(k, events.KindOffer, nil, spec(job.Spec{}))
 			for k.State == task.Pending {
@@ -115,7 +124,7 @@ func TestSeldomDecisionsAreFoundWhenChanged(t *testing.T) {
 			t.Parallel()
 			r := newRecord(t)
 			c.play(r, &task.Task{ID: task.ID(events.NewID(r.now))})
-			for _, f := range verify.Decided(r.log) {
+			for _, f := range allJudged(t, r.log).Findings {
 				t.Errorf("%v: %s", f.Seqs, f.What)
 			}
 			changed := map[string]int{}

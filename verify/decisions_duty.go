@@ -24,6 +24,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		s.found(v, Decisions, []uint64{r.Seq, late}, "%s was decided by what came later, at %d", r.Fact.Type, late)
 		return
 	}
+	now, old := s.now, task.Task{}
 	if by.Task < k.Seq {
 		// An offer has come since, or its birth once more: the task was judged as it was without.
 		if by.Task < k.Head || !s.offeredAfter(by.Task) && s.repeated <= by.Task {
@@ -31,8 +32,13 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 			s.found(v, Decisions, []uint64{by.Task, r.Seq}, "%s was decided by the task as it was at %d, and is recorded on what it was at %d", r.Fact.Type, by.Task, k.Seq)
 			return
 		}
-		v.book.Overtaken++
-		return
+		was, known := v.tasks.before(s.id, by.Task)
+		if !known {
+			v.book.Overtaken++
+			return
+		}
+		now, old = was, v.tasks.task(s.id, &was)
+		k = s.asks(v, &old)
 	}
 	w, known := v.worldFor(k, &by, r)
 	if !known {
@@ -45,7 +51,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 		around.NodeGone = time.Time{}
 	}
 	duty := duties.Owes(*k, around, v.bounds(by.Bounds))
-	if was := duties.Owes(v.tasks.task(s.id, &s.now), around, duties.SettingsOf(by.Bounds)); duty.By.Before(was.By) {
+	if was := duties.Owes(v.tasks.task(s.id, &now), around, duties.SettingsOf(by.Bounds)); duty.By.Before(was.By) {
 		v.wasSooner(r, was.By.Sub(duty.By))
 	}
 	if duty.Command == nil || duty.Look || r.Fact.At.Before(duty.By) {
@@ -64,6 +70,41 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	}
 	by.Lease = nil
 	s.remade(v, k, task.Judged{Command: command, By: by}, r)
+}
+
+// offeredLately is the number of offers for which the task before the offer is kept. A decision that
+// an offer overtook follows soon.
+const offeredLately = 1024
+
+// before returns a task as it was at a sequence, without the next offer; false if that is forgotten.
+func (t *tasks) before(id task.ID, seq uint64) (was folded, known bool) {
+	for i := range t.lately {
+		if o := &t.lately[i]; o.id == id && o.was.seq <= seq && seq < o.until {
+			return o.was, true
+		}
+	}
+	return folded{}, false
+}
+
+// waited is a task as it was before an offer.
+type waited struct {
+	id    task.ID
+	was   folded
+	until uint64 // the offer
+}
+
+// offer remembers a task before an offer.
+func (t *tasks) offer(id task.ID, was *folded, seq uint64) {
+	if was.seq == 0 {
+		return // its birth is the offer
+	}
+	is := waited{id, *was, seq}
+	if len(t.lately) < offeredLately {
+		t.lately = append(t.lately, is)
+		return
+	}
+	t.lately[t.oldest] = is
+	t.oldest = (t.oldest + 1) % offeredLately
 }
 
 // offeredAfter tells whether the task has an offer behind a sequence.

@@ -37,6 +37,9 @@ type tasks struct {
 	took limit.Shift
 	// digests stand for values that are only compared.
 	digests thin.Digests
+	// lately are tasks as they were before the latest offers, of which oldest is the first.
+	lately []waited
+	oldest int
 }
 
 func newTasks(ranged bool) *tasks {
@@ -386,6 +389,8 @@ func (s *story) fold(v *Verifier, r *events.Record) {
 		s.decided(v, s.asks(v, k), r)
 		if r.Kind == events.KindChain {
 			s.tripped(v, k, r)
+		} else {
+			t.offer(s.id, &s.now, r.Seq)
 		}
 	}
 	state, epoch, from := k.State, k.Epoch, k.StartedAt

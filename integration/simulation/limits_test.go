@@ -18,6 +18,7 @@ import (
 	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
+	"millrace/verify"
 )
 
 var errI4 = errors.New("I-4: a limit is never exceeded by accepted epochs")
@@ -198,11 +199,18 @@ func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Recor
 
 // Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit is exceeded.
 func TestSimulationOfCrowds(t *testing.T) {
-	var both atomic.Int64
+	var both, decisions, unjudged atomic.Int64
 	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
 		h := play(t, *firstFlag+seed, variant{crowded: true})
 		h.report(t)
-		for _, f := range h.whole(t).Findings {
+		r := h.whole(t)
+		for _, rule := range r.Rules {
+			if rule.Rule == verify.Decisions {
+				decisions.Add(int64(rule.Checked))
+				unjudged.Add(int64(rule.Unjudged))
+			}
+		}
+		for _, f := range r.Findings {
 			t.Errorf("seed %d of crowds: %v: task %s, %v: %s", seed, f.Rule, f.Task, f.Seqs, f.What)
 		}
 		scopes := map[limit.Scope]bool{}
@@ -219,4 +227,5 @@ func TestSimulationOfCrowds(t *testing.T) {
 	if *seedFlag < 0 && both.Load() == 0 {
 		t.Error("no history has admissions of several scopes")
 	}
+	t.Logf("%d decisions, and %d that were not judged", decisions.Load(), unjudged.Load())
 }
