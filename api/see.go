@@ -169,9 +169,12 @@ func (s *Sight) Printout(ctx context.Context, id task.ID) (Printout, error) {
 	return s.Log.Printout(ctx, id, until)
 }
 
-// Kept returns roughly the first most records of a task; more tells that there are others.
-func (s *Sight) Kept(ctx context.Context, id task.ID, most int) (items []json.RawMessage, more bool, err error) {
+// Kept returns roughly the first most records of one attempt of a task; more tells that there are others.
+func (s *Sight) Kept(ctx context.Context, id task.ID, epoch uint64, most int) (items []json.RawMessage, more bool, err error) {
 	err = s.service.Client.Store().KeptOf(ctx, []task.ID{id}, client.OutputStart{}, false, func(_ uint64, b output.Records) error {
+		if b.Epoch != epoch {
+			return nil
+		}
 		if len(items) >= most {
 			more = true
 			return errEnough

@@ -86,7 +86,7 @@ func journeys(t *testing.T, s *site) {
 		b.click("#actions details[open] input[name=reason]")
 		b.press("a new disk")
 		b.click("#actions details[open] button[type=submit]")
-		b.until("it is drained, and says why", `document.querySelector("#about").innerText.includes("a new disk") && document.querySelector("#actions").innerText.includes("Let it serve")`)
+		b.until("it is drained, and says why", `document.querySelector("#about").innerText.includes("a new disk") && document.querySelector("#actions").innerText.includes("Undrain")`)
 		b.click("#actions details.act summary")
 		b.click("#actions details[open] button[type=submit]")
 		b.until("it serves", `document.querySelector("#title .s-ready") && document.querySelector("#actions").innerText.includes("Drain")`)

@@ -59,10 +59,10 @@ func showBulk(ctx context.Context, l *look) (any, error) {
 	l.Title = act.Label + " tasks"
 	switch {
 	case l.Past:
-		d.Wrong = "Nothing can be done in the past."
+		d.Wrong = "The past is read-only."
 		return d, nil
 	case l.Asked("of") == "chosen" && len(d.IDs) == 0:
-		d.Wrong = "No task is chosen."
+		d.Wrong = "No task is selected."
 		return d, nil
 	}
 	return d, d.foresee(ctx, l)

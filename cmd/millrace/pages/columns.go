@@ -152,7 +152,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 		}
 		if !begun {
 			begun = true
-			w.Header().Set("Content-Type", map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}[kind])
+			w.Header().Set("Content-Type", exportTypes[kind])
 			w.Header().Set("Content-Disposition", `attachment; filename="tasks.`+kind+`"`)
 			w.Header().Set("Trailer", exportEnd)
 		}
@@ -195,7 +195,20 @@ func linesTo(w io.Writer) func([]taskRow) error {
 	}
 }
 
-// tableTo writes tasks as CSV. What a table's program would take for a formula has an apostrophe before it.
+// exportTypes are the kinds of files that pages send.
+var exportTypes = map[string]string{"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl; charset=utf-8"}
+
+// plainCells puts an apostrophe before each cell that a spreadsheet would take for a formula, but not before numbers.
+func plainCells(cells []string) []string {
+	for i, text := range cells {
+		if strings.IndexAny(text, "=+-@\t\r") == 0 && !json.Valid([]byte(text)) {
+			cells[i] = "'" + text
+		}
+	}
+	return cells
+}
+
+// tableTo writes tasks as CSV.
 func tableTo(w io.Writer) func([]taskRow) error {
 	table, begun := csv.NewWriter(w), false
 	return func(rows []taskRow) error {
@@ -210,11 +223,8 @@ func tableTo(w io.Writer) func([]taskRow) error {
 		for i := range rows {
 			for j := range columns {
 				cells[j] = columns[j].text(&rows[i])
-				if strings.IndexAny(cells[j], "=+-@\t\r") == 0 {
-					cells[j] = "'" + cells[j]
-				}
 			}
-			_ = table.Write(cells) // likewise
+			_ = table.Write(plainCells(cells)) // likewise
 		}
 		table.Flush()
 		return table.Error()

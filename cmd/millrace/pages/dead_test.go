@@ -28,7 +28,7 @@ func (p *place) die(id task.ID, because string) {
 func TestDead(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	if page, _ := p.get(200, "/dead"); !strings.Contains(page, "There are no dead letters") || !strings.Contains(page, "There are none.") {
+	if page, _ := p.get(200, "/dead"); !strings.Contains(page, "There are no dead letters") || !strings.Contains(page, "Every message of the log can be read") {
 		t.Error("an empty list does not say so")
 	}
 	var ids []task.ID
@@ -52,11 +52,11 @@ func TestDead(t *testing.T) {
 	}
 	was := p.server.Desk.Reached()
 	page, _ = p.press(200, "/dead?q=%22echo+2%22", "do", "retry", "all", "1")
-	if !strings.Contains(page, "<b>retry 1 dead letter</b>") || !strings.Contains(page, `name="task" value="`+string(ids[2])+`"`) {
+	if !strings.Contains(page, "<b>Retry 1 dead letter?</b>") || !strings.Contains(page, `name="task" value="`+string(ids[2])+`"`) {
 		t.Errorf("it is not said what would be done: %s", page)
 	}
 	page, _ = p.press(200, "/dead", "do", "drop", "all", "1")
-	if !strings.Contains(page, "<b>drop 5 dead letters</b>") || !strings.Contains(page, "<li>5 expired</li>") {
+	if !strings.Contains(page, "<b>Drop 5 dead letters?</b>") || !strings.Contains(page, "<li>5 expired</li>") {
 		t.Errorf("it is not said how many would be dropped: %s", page)
 	}
 	p.harmless("what would be done", page)
@@ -65,7 +65,7 @@ func TestDead(t *testing.T) {
 			t.Errorf("%v is not refused: %s", odd, page)
 		}
 	}
-	if page, _ := p.press(200, "/dead", "do", "drop"); !strings.Contains(page, "No dead letter is chosen") {
+	if page, _ := p.press(200, "/dead", "do", "drop"); !strings.Contains(page, "No dead letter is selected") {
 		t.Error("nothing chosen is not said to be nothing")
 	}
 	if p.server.Desk.Reached() != was {

@@ -16,6 +16,31 @@ import (
 	"millrace/view"
 )
 
+// What ended as it is last comes first.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	got := latest([]task.Task{{ID: "a", Since: noon}, {ID: "b", Since: noon.Add(time.Hour)}, {ID: "c", Since: noon.Add(time.Minute)}}, 2)
+	if len(got) != 2 || got[0].ID != "b" || got[1].ID != "c" {
+		t.Errorf("the latest are %v", got)
+	}
+}
+
+// A held task says what it waits for.
+func TestHeldFor(t *testing.T) {
+	t.Parallel()
+	for want, is := range map[string]task.Task{
+		"waits for a signal":                      {Work: task.Work{Holds: []string{task.HoldSignal}}, Message: "all that it needs has ended"},
+		"waits for a free place under its limits": {Work: task.Work{Holds: []string{task.HoldLimit}}},
+		"waits for all of build (success)":        {Work: task.Work{Holds: []string{task.HoldNeeds, task.HoldSignal}, Needs: &task.Needs{Of: []task.Need{{Name: "build"}}}}},
+	} {
+		is.State = task.Held
+		if got := heldFor(&is); got != want {
+			t.Errorf("it is said %q, want %q", got, want)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	t.Parallel()
 	columns, rows := tableOf([]json.RawMessage{[]byte(`{"b":1,"a":"x"}`), []byte(`{"c":[1],"a":null}`), []byte(`"plain"`), []byte(`7`)})

@@ -45,7 +45,7 @@ func TestJobs(t *testing.T) {
 	page, _ = p.get(200, "/jobs")
 	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id))
 	page, _ = p.get(200, "/jobs/backup")
-	has(page, "pg_dump", "--all", "revision", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Of the latest 1: 0 failed", fmt.Sprintf("at=%d", first))
+	has(page, "pg_dump", "--all", "Revision 2", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Latest 1 task: 0 failed", fmt.Sprintf("at=%d", first))
 	page, _ = p.get(200, fmt.Sprintf("/jobs/backup?at=%d", first))
 	has(page, "as of then", "shop")
 	if strings.Contains(page, "--all") || strings.Contains(page, `method="post"`) || strings.Contains(page, "edit/job") {

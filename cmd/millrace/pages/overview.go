@@ -24,6 +24,7 @@ var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb:
 const (
 	shownRunning = 20
 	shownFailed  = 8
+	amongFailed  = 100 // of those that were submitted last, the ones that failed last are shown
 	shownNext    = 8
 	shownChanges = 8
 	shownFields  = 8 // of a change
@@ -38,6 +39,9 @@ type overviewData struct {
 	Plots   plotsPanel
 	Changes changesPanel
 }
+
+// All is how many fields were changed.
+func (c *changeRow) All() int { return len(c.Changes) + c.More }
 
 // changesPanel has what people have changed last.
 type changesPanel struct {
@@ -124,25 +128,36 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d := &overviewData{}
 	d.Counts.fail(d.Counts.find(ctx, l))
 	d.Running.fail(d.Running.find(ctx, l))
-	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: shownFailed}})
-	d.Failed.Tasks = failed.Tasks
+	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: amongFailed}})
+	d.Failed.Tasks = latest(failed.Tasks, shownFailed)
 	d.Failed.fail(err)
 	d.Nodes.fail(d.Nodes.find(ctx, l))
 	d.Next.fail(d.Next.find(ctx, l))
 	d.Changes.fail(d.Changes.find(ctx, l))
 	if !l.Past {
 		d.Plots.Points = l.site.late.points(l.Now)
-		oldest, err := l.Sums.Oldest(ctx)
-		if err != nil {
+		if d.Plots.Oldest, err = oldestOf(ctx, l.Sums); err != nil {
 			return nil, err
-		}
-		for _, since := range oldest {
-			if d.Plots.Oldest.IsZero() || since.Before(d.Plots.Oldest) {
-				d.Plots.Oldest = since
-			}
 		}
 	}
 	return d, nil
+}
+
+// latest are the tasks that are in their state since last, so many of them.
+func latest(tasks []task.Task, most int) []task.Task {
+	slices.SortStableFunc(tasks, func(a, b task.Task) int { return b.Since.Compare(a.Since) })
+	return tasks[:min(len(tasks), most)]
+}
+
+// oldestOf is since when the task has been pending that has waited longest; the zero time if none waits.
+func oldestOf(ctx context.Context, sums view.Summed) (oldest time.Time, err error) {
+	queues, err := sums.Oldest(ctx)
+	for _, since := range queues {
+		if oldest.IsZero() || since.Before(oldest) {
+			oldest = since
+		}
+	}
+	return oldest, err
 }
 
 // Bounds of what is kept of how long jobs usually take.

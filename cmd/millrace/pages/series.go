@@ -27,6 +27,9 @@ type bucket struct {
 	n                    int64 // its number since 1970
 	done, failed, starts int
 	waited               time.Duration // all of those that started
+	// oldest is how long the task had waited that had waited longest, when it was last asked for; asked tells whether it was.
+	oldest time.Duration
+	asked  bool
 }
 
 // Observe takes records in.
@@ -47,13 +50,9 @@ func (s *series) add(step *events.Step) {
 	if is.State == task.Unknown || was.State == is.State && was.Epoch == is.Epoch {
 		return
 	}
-	n := at.UnixNano() / int64(bucketOf)
-	b := &s.of[n%buckets]
-	if b.n > n {
-		return // older than all that is kept
-	}
-	if b.n < n {
-		*b = bucket{n: n}
+	b := s.at(at)
+	if b == nil {
+		return
 	}
 	switch {
 	case was.State == task.Pending && is.State == task.Running:
@@ -66,11 +65,39 @@ func (s *series) add(step *events.Step) {
 	}
 }
 
+// at is the bucket of a time, nil if that is older than all that is kept. It must be called with mu held.
+func (s *series) at(t time.Time) *bucket {
+	n := t.UnixNano() / int64(bucketOf)
+	b := &s.of[n%buckets]
+	if b.n > n {
+		return nil
+	}
+	if b.n < n {
+		*b = bucket{n: n}
+	}
+	return b
+}
+
+// wait notes since when the task has been pending that has waited longest; the zero time if none waits.
+func (s *series) wait(now, oldest time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if b := s.at(now); b != nil {
+		b.asked, b.oldest = true, 0
+		if !oldest.IsZero() {
+			b.oldest = max(now.Sub(oldest), 0)
+		}
+	}
+}
+
 // point is a bucket as it is plotted.
 type point struct {
 	At int64 // seconds since 1970
-	// Done and Failed are by second, and Wait is the mean in milliseconds, -1 if nothing has started.
-	Done, Failed, Wait float64
+	// Done and Failed are by second, and Wait is the mean in milliseconds, -1 if nothing has started. Oldest is in seconds, -1 if it is not known.
+	Done, Failed, Wait, Oldest float64
 }
 
 // points are the buckets that are over by now, in order, from the first one on of which anything is known.
@@ -83,11 +110,14 @@ func (s *series) points(now time.Time) (all []point) {
 		return nil
 	}
 	for n := first; n < last; n++ {
-		p := point{At: n * int64(bucketOf/time.Second), Wait: -1}
+		p := point{At: n * int64(bucketOf/time.Second), Wait: -1, Oldest: -1}
 		if b := &s.of[n%buckets]; b.n == n {
 			p.Done, p.Failed = float64(b.done)/bucketOf.Seconds(), float64(b.failed)/bucketOf.Seconds()
 			if b.starts > 0 {
 				p.Wait = float64(b.waited.Milliseconds()) / float64(b.starts)
+			}
+			if b.asked {
+				p.Oldest = b.oldest.Seconds()
 			}
 		}
 		all = append(all, p)

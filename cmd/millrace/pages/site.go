@@ -90,6 +90,7 @@ func New(server *httpapi.Server) *Site {
 	s.mux.HandleFunc("POST /incidents/do", s.known(s.openFile))
 	s.mux.HandleFunc("POST /incidents/{file}/close", s.known(s.closeFile))
 	s.mux.HandleFunc("GET /tasks/{id}/output", s.known(s.output))
+	s.mux.HandleFunc("GET /tasks/{id}/records", s.known(s.records))
 	s.mux.HandleFunc("GET /tasks/{id}/lines", s.known(s.lines))
 	s.mux.HandleFunc("GET /tasks/{id}/hit", s.known(s.hit))
 	s.mux.HandleFunc("GET /incidents/{file}/tasks/{id}/lines", s.known(s.lines))
@@ -109,18 +110,32 @@ func (s *Site) Run(ctx context.Context) error {
 	var dropping sync.WaitGroup
 	defer dropping.Wait()
 	dropping.Go(func() {
-		tick := time.NewTicker(dropEvery)
-		defer tick.Stop()
+		drop, ask := time.NewTicker(dropEvery), time.NewTicker(bucketOf)
+		defer drop.Stop()
+		defer ask.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-drop.C:
 				s.shelf.Drop(s.server.Desk.Now())
+			case <-ask.C:
+				_ = s.askOldest(ctx) // what is not known now is a gap in the plot
 			}
 		}
 	})
 	return s.audits.Serve(ctx, s.server.Desk.Verify, s.server.Desk.Now)
+}
+
+// askOldest notes for the plots since when the task has waited that has waited longest.
+func (s *Site) askOldest(ctx context.Context) error {
+	return s.server.Desk.See(ctx, "", "", func(ctx context.Context, sight *api.Sight) error {
+		oldest, err := oldestOf(ctx, sight.Sums)
+		if err == nil {
+			s.late.wait(sight.Now, oldest)
+		}
+		return err
+	})
 }
 
 // policy is what a browser may do with a page: load and send to where the page comes from, and nothing else.

@@ -268,7 +268,7 @@ func TestThen(t *testing.T) {
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nobody has changed a definition") {
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "No definition, queue, limit or node has been changed") {
 		t.Error("it is not said that nothing was changed")
 	}
 	p.job("backup", "pg_dump", "shop")
@@ -280,7 +280,7 @@ func TestChanged(t *testing.T) {
 	p.seen()
 	for range 2 { // the second time it is known
 		page, _ := p.get(200, "/")
-		for _, want := range []string{"Changed last", "jobs/backup", "queue low", "<code>run.argv</code>", "&#34;--all&#34;", "queue.paused", fmt.Sprintf("events/%d", first)} {
+		for _, want := range []string{"Latest changes", "jobs/backup", "queue low", "<code>run.argv</code>", "&#34;--all&#34;", "queue.paused", fmt.Sprintf("events/%d", first)} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the overview does not say %q", want)
 			}
@@ -361,7 +361,7 @@ func TestOverviewOfLate(t *testing.T) {
 		{Record: &events.Record{Stored: now.Add(-time.Minute)}, Was: events.Glance{State: task.Running}, Is: events.Glance{State: task.Error}},
 	})
 	page, _ := p.get(200, "/")
-	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The task that has waited longest") {
+	if strings.Count(page, `data-done="0.1"`) != 1 || strings.Count(page, `data-failed="0.1"`) != 1 || !strings.Contains(page, "The oldest pending task has waited since") {
 		t.Errorf("what came of late is not shown: %s", page)
 	}
 	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "data-plot") {
@@ -371,7 +371,7 @@ func TestOverviewOfLate(t *testing.T) {
 		t.Fatal(got.State, err)
 	}
 	p.seen()
-	if page, _ := p.get(200, "/"); !strings.Contains(page, "Nothing waits for a node") {
+	if page, _ := p.get(200, "/"); !strings.Contains(page, "No task is pending") {
 		t.Error("nothing waits, and the page does not say so")
 	}
 }

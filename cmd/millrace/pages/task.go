@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ const (
 type taskData struct {
 	task.Task
 	Why      *view.Explanation
-	Duty     string
+	Duty     *dutySaid
 	WhyWrong panel
 	Live     *output.Live
 	Lanes    []lane
@@ -71,13 +70,6 @@ type fact struct {
 	CauseSeq                        uint64
 }
 
-type recordsPanel struct {
-	panel
-	Columns []string
-	Rows    [][]string
-	More    bool
-}
-
 func showTask(ctx context.Context, l *look) (any, error) {
 	id, err := taskIn(l.r)
 	if err != nil {
@@ -112,17 +104,24 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	if err := d.Output.find(ctx, l, &d.Task); err != nil {
 		return nil, err
 	}
-	d.Records.find(ctx, l, id)
+	d.Records.find(ctx, l, &d.Task)
 	return d, nil
 }
 
-// dutyOf says in a sentence who must act next, by when, and what follows otherwise.
-func dutyOf(e *view.Explanation, l *look) string {
-	if e.State.Terminal() {
-		if e.State == task.Error || e.State == task.Abnormal {
-			return "It has ended, and nobody will do anything by himself. To retry it gives it another life."
-		}
-		return "It has ended. Nobody has to do anything."
+// dutySaid says who must act next, by when, and what follows otherwise.
+type dutySaid struct {
+	Text    string
+	By      time.Time
+	Overdue bool
+	Else    string
+}
+
+func dutyOf(e *view.Explanation, l *look) *dutySaid {
+	switch {
+	case e.State == task.Error, e.State == task.Abnormal:
+		return &dutySaid{Text: "The task has failed, and Millrace does not run it again by itself. Retry runs it once more"}
+	case e.State.Terminal():
+		return &dutySaid{Text: "The task has ended. Nothing is left to do"}
 	}
 	who, what := e.Who, e.What
 	if e.Limits != nil {
@@ -131,17 +130,7 @@ func dutyOf(e *view.Explanation, l *look) string {
 	if who == "server" {
 		who = "The NATS server"
 	}
-	text := capital(who) + " must act: " + what
-	if !e.By.IsZero() {
-		text += "; by " + e.By.UTC().Format("15:04:05") + " UTC"
-		if e.Overdue {
-			text += ", which is overdue"
-		}
-	}
-	if e.Else != "" {
-		text += "; otherwise " + e.Else
-	}
-	return text + "."
+	return &dutySaid{Text: capital(who) + " must act: " + strings.ReplaceAll(what, "`", ""), By: e.By, Overdue: e.Overdue, Else: e.Else}
 }
 
 // timeline lays phases out.
@@ -172,71 +161,6 @@ func factsOf(records []events.Record) (facts []fact, older int) {
 
 func factOf(r *events.Record) fact {
 	return fact{Seq: r.Seq, At: told.FactTime(r), Type: told.FactType(r), About: told.AttemptAndNode(r), Says: told.FactDetails(r), Actor: told.Actor(r)}
-}
-
-func (p *recordsPanel) find(ctx context.Context, l *look, id task.ID) {
-	if l.Past || !l.May(string(roles.TaskRecords)) {
-		return // when each was produced is not recorded
-	}
-	items, more, err := l.Kept(ctx, id, shownRecords)
-	p.fail(err)
-	p.More = more || len(items) > shownRecords
-	p.Columns, p.Rows = tableOf(items[:min(len(items), shownRecords)])
-}
-
-// tableOf lays records out: a column for each key of those that are objects, in the order in which they come.
-func tableOf(items []json.RawMessage) (columns []string, rows [][]string) {
-	at := map[string]int{}
-	for _, item := range items {
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(item, &fields) != nil || fields == nil {
-			fields = map[string]json.RawMessage{"": item}
-		}
-		for _, name := range keysOf(item, fields) {
-			if _, there := at[name]; !there {
-				at[name] = len(columns)
-				columns = append(columns, name)
-			}
-		}
-	}
-	for _, item := range items {
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(item, &fields) != nil || fields == nil {
-			fields = map[string]json.RawMessage{"": item}
-		}
-		row := make([]string, len(columns))
-		for name, value := range fields {
-			var text string
-			if json.Unmarshal(value, &text) != nil {
-				text = string(value)
-			}
-			row[at[name]] = text
-		}
-		rows = append(rows, row)
-	}
-	return columns, rows
-}
-
-// keysOf are the keys of an object in the order in which they stand there.
-func keysOf(item json.RawMessage, fields map[string]json.RawMessage) (keys []string) {
-	if _, plain := fields[""]; plain && len(fields) == 1 {
-		return []string{""}
-	}
-	d := json.NewDecoder(strings.NewReader(string(item)))
-	_, _ = d.Token() // it was read before
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return keys
-		}
-		name, _ := key.(string) // keys are
-		keys = append(keys, name)
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return keys
-		}
-	}
-	return keys
 }
 
 type comparison struct {

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,6 +123,8 @@ func taskRows(page *client.ListPage) (rows []taskRow) {
 		t := page.Tasks[i]
 		row := taskRow{Task: t, Says: t.Message}
 		switch live, whole, suspect := page.Live[t.ID], page.Wholes[t.ID], page.Suspects[t.ID]; {
+		case t.State == task.Held:
+			row.Says = heldFor(&t)
 		case suspect != nil:
 			row.Says, row.Suspect = suspect.String(), true
 		case live != nil && t.Live():
@@ -134,6 +137,21 @@ func taskRows(page *client.ListPage) (rows []taskRow) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// heldFor says what a held task waits for.
+func heldFor(t *task.Task) string {
+	switch {
+	case slices.Contains(t.Holds, task.HoldNeeds) && t.Needs != nil:
+		return "waits for " + t.Needs.String()
+	case slices.Contains(t.Holds, task.HoldSignal):
+		return "waits for a signal"
+	case t.Throttled:
+		return "waits for the rate of queue " + t.QueueName()
+	case slices.Contains(t.Holds, task.HoldLimit):
+		return "waits for a free place under its limits"
+	}
+	return cmp.Or(t.Message, told.Brief(t))
 }
 
 // jump is the task that a query names by its whole id alone.

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/events"
 	"millrace/jet/roles"
 	"millrace/task"
+	"millrace/task/output"
 )
 
 // What is done to many tasks is counted first, confirmed, and done as one batch to those that were chosen.
@@ -27,11 +29,11 @@ func TestBulk(t *testing.T) {
 		t.Error("tasks cannot be chosen")
 	}
 	page, _ = p.get(200, "/bulk/cancel?q=date")
-	if !strings.Contains(page, "It would be <b>3</b>") || !strings.Contains(page, ids[0].Short()) || strings.Contains(page, other.Short()) || !strings.Contains(page, `name="count" value="3"`) {
+	if !strings.Contains(page, "This would affect <b>3</b> tasks") || !strings.Contains(page, ids[0].Short()) || strings.Contains(page, other.Short()) || !strings.Contains(page, `name="count" value="3"`) {
 		t.Errorf("what would be done is not said: %s", page)
 	}
 	page, _ = p.get(200, "/bulk/cancel?of=chosen&q=date")
-	if !strings.Contains(page, "No task is chosen") || strings.Contains(page, `method="post"`) {
+	if !strings.Contains(page, "No task is selected") || strings.Contains(page, `method="post"`) {
 		t.Error("without a choice all are chosen")
 	}
 	page, _ = p.press(200, "/bulk/cancel", "q", "date", "count", "2")
@@ -39,11 +41,11 @@ func TestBulk(t *testing.T) {
 		t.Errorf("more are cancelled than were confirmed: %s", page)
 	}
 	page, _ = p.press(200, "/bulk/cancel", "task", string(ids[0]), "count", "1", "reason", "no more")
-	if !strings.Contains(page, "1 task: it is done") {
+	if !strings.Contains(page, "1 task: done") {
 		t.Errorf("it is not done: %s", page)
 	}
 	page, _ = p.press(200, "/bulk/cancel", "q", "date", "count", "2", "reason", "no more")
-	if !strings.Contains(page, "2 tasks: it is done") {
+	if !strings.Contains(page, "2 tasks: done") {
 		t.Errorf("it is not done: %s", page)
 	}
 	first, _ := p.client.Task(t.Context(), ids[1])
@@ -58,7 +60,7 @@ func TestBulk(t *testing.T) {
 	if got, err := p.client.Task(t.Context(), other); err != nil || got.State != task.Cancelled || got.Batch != first.Batch {
 		t.Errorf("who goes on leaves %s of batch %q, %v", got.State, got.Batch, err)
 	}
-	if page, _ = p.get(200, "/bulk/cancel?task="+string(ids[0])); !strings.Contains(page, "There is none to which it can be done") {
+	if page, _ = p.get(200, "/bulk/cancel?task="+string(ids[0])); !strings.Contains(page, "No task can be changed this way") {
 		t.Errorf("what has ended can be cancelled: %s", page)
 	}
 	p.get(404, "/bulk/submit")
@@ -69,7 +71,7 @@ func TestBulk(t *testing.T) {
 		}
 	}
 	p.press(400, "/bulk/cancel", "q", "sate:error", "count", "3")
-	if page, _ := p.get(200, "/bulk/cancel?at=1"); !strings.Contains(page, "Nothing can be done") || strings.Contains(page, `method="post" action="../bulk`) {
+	if page, _ := p.get(200, "/bulk/cancel?at=1"); !strings.Contains(page, "read-only") || strings.Contains(page, `method="post" action="../bulk`) {
 		t.Error("tasks of the past are cancelled")
 	}
 	p.as(roles.Viewer)
@@ -149,6 +151,65 @@ func TestExport(t *testing.T) {
 	p.as(roles.Submitter)
 	p.get(403, "/tasks/export?as=csv")
 	p.get(403, "/tasks/complete?q=s")
+}
+
+// The records of the latest attempt are shown as a table, and exported as one, or as lines of JSON.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	id := p.submit(command("date"))
+	now := p.client.Now()
+	epoch, err := p.store.Append(t.Context(), &events.Fact{ID: events.NewID(now), At: now, Type: events.AttemptStarted, Task: id, Event: task.AttemptStarted{Attempt: 2, Node: "w1", Session: events.NewID(now)}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.seen()
+	keep := func(epoch uint64, first int, items ...string) {
+		t.Helper()
+		b := output.Records{Task: id, Attempt: 1, Epoch: epoch, First: first}
+		for _, item := range items {
+			b.Items = append(b.Items, json.RawMessage(item))
+		}
+		if err := p.store.Keep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(epoch-1, 0, `{"url":"of another attempt"}`)
+	var many []string
+	for i := range shownRecords {
+		many = append(many, fmt.Sprintf(`{"url":"page %d","n":%d}`, i, -i))
+	}
+	keep(epoch, 0, many...)
+	keep(epoch, shownRecords, `{"url":"=1+1","title":"a,\"b\""}`, `7`)
+	of := "/tasks/" + string(id)
+	page, _ := p.get(200, of)
+	for _, want := range []string{"<th>url</th>", "page 49", "The first 50 are shown", string(id) + "/records?as=csv", string(id) + "/records?as=jsonl"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %s", want)
+		}
+	}
+	if strings.Contains(page, "of another attempt") {
+		t.Error("what does not count is shown")
+	}
+	text, h := p.get(200, of+"/records?as=csv")
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 53 || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+		t.Fatalf("the file is %s, %v", text, err)
+	}
+	for at, want := range map[int][]string{0: {"url", "n", "title", "value"}, 50: {"page 49", "-49", "", ""}, 51: {"'=1+1", "", `a,"b"`, ""}, 52: {"", "", "", "7"}} {
+		if !slices.Equal(rows[at], want) {
+			t.Errorf("row %d is %q, want %q", at, rows[at], want)
+		}
+	}
+	text, _ = p.get(200, of+"/records?as=jsonl")
+	if lines := strings.Split(text, "\n"); len(lines) != 53 || lines[51] != "7" || lines[0] != many[0] {
+		t.Errorf("the lines are %q", text)
+	}
+	p.get(400, of+"/records?as=xls")
+	p.get(400, "/tasks/none/records?as=csv")
+	p.get(404, "/tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV/records?as=csv")
+	p.as(roles.Submitter)
+	p.get(403, of+"/records?as=csv")
 }
 
 // The query bar knows the names that there are.

@@ -20,7 +20,7 @@ func TestVerify(t *testing.T) {
 	p := open(t)
 	id := p.submit(command("date"))
 	page, _ := p.get(200, "/verify")
-	if !strings.Contains(page, "Nobody has verified the log here") || !strings.Contains(page, "One run at a time") || !strings.Contains(page, `action="./verify/do"`) {
+	if !strings.Contains(page, "No run since this server started") || !strings.Contains(page, "one run at a time") || !strings.Contains(page, `action="./verify/do"`) {
 		t.Errorf("it is not said that there was no run: %s", page)
 	}
 	p.press(400, "/verify/do", "from", "x")
@@ -34,7 +34,7 @@ func TestVerify(t *testing.T) {
 	}
 	p.press(303, "/verify/do", "from", "2")
 	page, _ = p.get(200, "/verify")
-	if !strings.Contains(page, "A run goes on") || !strings.Contains(page, "Asked for by ada.") || strings.Contains(page, `method="post"`) {
+	if !strings.Contains(page, "A run is in progress") || !strings.Contains(page, "Asked for by ada.") || strings.Contains(page, `method="post"`) {
 		t.Errorf("it is not said that a run goes on: %s", page)
 	}
 	// A result of an attempt that nobody began breaks a promise.
@@ -88,7 +88,7 @@ func TestVerifyShown(t *testing.T) {
 		}
 		page, _ := p.get(200, "/verify")
 		p.harmless(fmt.Sprintf("a report of %.20q", text), page)
-		for _, want := range []string{"300 promises are broken", "events/7", "events/8", "299 more", "may go on from #61", `value="61"`} {
+		for _, want := range []string{"300 promises are broken", "events/7", "events/8", "299 more", "Start another from #61", `value="61"`} {
 			if !strings.Contains(page, want) {
 				t.Fatalf("the page does not say %q: %s", want, page)
 			}

@@ -30,7 +30,7 @@
       if (f.textContent !== text) f.textContent = text;
     }
   }
-  const showZone = () => { $("zone").textContent = zone; tick(document); };
+  const showZone = () => { $("zone").textContent = zone === "UTC" ? "UTC" : "local time"; tick(document); };
   if ($("zone")) {
     $("zone").onclick = () => { zone = zone === "UTC" ? "local" : "UTC"; kept.set("zone", zone); showZone(); };
     showZone();
@@ -40,7 +40,7 @@
   // Light and dark.
   const themes = ["system", "light", "dark"];
   let theme = kept.get("theme") || "system";
-  const showTheme = () => { root.dataset.theme = theme; if ($("theme")) $("theme").textContent = theme; };
+  const showTheme = () => { root.dataset.theme = theme; if ($("theme")) $("theme").textContent = (theme === "system" ? "auto" : theme) + " theme"; };
   if ($("theme")) $("theme").onclick = () => { theme = themes[(themes.indexOf(theme) + 1) % 3]; kept.set("theme", theme); showTheme(); };
   showTheme();
 
@@ -102,7 +102,7 @@
   function choose() {
     for (const box of document.querySelectorAll("#rows input[name='task']")) box.checked = chosen.has(box.value);
     const said = $("chosen");
-    if (said) said.textContent = chosen.size ? chosen.size + " chosen" : "";
+    if (said) said.textContent = chosen.size ? chosen.size + " selected" : "";
   }
   document.addEventListener("change", (e) => {
     if (!e.target.matches("#rows input[name='task']")) return;
@@ -164,18 +164,19 @@
   // Plots of the table of points, which share one cursor. Colours are those of the style sheet, so they are drawn again with it.
   const plots = [...document.querySelectorAll(".plot")].map((el) => ({ el, name: el.dataset.plot, is: null }));
   const hour = (t, exactly) => parts(new Date(t * 1000)).slice(3, exactly ? 6 : 5).map(two).join(":");
+  const figure = (y) => y == null ? "none" : String(Math.round(y * 10) / 10);
   function plot(anew) {
     const rows = [...document.querySelectorAll("#points tbody tr")];
     if (!rows.length) return;
     const colour = (name) => { const probe = document.createElement("span"); probe.className = name; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
-    const xs = rows.map((r) => Number(r.dataset.at)), line = { done: "s-finished", failed: "s-error", wait: "s-running" }, grid = { stroke: colour("empty"), grid: { stroke: colour("empty"), width: 0.2 }, ticks: { show: false } };
+    const xs = rows.map((r) => Number(r.dataset.at)), line = { done: "s-finished", failed: "s-error", wait: "s-running", oldest: "s-retrying" }, grid = { stroke: colour("empty"), grid: { stroke: colour("empty"), width: 0.2 }, ticks: { show: false } };
     for (const p of plots) {
       const data = [xs, rows.map((r) => { const y = Number(r.dataset[p.name]); return y < 0 ? null : y; })];
       p.xs = xs; // uPlot would have one moment be years
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
       p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, hooks: { setScale: [(u, key) => { if (key === "x") p.el.dataset.seconds = Math.round(u.scales.x.max - u.scales.x.min); }] }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
-        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [{ ...grid, size: 30, values: (u, ts) => ts.map((t) => hour(t, ts[1] - ts[0] < 60)) }, { ...grid, size: 50 }], series: [{ label: "at", value: (u, t) => t == null ? "--" : hour(t, true) }, { label: p.el.dataset.label, stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait", size: 4 }, spanGaps: false }] }, data, p.el);
+        scales: { x: { range: () => [Math.min(p.xs[0], p.xs.at(-1) - 300), p.xs.at(-1)] }, y: { range: (u, lo, hi) => [0, Math.max(hi || 0, 1e-3) * 1.1] } }, axes: [{ ...grid, size: 30, values: (u, ts) => ts.map((t) => hour(t, ts[1] - ts[0] < 60)) }, { ...grid, size: 50 }], series: [{ label: "at", value: (u, t) => t == null ? "now" : hour(t, true) }, { label: p.el.dataset.label, value: (u, y) => figure(y ?? u.data[1].findLast((y) => y != null)), stroke: colour(line[p.name]), width: 1.5, points: { show: p.name === "wait" || p.name === "oldest", size: 4 }, spanGaps: false }] }, data, p.el);
       p.is.width = p.el.clientWidth;
     }
   }
