@@ -191,7 +191,7 @@ func oneOf(n int, one, more string) string {
 }
 
 func liveDuty(t task.Task, around Surroundings, s Settings) Duty {
-	d := Duty{Who: "node " + t.Node, What: fmt.Sprintf("run attempt %d to its end and extend its lease at least every %v", t.Attempt, s.AckWait)}
+	d := Duty{Who: "node " + t.Node, What: fmt.Sprintf("run attempt %d to its end and renew its lease every %v", t.Attempt, s.AckWait)}
 	var lost string
 	if t.State == task.Cancelling {
 		d.What = "stop the process and confirm that it is gone"
@@ -214,7 +214,7 @@ func liveDuty(t task.Task, around Surroundings, s Settings) Duty {
 		d.By = around.NodeGone
 	}
 	if t.State == task.Running {
-		d.Else = "the lease runs out, and whoever serves its route takes it over"
+		d.Else = "the lease runs out, and another node takes the task over"
 	}
 	d.Command = task.Lose{Epoch: t.Epoch, Reason: "node " + t.Node + " is offline"}
 	return d
@@ -231,14 +231,14 @@ func runningDuty(t *task.Task, d *Duty, around Surroundings, s Settings) (otherw
 	switch {
 	case until.IsZero():
 		d.By, d.Look = lease, true
-		return "its lease has run out, and whoever serves its route takes it over; nothing else ends it (timeout.run would)"
+		return "its lease runs out, and another node takes the task over; nothing else ends it (timeout.run would)"
 	case around.Seen.IsZero() || !around.Seen.Before(until):
 		d.By = until.Add(t.Grace() + task.StopMargin)
 		d.Command = task.Lose{Epoch: t.Epoch, Reason: fmt.Sprintf("did not end within its run timeout of %v, nor was stopped", until.Sub(t.StartedAt))}
 		return "the attempt is declared lost and offered again"
 	case lease.Before(until):
 		d.By, d.Look = lease, true
-		return fmt.Sprintf("its lease has run out, and whoever serves its route takes it over; its run timeout passes at %s", value.Clock(until))
+		return fmt.Sprintf("its lease runs out, and another node takes the task over; its run timeout passes at %s", value.Clock(until))
 	}
 	d.By, d.Look = until, true
 	return "its run timeout has passed: its node stops it, and the attempt fails as error/timeout" + retriesLeft(t)

@@ -88,6 +88,10 @@ func TestParseRefusesWhatIsNoJobFile(t *testing.T) {
 		{"an error in the second document", ok + "---\nname: b: c\n", "f:4:7: this is not YAML: mapping value is not allowed in this context"},
 		{"a name twice in a mapping", "name: a\nrun: x\nname: b\n", "f:3:1: field `name` is set twice, first on line 1"},
 		{"a name twice further down", ok + "params:\n  p: {q: 1, \"q\": 2}\n", "f:4:13: field `params.p.q` is set twice, first on line 4"},
+		{"declarations that are no list", ok + "params: {n: {type: integer, min: 1}, of: {type: car}, to: {enum: [a]}, k: {secret: true}}\n",
+			"f:3:10: params.n: this would be the default value, and reads like a declaration: declare parameters in a list, such as params: [{name: n, …}]\n" +
+				"f:3:55: params.to: this would be the default value, and reads like a declaration: declare parameters in a list, such as params: [{name: to, …}]\n" +
+				"f:3:72: params.k: this would be the default value, and reads like a declaration: declare parameters in a list, such as params: [{name: k, …}]"},
 		{"a job twice", ok + "---\n" + ok, "f:4:1: job name \"a\" is used twice in this file, first on line 1"},
 		{"content after the end of a document", ok + "...\ngarbage\n", "f:4:1: want a job's fields (several jobs are separated by lines of ---), got text \"garbage\""},
 		{"content after an empty document", "---\n---\nnam: 1\n", "f:3:1: unknown field `nam`: did you mean `name`?\nf:3:1: name is missing: a job needs one"},

@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"encoding/json"
+	"slices"
 
 	"millrace/task/param"
 )
@@ -30,9 +31,34 @@ func (r *reader) defaults(v entry) map[string]json.RawMessage {
 	}
 	all := make(map[string]json.RawMessage, len(v.fields))
 	for _, f := range v.fields {
+		if declares(f.node) {
+			r.refuse(entry{f.node, join(v.path, f.name), f.pos}, "this would be the default value, and reads like a declaration: declare parameters in a list, such as params: [{name: %s, …}]", f.name)
+		}
 		all[f.name] = r.json(entry{f.node, join(v.path, f.name), f.pos})
 	}
 	return all
+}
+
+// declares tells whether a default value reads as what a list declares of a parameter: a type, an enumeration or a secret, and no other fields.
+func declares(v *node) bool {
+	if v.kind != mapping {
+		return false
+	}
+	says := false
+	for _, f := range v.fields {
+		switch f.name {
+		case "type":
+			says = says || slices.Contains(param.Types, f.node.text)
+		case "enum":
+			says = says || f.node.kind == list
+		case "secret":
+			says = says || f.node.text == "true"
+		case "title", "description", "min", "max", "pattern", "schema", "default", "optional":
+		default:
+			return false
+		}
+	}
+	return says
 }
 
 // json reads a value of any kind.

@@ -35,6 +35,8 @@ var (
 // Bounds of what the pages of jobs show.
 const (
 	countedRuns    = 500 // the latest tasks of all jobs of which the list has figures
+	countedRare    = 50  // the latest tasks of a job that has none among those
+	mostRare       = 100 // jobs of which these are looked up
 	countedJobRuns = 200 // the latest tasks of one job
 	shownRuns      = 10
 	shownRevisions = 20
@@ -66,9 +68,21 @@ func showJobs(ctx context.Context, l *look) (any, error) {
 	d := &jobsData{}
 	var rows []client.JobRow
 	rows, d.Broken = summed(&d.panel, l.Sums, func(sums view.Summed) ([]client.JobRow, error) { return client.JobRowsOf(ctx, l.View, sums) })
-	latest, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+	of, err := runsOf(ctx, l.View, rows)
 	if err != nil && d.Wrong == nil {
 		d.Figures.fail(err)
+	}
+	for i := range rows {
+		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(of[rows[i].Name])})
+	}
+	return d, nil
+}
+
+// runsOf are the tasks of which jobs have figures: the latest of all jobs, and for jobs that have none among those their own latest.
+func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string][]task.Task, error) {
+	latest, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Limit: countedRuns}})
+	if err != nil {
+		return nil, err
 	}
 	of := map[string][]task.Task{}
 	for i := range latest.Tasks {
@@ -76,10 +90,20 @@ func showJobs(ctx context.Context, l *look) (any, error) {
 			of[t.Job] = append(of[t.Job], *t)
 		}
 	}
+	asked := 0
 	for i := range rows {
-		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(of[rows[i].Name])})
+		job := rows[i].Name
+		if of[job] != nil || rows[i].Last == nil || asked == mostRare {
+			continue
+		}
+		asked++
+		own, err := v.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: job, Roots: true, Limit: countedRare}})
+		if err != nil {
+			return of, err
+		}
+		of[job] = own.Tasks
 	}
-	return d, nil
+	return of, nil
 }
 
 // summed are rows with what sums tell; if those cannot be had, the rows without, and why. Broken says which rows cannot be read.

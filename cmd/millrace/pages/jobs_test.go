@@ -1,17 +1,20 @@
 package pages
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/client"
 	"millrace/jet/roles"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/job"
 	"millrace/task/value"
+	"millrace/view"
 )
 
 // job stores one where pages find it.
@@ -131,6 +134,44 @@ func TestEditor(t *testing.T) {
 	p.press(403, of, "text", good)
 	p.as("")
 	p.press(401, of, "text", good)
+}
+
+// rows are the tasks of a world, the newest first.
+type rows struct {
+	view.View
+	tasks []task.Task
+}
+
+func (r rows) List(_ context.Context, q view.Query) (is view.Page, err error) {
+	for i := range r.tasks {
+		if q.Filter.Match(&r.tasks[i]) && len(is.Tasks) < q.Filter.Limit {
+			is.Tasks = append(is.Tasks, r.tasks[i])
+		}
+	}
+	return is, nil
+}
+
+// A job that seldom runs has figures, however many tasks others have had since.
+func TestRareJobs(t *testing.T) {
+	t.Parallel()
+	var world rows
+	for i := range countedRuns + 3 {
+		job := "busy"
+		if i >= countedRuns {
+			job = "rare"
+		}
+		world.tasks = append(world.tasks, task.Task{Work: task.Work{Job: job}, State: task.Finished})
+	}
+	world.tasks[0].Parent = "whole"
+	last := new(client.Run)
+	row := func(name string, last *client.Run) (r client.JobRow) {
+		r.Name, r.Last = name, last
+		return r
+	}
+	of, err := runsOf(t.Context(), world, []client.JobRow{row("busy", last), row("new", nil), row("rare", last)})
+	if err != nil || len(of["busy"]) != countedRuns-1 || len(of["rare"]) != 3 || of["new"] != nil {
+		t.Errorf("busy has %d, rare %d and new %d tasks, %v", len(of["busy"]), len(of["rare"]), len(of["new"]), err)
+	}
 }
 
 func TestFigures(t *testing.T) {
