@@ -188,6 +188,26 @@ func (s *Sight) Kept(ctx context.Context, id task.ID, epoch uint64, most int) (i
 	return items, more, err
 }
 
+// Overdue returns at most most tasks whose own deadline has passed, the longest overdue first, and
+// none of the past.
+func (s *Sight) Overdue(ctx context.Context, most int) (tasks []task.Task, err error) {
+	if s.service == nil || s.service.Deadlines == nil {
+		return nil, nil
+	}
+	ids, err := s.service.Deadlines.Due(ctx, s.Now, most)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		is, err := s.Get(ctx, view.Task(id))
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, *is.Task)
+	}
+	return tasks, nil
+}
+
 // Ticks reports on the latest ticks of a schedule after one time and until another, at most most of
 // them.
 func (s *Sight) Ticks(ctx context.Context, of *schedule.Stored, since, until time.Time, most int) ([]client.TickReport, error) {

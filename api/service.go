@@ -41,6 +41,8 @@ type Service struct {
 	Now func() time.Time
 	// Limits knows which tasks wait for which limits. Default: unknown.
 	Limits Limits
+	// Deadlines knows which tasks are overdue. Default: unknown.
+	Deadlines Deadlines
 	// Wrong returns why the log takes no messages; nil if it does. Default: unknown.
 	Wrong func() error
 	// Desk answers the requests, if they also come by other ways than NATS. Default: a desk for
@@ -52,6 +54,12 @@ type Service struct {
 
 	verifying chan struct{} // the one place for a verification of the log
 	moments   *moments
+}
+
+// Deadlines knows which tasks are overdue.
+type Deadlines interface {
+	// Due returns at most most tasks whose own deadline has passed at a time, the longest overdue first.
+	Due(ctx context.Context, at time.Time, most int) ([]task.ID, error)
 }
 
 // Model is the read model behind the answers: a [view.Model] with sums and more.

@@ -92,7 +92,7 @@ func still(t *testing.T) *place {
 	}
 	t.Cleanup(s.Close)
 	c := client.New(store, "")
-	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Rules: duties.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
+	s.Desk = api.NewDesk(&api.Service{Conn: nc, Client: c, Model: model, Deadlines: model, Rules: duties.Settings{StartDeadline: time.Hour, AckWait: time.Minute}})
 	s.Log = slog.New(slog.DiscardHandler)
 	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: roles.Operator}}
 }

@@ -23,6 +23,8 @@ var overviewPage = page{name: "overview", path: "/{$}", entry: "Overview", verb:
 // Bounds of what the overview shows of each.
 const (
 	shownRunning = 20
+	shownOverdue = 8
+	amongOverdue = 50 // of those whose deadline passed first, with no slack
 	shownFailed  = 8
 	amongFailed  = 100 // of those that were submitted last, the ones that failed last are shown
 	shownNext    = 8
@@ -33,6 +35,7 @@ const (
 type overviewData struct {
 	Counts  countsPanel
 	Running runningPanel
+	Overdue overduePanel
 	Failed  tasksPanel
 	Nodes   nodesPanel
 	Next    nextPanel
@@ -101,6 +104,18 @@ type span struct {
 	Of       int
 }
 
+// overduePanel has tasks on which somebody should have acted by now; of the past it has none.
+type overduePanel struct {
+	panel
+	Rows []overdueRow
+	More bool
+}
+
+type overdueRow struct {
+	task.Task
+	Duty duties.Duty
+}
+
 type tasksPanel struct {
 	panel
 	Tasks []task.Task
@@ -128,6 +143,7 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 	d := &overviewData{}
 	d.Counts.fail(d.Counts.find(ctx, l))
 	d.Running.fail(d.Running.find(ctx, l))
+	d.Overdue.fail(d.Overdue.find(ctx, l))
 	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: amongFailed}})
 	d.Failed.Tasks = latest(failed.Tasks, shownFailed)
 	d.Failed.fail(err)
@@ -141,6 +157,27 @@ func showOverview(ctx context.Context, l *look) (any, error) {
 		}
 	}
 	return d, nil
+}
+
+func (p *overduePanel) find(ctx context.Context, l *look) error {
+	if l.Past {
+		return nil
+	}
+	tasks, err := l.Overdue(ctx, amongOverdue)
+	for i := range tasks {
+		duty, err := view.Owed(ctx, l.View, &tasks[i], l.Rules)
+		if err != nil {
+			return err
+		}
+		if !duty.Overdue(l.Now) {
+			continue
+		}
+		if p.More = len(p.Rows) == shownOverdue; p.More {
+			break
+		}
+		p.Rows = append(p.Rows, overdueRow{tasks[i], duty})
+	}
+	return err
 }
 
 // latest are the tasks that are in their state since last, so many of them.

@@ -153,10 +153,11 @@ func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			err = api.ErrMethod
 		}
-		if _, stranger := who(); stranger != nil { // who is not let in does not hear what there is
+		c, stranger := who()
+		if stranger != nil { // who is not let in does not hear what there is
 			err = stranger
 		}
-		s.refuse(w, r, httpapi.Caller{}, err)
+		s.refuse(w, r, c, err)
 		return
 	}
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
@@ -238,6 +239,9 @@ func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *p
 // refuse says on a page what is wrong, and what to do next.
 func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, err error) {
 	problem := api.ProblemOf(err)
+	if errors.Is(err, api.ErrNothing) { // there is no word of documents for programs
+		problem.Title, problem.Detail, problem.Next = "Page not found", "there is no page at this address", "go to one of the pages above"
+	}
 	if problem.Status == http.StatusInternalServerError {
 		s.server.Log.Warn("a page has failed", "path", r.URL.Path, "error", err)
 	}

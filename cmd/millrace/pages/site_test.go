@@ -195,6 +195,22 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// Where there is no page, the page that says so leads to those that there are, for who may see them.
+func TestNoPage(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	page, _ := p.get(404, "/jobs/backup/none")
+	for _, want := range []string{"<h1>Page not found</h1>", "There is no page at this address.", `href="../../tasks"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("it does not say %s: %s", want, page)
+		}
+	}
+	p.as("")
+	if page, _ = p.get(401, "/jobs/backup/none"); strings.Contains(page, "Page not found") || strings.Contains(page, `href="../../tasks"`) {
+		t.Error("a stranger hears what there is")
+	}
+}
+
 // A page can be read without a script: what the log knows stands in it.
 func TestReadable(t *testing.T) {
 	t.Parallel()
@@ -373,6 +389,31 @@ func TestOverviewOfLate(t *testing.T) {
 	p.seen()
 	if page, _ := p.get(200, "/"); !strings.Contains(page, "No task is pending") {
 		t.Error("nothing waits, and the page does not say so")
+	}
+}
+
+// What is overdue stands on the overview, with who must act on it; of the past it is not said.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if page, _ := p.get(200, "/"); strings.Contains(page, "<h2>Overdue</h2>") {
+		t.Error("nothing is overdue, and the page has a heading for it")
+	}
+	s := command("date")
+	soon := value.Duration(time.Millisecond)
+	s.Pending = &soon
+	id := p.submit(s)
+	for {
+		page, _ := p.get(200, "/")
+		if strings.Contains(page, "<h2>Overdue</h2>") {
+			if !strings.Contains(page, `id="due-`+string(id)+`"`) {
+				t.Errorf("another task is overdue: %s", page)
+			}
+			break
+		}
+	}
+	if then, _ := p.get(200, "/?at=1"); strings.Contains(then, "<h2>Overdue</h2>") {
+		t.Error("the past has it, too")
 	}
 }
 
