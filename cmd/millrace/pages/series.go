@@ -114,7 +114,7 @@ func (s *series) points(now time.Time) (all []point) {
 		if b := &s.of[n%buckets]; b.n == n {
 			p.Done, p.Failed = float64(b.done)/bucketOf.Seconds(), float64(b.failed)/bucketOf.Seconds()
 			if b.starts > 0 {
-				p.Wait = float64(b.waited.Milliseconds()) / float64(b.starts)
+				p.Wait = float64(b.waited) / float64(time.Millisecond) / float64(b.starts)
 			}
 			if b.asked {
 				p.Oldest = b.oldest.Seconds()

@@ -24,13 +24,14 @@ func TestSeries(t *testing.T) {
 	step(2*time.Second, task.Pending, task.Running, 40*time.Millisecond)
 	step(3*time.Second, task.Running, task.Finished, 0)
 	step(4*time.Second, task.Running, task.Retrying, 0)
+	step(21*time.Second, task.Pending, task.Running, 250*time.Microsecond)
 	step(25*time.Second, task.Running, task.Error, 0)
 	step(26*time.Second, task.Error, task.Error, 0)
 	s.wait(noon.Add(5*time.Second), noon)
 	s.wait(noon.Add(29*time.Second), time.Time{})
 	got := s.points(noon.Add(31 * time.Second))
 	at := noon.Unix()
-	want := []point{{at, 0.1, 0.1, 30, 5}, {at + 10, 0, 0, -1, -1}, {at + 20, 0, 0.1, -1, 0}}
+	want := []point{{at, 0.1, 0.1, 30, 5}, {at + 10, 0, 0, -1, -1}, {at + 20, 0, 0.1, 0.25, 0}}
 	if len(got) != len(want) {
 		t.Fatalf("the points are %v, want %v", got, want)
 	}
