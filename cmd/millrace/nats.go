@@ -61,7 +61,7 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 	fs.StringVar(&realm.Name, "account", roles.DefaultRealm, "`name` of the account with the streams, with which those of the other roles begin; with another one than the default, it stands in small letters before the names of users")
 	fs.StringVar(&realm.Store, "store", "", "`size` of all that the account stores, as 50GB (default: what the NATS server has)")
 	fs.StringVar(&user, "user-name", "", "`name` of the user, of a single one (default: its role, or its node)")
-	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, and whoever has the password of a worker or an operator can erase the log")
+	fs.BoolVar(&realm.OneAccount, "one-account", false, "put all roles into one account: faster, but anyone with the password of a worker or an operator can erase the log")
 	fs.BoolVar(&sharedInbox, "shared-inbox", false, "let all users have their answers in _INBOX, where each can read those of the others")
 	o.Flags(c, "conf", "table", "json")
 	c.RunE = func(*cobra.Command, []string) error {

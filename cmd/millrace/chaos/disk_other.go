@@ -7,7 +7,7 @@ import "errors"
 // disk can be filled on Linux only.
 type disk struct{}
 
-var errNoFill = errors.New("the fault " + string(Fill) + " needs Linux: elsewhere nobody can fill the disk of one process alone")
+var errNoFill = errors.New("the fault " + string(Fill) + " needs Linux: other systems cannot fill the disk of one process alone")
 
 func newDisk(_ string, wanted bool) (*disk, error) {
 	if wanted {

@@ -32,8 +32,8 @@ var Scenarios = []Scenario{
 	{"scheduler-kill", "kill -9 of schedulers, one or all, also while a worker dies", (*planner).schedulerKill},
 	{"roll", "rolling restart with SIGTERM: one worker after the other, then the schedulers", (*planner).roll},
 	{"blackout", "kill -9 of everything at once", (*planner).blackout},
-	{"clock-jump", "what workers, schedulers and those who submit take for their machine's clock jumps by minutes, and back", (*planner).clockJump},
-	{"files", "kill -9 of who pushes folders, of the server and of workers that fetch them, caches that are spoilt", (*planner).files},
+	{"clock-jump", "the clock that workers, schedulers and submitters see jumps by minutes, and back", (*planner).clockJump},
+	{"files", "kill -9 of the process that pushes folders, of the server and of workers that fetch them, spoilt caches", (*planner).files},
 	{"full-disk", "the disk of the NATS server is full, and then has room again, also while a worker dies", (*planner).fullDisk},
 	{"mix", "all of these but files and full-disk, by chance", (*planner).mix},
 }

@@ -186,7 +186,7 @@ func (t *ticker) judge(records []events.Record, until time.Time, r *TimesReport)
 		}
 		r.Ticks, r.Missed = r.Ticks+len(expected), r.Missed+missed
 		if missed > 0 {
-			broken = append(broken, fmt.Sprintf("schedule %s: on %d of %d ticks nobody has decided", s.Name, missed, len(expected)))
+			broken = append(broken, fmt.Sprintf("schedule %s: %d of %d ticks have no decision", s.Name, missed, len(expected)))
 		}
 		if since := s.Since.Sub(s.Changed); since.Abs() > timesApart {
 			broken = append(broken, fmt.Sprintf("schedule %s begins %v from when it was stored", s.Name, since.Round(time.Millisecond)))

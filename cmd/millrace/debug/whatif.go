@@ -54,8 +54,8 @@ schedule (schedule.catchup=all). Without --set all must come out as it was: so a
 one did that has written the log.
 
 With --simulate it goes on from the first difference, or from --from, in a world of its own: what people and nodes did
-comes as it was recorded, the rules decide, and attempts run as long as they were recorded to, or as those of their job do. It says
-which tasks would have fared otherwise, and by how much it misses what was recorded if nothing is other.
+comes as it was recorded, the rules decide, and attempts run as long as recorded, or as others of their job. It says
+which tasks would have fared otherwise, and by how much it misses the recorded times without a change.
 
 Ends with 2 if a decision comes out differently under its own settings. docs/whatif.md has more.`,
 		Example: `  millrace whatif

@@ -99,7 +99,7 @@ HTTP. All facts that follow from their requests name NAME as their actor.
 				}{args[0], role.Value, secret, until})
 			}
 			_, err = fmt.Fprintln(a.Out, secret)
-			a.Note("keep it: nobody can show it again")
+			a.Note("keep it: it cannot be shown again")
 			return err
 		})(c, args)
 	}

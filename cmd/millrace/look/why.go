@@ -136,7 +136,7 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 			t.Add(term.Dim("but"), term.Tinted(fmt.Sprintf("it needs task %s, and there is none: it waits until one is submitted under this id", id), term.Yellow))
 		}
 		if !e.Enforced {
-			t.Add(term.Dim("but"), term.Tinted("no millrace server answers, so nobody enforces deadlines: start `millrace server`", term.Yellow))
+			t.Add(term.Dim("but"), term.Tinted("no millrace server answers, so deadlines are not enforced: start `millrace server`", term.Yellow))
 		}
 	}
 	partFields(&t, "children", e.Parts)

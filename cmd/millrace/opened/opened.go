@@ -42,7 +42,7 @@ var (
 	// ErrFull refuses a file: others have taken all places.
 	ErrFull = fmt.Errorf("%d incident files are open, which is all there is room for: close one, or wait", Most)
 	// ErrGone: there is no such file, or not any more.
-	ErrGone = errors.New("there is no such incident file, or nobody has looked at it for so long that it was closed")
+	ErrGone = errors.New("there is no such incident file, or it was closed because it was not used for so long")
 )
 
 // Shelf has the files.

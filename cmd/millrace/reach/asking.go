@@ -25,7 +25,7 @@ func QuietEnd(ctx context.Context, err error) error {
 // Confirm asks a person; where none is, it refuses.
 func (a *App) Confirm(c *cobra.Command, question string) error {
 	if !term.Terminal(a.In) {
-		return exit.Misuse(c, "nobody is there to be asked %q; --yes answers it", question)
+		return exit.Misuse(c, "there is no terminal to ask %q; --yes answers it", question)
 	}
 	fmt.Fprintf(a.Errs, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no

@@ -90,7 +90,7 @@ func (a *App) Resolve() (client.Target, error) {
 	case t.Passed != "":
 		a.Note("using the running `millrace %s` of %s, not the nats context %q; --context %s chooses that", t.Running.Role, t.Running.Data, t.Passed, t.Passed)
 	case t.Withheld:
-		a.Note("nobody has said where the server is, so the credentials are not offered to %s; say it with --server or $NATS_URL", t.Name)
+		a.Note("no server was named, so %s is not offered the credentials; name one with --server or $NATS_URL", t.Name)
 	}
 	return t, nil
 }

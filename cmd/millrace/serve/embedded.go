@@ -105,7 +105,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 			Hint: exit.Hint("write a secret into a file and pass --auth-token-file FILE (clients: --token-file FILE), or pass --auth-user with --auth-password-file; add --listen-cert and --listen-key for TLS")}
 	case errors.Is(err, embed.ErrPlain):
 		return nil, &exit.Fault{Code: exit.Usage, Err: err,
-			Hint: exit.Hint("pass --listen-cert and --listen-key; or --insecure, if nobody else can see the packets: passwords and all data then go in the clear")}
+			Hint: exit.Hint("pass --listen-cert and --listen-key; or --insecure, if no one else can read the packets: passwords and all data then go unencrypted")}
 	case errors.Is(err, embed.ErrShared):
 		return nil, &exit.Fault{Code: exit.Refused, Err: err, Hint: exit.Hint("name a directory of its own with --data, such as one below this; or `chmod 700` this one as its owner")}
 	case errors.Is(err, embed.ErrPort):
@@ -113,7 +113,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 	}
 	if err == nil {
 		if e.insecure && e.tlsCert == "" && server.Exposed() {
-			log.Warn("this server listens beyond this machine without TLS: whoever sees the packets reads passwords and all data", "address", server.Address())
+			log.Warn("this server listens beyond this machine without TLS: anyone who sees the packets reads passwords and all data", "address", server.Address())
 		}
 		_ = os.Remove(e.urlFile()) // of a process that was killed; it is written anew when all is ready
 	}

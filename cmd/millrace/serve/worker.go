@@ -123,10 +123,10 @@ without it, if the next worker of this node starts in time.`,
 // takes none that it only happens to find: a variable that has become empty is enough for that.
 func whichServer(t client.Target) error {
 	if t.By != client.Running {
-		return &exit.Fault{Code: exit.Usage, Err: errors.New("which server? a worker with the profile prod joins none that nobody has named"),
+		return &exit.Fault{Code: exit.Usage, Err: errors.New("which server? a worker with the profile prod joins only a server that you name"),
 			Hint: exit.Hint("say it with --server or $NATS_URL, or --context or $NATS_CONTEXT; `millrace worker --profile dev` looks on this machine")}
 	}
-	return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins none that nobody has named", t.Name),
+	return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("which server? %s runs here, but a worker with the profile prod joins only a server that you name", t.Name),
 		Hint: exit.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 

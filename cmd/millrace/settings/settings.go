@@ -204,7 +204,7 @@ var All = []Setting{
 		processes: Serving, Name: "http_proxy_from", Usage: "addresses of proxies in front of HTTP, separated by commas: 10.0.0.5, 10.1.0.0/16", dev: noWord, prod: noWord,
 		read: readProxies, Text: func(s *Values) string { return listText(s.HTTP.ProxyFrom, netip.Prefix.String) },
 	},
-	word("http_user_header", "header by which those proxies say who asks", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
+	word("http_user_header", "header in which those proxies name the user", noWord, func(s *Values) *string { return &s.HTTP.UserHeader }).of(Serving),
 	word("http_user_role", "role of the users of those proxies: viewer, submitter or operator", string(roles.Viewer), func(s *Values) *string { return (*string)(&s.HTTP.UserRole) }).of(Serving),
 	word("http_prefix", "path below which a proxy has HTTP, such as /millrace", noWord, func(s *Values) *string { return &s.HTTP.Prefix }).of(Serving),
 	{
