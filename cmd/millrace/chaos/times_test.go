@@ -84,7 +84,7 @@ func TestJudgeTicks(t *testing.T) {
 		odd     string
 	}{
 		"all":         {define(1, 1), map[float64]float64{2: 2, 4: 4.1, 6: 6}, "", ""},
-		"one missing": {define(1, 1), map[float64]float64{2: 2, 6: 6}, "on 1 of 3 ticks nobody has decided", ""},
+		"one missing": {define(1, 1), map[float64]float64{2: 2, 6: 6}, "1 of 3 ticks have no decision", ""},
 		"one early":   {define(1, 1), map[float64]float64{2: 1.5, 4: 4, 6: 6}, "500ms before it was due", ""},
 		"one late":    {define(1, 1), map[float64]float64{2: 2, 4: 8, 6: 8}, "", "4s after it was due"},
 		"stored by a caller who is ten minutes ahead": {define(601, 1), nil, "begins 10m0s from when it was stored", ""},
