@@ -69,7 +69,7 @@ func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done
 	return n, err
 }
 
-// place places births, and arms the timers of those that are due later, several at once.
+// place places births, and arms the timers of those that are due later, several concurrently.
 func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int, seq uint64)) error {
 	seqs, errs := make([]uint64, len(births)), make([]error, len(births))
 	var g errgroup.Group

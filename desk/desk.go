@@ -50,14 +50,14 @@ type Store interface {
 	Waiting(ctx context.Context, queue string, most int) (int, error)
 }
 
-// Desk makes tasks of submissions. It is safe for concurrent use.
+// Desk makes tasks from submissions. It is safe for concurrent use.
 type Desk struct {
 	Store Store
 	// Rec writes to the log; its clock is the desk's.
 	Rec *events.Recorder
 
 	own    rooms
-	shared *rooms // in place of own, if it is not nil; see [Desk.For]
+	shared *rooms // used instead of own, if it is not nil; see [Desk.For]
 }
 
 // rooms is the known state of queues and definitions.
@@ -217,7 +217,7 @@ func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) e
 // [queue.ErrFull], an [*events.Taken] or, if the id was not drawn for this birth and already has a
 // task, an [*events.Exists].
 func (d *Desk) Bear(ctx context.Context, n *Newborn) (uint64, error) {
-	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before room is made for it
+	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before making room for it
 		return 0, err
 	}
 	_, over, err := d.reserve(ctx, n.Birth, []task.ID{n.ID})
@@ -290,7 +290,7 @@ func (d *Desk) SameBirth(there *events.Exists, birth *task.Submitted) error {
 	asked := *birth
 	asked.Trigger, asked.Due = was.Trigger, was.Due
 	if asked.Job != "" && asked.Job == was.Job && asked.Revision != was.Revision {
-		return nil // the job has changed between two schedulers' looks
+		return nil // the job has changed between two schedulers' reads
 	}
 	return other(there, &was, &asked)
 }

@@ -75,7 +75,7 @@ func (s store) Waiting(_ context.Context, queue string, _ int) (n int, err error
 	return n, nil
 }
 
-// newDesk returns a desk at a log in which queue "two" has room for two, and there is a job with files.
+// newDesk returns a desk on a log in which queue "two" has room for two, with a job that has files.
 func newDesk(t *testing.T) (*desk.Desk, store) {
 	t.Helper()
 	s := store{events.NewMemory(time.Now, time.Minute), map[string]job.Job{

@@ -8,7 +8,7 @@ import (
 	"millrace/task/job"
 )
 
-// filesOf are the files of a task to be.
+// filesOf returns the files of a task before its birth.
 func filesOf(s *birth.Submission, job *job.Job) *job.Files {
 	switch {
 	case job != nil:

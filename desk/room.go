@@ -11,7 +11,7 @@ import (
 	"millrace/task/unique"
 )
 
-// boundOf returns the queue in which a birth is about to wait, and how many may; 0 for any number.
+// boundOf returns the queue in which a birth is about to wait, and its bound; 0 for none.
 func (d *Desk) boundOf(ctx context.Context, birth *task.Submitted) (queue string, most int, err error) {
 	queue = birth.QueueName()
 	if _, own := birth.Route.Node(); own || !birth.Offers() {
@@ -92,7 +92,7 @@ func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID
 // over ends a reservation.
 func (d *Desk) over(ctx context.Context, queue string, entry uint64, placed bool) {
 	if !placed {
-		// If that fails it is waited for, as after the death of this process.
+		// If that fails, the others wait as after the death of this process.
 		entry, _ = d.Rec.Claim(ctx, unique.RoomKey(queue), "", entry)
 	}
 	r := d.rooms()
@@ -115,7 +115,7 @@ func (d *Desk) settled(ctx context.Context, queue string) (uint64, error) {
 		}
 		claim, ok := last.Fact.Event.(unique.KeyClaimed)
 		if !ok || claim.Holder == "" {
-			return last.Seq, nil // rubbish, or an entry that was taken back
+			return last.Seq, nil // an unreadable or a withdrawn entry
 		}
 		r := d.rooms()
 		r.mu.Lock()

@@ -47,7 +47,7 @@ type chainOf struct {
 	of   string
 }
 
-// NewChoice returns a choice for a span, its ends among it.
+// NewChoice returns a choice for a span, inclusive.
 func NewChoice(from, to uint64) *Choice {
 	return &Choice{from: from, to: to, tasks: map[task.ID]*life{}, children: map[task.ID][]task.ID{}, holders: map[string][]task.ID{}, keys: map[string]bool{}, before: map[chainOf]uint64{}}
 }
@@ -108,7 +108,7 @@ func (c *Choice) seeTask(r *events.Record) {
 	}
 }
 
-// settle finds out which tasks live in the span, once all was seen.
+// settle determines which tasks live in the span, after the last See.
 func (c *Choice) settle() {
 	if c.settled {
 		return
@@ -146,7 +146,7 @@ func (c *Choice) Lives(id task.ID) bool {
 	return l != nil && l.lives
 }
 
-// Living are the tasks that are there, in the order of their ids.
+// Living returns the tasks in the file, by id.
 func (c *Choice) Living() (ids []task.ID) {
 	c.settle()
 	for id, l := range c.tasks {
@@ -158,7 +158,7 @@ func (c *Choice) Living() (ids []task.ID) {
 	return ids
 }
 
-// Tasks is how many tasks are there, of how many that the log has up to the end of the span.
+// Tasks returns how many tasks are in the file, and how many the log has up to the end of the span.
 func (c *Choice) Tasks() (there, all int) {
 	c.settle()
 	for _, l := range c.tasks {

@@ -14,7 +14,8 @@ import (
 // skippable zstd frame with the head below, and a zstd frame with lines of JSON. So `zstd -dc FILE`
 // prints the lines on any system.
 //
-//	magic(4) length(4) "MRIF" version(1) section(1) 0(2) number(4) lines(4) first(8) last(8) packed(4) unpacked(4) sum of the frame(4) sum of this(4)
+//	magic(4) length(4) "MRIF" version(1) section(1) 0(2) number(4) lines(4)
+//	first(8) last(8) packed(4) unpacked(4) sum of the frame(4) sum of this(4)
 //
 // All numbers are little-endian, and the sums are CRC-32C. Number counts the blocks from 0; first
 // and last are sequences of facts. The manifest comes first, then facts, output, the index with the
@@ -74,7 +75,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// lead is how each block begins.
+// lead is the beginning of each block.
 var lead = func() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, skippable)
 	b = binary.LittleEndian.AppendUint32(b, headSize-8)

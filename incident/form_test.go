@@ -15,7 +15,7 @@ import (
 	"millrace/task/queue"
 )
 
-// sample is a file with several blocks of facts, and the facts.
+// sample returns a file with several blocks of facts, and the facts.
 func sample(t testing.TB, facts int) (file []byte, records []events.Record) {
 	t.Helper()
 	var b bytes.Buffer
@@ -266,7 +266,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// fixSum makes the head of a block whole again.
+// fixSum corrects the checksum of a block's head.
 func fixSum(b []byte) {
 	binary.LittleEndian.PutUint32(b[sumAt:], crc32.Checksum(b[:sumAt], castagnoli))
 }

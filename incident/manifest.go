@@ -22,10 +22,12 @@ type Manifest struct {
 	// From and To bound the span. Every subject that lives in it is in the file from its beginning.
 	From Point `json:"from"`
 	To   Point `json:"to"`
-	// Facts is how many facts are there, and Left how many of the log up to the end of the span were left out.
+	// Facts is how many facts the file has, and Left how many of the log up to the end of the span
+	// it lacks.
 	Facts int `json:"facts"`
 	Left  int `json:"left_out"`
-	// Tasks is how many tasks are there, of so many that the log has up to the end of the span.
+	// Tasks is how many tasks the file has, and AllOf how many the log has up to the end of the
+	// span.
 	Tasks   int  `json:"tasks"`
 	AllOf   int  `json:"all_tasks"`
 	Output  int  `json:"output"`  // batches of output lines

@@ -15,10 +15,10 @@ import (
 	"millrace/events"
 )
 
-// File is an incident file that was opened.
+// File is an open incident file.
 type File struct {
 	Manifest Manifest
-	// Blocks are those that the file has, or had.
+	// Blocks are the blocks that the file has or had.
 	Blocks []Block
 	// Notes are the notes of people, in order of writing.
 	Notes []Note
@@ -89,10 +89,10 @@ func Read(r io.Reader) (*File, error) {
 	return Open(data)
 }
 
-// opening is a file while it is read.
+// opening is a file while it is being read.
 type opening struct {
 	file  *File
-	seen  map[uint32]bool // blocks that are whole, by their numbers
+	seen  map[uint32]bool // intact blocks, by number
 	whole []Block
 	bad   map[uint32]string // the damage of blocks with intact heads
 	heads []Block           // the heads of these
@@ -339,7 +339,7 @@ func (o *opening) listed() []Block {
 	return filled
 }
 
-// around are the sequences between which a block lies.
+// around returns the sequences between which a block lies.
 func (o *opening) around(i int, s Section) (after, before uint64) {
 	if s != SectionFacts && s != SectionOutput {
 		return 0, 0
@@ -367,7 +367,8 @@ func (o *opening) lastFact() (last uint64) {
 	return last
 }
 
-// Facts are the facts of the file, in the order of the log. A line that cannot be read is an error, behind which others follow.
+// Facts returns the facts of the file, in the order of the log. An unreadable line is an error,
+// after which others may follow.
 func (f *File) Facts() iter.Seq2[events.Record, error] {
 	return func(yield func(events.Record, error) bool) {
 		last := uint64(0)

@@ -189,7 +189,7 @@ func (x *Redactor) scope(s limit.Scope) limit.Scope {
 	return s
 }
 
-// uniqueKey is a unique key, but for that of a queue's ledger.
+// uniqueKey redacts a unique key, except that of a queue's ledger.
 func (x *Redactor) uniqueKey(key string) string {
 	if strings.HasPrefix(key, "queue:") {
 		return key
@@ -254,7 +254,7 @@ func (x *Redactor) walk(v reflect.Value) {
 	}
 }
 
-// each does something with each value of a list or map, in a copy of that.
+// each applies do to each value of a list or map, in a copy.
 func (x *Redactor) each(v reflect.Value, do func(reflect.Value)) {
 	if v.IsNil() {
 		return
@@ -417,7 +417,7 @@ func Hidden(value any) bool {
 	return false
 }
 
-// leaves is a JSON value with its names, and hidden values.
+// leaves returns a JSON value with its names and hidden values.
 func (x *Redactor) leaves(text []byte) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -120,7 +120,7 @@ func plant(v reflect.Value) {
 			case !f.IsExported():
 			case !texts(f.Type):
 				plant(v.Field(i))
-			case f.Name == "Key" && v.Field(i).IsZero() && v.Type() == reflect.TypeFor[events.Fact](): // else it is about two things
+			case f.Name == "Key" && v.Field(i).IsZero() && v.Type() == reflect.TypeFor[events.Fact](): // otherwise it has two subjects
 			case c != keep && c != named:
 				plantText(v.Field(i), c)
 			}

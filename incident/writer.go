@@ -63,7 +63,7 @@ func (x *Writer) lastFact() uint64 {
 	return 0
 }
 
-// Output adds a batch of lines that a task has printed.
+// Output adds a batch of a task's output lines.
 func (x *Writer) Output(l *Lines) error {
 	x.m.Output++
 	return x.line(SectionOutput, l.Seq, l)
@@ -121,7 +121,7 @@ func (x *Writer) next() uint32 {
 	return 0
 }
 
-// flush writes the block that lines were added to.
+// flush writes the present block.
 func (x *Writer) flush() error {
 	if x.now.Section == 0 {
 		return nil

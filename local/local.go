@@ -26,7 +26,7 @@ import (
 
 // Server is a server that runs on this machine.
 type Server struct {
-	// URL is how to reach it, with the credential that it has made for itself: a secret.
+	// URL is its address, with the credential that it has made for itself: a secret.
 	URL string `json:"url"`
 	// Role is "dev" if it runs tasks, too, else "server".
 	Role string `json:"role"`
@@ -39,7 +39,7 @@ type Server struct {
 // ErrNone: no server of this user runs on this machine.
 var ErrNone = errors.New("no server of Millrace runs on this machine for this user")
 
-// Folder is where the records lie: $MILLRACE_DEV_DIR, or a folder in the user's cache.
+// Folder is the folder of the records: $MILLRACE_DEV_DIR, or a folder in the user's cache.
 func Folder() (string, error) {
 	if dir := os.Getenv("MILLRACE_DEV_DIR"); dir != "" {
 		return dir, nil
@@ -70,7 +70,7 @@ func Announce(url, role, data string) (remove func(), err error) {
 	return func() { _ = os.Remove(path) }, nil // a record without a lock is ignored
 }
 
-// Write puts the record into a folder under a name that its data directory has for ever.
+// Write writes the record into a folder, under a fixed name for its data directory.
 func (r Server) Write(folder string) (path string, err error) {
 	if _, err := private.Own(folder); err != nil {
 		return "", err

@@ -9,7 +9,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockData locks a data directory as a server does.
+// lockData locks a data directory like a server.
 func lockData(t *testing.T, dir string) *flock.Flock {
 	t.Helper()
 	lock := flock.New(filepath.Join(dir, "lock"))
@@ -71,7 +71,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("the folder still holds %v, %v", left, err)
 	}
 
-	// To look must not keep a server from taking the lock.
+	// Looking for a server must not keep one from taking the lock.
 	if err := lockFirst.Unlock(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (b *Beats) Look(alive map[node.ID]node.Heartbeat, now time.Time) {
 	}
 }
 
-// Collect gives the gaps and the age of the oldest heartbeat.
+// Collect emits the gaps and the age of the oldest heartbeat.
 func (b *Beats) Collect(emit Emit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

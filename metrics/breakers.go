@@ -6,10 +6,10 @@ import (
 	"millrace/task/breaker"
 )
 
-// maxBreakers is how many jobs have series of their own; the others are left out.
+// maxBreakers is how many jobs have their own series; the others are left out.
 const maxBreakers = 500
 
-// breakers counts what happens to the breakers of jobs. Guarded by the fold's mutex.
+// breakers counts the changes of jobs' breakers. Guarded by the fold's mutex.
 type breakers struct {
 	jobs      map[string]*breakerCount
 	postponed map[string]uint64 // by the postponing rule

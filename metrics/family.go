@@ -9,13 +9,13 @@ const (
 	Counter Kind = iota
 	// Gauge values are present amounts.
 	Gauge
-	// Distribution values are counted by size: a histogram.
+	// Distribution values are counted by size, in a histogram.
 	Distribution
 )
 
 // Family is a set of series that differ in their labels.
 type Family struct {
-	// Name is in Prometheus's form: base units, _total for counters.
+	// Name has Prometheus's form: base units, _total for counters.
 	Name string
 	Kind Kind
 	// Help explains a value in one sentence.
@@ -34,8 +34,7 @@ type Source interface {
 	Collect(emit Emit)
 }
 
-// Families are all families that any process of Millrace gives, beside those of
-// Go and of its process.
+// Families lists the families of all processes of Millrace, besides those of Go and of the process.
 var Families []*Family
 
 func family(kind Kind, name, help string, labels ...string) *Family {
@@ -44,8 +43,8 @@ func family(kind Kind, name, help string, labels ...string) *Family {
 	return f
 }
 
-// Counted from the log by servers. All servers of an installation read the same
-// log, so they give the same figures: take the largest, never the sum.
+// Counted by servers from the log. All servers of an installation read the same log, so their
+// figures are equal: take the largest, never the sum.
 var (
 	TasksSubmitted   = family(Counter, "millrace_tasks_submitted_total", "Tasks submitted.", "queue")
 	TasksEnded       = family(Counter, "millrace_tasks_ended_total", "Tasks that reached a terminal state, by state and reason code.", "queue", "state", "reason")
@@ -93,19 +92,19 @@ var (
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
 )
 
-// Of the streams, looked up by servers now and then.
+// Of the streams, read by servers from time to time.
 var (
 	StoreBytes = family(Gauge, "millrace_store_bytes", "Bytes that a stream holds; all is what the account holds.", "stream")
 	StoreLimit = family(Gauge, "millrace_store_limit_bytes", "Bytes that a stream may hold; missing if it has no bound of its own.", "stream")
 	StoreFree  = family(Gauge, "millrace_store_disk_free_bytes", "Bytes that are free on the disk of an embedded server.")
 )
 
-// Of the limits that a server's scheduler looks after. All keys of a limit are added up.
+// Of the limits that a server's scheduler enforces. All keys of a limit are added up.
 var (
 	LimitInUse   = family(Gauge, "millrace_limit_in_use", "Tasks that have a place in a limit of concurrency.", "limit")
 	LimitPlaces  = family(Gauge, "millrace_limit_places", "Places of a limit of concurrency that is in use or waited for.", "limit")
 	LimitWaiting = family(Gauge, "millrace_limit_waiting", "Tasks that wait for a limit.", "limit")
-	// LimitBudgetUsed is of the key of which most is used up.
+	// LimitBudgetUsed is the share of the most used key.
 	LimitBudgetUsed = family(Gauge, "millrace_limit_budget_used_ratio", "How much of a limit's budget is used up, 1 for all of it; of several keys, the most.", "limit")
 	LimitRateLeft   = family(Gauge, "millrace_limit_rate_left", "Tasks that may start at once under a limit of rate that was used lately or is waited for.", "limit")
 )

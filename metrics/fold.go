@@ -79,7 +79,7 @@ func NewFold(after uint64, known []node.Node, queues []string, names *Queues) *F
 	return f
 }
 
-// unknownType is under which all types are counted that this version does not know.
+// unknownType is the name under which all unknown types are counted.
 const unknownType events.Type = "unknown"
 
 // How an attempt ended.
@@ -93,8 +93,8 @@ const (
 	outcomeAbnormal  = "abnormal" // its task was given up while it ran
 )
 
-// The values of labels that are known beforehand; they are there from the start,
-// at 0, so that their first event is a rise.
+// The known values of labels. They exist from the start, at 0, so that their first event shows as a
+// rise.
 var (
 	outcomes        = []string{outcomeFinished, outcomeFailed, outcomeCancelled, outcomeReleased, outcomeLost, outcomeTakenOver, outcomeAbnormal}
 	classes         = append(slices.Clone(job.Classes), Other)
@@ -158,7 +158,7 @@ func (f *Fold) fact(r *events.Record) {
 		return
 	}
 	if !r.IsFact() {
-		return // a timer: it is counted when it has fired
+		return // a timer: it counts when it has fired
 	}
 	n, ok := f.facts[r.Fact.Type]
 	if !ok {
@@ -216,7 +216,7 @@ func (f *Fold) attempt(s *events.Step) {
 	case task.AttemptLost:
 		outcome = outcomeLost
 		if f.nodes.over(node.ID(s.Was.Node), s.Was.Session) {
-			f.impact[outcomeLost]++ // else it ran too long, or could not be killed
+			f.impact[outcomeLost]++ // otherwise it ran too long, or could not be killed
 		}
 	case task.CancelConfirmed:
 		outcome = outcomeCancelled
@@ -266,7 +266,7 @@ func (f *Fold) queue(name string) *queue {
 	return q
 }
 
-// Collect gives everything that was counted.
+// Collect emits all figures.
 func (f *Fold) Collect(emit Emit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

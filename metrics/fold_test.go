@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// story is a log that grows, seen as a projector sees it.
+// story is a growing log, as a projector sees it.
 type story struct {
 	fold  *Fold
 	tasks map[task.ID]*task.Task
@@ -90,7 +90,7 @@ func series(t *testing.T, source Source) map[string]string {
 	return all
 }
 
-// wants compares the series that are not 0 with text, a line for each.
+// wants compares the non-zero series with text, one line each.
 func wants(t *testing.T, source Source, want string) {
 	t.Helper()
 	var got []string
@@ -199,7 +199,7 @@ tasks_submitted_total{default} 6`)
 func TestFoldCountsNodes(t *testing.T) {
 	s := newStory(0, node.Node{ID: "old", State: node.Offline, Session: "s0", Since: noon.Add(-time.Minute)},
 		node.Node{ID: "cut", State: node.Online, Session: "s1", Started: noon.Add(-time.Hour)})
-	ready := func(id node.ID) { // as a version reads it that does not know the type
+	ready := func(id node.ID) { // as read by a version that does not know the type
 		s.seq++
 		s.fold.Observe([]events.Step{{Record: &events.Record{Seq: s.seq, Kind: events.KindNode, Fact: events.Fact{Node: id, Type: nodeReady, At: s.now}}}})
 	}
@@ -273,7 +273,7 @@ func TestFoldIsBounded(t *testing.T) {
 	if len(all) != first {
 		t.Errorf("%d series have become %d", first, len(all))
 	}
-	if got, want := all[TasksSubmitted.Name+"{other}"], fmt.Sprint(3*MaxNodes-MaxQueues+1); got != want { // the default queue has a name
+	if got, want := all[TasksSubmitted.Name+"{other}"], fmt.Sprint(3*MaxNodes-MaxQueues+1); got != want { // the default queue has its own name
 		t.Errorf("%s tasks were submitted to other queues, want %s", got, want)
 	}
 	if got, want := all[TasksSubmitted.Name+"{other nodes}"], fmt.Sprint(2*MaxNodes); got != want {

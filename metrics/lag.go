@@ -15,7 +15,7 @@ type Lag struct {
 	looked  time.Time
 }
 
-// sighting is where the log ended when.
+// sighting is the end of the log at a time.
 type sighting struct {
 	seq uint64
 	at  time.Time

@@ -7,7 +7,7 @@ import (
 	"millrace/task/quota"
 )
 
-// MaxLimits is how many limits have names of their own in labels.
+// MaxLimits is how many limits have their own names in labels.
 const MaxLimits = 100
 
 // Limits emits the usage of limits. It is a [Source]. All keys of one limit are added up, so the
@@ -77,8 +77,8 @@ func (l *Limits) Collect(emit Emit) {
 	}
 }
 
-// limitName is the name of a limit without its key: "key:crawl" of "key:crawl/example.com". Of keys that
-// are common to all jobs the kind is left: "key:".
+// limitName is the name of a limit without its key: "key:crawl" for "key:crawl/example.com". Keys
+// common to all jobs keep only the kind: "key:".
 func limitName(counter string) string {
 	kind, rest, _ := strings.Cut(counter, ":")
 	job, _, _ := strings.Cut(rest, "/")

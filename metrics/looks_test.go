@@ -52,7 +52,7 @@ func TestLag(t *testing.T) {
 		}
 	}
 	look(0, 10, 10, 0)
-	look(time.Hour, 20, 10, 0) // came since the last look
+	look(time.Hour, 20, 10, 0) // came after the last look
 	look(time.Hour+time.Second, 30, 15, time.Second)
 	look(time.Hour+2*time.Second, 40, 20, time.Second) // 30 was there a second ago, 20 is folded
 	wants(t, l, "read_model_lag_seconds 1\nread_model_lag_sequences 20\nread_model_sequence 20")

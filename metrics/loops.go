@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Loops keeps how the loops of a scheduler go. It is a [Source]. Safe for
-// concurrent use.
+// Loops measures the rounds of a scheduler's loops. It is a [Source]. Safe for concurrent use.
 type Loops struct {
 	mu    sync.Mutex
 	loops map[string]*loop // guarded by mu
@@ -44,7 +43,7 @@ func (l *Loops) Looked(name string, began, ended time.Time, err error) {
 	k.last = ended
 }
 
-// Last is when a loop last ended a round without an error; zero for never.
+// Last is when a loop last completed a round without an error; zero for never.
 func (l *Loops) Last(name string) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

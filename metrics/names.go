@@ -49,8 +49,7 @@ func (n *Names) Of(name string) string {
 	return name
 }
 
-// Queues bounds the names of queues and, apart from those, of nodes' own routes,
-// which begin with '@'.
+// Queues bounds the names of queues and, separately, of nodes' own routes, which begin with '@'.
 type Queues struct{ queues, routes *Names }
 
 // NewQueues returns an empty set with the caps of this package.
@@ -58,7 +57,8 @@ func NewQueues() *Queues {
 	return &Queues{NewNames(MaxQueues, Other), NewNames(MaxNodes, OtherNode)}
 }
 
-// Of returns the name under which a queue or route is counted: "node w3" for the own route of node w3.
+// Of returns the name under which a queue or route is counted: "node w3" for the own route of node
+// w3.
 func (q *Queues) Of(name string) string {
 	if on, own := where.NodeOf(name); own {
 		return q.routes.Of(NodeQueue(on))

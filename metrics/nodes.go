@@ -7,7 +7,7 @@ import (
 	"millrace/node"
 )
 
-// nodeReady is the fact by which a node proves that work reaches it.
+// nodeReady is the fact with which a node proves that work reaches it.
 const nodeReady events.Type = "node.ready"
 
 // nodes counts how nodes come and go. It is part of a [Fold] and guarded by it.
@@ -23,7 +23,7 @@ type nodes struct {
 	ready       *Histogram
 }
 
-// presence is how far a node has come.
+// presence is the progress of a node.
 type presence struct {
 	session string
 	alive   bool
@@ -65,7 +65,7 @@ func newNodes(known []node.Node) *nodes {
 	return n
 }
 
-// begin has a node's figures at 0, so that its first event is a rise.
+// begin creates a node's figures at 0, so that its first event shows as a rise.
 func (n *nodes) begin(id node.ID) {
 	name := n.names.Of(string(id))
 	for _, kind := range []string{newSession, cameBack} {
@@ -91,7 +91,7 @@ func (n *nodes) over(id node.ID, session string) bool {
 	return ok && (!p.alive || p.session != session)
 }
 
-// step follows a fact about a node, and counts it unless it is history.
+// step takes a fact about a node, and counts it unless it is history.
 func (n *nodes) step(r *events.Record, counts bool) {
 	if r.Kind != events.KindNode || r.Fact.Node == "" || r.Err != nil {
 		return
@@ -148,7 +148,7 @@ func (n *nodes) step(r *events.Record, counts bool) {
 	}
 }
 
-// leave ends the node's being online.
+// leave ends a node's period online.
 func (n *nodes) leave(r *events.Record, p *presence, reason string, counts bool) {
 	at := r.Fact.At
 	n.count(n.offline, r, reason, counts)

@@ -6,7 +6,7 @@ import (
 	"millrace/task/definition"
 )
 
-// schedules are counted from the decisions on their ticks. [Fold] guards it.
+// schedules counts the decisions on ticks. [Fold] guards it.
 type schedules struct {
 	admitted map[string]uint64 // by trigger
 	skipped  map[string]uint64 // by reason

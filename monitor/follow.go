@@ -9,10 +9,10 @@ import (
 	"millrace/metrics"
 )
 
-// lookEvery is how often the end of the log is looked at.
+// lookEvery is the interval of reading the end of the log.
 const lookEvery = time.Second
 
-// Bounds of a read model that counts as caught up.
+// Bounds for a read model to count as caught up.
 const (
 	maxBehind = 5 * time.Second
 	maxUnseen = 10 * time.Second
@@ -40,7 +40,7 @@ func FollowLag(ctx context.Context, lag *metrics.Lag, last func(context.Context)
 	}
 }
 
-// LagCheck is the [Check] that a read model has caught up.
+// LagCheck returns the [Check] that a read model has caught up.
 func LagCheck(lag *metrics.Lag) Check {
 	return Check{Name: "read model", Ask: func(now time.Time) error {
 		behind, looked := lag.Behind()

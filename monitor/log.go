@@ -18,7 +18,7 @@ const (
 	proofAge  = 10 * time.Second
 )
 
-// Log knows whether the log takes messages. It is a [metrics.Source]; its methods are safe for
+// Log checks whether the log accepts messages. It is a [metrics.Source]; its methods are safe for
 // concurrent use.
 type Log struct {
 	// Takes proves that the log accepts messages, or did within the given time. The error explains
@@ -66,7 +66,7 @@ func (l *Log) Wrong() error {
 	return l.wrong
 }
 
-// Check is the [Check] that the log takes messages.
+// Check returns the [Check] that the log accepts messages.
 func (l *Log) Check() Check {
 	return Check{Name: "log", Ask: func(now time.Time) error {
 		if err := l.Wrong(); err != nil {
@@ -84,7 +84,7 @@ func (l *Log) Check() Check {
 	}}
 }
 
-// Collect gives whether the log takes messages.
+// Collect emits whether the log accepts messages.
 func (l *Log) Collect(emit metrics.Emit) {
 	emit(metrics.LogWritable, bit(l.Wrong() == nil), nil)
 }

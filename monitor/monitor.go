@@ -54,7 +54,7 @@ func Listen(ctx context.Context, address string, log *slog.Logger) (*Monitor, er
 	return m, nil
 }
 
-// URL is where the figures are.
+// URL is the address of the figures.
 func (m *Monitor) URL() string { return "http://" + m.listener.Addr().String() + "/metrics" }
 
 // Exposed tells whether processes of other machines can reach it.
@@ -63,7 +63,7 @@ func (m *Monitor) Exposed() bool {
 	return !ok || !a.IP.IsLoopback()
 }
 
-// Add gives the monitor more figures. It may be called before Run only.
+// Add adds sources of figures. Call it before Run only.
 func (m *Monitor) Add(sources ...metrics.Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,7 @@ type Connections struct {
 	ups map[string]func() bool // guarded by mu
 }
 
-// Add has a connection looked at.
+// Add adds a connection.
 func (c *Connections) Add(name string, up func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Connections) Add(name string, up func() bool) {
 	c.ups[name] = up
 }
 
-// Collect gives whether each is up.
+// Collect emits whether each is up.
 func (c *Connections) Collect(emit metrics.Emit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

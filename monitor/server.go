@@ -40,7 +40,7 @@ type Model interface {
 	Reached() uint64
 }
 
-// maxStuck is how many tasks of a kind are counted.
+// maxStuck bounds how many tasks of a kind are counted.
 const maxStuck = 1000
 
 // lookTimeout bounds the reads of one scrape.
@@ -118,7 +118,7 @@ func (s *Server) failed(source string, err error) bool {
 	return err != nil
 }
 
-// tasks gives the counts, and returns the depth of each queue by the queue's own name.
+// tasks emits the counts, and returns the depth of each queue by the queue's own name.
 func (s *Server) tasks(emit metrics.Emit, counts map[string]map[task.State]int) map[string]int {
 	type key struct {
 		queue string
@@ -294,8 +294,8 @@ func (s *Server) stuck(ctx context.Context, now time.Time, nodes []node.Node, co
 	return stuck, nil
 }
 
-// LoopCheck is the [Check] that a loop of the scheduler has ended a round
-// without an error not longer ago than within.
+// LoopCheck returns the [Check] that a loop of the scheduler has completed a round without an error
+// within a time.
 func LoopCheck(loops *metrics.Loops, name string, within time.Duration) Check {
 	return Check{Name: "scheduler's " + name, Ask: func(now time.Time) error {
 		last := loops.Last(name)

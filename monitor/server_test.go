@@ -203,7 +203,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// beats are heartbeats that can be read, or not.
+// beats are heartbeats that are readable, or not.
 type beats struct {
 	Heartbeats
 	alive map[node.ID]node.Heartbeat

@@ -34,8 +34,8 @@ func (ask AskWorker) Collect(emit metrics.Emit) {
 	emit(metrics.WorkerHeartbeats, float64(w.HeartbeatsLost), nil, "error")
 }
 
-// Check is the [Check] that the worker takes work: it fetches, and its heartbeat
-// has not run out.
+// Check returns the [Check] that the worker takes work: it fetches, and its heartbeat has not
+// expired.
 func (ask AskWorker) Check(ttl time.Duration) Check {
 	return Check{Name: "worker", Ask: func(now time.Time) error {
 		w := ask()

@@ -8,7 +8,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// longest is the length from which a word is no misspelling of anything.
+// longest is the largest length of a word; longer ones count as no misspelling.
 const longest = 32
 
 // Word returns the one of words of which s is most likely a misspelling, in its own spelling, or
@@ -37,7 +37,7 @@ func Word(s string, words []string) string {
 	return best
 }
 
-// apart is how many mistakes lie between two words.
+// apart is the number of mistakes between two words.
 func apart(s, w string) int {
 	for i := range min(len(s), len(w)) - 1 {
 		if s[i] != w[i] {

@@ -198,7 +198,7 @@ func Decide(n Node, c Command) (Event, error) {
 	return nil, fmt.Errorf("no rule for the command %T", c)
 }
 
-// exists refuses a node that has no life.
+// exists refuses a node without a life.
 func (n *Node) exists() error {
 	switch n.State {
 	case Unknown:

@@ -22,7 +22,7 @@ func TestGone(t *testing.T) {
 		at, until time.Time
 	}{
 		{"first", at(0), time.Time{}},
-		{"second", at(10), at(12)},   // its heartbeat would have lasted for 2s more
+		{"second", at(10), at(12)},   // its heartbeat would have lasted another 2 s
 		{"third", at(11), at(17)},    // and that of the second for 6 s: a heartbeat is not awaited that long
 		{"fourth", at(12), at(11.5)}, // the third had no heartbeat any more
 		{"fifth", at(20), time.Time{}},

@@ -19,7 +19,7 @@ type Duty struct {
 
 // Settings are the numbers in the rules of duties.
 type Settings struct {
-	// TTL is how long a heartbeat lasts.
+	// TTL is the lifetime of a heartbeat.
 	TTL time.Duration
 }
 
@@ -64,5 +64,5 @@ func Owes(n Node, s Settings) Duty {
 	return Duty{Who: "nobody", What: "it takes work", Else: silent}
 }
 
-// firstReason is that of a node which has registered and not beaten yet.
+// firstReason is the reason of a node that has registered and not beaten yet.
 const firstReason = "registered, no heartbeat seen yet"

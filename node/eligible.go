@@ -101,7 +101,7 @@ func (n *Node) Excluded(w Want) (Rule, string) {
 	return n.standsAside()
 }
 
-// standsAside is the rule by which the node takes no new work at all; "" if it does.
+// standsAside is the rule by which the node takes no new work at all; "" if it takes some.
 func (n *Node) standsAside() (Rule, string) {
 	switch {
 	case n.Takes():
@@ -191,8 +191,8 @@ func Choose(nodes []Node, count int, spread string) (names, spares []string) {
 	return turn[:count:count], turn[count:]
 }
 
-// Expand finds the children of a parent: those that it has anyway, or else among the nodes as they
-// were at a sequence.
+// Expand finds the children of a parent: its own children, or else some of the nodes as of a
+// sequence.
 func Expand(t *task.Task, nodes []Node, at uint64) task.Expand {
 	place := &t.Spec.Place
 	if own, ok := family.OwnChildren(t); ok {

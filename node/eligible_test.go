@@ -11,7 +11,7 @@ import (
 	"millrace/task/where"
 )
 
-// fleet has a node for each rule.
+// fleet returns a node for each rule.
 func fleet() []Node {
 	able := func(id ID, more func(*Node)) Node {
 		n := Node{ID: id, State: Ready, Profile: Profile{Queues: []string{"default"}, Slots: 4, Probes: true, Labels: map[string]string{"zone": "eu"}}}
@@ -58,7 +58,7 @@ func TestEligible(t *testing.T) {
 			t.Errorf("of a task for a named node: %+v", v)
 		}
 	}
-	// With labels besides, both count, and so does the queue.
+	// With labels beside names, both apply, and so does the queue.
 	both := WantOf(&job.Spec{Place: job.Place{Nodes: []string{"able", "far", "other"}, Labels: spec.Place.Labels}}, "default")
 	rules := map[ID]Rule{"able": "", "far": RuleLabel, "other": RuleQueue, "avoided": RuleName}
 	for _, v := range Eligible(fleet(), both) {

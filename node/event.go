@@ -59,7 +59,7 @@ type Changed struct {
 	Grace  value.Duration `json:"grace,omitzero"`
 }
 
-// WasQuarantined keeps work from the node, until an instant at the earliest.
+// WasQuarantined keeps work from the node, at least until an instant.
 type WasQuarantined struct {
 	Reason string    `json:"reason,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
@@ -85,8 +85,7 @@ func (WasQuarantined) isEvent() {}
 func (WasReleased) isEvent()    {}
 func (WasRetired) isEvent()     {}
 
-// Recorded is an event with its place in the log. Event is nil for a message
-// that could not be understood.
+// Recorded is an event with its place in the log. Event is nil for an unreadable message.
 type Recorded struct {
 	Seq   uint64
 	At    time.Time

@@ -12,7 +12,7 @@ func Evolve(n Node, r Recorded) Node {
 		if n.State == Retired {
 			n = Node{ID: n.ID, Head: n.Head}
 		}
-		n.end(r, true) // a session that did not say goodbye
+		n.end(r, true) // the session ended without announcing it
 		n.Before = n.Before.succeeded(n.Session, r.At, e.Until)
 		n.Session, n.Profile, n.Started = e.Session, e.Profile, r.At
 		n.OwnLabels = nil
@@ -25,7 +25,7 @@ func Evolve(n Node, r Recorded) Node {
 		n.link(r, Offline, firstReason)
 	case WentOnline:
 		if n.is(e.Session) {
-			n.end(r, true) // a connection that was lost
+			n.end(r, true) // a connection was lost
 			n.Sessions++
 			n.Connection = e.Connection
 			n.OnlineSince = r.At
@@ -96,7 +96,7 @@ func (n *Node) end(r Recorded, dropped bool) {
 	}
 }
 
-// link notes how far the session has come.
+// link records the progress of the session.
 func (n *Node) link(r Recorded, s State, reason string) {
 	n.Link, n.LinkReason = s, reason
 	switch s {

@@ -9,8 +9,8 @@ import (
 
 func duration(d time.Duration) value.Duration { return value.Duration(d) }
 
-// life plays a node that comes back again and again, and returns it with the
-// times at which it was quarantined. Each round is up for so long and down for so long.
+// life plays a node that returns again and again. It returns the node and the times of its
+// quarantines. Each round is up for a time and down for a time.
 func life(rounds int, up, down time.Duration, comeBack func(round int) []Event) (n Node, caught []int) {
 	n = Node{ID: "n1"}
 	now := noon
@@ -113,7 +113,7 @@ func TestAloneInQuarantine(t *testing.T) {
 	}
 }
 
-// A score is forgotten by half at a time, and above the lower bound there is no way back.
+// A score halves in each half-life, and above the lower bound the node is not released.
 func TestHysteresis(t *testing.T) {
 	n, _ := life(13, time.Second, 0, reconnects)
 	q := n.Quarantine

@@ -28,7 +28,7 @@ type Labelled struct {
 func (Label) isCommand()  {}
 func (Labelled) isEvent() {}
 
-// label decides which of the changes are any.
+// label keeps the changes that have an effect.
 func (n *Node) label(c Label) (Event, error) {
 	if err := n.exists(); err != nil {
 		return nil, err

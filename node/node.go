@@ -11,7 +11,7 @@ import (
 	"millrace/task/where"
 )
 
-// ID names a node: 1 to 64 letters, digits, '_' or '-'. It stays the same over restarts.
+// ID identifies a node: 1 to 64 letters, digits, '_' or '-'. It stays the same over restarts.
 type ID string
 
 // Validate refuses an ID that cannot be one token of a subject.
@@ -45,7 +45,7 @@ const (
 
 var stateNames = []string{"unknown", "online", "ready", "draining", "quarantined", "offline", "retired"}
 
-// States lists all states by their names.
+// States lists all states by name.
 func States() []State {
 	return []State{Unknown, Online, Ready, Draining, Quarantined, Offline, Retired}
 }
@@ -57,7 +57,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// MarshalText spells the state by name, so JSON shows words.
+// MarshalText writes the state as its name, so JSON shows words.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the form that MarshalText writes.
@@ -92,7 +92,7 @@ func (o Order) String() string {
 	return fmt.Sprintf("order(%d)", uint8(o))
 }
 
-// MarshalText spells the order by name.
+// MarshalText writes the order as its name.
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalText reads the form that MarshalText writes.
@@ -113,7 +113,7 @@ type Profile struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	// Slots is how many tasks it runs at once.
 	Slots int `json:"slots,omitempty"`
-	// Queues are those that it serves.
+	// Queues are the queues that it serves.
 	Queues []string `json:"queues,omitempty"`
 	// Probes says that the node proves its readiness. Older workers do not: they count as serving
 	// once online.
@@ -133,7 +133,7 @@ type Node struct {
 	State State `json:"state"`
 	// Reason is why it is in this state, in words.
 	Reason string `json:"reason"`
-	// Session names the process's life; it is new at each start.
+	// Session identifies the process's life; it is new at each start.
 	Session string `json:"session"`
 	Profile
 	// Relabels are the labels that an operator has set or removed (nil), and OwnLabels the worker's
@@ -157,15 +157,15 @@ type Node struct {
 	// reaches it; zero if that does not hold.
 	OnlineSince time.Time `json:"online_since,omitzero"`
 	ReadySince  time.Time `json:"ready_since,omitzero"`
-	// Connection counts the connections of the session from 1; 0 if it does not say.
+	// Connection counts the session's connections from 1; 0 if it does not report them.
 	Connection uint64 `json:"connection,omitempty"`
 	// Took is how long the connection took to become ready.
 	Took value.Duration `json:"took,omitempty"`
-	// Kept and Stopped are the attempts that the node presented then: those that
-	// were still its own, and those that it had to stop.
+	// Kept and Stopped are the attempts that the node presented then: those that were still its
+	// own, and those that it had to stop.
 	Kept    int `json:"kept,omitempty"`
 	Stopped int `json:"stopped,omitempty"`
-	// Low is a sequence below which all offers on the node's own route are done with.
+	// Low is a sequence below which all offers on the node's own route are finished.
 	Low uint64 `json:"low,omitempty"`
 
 	// Leaving says that the session was asked to end.
@@ -179,7 +179,7 @@ type Node struct {
 	Stability
 }
 
-// Standing is an order, and where it comes from.
+// Standing is an order and its origin.
 type Standing struct {
 	Order  Order  `json:"order"`
 	Reason string `json:"reason,omitempty"`
@@ -194,7 +194,7 @@ type Standing struct {
 type Quarantine struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// Until is when it ends at the earliest by itself.
+	// Until is when it ends by itself at the earliest.
 	Until time.Time `json:"until"`
 }
 

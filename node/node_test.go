@@ -108,7 +108,7 @@ func TestDecideMatrix(t *testing.T) {
 			if e == nil {
 				continue
 			}
-			// It takes effect, and then it holds.
+			// The event takes effect, and the command's state holds then.
 			then := Evolve(n, Recorded{Seq: n.Head + 1, At: at(n.Head + 1), Event: e})
 			same := then
 			same.Head = n.Head
@@ -337,7 +337,7 @@ func TestServes(t *testing.T) {
 			}
 		}
 	}
-	// Workers that never prove anything are taken at their word.
+	// A worker that never proves readiness counts as ready.
 	old := profile
 	old.Probes = false
 	n := given(Registered{Session: "s1", Profile: old}, WentOnline{Session: "s1"})

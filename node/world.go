@@ -18,7 +18,7 @@ type World struct {
 	Seen time.Time
 
 	nodes map[ID]Node
-	// fresh are nodes that were read later, for the sake of those tasks that depend on them.
+	// fresh are nodes that were read later, for the tasks that depend on them.
 	fresh map[ID]Node
 	// unserved are unserved queues, and since when that is known.
 	unserved map[string]time.Time
@@ -92,7 +92,7 @@ func (w *World) matching(want Want) int {
 	return count
 }
 
-// own is a node on which a task depends, as late as it is known; false if it is not.
+// own is a node on which a task depends, in its latest known state; false if it is unknown.
 func (w *World) own(id ID) (Node, bool) {
 	if n, ok := w.fresh[id]; ok {
 		return n, true
@@ -115,7 +115,7 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 	} else if n, _ := w.own(ID(on)); n.Serves(queue) {
 		around.Serving = 1
 	} else {
-		around.Unserved = n.Since // of a node that never was, zero
+		around.Unserved = n.Since // zero for a node that never existed
 		around.Able = w.able(t)
 	}
 	if n, ok := w.own(ID(t.Node)); ok && t.Live() {
@@ -124,7 +124,7 @@ func (w *World) Around(t *task.Task) duties.Surroundings {
 	return around
 }
 
-// able are the nodes that a task names and that take new work.
+// able returns the nodes that a task names and that take new work.
 func (w *World) able(t *task.Task) (names []string) {
 	if t.Spec == nil {
 		return nil

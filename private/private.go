@@ -72,7 +72,7 @@ func open(mode uint32, base string, parts []string) (string, error) {
 	return path, nil
 }
 
-// openBase opens a directory, and makes it if it is not there.
+// openBase opens a directory, and makes it if it does not exist.
 func openBase(base string) (int, error) {
 	dir, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) && base != filepath.Dir(base) {

@@ -36,7 +36,7 @@ type idle struct{}
 
 func (idle) Observe([]events.Step) {}
 
-// labels gives a task some, and a schedule.
+// labels gives a task labels and a schedule.
 func labels(w *task.Work) {
 	w.Labels, w.Schedule = map[string]string{"team": "images", "tier": "gold"}, "nightly"
 }
@@ -74,7 +74,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// noops makes the records of n tasks, of which up to ahead are submitted and not finished.
+// noops makes the records of n tasks, with up to ahead submitted and unfinished ones.
 func noops(tb testing.TB, n, ahead int, with ...func(*task.Work)) []events.Record {
 	tb.Helper()
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)

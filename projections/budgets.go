@@ -15,7 +15,7 @@ type shift struct {
 	counters []limit.Counter
 }
 
-// follow applies a record to the task that it is about, and notes where that leaves it.
+// follow applies a record to its task, and records the task's new place.
 func (f *fold) follow(r *events.Record, c *change) {
 	said := saidOf(&c.task)
 	f.spend(r, &c.task)

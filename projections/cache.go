@@ -32,7 +32,7 @@ func (c *cache) get(id task.ID) (*cached, bool) {
 	return e, ok
 }
 
-// muchLater is how long a task may have to wait for its time to be kept.
+// muchLater is the longest wait for a due time for which a task is kept.
 const muchLater = time.Hour
 
 // likely tells whether a task may change soon.

@@ -26,7 +26,7 @@ func (c *condition) and(text string, args ...any) {
 	c.args = append(c.args, args...)
 }
 
-// idSlack is how far the time in an id may be from that of the submission.
+// idSlack is how far the time in an id may be from the time of submission.
 const idSlack = 24 * time.Hour
 
 // conditions are the conditions of a filter that apply to tasks of every state. In the order of ids

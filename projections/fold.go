@@ -34,7 +34,7 @@ type fold struct {
 	at    position
 	seen  uint64 // the last sequence given, which may be before at
 
-	// The batch at hand; kept between batches for their memory.
+	// The present batch; kept between batches to reuse the memory.
 	index   map[task.ID]int // place in changes
 	changes []change
 	of      []int   // of each record, its place in changes, or -1
@@ -57,7 +57,7 @@ type change struct {
 	origin          origin
 	submitted, tick int64
 	labels          map[string]string
-	// before is where it was counted; isNew is whether it is taken to have no row.
+	// before is the key under which it was counted. isNew says that it is assumed to have no row.
 	before counted
 	isNew  bool
 	// dismissed says that it was a dismissed dead letter.
@@ -113,7 +113,7 @@ func (f *fold) next(ctx context.Context, feed events.Feed) ([]events.Record, err
 	return feed.Next(ctx)
 }
 
-// rest lets go of the memory of earlier batches, and has SQLite do the same.
+// rest releases the memory of earlier batches, and SQLite's as well.
 func (f *fold) rest(ctx context.Context) error {
 	f.index, f.changes, f.of, f.steps, f.noted = map[task.ID]int{}, nil, nil, nil, nil
 	if err := f.past.file.Sync(); err != nil {
@@ -197,7 +197,7 @@ func (f *fold) try(ctx context.Context, records []events.Record, trusting bool) 
 	return err
 }
 
-// collect finds the tasks that the records touch, as they were before.
+// collect finds the tasks that the records touch, in their state before.
 func (f *fold) collect(ctx context.Context, records []events.Record, trusting bool) error {
 	clear(f.index)
 	clear(f.changes)

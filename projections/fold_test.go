@@ -20,7 +20,7 @@ import (
 	"millrace/view"
 )
 
-// open opens a store that ends with the test.
+// open opens a store that is closed at the end of the test.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
 	s, err := Open(path)

@@ -166,7 +166,7 @@ func (h *history) nodeEvent() node.Event {
 	return node.WentOffline{Session: session, Reason: h.valid()}
 }
 
-// valid is a text as decoding leaves it.
+// valid is a text as it is after decoding.
 func (h *history) valid() string { return strings.ToValidUTF8(h.text(), "?") }
 
 var testSpecs = []*job.Spec{
@@ -252,7 +252,7 @@ func (h *history) of(id task.ID) []events.Record {
 	return all
 }
 
-// folded is the fold of each task of which there is a message.
+// folded is the fold of each task with messages.
 func (h *history) folded() map[task.ID]task.Task {
 	all := map[task.ID]task.Task{}
 	for _, id := range h.tasks {

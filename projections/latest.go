@@ -18,7 +18,7 @@ const (
 	latestTick       = "tick"     // the schedule's latest decided tick, without a task
 )
 
-// keepSkips is for how long ticks without a task are counted.
+// keepSkips is how long ticks without a task are counted.
 const keepSkips = 31 * 24 * time.Hour
 
 // latestKey names it.
@@ -98,7 +98,7 @@ func decidedOn(r *events.Record) (d decidedTick, ok bool) {
 	return d, false
 }
 
-// writeSkip counts ticks without a task, and forgets those of long ago.
+// writeSkip counts ticks without a task, and deletes old counts.
 func (f *fold) writeSkip(ctx context.Context, schedule string, until time.Time, reason string, n int) error {
 	if err := f.w.exec(ctx, "INSERT OR REPLACE INTO skips VALUES (?, ?, ?, ?)", schedule, until.UnixMicro(), reason, n); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Store) Schedules(ctx context.Context, since time.Time) (map[string]*vie
 	return all, at, err
 }
 
-// LastOfJobs returns the latest task of each job that has no parent.
+// LastOfJobs returns the latest task without a parent of each job.
 func (s *Store) LastOfJobs(ctx context.Context) (last map[string]task.Task, at uint64, err error) {
 	err = s.view(ctx, "look at the latest tasks of jobs", func(tx *sql.Tx, seq uint64) (err error) {
 		at = seq
@@ -154,7 +154,7 @@ func (s *Store) LastOfJobs(ctx context.Context) (last map[string]task.Task, at u
 	return last, at, err
 }
 
-// latest are the latest tasks of a kind, by name.
+// latest returns the latest tasks of a kind, by name.
 func (s *Store) latest(ctx context.Context, tx *sql.Tx, kind string) (map[string]task.Task, error) {
 	rows, err := tx.QueryContext(ctx, "SELECT latest.name, "+rowColumns+" FROM latest JOIN tasks ON tasks.id = latest.task WHERE kind = ?", kind)
 	if err != nil {

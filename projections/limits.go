@@ -43,7 +43,7 @@ func (f *fold) writeLimits(ctx context.Context, records []events.Record) error {
 		if c.task.Admissible() {
 			continue
 		}
-		forgotten := true // before, if there was something to forget
+		forgotten := true // before, if there was something to delete
 		switch c.before.state {
 		case task.Pending, task.Running, task.Cancelling:
 		case task.Held: // perhaps by the rate of its queue

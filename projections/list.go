@@ -16,7 +16,7 @@ import (
 
 var _ view.Model = (*Store)(nil)
 
-// Point implements [view.Model]. When the log took the last message it does not know.
+// Point implements [view.Model]. It does not know when the log stored the last message.
 func (s *Store) Point(context.Context) (view.Point, error) { return view.Point{Seq: s.Reached()}, nil }
 
 // List implements [view.Model], except for definitions.
@@ -62,7 +62,7 @@ func (s *Store) Count(ctx context.Context, q view.Query) (c view.Counts, err err
 	return s.countEach(ctx, &q.Filter)
 }
 
-// countEach counts the tasks that meet a filter by looking at each of those that may.
+// countEach counts the tasks that match a filter by visiting each candidate.
 func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, err error) {
 	err = s.view(ctx, "count tasks", func(tx *sql.Tx, seq uint64) (err error) {
 		c.Point.Seq = seq
@@ -75,7 +75,7 @@ func (s *Store) countEach(ctx context.Context, f *view.Filter) (c view.Counts, e
 	return c, err
 }
 
-// tasks returns a page of the tasks that meet a filter.
+// tasks returns a page of the tasks that match a filter.
 func (s *Store) tasks(ctx context.Context, f view.Filter) (page view.Page, err error) {
 	most, err := f.Most()
 	if err != nil {
@@ -111,7 +111,7 @@ type list struct {
 	tx     *sql.Tx
 	form   *rowForm
 	filter *view.Filter
-	// routes are those on which tasks of the filter's queue wait.
+	// routes are the routes on which tasks of the filter's queue wait.
 	routes []string
 	after  task.ID
 	want   int
@@ -165,7 +165,7 @@ func among(states, set []task.State) []task.State {
 	return slices.DeleteFunc(states, func(s task.State) bool { return !slices.Contains(set, s) })
 }
 
-// ofState states the state so that SQLite sees which index holds it.
+// ofState states the state so that SQLite sees which index applies.
 func (l *list) ofState(state task.State) string {
 	if state == task.Finished {
 		return fmt.Sprintf("state = %d", state)
@@ -205,7 +205,7 @@ func (l *list) add(where string, args ...any) error {
 	return nil
 }
 
-// look appends the first tasks of a range that have ids of a span, until there are as many as wanted.
+// look appends the first tasks of a range with ids in a span, until there are enough.
 func (l *list) look(part []task.Task, of span, where string, args ...any) ([]task.Task, error) {
 	c := conditions(l.filter, l.routes, l.after)
 	c.and(where, args...)
@@ -228,7 +228,7 @@ func (l *list) look(part []task.Task, of span, where string, args ...any) ([]tas
 	}
 	for len(part) < l.want && rows.Next() {
 		if part == nil {
-			part = make([]task.Task, 0, l.want) // a task is large, and copying it dear
+			part = make([]task.Task, 0, l.want) // a task is large and expensive to copy
 		}
 		part = part[:len(part)+1]
 		t := &part[len(part)-1]

@@ -126,7 +126,7 @@ func (h *history) filter() view.Filter {
 	return f
 }
 
-// plain is the meaning of a filter, in the plainest words.
+// plain is the meaning of a filter, in the simplest form.
 func plain(k *task.Task, f *view.Filter) bool {
 	for key, v := range f.Labels {
 		if have, ok := k.Labels[key]; !ok || have != v {

@@ -33,7 +33,7 @@ func notWritten(err error) error {
 	return err
 }
 
-// scanPast reads the first size bytes of the index, and returns their sum.
+// scanPast reads the first size bytes of the index, and returns their checksum.
 func scanPast(ctx context.Context, file io.ReaderAt, size int64, s *pastScan) (sum uint32, err error) {
 	buffer := make([]byte, min(size, pastBuffer))
 	have := 0 // bytes read and not parsed yet, at the front of the buffer
@@ -122,7 +122,7 @@ func (p *past) look(ctx context.Context, f func(file io.ReaderAt, size int64) er
 	})
 }
 
-// scene is where all tasks were.
+// scene returns the places of all tasks.
 func (p *past) scene(ctx context.Context) (s *scene, err error) {
 	err = p.look(ctx, func(file io.ReaderAt, size int64) error {
 		s, err = p.store.then.sceneAt(ctx, file, size, p.at.Seq)
@@ -518,7 +518,7 @@ func (p *past) limited(ctx context.Context, at *scene) (*limited, error) {
 		seq uint64
 	}
 	grants := map[task.ID]grant{}
-	in, passed := make([]uint32, 1, 1024), make([]uint64, 1, 1024) // passed is the last sequence at which it waited for more than its limits
+	in, passed := make([]uint32, 1, 1024), make([]uint64, 1, 1024) // passed is the last sequence at which other holds than its limits held it
 	s := new(pastScan)
 	s.birth = func(uint32, []byte) { in, passed = append(in, 0), append(passed, 0) }
 	s.move = func(number, place uint32, _ int64) {

@@ -60,7 +60,7 @@ func placeOf(t *task.Task) place {
 	return p
 }
 
-// queue is that of the task as people call it: [task.Work.QueueName].
+// queue is the display name of the task's queue: [task.Work.QueueName].
 func (p *place) queue() string {
 	if p.home != "" {
 		return p.home
@@ -68,7 +68,7 @@ func (p *place) queue() string {
 	return p.route.Queue()
 }
 
-// clone shares no memory with a task.
+// clone returns a copy that shares no memory with a task.
 func (p place) clone() place {
 	p.route, p.home, p.node, p.batch = where.Route(strings.Clone(string(p.route))), strings.Clone(p.home), strings.Clone(p.node), strings.Clone(p.batch)
 	return p
@@ -88,7 +88,7 @@ func (o origin) clone() origin {
 	return o
 }
 
-// appendText makes a text of a place, and of an origin.
+// appendText writes a place, or an origin, as text.
 func (p place) appendText(b []byte) []byte {
 	b = append(b, byte(p.state), bit(p.dead)|bit(p.limited)<<1|bit(p.waits)<<2|bit(p.said)<<3)
 	return appendTexts(b, string(p.route), p.home, p.node, p.batch)
@@ -213,7 +213,7 @@ func (t *table[T]) add(v T) (number uint64) {
 	return number
 }
 
-// cut forgets all but the first n.
+// cut removes all but the first n.
 func (t *table[T]) cut(n int) {
 	for _, v := range t.values[n:] {
 		delete(t.numbers, v)

@@ -33,7 +33,7 @@ type pastBounds struct {
 
 var usualBounds = pastBounds{block: 64 << 10, frame: 256 << 10, part: 16, frames: 32 << 20, scenes: 3, tasks: 4 << 20, near: 1 << 20, few: 100}
 
-// pastMark is a place between two entries of the index, from which it can be read on.
+// pastMark is a place between two entries of the index from which reading can continue.
 type pastMark struct {
 	pastState
 	at int64
@@ -54,7 +54,7 @@ type pastBlock struct {
 	// it introduces.
 	until     uint32
 	low, high string
-	// first and last bound when they were submitted, and labels has the bits of their labels.
+	// first and last bound the times of submission, and labels has the bits of their labels.
 	first, last int64
 	labels      [16]uint64
 	// skips is the time of the latest ticks without a task in the block. Limits says that it has
@@ -89,13 +89,13 @@ func (m *pastMap) reset() {
 	m.begin()
 }
 
-// begin must be called with mu held.
+// begin needs mu held.
 func (m *pastMap) begin() {
 	m.scan, m.read, m.born, m.blocks, m.odd, m.scenes = pastScan{until: math.MaxUint64}, 0, 0, nil, map[uint32]bool{}, nil
 	m.frames, m.framed, m.apart = nil, 0, 1
 }
 
-// cover reads the index up to a sequence, or the first size bytes. It must be called with mu held.
+// cover reads the index up to a sequence, or its first size bytes. It needs mu held.
 func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq uint64) error {
 	var b *pastBlock
 	s := &m.scan
@@ -112,7 +112,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 		switch {
 		case number > b.tasks:
 		case number == b.tasks && s.seq == m.born: // a block before ends within the message of its birth
-			m.blocks = slices.Clone(m.blocks) // others may look at that
+			m.blocks = slices.Clone(m.blocks) // other callers may look at that
 			of, b = &m.blocks[blockOf(m.blocks, number)], &m.blocks[len(m.blocks)-1]
 		default:
 			m.odd[number] = true
@@ -167,7 +167,7 @@ func (m *pastMap) cover(ctx context.Context, file io.ReaderAt, size int64, seq u
 	return nil
 }
 
-// blockOf is the block that names a task first.
+// blockOf is the block that introduces a task.
 func blockOf(blocks []pastBlock, number uint32) int {
 	at, _ := slices.BinarySearchFunc(blocks, number, func(b pastBlock, number uint32) int {
 		if b.until < number {
@@ -250,7 +250,8 @@ func unpacked(b []byte, most int) []uint32 {
 	return all
 }
 
-// sceneAt is where all tasks were at a sequence, up to which the index reaches; size is how long it is.
+// sceneAt returns the places of all tasks at a sequence that the index has reached; size is the
+// length of the index.
 func (m *pastMap) sceneAt(ctx context.Context, file io.ReaderAt, size int64, seq uint64) (*scene, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -327,7 +328,7 @@ func grown(all []view.Latest, n int) []view.Latest {
 	return append(all, make([]view.Latest, max(n-len(all), 0))...)
 }
 
-// follow has a scan make the scene that of a later place.
+// follow makes a scan advance the scene.
 func (s *scene) follow(scan *pastScan) {
 	scan.birth = func(uint32, []byte) { s.in, s.from = append(s.in, 0), append(s.from, 0) }
 	scan.move = func(number, place uint32, _ int64) { s.in[number] = place + 1 }
@@ -377,7 +378,7 @@ func (m *pastMap) keepFrame(f pastFrame) {
 	m.frames = left
 }
 
-// keepScene keeps a scene, and forgets those that were not used for longest.
+// keepScene keeps a scene, and drops the least recently used.
 func (m *pastMap) keepScene(s *scene) {
 	m.scenes = append(m.scenes, s)
 	tasks := 0

@@ -66,7 +66,7 @@ func (p *past) walk(ctx context.Context, s *scene, f *view.Filter, after task.ID
 	return w, nil
 }
 
-// far is the id of the block that comes last, the least or the greatest.
+// far is the id of the block that comes last in the order: the least or the greatest.
 func (b *pastBlock) far(least bool) string {
 	if least {
 		return b.low
@@ -176,7 +176,8 @@ func (w *walk) read(ctx context.Context, b *pastBlock) error {
 	return err
 }
 
-// saying are those of some tasks that may have had the text by their rows: to read a whole row costs ten times as much.
+// saying returns the tasks among some that by their rows may have had the text. Reading a whole row
+// would cost ten times as much.
 func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err error) {
 	now := map[string]bool{}
 	err = w.past.store.view(ctx, "look for a text", func(tx *sql.Tx, _ uint64) error {
@@ -197,7 +198,7 @@ func (w *walk) saying(ctx context.Context, of []numbered) (found []numbered, err
 	if err != nil {
 		return nil, err
 	}
-	// Now, for the rows may have become others since the index was read.
+	// Read now, because rows may have changed since the index was read.
 	if w.says.since, err = w.past.saidSince(ctx, w.scene); err != nil {
 		return nil, err
 	}
@@ -311,7 +312,7 @@ func (p *past) saidSince(ctx context.Context, s *scene) ([]uint64, error) {
 	return slices.Clone(a.said), err
 }
 
-// named are the tasks with these numbers.
+// named returns the tasks with these numbers.
 func (p *past) named(ctx context.Context, s *scene, numbers []uint32) (found []numbered, err error) {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
@@ -401,7 +402,7 @@ func (p *past) were(ctx context.Context, s *scene, of []numbered) (tasks []task.
 	return tasks, len(changed), nil
 }
 
-// folded are tasks as the messages about them add up.
+// folded returns tasks as the fold of their messages.
 func (p *past) folded(ctx context.Context, s *scene, of []numbered) (map[task.ID]*task.Task, error) {
 	then := map[task.ID]*task.Task{}
 	for i := range of {

@@ -100,7 +100,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 }
 
-// errOtherLog: the rows were not made of this log.
+// errOtherLog: the rows were not made from this log.
 var errOtherLog = errors.New("this is another log than the one that was folded before")
 
 // follow folds until an error occurs.
@@ -174,7 +174,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// pace decides when the next batch is read and written.
+// pace decides when to read and write the next batch.
 type pace struct {
 	interval time.Duration
 	last     time.Time
@@ -198,8 +198,8 @@ func (p *pace) wait(ctx context.Context, r *reach) error {
 	}
 }
 
-// wrote sets the interval by how fast the facts just written have come; if there
-// are more, the next batch follows at once.
+// wrote sets the interval by the rate of the facts just written. If there are more, the next batch
+// follows at once.
 func (p *pace) wrote(records int, more bool) {
 	now := time.Now()
 	took := max(now.Sub(p.last), minInterval)

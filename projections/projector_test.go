@@ -19,7 +19,7 @@ import (
 	"millrace/view"
 )
 
-// start runs a projector until the function returned is called.
+// start runs a projector until the returned function is called.
 func start(t *testing.T, p *Projector) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +95,7 @@ func mustLoad(t *testing.T, r *events.Recorder, id task.ID) task.Task {
 	return k
 }
 
-// The whole loop, over batches of every size, ends at the fold.
+// The whole loop, with batches of every size, ends at the fold.
 func TestProjectorEqualsFold(t *testing.T) {
 	h := newHistory(7, 40)
 	h.grow(1500)

@@ -12,8 +12,7 @@ import (
 	"millrace/view"
 )
 
-// UnknownType begins the name of the counter of a type of facts that this
-// version does not know; the type follows.
+// UnknownType begins the name of the counter of an unknown type of facts; the type follows.
 const UnknownType = "unknown_type."
 
 // dismissedTasks is the counter of dismissed dead letters.
@@ -42,8 +41,8 @@ func (s *Store) Counts(ctx context.Context) (map[string]map[task.State]int, uint
 	return counts, at, err
 }
 
-// Routes returns the routes on which tasks of a queue wait or have waited: the queue itself, and those of
-// selectors that choose among its nodes.
+// Routes returns the routes on which tasks of a queue wait or have waited: the queue itself, and
+// those of selectors among its nodes.
 func (s *Store) Routes(ctx context.Context, queue string) (routes []string, err error) {
 	err = s.view(ctx, "list the routes of a queue", func(tx *sql.Tx, _ uint64) error {
 		routes, err = routesOf(ctx, tx, queue)
@@ -82,7 +81,7 @@ func (s *Store) Counters(ctx context.Context) (map[string]int, uint64, error) {
 	return counters, at, err
 }
 
-// Nodes returns all nodes in the order of their ids.
+// Nodes returns all nodes, by id.
 func (s *Store) Nodes(ctx context.Context) ([]node.Node, uint64, error) {
 	var nodes []node.Node
 	var at uint64
@@ -210,7 +209,7 @@ func (s *Store) Astray(ctx context.Context, id node.ID, session string) ([]task.
 	return ids, err
 }
 
-// Queues returns the queues that have pending tasks, in the order of their names.
+// Queues returns the queues with pending tasks, by name.
 func (s *Store) Queues(ctx context.Context) ([]string, error) {
 	var queues []string
 	err := s.view(ctx, "list queues", func(tx *sql.Tx, seq uint64) (err error) {
@@ -220,7 +219,7 @@ func (s *Store) Queues(ctx context.Context) ([]string, error) {
 	return queues, err
 }
 
-// pendingHomes are the queues, as people call them, of the routes on which tasks wait.
+// pendingHomes returns the display names of the queues for the routes on which tasks wait.
 func pendingHomes(ctx context.Context, tx *sql.Tx) (map[string][]string, error) {
 	homes := map[string][]string{}
 	var queue, home string

@@ -81,7 +81,7 @@ func TestRatedRows(t *testing.T) {
 	}
 }
 
-// The lanes that are used are those of tasks that have not ended, with the last timer of each.
+// The lanes in use are those of tasks that have not ended, with the last timer of each.
 func TestLanes(t *testing.T) {
 	log := events.NewMemory(time.Now, time.Minute)
 	r := recorder(log)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// reach is how far the fold has come, as others in the process see and await it.
+// reach is the progress of the fold, for callers that read or await it.
 type reach struct {
 	hurry chan struct{} // holds one: a caller waits
 	harm  chan struct{} // holds one: the file is damaged
@@ -31,12 +31,11 @@ func (s *Store) Reached() uint64 {
 	return s.reach.seq
 }
 
-// Wait returns when the answers reflect the log up to seq. If ctx ends first,
-// the error wraps ctx's; if the store is closed, it wraps [ErrClosed].
+// Wait returns when the answers reflect the log up to seq. If ctx ends first, the error wraps
+// ctx's; if the store is closed, it wraps [ErrClosed].
 //
-// It hurries the projector, which else waits a little for more to fold. Give it
-// the sequence of a fact: a message that was removed from the log is never
-// reached until something follows it.
+// It hurries the projector, which otherwise waits a little for more records. Pass the sequence of a
+// fact: a removed message is reached only when another one follows it.
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	r := &s.reach
 	r.mu.Lock()
@@ -63,9 +62,8 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// News returns when the answers reflect something after seq, or the read model
-// is made anew. If ctx ends first, the error wraps ctx's; if the store is
-// closed, it wraps [ErrClosed].
+// News returns when the answers reflect anything after seq, or the read model is rebuilt. If ctx
+// ends first, the error wraps ctx's; if the store is closed, it wraps [ErrClosed].
 func (s *Store) News(ctx context.Context, seq uint64) error {
 	r := &s.reach
 	for before := uint64(0); ; {
@@ -111,7 +109,7 @@ func (r *reach) awaited() bool {
 	return r.waiting > 0
 }
 
-// damage has the projector make the file anew.
+// damage makes the projector rebuild the file.
 func (r *reach) damage() {
 	r.mu.Lock()
 	r.bad = true
@@ -129,7 +127,7 @@ func (r *reach) guard(ctx context.Context) (guarded context.Context, stop func()
 		for guarded.Err() == nil {
 			select {
 			case <-r.harm:
-				if r.damaged() { // else it has been made anew since
+				if r.damaged() { // otherwise it has been rebuilt since
 					end(errDamaged)
 				}
 			case <-guarded.Done():

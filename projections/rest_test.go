@@ -9,7 +9,7 @@ import (
 	"millrace/events"
 )
 
-// slowFeed has its records when a time has passed.
+// slowFeed returns its records after a time has passed.
 type slowFeed struct {
 	records []events.Record
 	after   time.Time

@@ -76,7 +76,7 @@ func newRowForm() *rowForm {
 	return fields.Of[task.Task](fields.Own(), inDoc, events.NewSpecCache().Field())
 }
 
-// nodeForm and queueForm are how nodes and queues are written, which are documents alone.
+// nodeForm and queueForm are the forms of nodes and queues, which are stored as documents alone.
 var (
 	nodeForm  = fields.Of[node.Node](fields.Own())
 	queueForm = fields.Of[queue.Queue](fields.Own())
@@ -116,7 +116,7 @@ func ownDeadline(t *task.Task) time.Time {
 			return until.Add(t.Spec.Timeout.Grace() + task.StopMargin)
 		}
 	case task.Cancelling:
-		if t.Epoch > 0 { // a parent's children have deadlines of their own
+		if t.Epoch > 0 { // a parent's children have their own deadlines
 			return t.CancelBy
 		}
 	}

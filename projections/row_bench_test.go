@@ -10,7 +10,7 @@ import (
 	"millrace/task/value"
 )
 
-// ran is a task that has run without trouble.
+// ran is a task that has run without faults.
 func ran() task.Task {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 123456789, time.UTC)
 	return task.Task{
@@ -20,7 +20,7 @@ func ran() task.Task {
 	}
 }
 
-// The two ways of a row's document.
+// Writing and reading a row's document.
 func BenchmarkRow(b *testing.B) {
 	form, t := newRowForm(), ran()
 	doc, err := form.Append(nil, &t)

@@ -131,7 +131,7 @@ func TestVersionFollowsFields(t *testing.T) {
 	}
 }
 
-// The histories of these tests have every kind of fact about tasks and nodes.
+// The histories of these tests contain every kind of fact about tasks and nodes.
 func TestHistoriesHaveEveryFact(t *testing.T) {
 	seen := map[events.Type]bool{}
 	for seed := range uint64(20) {

@@ -20,7 +20,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// readers is how many queries may run at once; more wait for their turn.
+// readers is how many queries may run at once; others wait for their turn.
 const readers = 4
 
 // Errors of a [Store].
@@ -244,7 +244,7 @@ func (s *Store) removeDir() error {
 	return os.RemoveAll(s.dir)
 }
 
-// rebuild discards all rows; the fold begins anew. It waits for the queries under way.
+// rebuild discards all rows; the fold begins anew. It waits for the present queries.
 func (s *Store) rebuild(why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,14 +294,14 @@ func damaged(err error) bool {
 	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) || errors.Is(err, errDamaged)
 }
 
-// position is how far the fold has come.
+// position is the progress of the fold.
 type position struct {
 	// Seq is the last sequence folded.
 	Seq uint64
 	// Anchor is the sequence, and AnchorID the id, of a fact that stays in the log.
 	Anchor   uint64
 	AnchorID string
-	// Past is how many bytes the index of the past has, PastSum their sum.
+	// Past is the size of the index of the past in bytes, PastSum its checksum.
 	Past    int64
 	PastSum uint32
 }

@@ -58,7 +58,7 @@ func TestOpenDiscards(t *testing.T) {
 	}
 }
 
-// A file that proves damaged while it is in use is made again under way.
+// A file that turns out damaged during use is rebuilt without a restart.
 func TestDamageUnderWay(t *testing.T) {
 	records := noops(t, 500, 10)
 	path := filepath.Join(t.TempDir(), "read.db")

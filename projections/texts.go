@@ -28,12 +28,12 @@ type texts struct {
 	full   int      // the tasks that fill a block; blockTasks except in tests
 }
 
-// blockTasks is how many tasks make a block full: with more a search passes over more rows for
-// each block that may have the text, with fewer the tables take more memory (8 kB each).
+// blockTasks is how many tasks fill a block. With more, a search reads more rows for each candidate
+// block; with fewer, the tables take more memory (8 kB each).
 const blockTasks = 1024
 
-// trigramBits is the size of a block's table. Commands and messages of blockTasks tasks that have little in
-// common fill a fifth of it.
+// trigramBits is the size of a block's table. The commands and messages of blockTasks dissimilar
+// tasks fill a fifth of it.
 const trigramBits = 1 << 16
 
 // block is the knowledge of the tasks from an id on, up to the beginning of the next block.
@@ -73,7 +73,7 @@ func textsIn(f *view.Filter) []string {
 	return slices.DeleteFunc(all, func(text string) bool { return len(text) < 3 })
 }
 
-// begin forgets everything. Known is whether there are no rows.
+// begin discards everything. Known says that there are no rows.
 func (x *texts) begin(known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -103,7 +103,7 @@ func (x *texts) blockFor(n *noted) *block {
 	return x.blocks[x.find(n.id)]
 }
 
-// find is the place of the block that an id belongs to. Must be called with mu held.
+// find is the index of the block for an id. It needs mu held.
 func (x *texts) find(id string) int {
 	at, found := slices.BinarySearchFunc(x.blocks, id, func(b *block, id string) int { return strings.Compare(b.first, id) })
 	if !found {
@@ -129,7 +129,8 @@ func (b *block) note(n *noted) {
 	}
 }
 
-// trigrams calls each with the bit of every three bytes in a row of a text in lower case, as long as that returns true.
+// trigrams calls each with the bit of every three successive bytes of a text in lower case, until
+// it returns false.
 func trigrams(text string, each func(bit uint32) bool) {
 	text = view.Lower(text)
 	for i := 0; i+3 <= len(text); i++ {
@@ -153,10 +154,11 @@ func (b *block) may(text string, id []byte) bool {
 	return has || bytes.Contains(b.ids, id)
 }
 
-// span is a range of ids: from the first on up to, and without, the end; "" for no end.
+// span is a range of ids, from first up to and without end; "" for no end.
 type span struct{ first, end string }
 
-// spans are where tasks with all of the texts may be, in the order of ids. Texts have three bytes at least.
+// spans returns where tasks with all of the texts may be, in the order of ids. Texts must have at
+// least three bytes.
 func (x *texts) spans(texts ...string) (spans []span) {
 	if len(texts) == 0 {
 		return []span{{}}

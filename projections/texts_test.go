@@ -129,7 +129,7 @@ func TestFiltersNarrowASearch(t *testing.T) {
 	}
 }
 
-// A text that few tasks have is looked for in few places.
+// A search for a rare text reads few places.
 func TestTextsNarrowASearch(t *testing.T) {
 	x := texts{full: 100}
 	x.begin(true)

@@ -61,7 +61,7 @@ func wordsOf(t *task.Task) string {
 	return marksOf(t) + unmarked(text)
 }
 
-// sharedMarks are those that several tasks may have, and that a task has from its birth on.
+// sharedMarks returns the marks that several tasks may share and that a task has from its birth.
 func sharedMarks(t *task.Task) (marks string) {
 	for name, value := range t.Labels {
 		marks += mark(markLabel, labelMark(name, value))

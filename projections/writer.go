@@ -192,7 +192,7 @@ func (r *taskRows) add(ctx context.Context, c *change) error {
 	return r.w.execRows(ctx, r.stmt[0])
 }
 
-// flush writes the rows that were too few for a statement of many.
+// flush writes the rows that are too few for a statement of many.
 func (r *taskRows) flush(ctx context.Context) error {
 	n := r.n
 	docText := r.take()
@@ -214,7 +214,7 @@ func (r *taskRows) take() string {
 	return text
 }
 
-// execRows executes a statement with args, which are of types that the driver takes as they are.
+// execRows executes a statement with args in the types of the driver.
 func (w *writer) execRows(ctx context.Context, stmt rowStmt) error {
 	w.named = w.named[:0]
 	for i, v := range w.args {

@@ -99,7 +99,7 @@ func valuesOf(key string, known Known) []string {
 	return known.Values[key]
 }
 
-// matching are the words that have a part, those before the others that begin with it.
+// matching returns the words that contain a part; those that begin with it come first.
 func matching(words []string, part string) []string {
 	part = strings.ToLower(part)
 	var begin, within []string
@@ -114,7 +114,7 @@ func matching(words []string, part string) []string {
 	return slices.Concat(begin, within)
 }
 
-// quoted is a value as a query has it.
+// quoted is a value in a query's spelling.
 func quoted(value string) string {
 	if strings.ContainsAny(value, " \t\n") {
 		return `"` + strings.ReplaceAll(value, `"`, "") + `"`

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The word at the cursor becomes a key, or a value that there is, and the rest of the query stays.
+// The word at the cursor becomes a key, or an existing value, and the rest of the query stays.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	keys := keyNames()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Span reads a duration in which days and weeks are units, too: 90s, 2h30m, 7d, 1w.
+// Span parses a duration that may also have days and weeks: 90s, 2h30m, 7d, 1w.
 func Span(s string) (time.Duration, error) {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		if head, ok := strings.CutSuffix(s, unit); ok {
@@ -48,7 +48,7 @@ func Absolute(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time: want 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00", s)
 }
 
-// Past reads a time that has been: so long ago (2h, 7d), or absolute.
+// Past parses a time in the past: how long ago (2h, 7d), or absolute.
 func Past(s string, now time.Time) (time.Time, error) {
 	if d, err := Span(s); err == nil {
 		return now.Add(-d), nil
@@ -60,7 +60,7 @@ func Past(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Future reads a time to come. A time of day that has passed is tomorrow's.
+// Future parses a time in the future. A time of day that has passed means tomorrow's.
 func Future(s string, now time.Time) (time.Time, error) {
 	t, err := Absolute(s, now)
 	if err == nil && !t.After(now) && strings.Contains(s, ":") && len(s) <= len("15:04:05") {

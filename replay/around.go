@@ -16,7 +16,7 @@ func (x *Session) Around(n int, along bool) []Line {
 	first, last := max(x.at.pos-n, s.begin), min(x.at.pos+n, s.last())
 	all := make([]int, 0, 2*n+1)
 	if along {
-		i := x.focus.upTo(x.at.pos-1, s.begin) // as many are before the point
+		i := x.focus.upTo(x.at.pos-1, s.begin) // this many are before the point
 		last = i + n - 1
 		if at, ok := x.focus.place(i, s); ok && at == x.at.pos {
 			last++
@@ -53,8 +53,8 @@ type Overview struct {
 
 // Cell is a part of the time of a span.
 type Cell struct {
-	// Facts is how many the log took in it, Hits how many places breakpoints have there, and Wrong how many of
-	// those say that a duty passed or a promise is broken.
+	// Facts is how many facts the log stored in it, Hits how many hits breakpoints have there, and
+	// Wrong how many of these say that a duty is overdue or a promise broken.
 	Facts, Hits, Wrong int
 	// Mark is the first mark in it; "" for none.
 	Mark string

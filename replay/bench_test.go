@@ -14,7 +14,7 @@ import (
 	"millrace/task/job"
 )
 
-// million is a log of a million facts: lives of small tasks on ten nodes, three facts each.
+// million returns a log of a million facts: small tasks on ten nodes, three facts each.
 func million(b *testing.B, facts int) *Span {
 	b.Helper()
 	s := NewSpan(1)

@@ -23,7 +23,7 @@ type Breakpoint struct {
 	Text   string `json:"text"`
 	// Hits is how many places it has.
 	Hits int `json:"hits"`
-	// Unanswered is at how many facts its expression had no value, and Why the first reason.
+	// Unanswered is for how many facts its expression had no value, and Why the first reason.
 	Unanswered int    `json:"unanswered,omitempty"`
 	Why        string `json:"why,omitempty"`
 
@@ -57,7 +57,7 @@ const (
 	kindBroken = "broken"
 )
 
-// stops finds the places of a breakpoint.
+// stops is a parsed breakpoint.
 type stops struct {
 	kind, word string
 	when       *expression // nil for always
@@ -131,10 +131,10 @@ func stateWords() (words []string) {
 	return words
 }
 
-// patience is after how many facts a pass looks whether it is still wanted.
+// patience is after how many facts a pass checks whether it is still wanted.
 const patience = 4096
 
-// find fills a breakpoint. The error is that of ctx, or that something could not be judged.
+// find fills a breakpoint. The error is that of ctx, or says what could not be judged.
 func (s *Span) find(ctx context.Context, b stops, rules view.Rules, margin time.Duration) (*Breakpoint, error) {
 	found := &Breakpoint{wrong: b.kind == kindLate || b.kind == kindBroken}
 	var err error
@@ -254,7 +254,7 @@ func (s *Span) when(ctx context.Context, b stops, found *Breakpoint) error {
 	return err
 }
 
-// over hands all facts on, with the things that they are about as those were and are.
+// over passes on all facts, with their subjects before and after.
 func (s *Span) over(ctx context.Context, each func(pos int, r *events.Record, was, is view.Item) error) error {
 	p := s.start()
 	for pos := range s.facts {
@@ -312,5 +312,5 @@ func (s *Span) broken(ctx context.Context, rule string, rules view.Rules, margin
 	return hits, nil
 }
 
-// errNoBreak: there is no breakpoint of that number.
+// errNoBreak: there is no breakpoint with that number.
 var errNoBreak = errors.New("there is no such breakpoint; `b` lists them")

@@ -54,7 +54,7 @@ func init() {
 	}
 }
 
-// Commands are those that a session knows.
+// Commands returns the commands of a session.
 func Commands() []Command { return slices.Clone(commands) }
 
 // reverse are the backward commands by forward ones: `rev CMD` runs one of them.
@@ -69,7 +69,7 @@ func (x *Session) Do(ctx context.Context, line string) (*Answer, error) {
 	return c.do(x, ctx, rest)
 }
 
-// Known refuses a line that no session knows.
+// Known refuses a line without a known command.
 func Known(line string) error {
 	_, _, err := parse(line)
 	return err

@@ -35,7 +35,7 @@ type seen struct {
 	Actor  string    `expr:"actor"`
 	At     time.Time `expr:"at"`
 	Stored time.Time `expr:"stored"`
-	// Fact are the fields of the fact as they were written.
+	// Fact are the fields of the fact as written.
 	Fact map[string]any `expr:"fact"`
 	By   *task.By       `expr:"by"`
 	Task *task.Task     `expr:"task"`
@@ -44,11 +44,11 @@ type seen struct {
 	Node    *node.Node       `expr:"node"`
 	Queue   *queue.Queue     `expr:"queue"`
 	Breaker *breaker.Circuit `expr:"breaker"`
-	// Now is the time of the point: no expression reads a clock.
+	// Now is the time of the point: an expression reads no clock.
 	Now func() time.Time `expr:"now"`
 }
 
-// Names that an expression may begin with.
+// Names with which an expression may begin.
 var seenNames = func() (names []string) {
 	for i := range reflect.TypeFor[seen]().NumField() {
 		names = append(names, reflect.TypeFor[seen]().Field(i).Tag.Get("expr"))
@@ -56,7 +56,7 @@ var seenNames = func() (names []string) {
 	return names
 }()
 
-// builtins are those of the language that an expression may call.
+// builtins are the functions of the language that an expression may call.
 var builtins = []string{"len", "any", "all", "none", "count", "lower", "upper", "abs", "min", "max", "duration", "date"}
 
 // Bounds of an expression: its parts, and the values that it makes at one fact.
@@ -132,7 +132,8 @@ func or[T any](p **T) {
 	}
 }
 
-// byTags has an expression name fields as JSON does: by the tags of the types, from which the log's forms are made, too.
+// byTags makes an expression use the JSON names of fields: those in the tags of the types, like the
+// log's forms.
 type byTags struct {
 	types map[ast.Node]reflect.Type
 	fact  bool
@@ -146,7 +147,7 @@ const (
 	asNumber = "$number"
 )
 
-// Visit implements [ast.Visitor]; the parts of a node have been visited before it.
+// Visit implements [ast.Visitor]. The parts of a node have been visited before it.
 func (b *byTags) Visit(n *ast.Node) {
 	switch is := (*n).(type) {
 	case *ast.IdentifierNode:

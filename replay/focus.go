@@ -20,7 +20,7 @@ type Focus struct {
 	ID string
 }
 
-// FocusKinds are the kinds of things that can be looked at.
+// FocusKinds are the possible kinds of focus.
 var FocusKinds = []string{"task", "node", "queue", "schedule"}
 
 func (f *Focus) String() string { return strings.TrimSpace(f.Kind + " " + f.ID) }
@@ -40,7 +40,7 @@ func (f *Focus) ref() view.Ref {
 	return view.Ref{}
 }
 
-// aim is a focus with the places in the span that have to do with it.
+// aim is a focus with its places in the span.
 type aim struct {
 	Focus
 	at []int32 // not set for everything
@@ -76,7 +76,7 @@ func (s *Span) look(f Focus) (*aim, error) {
 	return a, nil
 }
 
-// upTo is how many facts of the focus lie at a place or before it, in a span that begins there.
+// upTo is how many facts of the focus lie at or before a place, in a span that begins at begin.
 func (a *aim) upTo(pos, begin int) int {
 	if a.Kind == "" {
 		return pos - begin + 1
@@ -95,7 +95,7 @@ func (a *aim) place(i int, s *Span) (int, bool) {
 	return int(a.at[i]), true
 }
 
-// len is how many there are.
+// len is how many facts the focus has.
 func (a *aim) len(s *Span) int {
 	if a.Kind == "" {
 		return s.Len()
@@ -103,7 +103,7 @@ func (a *aim) len(s *Span) int {
 	return len(a.at)
 }
 
-// taskOf is the task of which a text is the id, or a part of it.
+// taskOf is the task with an id, or with a unique part of it.
 func (s *Span) taskOf(text string) (task.ID, error) {
 	if id, err := task.ParseID(text); err == nil {
 		return id, nil

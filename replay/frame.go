@@ -38,7 +38,7 @@ type Frame struct {
 	Of    int    `json:"of,omitempty"`
 	// Stop is the reason to show this point.
 	Stop *Stop `json:"stop,omitempty"`
-	// Changed are the fields of the thing that the fact has changed.
+	// Changed are the fields of the subject that the fact has changed.
 	Changed []Changed `json:"changed,omitempty"`
 	// Queues and Nodes are the counts that it has changed.
 	Queues []Count `json:"queues,omitempty"`
@@ -77,13 +77,13 @@ type Changed struct {
 
 // Count is a number of tasks that a fact has changed.
 type Count struct {
-	// Name is that of the queue or node.
+	// Name is the name of the queue or node.
 	Name string `json:"name"`
-	// State is that of the tasks; of a node, they run there.
+	// State is the state of the tasks; for a node, they run there.
 	State task.State `json:"state"`
 	Was   int32      `json:"was"`
 	Is    int32      `json:"is"`
-	// Slots is how many the node runs at once.
+	// Slots is how many tasks the node runs at once.
 	Slots int `json:"slots,omitempty"`
 }
 
@@ -206,7 +206,7 @@ func changed(was, is view.Item, there bool) ([]view.Change, error) {
 	return changes, nil
 }
 
-// counts are the numbers of tasks that a fact has changed.
+// counts returns the numbers of tasks that a fact has changed.
 func (s *Span) counts(f *Frame, pos int) {
 	was, is := s.facts[pos].was, s.facts[pos].is
 	if was == is {
@@ -236,7 +236,7 @@ func (s *Span) counts(f *Frame, pos int) {
 	}
 }
 
-// owed is the duty on a thing behind a fact, and at a point.
+// owed is the duty on a subject after a fact, and at a point.
 func (s *Span) owed(ctx context.Context, ref view.Ref, before int, p point, rules view.Rules) (*Owed, error) {
 	was, err := s.duty(ctx, ref, before, p.at, rules)
 	if err != nil {

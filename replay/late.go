@@ -60,7 +60,7 @@ func (l *lateness) fact(ctx context.Context, pos int) error {
 	return nil
 }
 
-// touched looks again at the tasks that wait, and at those that run on a node.
+// touched checks the waiting tasks again, and those that run on a node.
 func (l *lateness) touched(ctx context.Context, pos int, on string) error {
 	for ref, item := range l.pass.items {
 		if ref.Kind != view.Tasks || item.Task.State != task.Pending && (on == "" || item.Task.Node != on) {
@@ -81,7 +81,7 @@ func (l *lateness) duty(ctx context.Context, pos int, t *task.Task, at time.Time
 	return view.Owed(ctx, l.span.worldOf(pos, at, func() []node.Node { return l.nodes }), t, l.rules)
 }
 
-// owes notes the duty of a task.
+// owes records the duty of a task.
 func (l *lateness) owes(ctx context.Context, pos int, t *task.Task, at time.Time) error {
 	delete(l.by, t.ID)
 	if t.State.Terminal() {
@@ -95,7 +95,7 @@ func (l *lateness) owes(ctx context.Context, pos int, t *task.Task, at time.Time
 		return nil
 	}
 	by := d.By
-	if !by.After(at) { // it is owed at once, which takes a moment
+	if !by.After(at) { // it is due at once, which takes a moment
 		by = at.Add(l.rules.Task.Slack)
 	}
 	l.by[t.ID] = by
@@ -133,7 +133,7 @@ func (l *lateness) passed(ctx context.Context, pos int, next time.Time) error {
 	return nil
 }
 
-// deadline is by when something is owed on a task.
+// deadline is the deadline of a duty on a task.
 type deadline struct {
 	by time.Time
 	id task.ID

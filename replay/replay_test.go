@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// story is a log in the making: a fact a second, unless it takes longer.
+// story is a log under construction: one fact per second, unless it takes longer.
 type story struct {
 	t       testing.TB
 	records []events.Record

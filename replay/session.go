@@ -134,7 +134,7 @@ func (x *Session) Frame(ctx context.Context) (*Frame, error) {
 	return f, err
 }
 
-// shown is the answer of a command that has moved, or has not.
+// shown is the answer of a command, whether or not it has moved.
 func (x *Session) shown(ctx context.Context, moved bool, why string) (*Answer, error) {
 	f, err := x.Frame(ctx)
 	if err != nil {
@@ -410,7 +410,7 @@ func (x *Session) remove(text string) (*Answer, error) {
 	return &Answer{Says: fmt.Sprintf("%d removed", before-len(x.breaks))}, nil
 }
 
-// look puts the focus on something else.
+// look sets the focus.
 func (x *Session) look(text string) (*Answer, error) {
 	kind, id, _ := strings.Cut(text, " ")
 	f := Focus{kind, strings.TrimSpace(id)}
@@ -501,7 +501,7 @@ func (x *Session) jump(ctx context.Context, name string) (*Answer, error) {
 	return x.goTo(ctx, name)
 }
 
-// most is how many causes, or consequences, are listed.
+// most is how many causes or consequences are listed.
 const most = 50
 
 // causes lists the facts that led to the one at the point: the cause that a fact names, else the
@@ -560,7 +560,7 @@ func (x *Session) effects() (*Answer, error) {
 	return &Answer{Lines: lines}, nil
 }
 
-// places are those of facts by their ids.
+// places are the places of facts, by id.
 func (x *Session) places() map[string]int32 {
 	if x.ids == nil {
 		x.ids = make(map[string]int32, len(x.span.facts))

@@ -80,7 +80,7 @@ type Gap struct {
 // tally counts tasks.
 type tally map[place]int32
 
-// place is a queue and a state of a task, or a node that runs it.
+// place is a key of counts: a queue and a state of tasks, or a node that runs them.
 type place struct {
 	queue, node word
 	state       task.State
@@ -155,7 +155,7 @@ func (s *Span) Add(r *events.Record, inside bool) error {
 	return nil
 }
 
-// Missing notes that a part of the log is not there, behind the last fact that was added.
+// Missing records that a part of the log is missing, behind the last added fact.
 func (s *Span) Missing(why string) {
 	g := Gap{Why: why}
 	if n := len(s.facts); n > 0 {
@@ -164,7 +164,7 @@ func (s *Span) Missing(why string) {
 	s.gaps = append(s.gaps, g)
 }
 
-// Gaps are the parts that are missing.
+// Gaps returns the missing parts.
 func (s *Span) Gaps() []Gap {
 	gaps := slices.Clone(s.gaps)
 	for i := range gaps {
@@ -175,7 +175,7 @@ func (s *Span) Gaps() []Gap {
 	return gaps
 }
 
-// index enters the last fact into the chain of its thing, and into the counts.
+// index enters the last fact into the chain of its subject, and into the counts.
 func (s *Span) index(at int32, r *events.Record) {
 	f := &s.facts[at]
 	ref, was, is := s.pass.add(r)
@@ -233,7 +233,7 @@ func (t tally) count(s stand, by int32) {
 	}
 }
 
-// tallyAt are the counts of some places after a fact.
+// tallyAt returns the counts of some places after a fact.
 func (s *Span) tallyAt(pos int, places []place) []int32 {
 	counts := make([]int32, len(places))
 	if len(s.facts) == 0 {
@@ -261,7 +261,7 @@ func (s *Span) tallyAt(pos int, places []place) []int32 {
 	return counts
 }
 
-// record is a fact as the log had it.
+// record is a fact as it was in the log.
 func (s *Span) record(at int) events.Record {
 	f := &s.facts[at]
 	if f.bad != nil {
@@ -274,7 +274,7 @@ func (s *Span) record(at int) events.Record {
 	return r
 }
 
-// fold is a thing after the facts about it up to a place.
+// fold is a subject after its facts up to a place.
 func (s *Span) fold(ref view.Ref, pos int) view.Item {
 	item := view.Nothing(ref)
 	c := s.chains[ref]
@@ -293,7 +293,7 @@ func (s *Span) fold(ref view.Ref, pos int) view.Item {
 	return item
 }
 
-// upTo is how many facts of the chain lie at a place or before it.
+// upTo is how many facts of the chain lie at or before a place.
 func (c *chain) upTo(pos int) int {
 	return sort.Search(len(c.at), func(i int) bool { return int(c.at[i]) > pos })
 }

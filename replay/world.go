@@ -57,7 +57,7 @@ func (s *Span) worldOf(pos int, at time.Time, nodes func() []node.Node) view.Vie
 	return view.At(model{view.Unfolded(p), nodes}, until{s, pos}, p.Seq)
 }
 
-// nodesAt are the nodes that were known after a fact, by their ids.
+// nodesAt returns the nodes known after a fact, by id.
 func (s *Span) nodesAt(pos int) []node.Node {
 	var nodes []node.Node
 	for _, ref := range s.nodes {

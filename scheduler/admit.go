@@ -57,7 +57,7 @@ type admitter struct {
 	rec   *events.Recorder
 	side  int // how many tasks are refused concurrently
 	turns *turns.Turns
-	left  *turns.Left // scopes in which other schedulers admit first; they are closed to decisions here until then
+	left  *turns.Left // scopes in which other schedulers admit first; closed to decisions here until then
 	log   *slog.Logger
 	wake  chan struct{} // holds one: there was a change
 	busy  chan struct{} // holds one: tasks wait for a place, so changes are urgent
@@ -82,7 +82,7 @@ func newAdmitter(rec *events.Recorder, cfg *Config, turns *turns.Turns) *admitte
 func (a *admitter) observe(step *events.Step) {
 	r := step.Record
 	if r.Seq <= a.observed.Load() {
-		a.begin() // the read model is made anew
+		a.begin() // the read model is rebuilt
 	}
 	defer a.observed.Store(r.Seq) // at the latest: tell stores the changes that it applies
 	switch r.Kind {
@@ -120,7 +120,7 @@ func (a *admitter) observe(step *events.Step) {
 		return
 	}
 	t := *step.Task
-	if until.IsZero() && !t.Limited() { // of which no more counts than that
+	if until.IsZero() && !t.Limited() { // further ones do not count
 		t = task.Task{ID: t.ID, State: t.State, Seq: t.Seq}
 	}
 	a.book.Defer(r.Seq, false, func() { a.book.Put(&t, until, took) })
@@ -371,7 +371,7 @@ func (a *admitter) carryOut(ctx context.Context, parts []*admission.Sent) error 
 	return errors.Join(failed...)
 }
 
-// sideBySide calls do for some numbers, several at once, and returns its errors.
+// sideBySide calls do for n numbers, several at once, and returns the errors.
 func (a *admitter) sideBySide(n int, do func(int) error) []error {
 	errs := make([]error, n)
 	if n == 1 || a.side == 1 {
@@ -436,7 +436,7 @@ func (a *admitter) stops(ctx context.Context, p *admission.Sent) ([]*events.Stop
 	for i, r := range all {
 		switch {
 		case stops[i] == nil:
-			continue // it has gone on by itself
+			continue // it has moved on
 		case r.By == "":
 			p.Refused = append(p.Refused, r)
 		default:
@@ -468,7 +468,7 @@ func (a *admitter) catchUp(ctx context.Context, p *admission.Sent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.book.Holds(p) && a.book.Loaded() && max(a.book.Reflects(), a.observed.Load()) >= last {
-		a.book.Learn(p, ends) // else the next conflict learns it
+		a.book.Learn(p, ends) // otherwise the next conflict teaches it
 	}
 	return nil
 }
@@ -506,7 +506,8 @@ func (a *admitter) offer(ctx context.Context, grants []task.Grant) error {
 	return a.rec.PlaceAdmitted(ctx, facts)
 }
 
-// offerMissed places the offers of those that were admitted and not offered, by whomever.
+// offerMissed places the offers of admitted tasks that lack them, whichever scheduler admitted
+// them.
 func (a *admitter) offerMissed(ctx context.Context, now time.Time) error {
 	a.mu.Lock()
 	open := a.book.Known().Unoffered()

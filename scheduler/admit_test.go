@@ -137,7 +137,7 @@ func (v *limitView) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// admitting starts a scheduler that only admits; stop ends it as a crash would.
+// admitting starts a scheduler that only admits; stop ends it like a crash.
 func admitting(ctx context.Context, w *testWorld, log events.Log) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	v := newLimitView(w.Memory)
@@ -473,7 +473,7 @@ func (s *seeing) see(t *testing.T, id task.ID) {
 	s.Observe([]events.Step{{Record: &records[len(records)-1], Task: &now}})
 }
 
-// raced is a log before which something else happens when the end of a task is to be recorded.
+// raced is a log that calls before when the end of a task is about to be recorded.
 type raced struct {
 	events.Log
 	before func()
@@ -587,7 +587,7 @@ func TestAPauseIsRecordedOnce(t *testing.T) {
 			return n
 		}
 		spec := job.Spec{Rate: limit.Rates{{Limit: 1, Key: "/k"}}}
-		for n, after := range []time.Duration{0, 2 * time.Minute} { // looked at soon, and when it is over
+		for n, after := range []time.Duration{0, 2 * time.Minute} { // checked soon, and when it is over
 			w.submitLimited(t, n, spec)
 			look(both[0])
 			_, end := w.runOne(t, "n")

@@ -45,7 +45,7 @@ func (b *breakers) observe(s *events.Step) {
 	}
 }
 
-// moved takes in a fact about a breaker.
+// moved takes a fact about a breaker.
 func (b *breakers) moved(r *events.Record) {
 	b.left.Drop(r.Fact.Job)
 	b.mu.Lock()
@@ -61,7 +61,7 @@ func (b *breakers) moved(r *events.Record) {
 	}
 }
 
-// ended takes in the end of an attempt that counted.
+// ended takes the end of an attempt that counts.
 func (b *breakers) ended(s *events.Step) {
 	if s.Is.Job == "" || s.Was.State == s.Is.State {
 		return

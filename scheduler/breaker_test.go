@@ -90,7 +90,7 @@ func (w *judged) told() (types []events.Type) {
 	return types
 }
 
-// However many schedulers judge a breaker, each change of it is recorded once.
+// With any number of schedulers, each change of a breaker is recorded once.
 func TestBreakerIsJudgedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &judged{newTestWorld(t), t, &job.Spec{Handler: "h",

@@ -57,11 +57,11 @@ func newCancelled(t *testing.T) *cancelled {
 	return c
 }
 
-// cancelStage is how far a task has come when it is cancelled.
+// cancelStage is a task's progress when it is cancelled.
 type cancelStage struct {
 	spec job.Spec
 	due  time.Duration
-	// step is whether it is the only step of a parent.
+	// step says that it is the only step of a parent.
 	step bool
 	// goes takes the task from its birth to this stage.
 	goes func(t *testing.T, c *cancelled)
@@ -74,7 +74,7 @@ type cancelStage struct {
 // onePlace is the limit of the tasks that have begun or may begin.
 var onePlace = limit.Concurrencies{{Max: 1, Key: "/place"}}
 
-// onceMore is a spec with another attempt, much later.
+// onceMore is a spec with a second attempt, much later.
 var onceMore = job.Spec{Retry: job.Retry{Max: 1, Min: value.Duration(time.Hour)}}
 
 // Consequences for a waiting task, a running one, the child that it has spawned, and its parent.
@@ -173,7 +173,7 @@ func (c *cancelled) bear(t *testing.T, at *cancelStage) {
 	c.about = c.born(t, birth)
 }
 
-// cancelSource is from where a cancel comes.
+// cancelSource is a source of cancels.
 type cancelSource struct {
 	// bear makes the task; a plain one if it is nil.
 	bear func(t *testing.T, c *cancelled, at *cancelStage)

@@ -146,7 +146,7 @@ type crowd struct {
 	*testWorld
 	log  *counted
 	all  []*Scheduler
-	stop []func() // each ends one scheduler as a crash would
+	stop []func() // each ends one scheduler like a crash
 	deaf []func() // each makes one scheduler deaf to the log while it lives
 
 	silent chan struct{} // closed when n2 falls silent
@@ -212,7 +212,7 @@ func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *c
 				return
 			}
 			for i := range records {
-				if e, birth := records[i].Fact.Event.(task.Submitted); birth && (e.Parent != "" || e.Spec.Concurrency != nil) { // the others the test lists
+				if e, birth := records[i].Fact.Event.(task.Submitted); birth && (e.Parent != "" || e.Spec.Concurrency != nil) { // the test lists the others
 					c.lists(records[i].Fact.Task)
 				}
 			}
@@ -224,7 +224,7 @@ func newCrowd(t *testing.T, n int, met turns.Peers, cuts ...func(*Scheduler)) *c
 	return c
 }
 
-// forever is longer than any work of a test takes.
+// forever is longer than the work of any test.
 const forever = time.Minute
 
 // work claims and finishes offers, as nodes do, until all tasks have ended, and returns how long

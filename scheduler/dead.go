@@ -46,7 +46,7 @@ func (s *Scheduler) bury(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	later := map[uint64]time.Time{} // offers of attempts that go on, and when to look at each again
+	later := map[uint64]time.Time{} // offers of attempts that continue, and when to check each again
 	tick := time.NewTicker(s.cfg.Sweep)
 	defer tick.Stop()
 	look := func(seq uint64) {

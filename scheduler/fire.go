@@ -169,7 +169,7 @@ func (t *ticker) owed(ctx context.Context, fire schedule.Fire, detail string, by
 	}
 }
 
-// pause keeps a schedule from firing of which too many tasks have failed.
+// pause pauses a schedule after too many failed tasks.
 func (t *ticker) pause(ctx context.Context) error {
 	reason := fmt.Sprintf("%d of its tasks in a row have failed", t.ledger().Failures)
 	t.s.log.Warn("schedule is paused: "+reason, "schedule", t.stored.Name)
@@ -250,7 +250,7 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 		if !o.Tick.After(t.ledger().Last) {
 			there, err := t.decided(ctx, o.Tick)
 			if err == nil && there && t.again {
-				err = t.repeat(ctx, o.Tick) // which was not done if the latest decision was known too late
+				err = t.repeat(ctx, o.Tick) // undone if the latest decision became known too late
 			}
 			if there || err != nil {
 				return err
@@ -364,7 +364,7 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	return errors.Join(errs...)
 }
 
-// bear makes the task of a tick, unless it is there. If it is refused after all, the tick is left out.
+// bear makes the task of a tick, unless it exists. If the birth is refused, the tick is skipped.
 func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
 	n, err := t.born, error(nil)
 	if n == nil || n.ID != e.Made {
@@ -379,7 +379,7 @@ func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error 
 	}
 	reason := refusal(err)
 	if err == nil || reason != "" {
-		t.s.ticks.bear(e.Made) // or it never will be there
+		t.s.ticks.bear(e.Made) // or it never will exist
 	}
 	switch {
 	case reason == "":
@@ -420,7 +420,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// birth makes the birth by which a tick gets its task.
+// birth returns the birth for a tick's task.
 func (t *ticker) birth(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := t.stored.Submission(e.Tick, e.Trigger)
 	var job *job.Job

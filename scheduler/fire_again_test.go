@@ -63,7 +63,7 @@ func TestDecisionsOnTicksAreMadeAgain(t *testing.T) {
 	t.Logf("decided: %v", found)
 }
 
-// ticks has two schedulers deal with the ticks of a schedule.
+// ticks makes two schedulers handle the ticks of a schedule.
 func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 	both := []*Scheduler{}
 	for range 2 {
@@ -124,7 +124,7 @@ func (s *stage) ticks(t *testing.T, rng *rand.Rand, when job.Schedule) {
 	}
 }
 
-// endSome ends some of the tasks that ticks have got.
+// endSome ends some of the ticks' tasks.
 func (s *stage) endSome(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	rec := &events.Recorder{Log: s.Memory, Now: s.now, NewID: events.NewID}

@@ -55,7 +55,7 @@ func (f *following) has(at time.Time) bool {
 	return !f.looked.Before(at)
 }
 
-// plans keeps the definitions of all schedules that fire.
+// plans caches the definitions of all schedules that fire.
 type plans struct {
 	from Schedules
 	following
@@ -83,7 +83,7 @@ func (p *plans) get(ctx context.Context, name string, at time.Time) (*planned, e
 	return p.all[name], nil
 }
 
-// list returns all as they were at a time, or later.
+// list returns all as of a time, or later.
 func (p *plans) list(ctx context.Context, at time.Time) ([]*planned, error) {
 	if err := p.follow(ctx, at); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (p *plans) put(name string, stored *schedule.Stored) {
 	if stored == nil || stored.Paused != nil {
 		return
 	}
-	if plan, err := stored.Plan(); err == nil { // it was good when it was stored
+	if plan, err := stored.Plan(); err == nil { // it was valid when stored
 		p.all[name] = &planned{*stored, plan}
 		if p.new == nil {
 			p.new = map[string]bool{}
@@ -135,8 +135,8 @@ func (p *plans) put(name string, stored *schedule.Stored) {
 	}
 }
 
-// fresh returns, as far as they fire, the schedules that were put since it was last called, and
-// those with certain names.
+// fresh returns, among the schedules that fire, those that were put since its last call, and those
+// with certain names.
 func (p *plans) fresh(also map[string]bool) []*planned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,11 +154,11 @@ func (p *plans) fresh(also map[string]bool) []*planned {
 	return all
 }
 
-// jobs keeps the jobs of schedules, from when they are first read until they change.
+// jobs caches the jobs of schedules, from their first read until they change.
 type jobs struct {
 	from Schedules
 	following
-	read map[string]*jobNow // guarded by mu; they are never modified, only replaced
+	read map[string]*jobNow // guarded by mu; replaced, never modified
 }
 
 // jobNow is a job and its revision.

@@ -59,7 +59,7 @@ func (s *Scheduler) releaseTicks(ctx context.Context, name string) error {
 		return err
 	}
 	if t == nil {
-		s.ticks.waiting.drop(name) // the sweep finds it when it fires again
+		s.ticks.waiting.drop(name) // the sweep finds it once it fires again
 		return nil
 	}
 	for {
@@ -210,8 +210,8 @@ func (s *Scheduler) rearm(ctx context.Context, name string, replace bool) error 
 	return t.arm(ctx, after, replace)
 }
 
-// sweepTicks looks at the latest decision of each schedule that heeds its earlier tasks: whether
-// ticks wait, and whether the task of the latest was made.
+// sweepTicks checks the latest decision of each schedule that depends on its earlier tasks: whether
+// ticks wait, and whether the latest decision's task was made.
 func (s *Scheduler) sweepTicks(ctx context.Context, all []*planned) error {
 	var errs []error
 	for _, p := range all {

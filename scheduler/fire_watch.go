@@ -42,7 +42,7 @@ type tickWatch struct {
 
 	mu      sync.Mutex
 	known   map[string]decidedTick // guarded by mu, like all below; by schedule
-	unborn  map[task.ID]bool       // tasks that were decided on and not seen yet
+	unborn  map[task.ID]bool       // how far the log's clock is from the machine's
 	changed map[string]bool        // schedules with a new decision
 	held    map[string]int         // how many fires of a schedule this scheduler holds
 	due     byTime[*watchedTick]
@@ -51,7 +51,7 @@ type tickWatch struct {
 // decidedTick is the latest decision on a tick of a schedule.
 type decidedTick struct {
 	seq  uint64
-	last time.Time // the latest tick on which anything was decided
+	last time.Time // the latest tick with a decision
 }
 
 // watchedTick is a tick to be checked at a time.
@@ -102,14 +102,14 @@ func (w *tickWatch) decided(r *events.Record) {
 	}
 }
 
-// bear notes that a task was born.
+// bear records that a task was born.
 func (w *tickWatch) bear(id task.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.unborn, id)
 }
 
-// hold notes by how many the fires of a schedule that this scheduler holds become more.
+// hold changes the number of a schedule's fires that this scheduler holds.
 func (w *tickWatch) hold(name string, more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *tickWatch) hold(name string, more int) {
 	}
 }
 
-// expect finds the next tick of each schedule of which the definition or the latest decision is new.
+// expect computes the next tick of each schedule with a new definition or decision.
 func (w *tickWatch) expect(from *plans) {
 	w.mu.Lock()
 	changed := w.changed
@@ -167,7 +167,7 @@ func (w *tickWatch) undone(it *watchedTick) bool {
 	return w.known[it.schedule].last.Before(it.tick.At)
 }
 
-// again has a tick looked at once more.
+// again schedules another check of a tick.
 func (w *tickWatch) again(it *watchedTick, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *tickWatch) again(it *watchedTick, at time.Time) {
 	heap.Push(&w.due, it)
 }
 
-// watch sees to ticks that others have left undone, until ctx ends.
+// watch handles ticks that others have left undone, until ctx ends.
 func (f *firing) watch(ctx context.Context) {
 	tick := time.NewTicker(tickLook)
 	defer tick.Stop()

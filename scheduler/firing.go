@@ -108,7 +108,7 @@ func (s *Scheduler) fire(ctx context.Context) error {
 	return err
 }
 
-// take brings fires, as long as there is room for them.
+// take fetches fires while there is room for them.
 func (f *firing) take(ctx context.Context) {
 	for {
 		select {
@@ -149,7 +149,7 @@ func (f *firing) hold(it *fire) bool {
 	return true
 }
 
-// done lets go of a fire; without an acknowledgement it comes again.
+// done releases a fire. Without an acknowledgement it comes again.
 func (f *firing) done(it *fire) {
 	f.mu.Lock()
 	delete(f.held, it.Seq)

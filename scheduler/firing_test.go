@@ -122,7 +122,7 @@ func (s *stage) defineJob(name string) {
 	s.jobSeq = append(s.jobSeq, name)
 }
 
-// fired hands out the fire of a tick that the log has just stored, or has stored before.
+// fired hands out the fire of a tick, which the log has stored now or earlier.
 func (s *stage) fired(name string, deliveries int, tick time.Time) *testLease {
 	l := &testLease{}
 	s.mu.Lock()
@@ -456,7 +456,7 @@ func TestFiresAreHeld(t *testing.T) {
 		var back, kept, twice, strange *testLease
 		far := s.now().Add(20 * time.Second)
 		s.play(t, func() {
-			soon := s.now().Add(schedule.Ahead + schedule.Grace) // as a later version might set its timers
+			soon := s.now().Add(schedule.Ahead + schedule.Grace) // as a later version may set its timers
 			for name, tick := range map[string]time.Time{"kept": soon, "strange": s.now().AddDate(1, 0, 0)} {
 				s.define(name, "", tick, false)
 			}

@@ -10,8 +10,8 @@ import (
 	"millrace/task"
 )
 
-// handed knows until when tasks are left to nodes that they prefer, so that they are moved back
-// at that time and not at some sweep after it.
+// handed tracks until when tasks are left to preferred nodes, so that they return at that time and
+// not at a later sweep.
 type handed struct {
 	some atomic.Bool // whether there are any; spares nearly all steps the lock
 

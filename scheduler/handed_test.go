@@ -46,7 +46,7 @@ func TestHandedGoesBackInTime(t *testing.T) {
 	})
 }
 
-// A scheduler dies just before the time is over of tasks that it was to move back: others do it.
+// A scheduler dies just before it should move tasks back: others do it.
 func TestHandedGoesBackThoughASchedulerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCrowd(t, 3, &peers{})

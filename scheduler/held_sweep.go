@@ -52,7 +52,8 @@ func (s *Scheduler) sweepHeld(ctx context.Context) error {
 	return nil
 }
 
-// sweepSomeHeld looks at held tasks of which some were free before. It returns how many were read.
+// sweepSomeHeld examines held tasks, some of which were free before. It returns how many tasks it
+// read.
 func (s *Scheduler) sweepSomeHeld(ctx context.Context, ids []task.ID, before map[task.ID]miss) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil

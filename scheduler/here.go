@@ -54,8 +54,8 @@ func (s *Scheduler) meet(ctx context.Context) error {
 	}
 }
 
-// keepLevel finds out again and again whether the read model is level with the log, until ctx ends. A scheduler that
-// is alone need not know.
+// keepLevel checks repeatedly whether the read model is level with the log, until ctx ends. A
+// scheduler without peers need not know.
 func (s *Scheduler) keepLevel(ctx context.Context) {
 	view, hurried := s.view.(Hurried)
 	for tick := time.NewTicker(turns.Patience); ; {

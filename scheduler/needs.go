@@ -27,7 +27,7 @@ type needs struct {
 	waiting map[task.ID]*held   // guarded by mu; the held tasks
 	wanted  map[task.ID]*wanted // guarded by mu; the needed tasks
 	look    map[task.ID]bool    // guarded by mu; held tasks to examine
-	births  int                 // guarded by mu; how many are kept in waiting
+	births  int                 // guarded by mu; how many births are kept in waiting
 	under   int                 // guarded by mu; how many of the wanted are under way: offered, or running
 }
 
@@ -75,7 +75,7 @@ func (n *needs) begin() {
 func (n *needs) observe(s *events.Step) {
 	r := s.Record
 	if r.Seq <= n.observed.Load() {
-		n.begin() // the read model is made anew
+		n.begin() // the read model is rebuilt
 	}
 	n.observed.Store(r.Seq)
 	if s.Is.State == task.Unknown {
@@ -147,7 +147,7 @@ func (n *needs) stays(id task.ID, h *held, seq uint64) {
 	}
 }
 
-// dropBirth is called with mu held.
+// dropBirth needs mu held.
 func (n *needs) dropBirth(h *held) {
 	if h.birth != nil {
 		h.birth = nil
@@ -170,7 +170,7 @@ func (n *needs) goes(w *wanted, is task.Input) {
 	}
 }
 
-// count is called with mu held.
+// count needs mu held.
 func (n *needs) count(was, is bool) {
 	switch {
 	case is && !was:
@@ -205,7 +205,7 @@ func (n *needs) add(ids ...task.ID) {
 	}
 }
 
-// done forgets a task that waits no more since a fact, unless it was held again after that.
+// done drops a task that does not wait since a fact, unless it was held again afterwards.
 func (n *needs) done(id task.ID, seq uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -240,7 +240,7 @@ func (n *needs) again(ids ...task.ID) {
 	}
 }
 
-// forget is called with mu held.
+// forget needs mu held.
 func (n *needs) forget(id task.ID) {
 	delete(n.look, id)
 	if h := n.waiting[id]; h != nil {
@@ -250,7 +250,7 @@ func (n *needs) forget(id task.ID) {
 	}
 }
 
-// unwant is called with mu held.
+// unwant needs mu held.
 func (n *needs) unwant(id task.ID, h *held) {
 	if !h.awaited {
 		return
@@ -345,7 +345,7 @@ func (n *needs) await(ids []task.ID) (unread, unknown []task.ID) {
 	return unread, slices.Compact(unknown)
 }
 
-// found notes how far tasks have come, as the read model has it.
+// found records the progress of tasks, by the read model.
 func (n *needs) found(tasks []task.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -393,7 +393,7 @@ func (n *needs) decide(ids []task.ID) []decided {
 	return all
 }
 
-// letGo notes that an offer of a held task is on its way, and returns whether it is the first to be.
+// letGo records that an offer of a held task is on its way, and returns whether it is the first.
 func (n *needs) letGo(id task.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -401,7 +401,7 @@ func (n *needs) letGo(id task.ID) bool {
 	if h == nil || h.let {
 		return false
 	}
-	if h.birth == nil { // something has happened to it at this moment
+	if h.birth == nil { // the task changes at this moment
 		n.add(id)
 		return false
 	}

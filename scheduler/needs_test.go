@@ -89,7 +89,7 @@ func noRepairs(t *testing.T, all []*Scheduler) {
 	}
 }
 
-// The end of a task lets those go that need it, at once and with its result.
+// The end of a task releases the tasks that need it, at once and with its result.
 func TestEndsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -189,7 +189,7 @@ func TestHeldIsFoundAmongMany(t *testing.T) {
 		for i := range open {
 			open[i] = w.submit(t, job.Spec{})
 		}
-		for range 3 { // more than a sweep looks at
+		for range 3 { // more than a sweep examines
 			w.need(t, "", "", open...)
 		}
 		free := w.need(t, "", "", first)

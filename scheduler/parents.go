@@ -27,8 +27,8 @@ type families struct {
 	deserted map[task.ID]struct{}
 }
 
-// maxDeserted bounds how many of those are remembered for children that come later; a child comes
-// within the grace of its parent.
+// maxDeserted bounds how many of those are remembered for later children. A child comes within the
+// grace of its parent.
 const maxDeserted = 10_000
 
 func newFamilies(l *turns.Left) *families { return &families{poke: make(chan struct{}, 1), left: l} }
@@ -40,7 +40,7 @@ func (f *families) touch(id task.ID) {
 	}
 }
 
-// look has a task looked at.
+// look schedules a task for examination.
 func (f *families) look(id task.ID) {
 	f.mu.Lock()
 	if f.touched == nil {
@@ -51,7 +51,7 @@ func (f *families) look(id task.ID) {
 	turns.Poke(f.poke)
 }
 
-// desert notes that the children of a task are to be stopped.
+// desert records that the children of a task must be stopped.
 func (f *families) desert(id task.ID) {
 	f.mu.Lock()
 	if f.deserted == nil || len(f.deserted) >= maxDeserted {
@@ -113,10 +113,10 @@ func (f *families) observe(step *events.Step) {
 	}
 }
 
-// gather is how long the ends of children are collected before their parents are looked at.
+// gather is how long the ends of children are collected before their parents are examined.
 const gather = 20 * time.Millisecond
 
-// followParents looks at parents as their children end, until ctx ends.
+// followParents examines parents as their children end, until ctx ends.
 func (s *Scheduler) followParents(ctx context.Context) error {
 	var again <-chan time.Time
 	for {
@@ -170,7 +170,7 @@ func (s *Scheduler) wants(ctx context.Context, id task.ID) (bool, error) {
 	return family.Wants(t, ends), err
 }
 
-// sweepParents looks at all parents that have not ended.
+// sweepParents examines all parents that have not ended.
 func (s *Scheduler) sweepParents(ctx context.Context) error {
 	ids, err := s.view.Parents(ctx, batch)
 	errs := []error{err}
@@ -224,7 +224,7 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	} else if err := s.awaken(ctx, &t, ends); err != nil {
 		return err
 	}
-	if !maps.Equal(known, ends) { // something was done, or is in the log and not in the view
+	if !maps.Equal(known, ends) { // something was done, or is in the log and not in the view yet
 		if ends, at, err = s.view.Ends(ctx, ids); err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (s *Scheduler) conclude(ctx context.Context, t *task.Task, ids []task.ID, e
 	if c, end := command.(task.Conclude); end && t.Children != nil {
 		children, err := s.view.Known(ctx, ids)
 		if err != nil || t.Turn > 0 && s.rec.Now().Before(t.Since.Add(s.cfg.Slack)) && family.Expects(t, children) {
-			return err // the sweep comes back to it
+			return err // the sweep returns to it
 		}
 		if slices.ContainsFunc(children, func(c task.Task) bool { return c.Seq > at }) {
 			s.families.touch(id) // the view has moved on since
@@ -293,7 +293,7 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	return errors.Join(errs...)
 }
 
-// expand finds the children of a parent among the nodes as they are now.
+// expand chooses the children of a parent among the present nodes.
 func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, error) {
 	nodes, at, err := s.view.Nodes(ctx)
 	if err != nil {
@@ -395,7 +395,7 @@ func (s *Scheduler) bear(ctx context.Context, t *task.Task, ends map[task.ID]tas
 	return unmade, nil
 }
 
-// cancelChildren passes the cancel of a parent on.
+// cancelChildren passes the cancel of a parent on to its children.
 func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[task.ID]task.End) error {
 	for _, name := range family.Stops(t) {
 		id := family.ChildID(t.ID, name)
@@ -413,7 +413,7 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 	return nil
 }
 
-// include gives the open parents that include nodes which come late a child on each that has come.
+// include gives open parents with late: include a child on each new node.
 func (s *Scheduler) include(ctx context.Context, nodes []node.Node, at uint64) error {
 	ids, err := s.view.Parents(ctx, batch)
 	if err != nil {

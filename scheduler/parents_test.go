@@ -61,7 +61,7 @@ func (w *testWorld) finish(t *testing.T, id task.ID, n node.ID) {
 	}
 }
 
-// A parent ends with its last child, by the facts of the log alone: no sweep, and once, with
+// A parent ends with its last child, by the facts of the log alone: without a sweep, and once, with
 // any number of schedulers.
 func TestParentEndsWithItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestCancelCascades(t *testing.T) {
 	})
 }
 
-// Nodes that come late get a child of a parent that includes them, and of no other.
+// New nodes get a child of a parent that includes them, and of no other.
 func TestLateNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -186,7 +186,7 @@ func TestLateNodes(t *testing.T) {
 	})
 }
 
-// Tasks that wait for labels are moved or ended as their rules have it, when no node matches.
+// Tasks that wait for labels move or end as their rules say, when no node matches.
 func TestSelectorsWithoutNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)

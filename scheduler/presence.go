@@ -63,7 +63,7 @@ func (p *presence) trace(id node.ID, pulse *node.Pulse) (since time.Time) {
 	return since
 }
 
-// traced notes that a node has a heartbeat.
+// traced records that a node has a heartbeat.
 func (p *presence) traced(id node.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Scheduler) watchNodes(ctx context.Context) error {
 			}
 		}
 	}()
-	var again <-chan time.Time // when those that were silent too early are looked at
+	var again <-chan time.Time // when to check nodes that were silent too early
 	for {
 		select {
 		case <-ctx.Done():
@@ -188,7 +188,7 @@ func (s *Scheduler) CheckNodes(ctx context.Context) error {
 	}
 	calm, _ := s.presence.calm()
 	now := s.rec.Now()
-	judges := s.turns.First("quarantines") // of all nodes, for each is judged beside the others
+	judges := s.turns.First("quarantines") // of all nodes, because each is judged together with the others
 	var errs []error
 	for i := range nodes {
 		n := &nodes[i]
@@ -231,7 +231,7 @@ func (s *Scheduler) Reap(ctx context.Context) error {
 			continue
 		}
 		n, err := s.rec.LoadNode(ctx, nodes[i].ID)
-		if err == nil && n.State == node.Retired { // else it has begun anew
+		if err == nil && n.State == node.Retired { // otherwise it has begun anew
 			err = s.cfg.Routes.DropNode(ctx, n.ID)
 		}
 		if err != nil {

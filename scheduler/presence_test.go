@@ -33,7 +33,7 @@ func TestSilenceIsHeard(t *testing.T) {
 		w.join(t, "n1")
 		w.join(t, "n2")
 		w.run(t, 1)
-		pass(7 * time.Second) // settled, and between two looks
+		pass(7 * time.Second) // settled, and between two checks
 		w.setBeat("n1", node.Heartbeat{})
 		began := time.Now()
 		w.ranOut <- "n1"
@@ -90,7 +90,7 @@ func TestHeartbeatsWithoutATrace(t *testing.T) {
 	})
 }
 
-// Nodes get time to come back after the scheduler or its connection did.
+// Nodes get time to come back after the scheduler or its connection came up.
 func TestSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorld(t)
@@ -165,7 +165,7 @@ type routes struct {
 	mu      sync.Mutex
 	ids     []node.ID // guarded by mu
 	fail    int       // guarded by mu
-	dropped int       // guarded by mu; how often something was to be removed
+	dropped int       // guarded by mu; how often a removal was requested
 }
 
 func (r *routes) DropNode(_ context.Context, id node.ID) error {
@@ -220,7 +220,7 @@ func TestReaper(t *testing.T) {
 	})
 }
 
-// lanes are those of a server, and when each was used last.
+// lanes are the lanes of a server, and when each was last used.
 type lanes struct {
 	mu   sync.Mutex
 	used map[where.Lane]time.Time // guarded by mu
@@ -307,7 +307,7 @@ func TestReapLanes(t *testing.T) {
 		all := &lanes{used: map[where.Lane]time.Time{old: time.Now(), used: time.Now()}}
 		ctx, stop := context.WithCancel(context.Background())
 		defer func() { stop(); synctest.Wait() }()
-		for range 2 { // there is little to look after, all day long
+		for range 2 { // there is little to tidy up, all day long
 			s := New(w.Memory, w, w, Config{Settings: settings, Sweep: time.Minute, Presence: time.Minute, React: time.Minute, Routes: &routes{}, Lanes: all})
 			go func() { _ = s.Run(ctx) }() // it returns nil
 		}

@@ -18,7 +18,7 @@ import (
 	"millrace/task/where"
 )
 
-// rate gives the queue a rate; the zero value takes it away.
+// rate sets the rate of the queue; the zero value removes it.
 func (w *testWorld) rate(t *testing.T, r limit.Rate) {
 	t.Helper()
 	if _, _, err := w.rec.DoQueue(t.Context(), where.DefaultQueue, queue.Limit{Rate: &r}); err != nil {
@@ -34,7 +34,7 @@ func (w *testWorld) waiting(t *testing.T, n int, retry job.Retry) {
 	}
 }
 
-// starts are when attempts started, as the log has it.
+// starts returns when attempts started, by the log.
 func (w *testWorld) starts() (at []time.Time) {
 	for _, r := range w.All() {
 		if _, ok := r.Fact.Event.(task.AttemptStarted); ok {
@@ -44,7 +44,7 @@ func (w *testWorld) starts() (at []time.Time) {
 	return at
 }
 
-// within holds the starts after a time against a rate that has held since then.
+// within checks the starts after a time against a rate in force since then.
 func within(t *testing.T, starts []time.Time, since time.Time, r limit.Rate) {
 	t.Helper()
 	n := 0
@@ -58,7 +58,7 @@ func within(t *testing.T, starts []time.Time, since time.Time, r limit.Rate) {
 	}
 }
 
-// work takes each offer that there is, as a worker does; then end ends the attempt.
+// work takes each available offer, like a worker; end then ends the attempt.
 func (w *testWorld) work(t *testing.T, log events.Log, end func(task.Task) task.Command) {
 	t.Helper()
 	offers, _ := w.Offers(t.Context(), []string{where.DefaultQueue})
@@ -166,7 +166,7 @@ func TestARateForRetries(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		stop()
-		defer admitting(t.Context(), w, w.Memory)() // it knows of the pause from the log
+		defer admitting(t.Context(), w, w.Memory)() // it learns of the delay from the log
 		if k := w.task(t, next); w.task(t, last).Attempt != 1 || k.Attempt != 0 {
 			t.Errorf("the next one started within the pause: %+v", k)
 		}
@@ -178,8 +178,9 @@ func TestARateForRetries(t *testing.T) {
 	})
 }
 
-// Two schedulers that die now and then, workers that die between putting a task back and letting go of its
-// offer, a log that loses answers, and a rate that changes: no more start than the rate allows, and all do.
+// Two schedulers that die now and then, workers that die between putting a task back and releasing
+// its offer, a log that loses answers, and a changing rate: no more tasks start than the rate
+// allows, and all do.
 func TestARateSurvives(t *testing.T) {
 	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestARateSurvives(t *testing.T) {
 					at = append(at, time.Now())
 					w.rate(t, rates[round/400])
 				}
-				if round%7 == 0 { // this worker dies before it lets go of the offer
+				if round%7 == 0 { // this worker dies before it releases the offer
 					if o := offers.(*events.MemoryOffers).Try(); o != nil {
 						w.attempt(t, w.Memory, o, finish)
 					}

@@ -73,7 +73,8 @@ func (s *Scheduler) React(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enforceLate looks at tasks that other schedulers should have looked at, if something is due as the read model has them.
+// enforceLate examines tasks that other schedulers should have examined, if by the read model a
+// duty is due.
 func (s *Scheduler) enforceLate(ctx context.Context, w *World) error {
 	ids := s.reacting.LateTasks()
 	if len(ids) == 0 {

@@ -18,16 +18,15 @@ import (
 
 // Paces of the release of held tasks.
 const (
-	// atOnce is how many are read, or let go on their chains, side by side.
+	// atOnce is how many tasks are read, or released on their chains, concurrently.
 	atOnce = 64
-	// offersAtOnce is how many are offered before the answers are waited for.
+	// offersAtOnce is how many offers are placed before waiting for the answers.
 	offersAtOnce = 512
-	// releaseAgain is how long after an error a held task is looked at again.
+	// releaseAgain is how long after an error a held task is examined again.
 	releaseAgain = time.Second
 )
 
-// release looks at held tasks whenever something has happened that they wait for,
-// until ctx ends.
+// release examines held tasks whenever there is news for them, until ctx ends.
 func (s *Scheduler) release(ctx context.Context) error {
 	listed := false
 	var failed []task.ID
@@ -158,7 +157,7 @@ func (s *Scheduler) freed(d *decided) (*events.Fact, bool, error) {
 	return s.rec.Freed(d.birth, free)
 }
 
-// findHeld looks at all that was held before this scheduler came.
+// findHeld examines all tasks that were held before this scheduler started.
 func (s *Scheduler) findHeld(ctx context.Context) error {
 	after := task.ID("")
 	for {

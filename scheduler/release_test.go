@@ -14,7 +14,7 @@ import (
 	"millrace/task/reason"
 )
 
-// hooked is a world in which something happens at the worst moment, once.
+// hooked is a world with hooks at the worst moments, each called once.
 type hooked struct {
 	*testWorld
 	known func() // after a question to the read model, and before its answer

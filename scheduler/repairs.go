@@ -8,7 +8,7 @@ import (
 	"millrace/task/duties"
 )
 
-// Repair is a kind of thing that a sweep found and that should not have been there.
+// Repair is a kind of fault that a sweep found and repaired.
 type Repair string
 
 // The kinds of repairs.

@@ -27,7 +27,7 @@ type Model interface {
 	Queues(ctx context.Context) ([]string, error)
 	// Waiting returns tasks of a queue that have been pending since before a time.
 	Waiting(ctx context.Context, queue string, before time.Time, limit int) ([]task.ID, error)
-	// Held returns held tasks, in the order of their ids, after the one given.
+	// Held returns held tasks with ids after the given one, by id.
 	Held(ctx context.Context, after task.ID, limit int) ([]task.ID, error)
 	// Known returns the known tasks among the given ones, in any order.
 	Known(ctx context.Context, ids []task.ID) ([]task.Task, error)
@@ -48,9 +48,9 @@ type Model interface {
 
 // Config sets the scheduler's pace. Zero fields mean the default.
 type Config struct {
-	// Settings are the bounds that hold for all tasks.
+	// Settings are the bounds for all tasks.
 	duties.Settings
-	// Sweep is how often it looks for late tasks. Default 5s.
+	// Sweep is the interval of the search for late tasks. Default 5s.
 	Sweep time.Duration
 	// Presence is the interval of checks of all nodes, in case the end of a heartbeat was missed.
 	// Default 5s.
@@ -114,7 +114,8 @@ const (
 	LoopPresence = "presence"
 	LoopReact    = "react"
 	LoopBreaker  = "breaker"
-	// LoopSchedules looks for schedules without a timer, LoopReleases for ticks that need not wait any longer.
+	// LoopSchedules finds schedules without a timer, LoopReleases ticks that need not wait any
+	// longer.
 	LoopSchedules = "schedules"
 	LoopReleases  = "releases"
 	LoopAdmit     = "admit"
@@ -182,7 +183,7 @@ type Scheduler struct {
 	plans         plans
 	jobs          jobs
 	desk          *desk.Desk
-	admitter      *admitter // nil if no limits are looked after
+	admitter      *admitter // nil if it does not admit tasks
 }
 
 // New returns a scheduler that acts on a log, guided by a view.
@@ -219,8 +220,8 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	return s
 }
 
-// Run keeps the deadlines until ctx ends, and then returns nil; an error if it
-// cannot listen for dead offers.
+// Run enforces deadlines until ctx ends, and then returns nil. It returns an error if it cannot
+// listen for dead offers.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.every(ctx, LoopSweep, s.cfg.Sweep, s.Sweep); return nil })
@@ -357,7 +358,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 			}
 			continue
 		}
-		if where.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been seen before the task
+		if where.IsSelectorQueue(q) && now.Sub(since) >= s.cfg.Slack { // the nodes may have been read before the task
 			if err := s.sweepRoute(ctx, q, now, w, true); err != nil {
 				return err
 			}
@@ -375,7 +376,7 @@ func (s *Scheduler) sweepQueues(ctx context.Context, now time.Time, w *World) er
 	return nil
 }
 
-// sweepRoute looks at all that waits on the route of a node which takes no work.
+// sweepRoute examines all tasks that wait on the route of a node that takes no work.
 func (s *Scheduler) sweepRoute(ctx context.Context, queue string, now time.Time, w *World, sweeping bool) error {
 	ids, err := s.view.Waiting(ctx, queue, now, batch)
 	return errors.Join(err, s.enforceAll(ctx, ids, w, sweeping))
@@ -392,7 +393,7 @@ func (s *Scheduler) enforceAll(ctx context.Context, ids []task.ID, w *World, swe
 	return s.enforceSome(ctx, ids, w, sweeping, mine)
 }
 
-// enforceSome looks at those of some tasks that are this scheduler's.
+// enforceSome examines the tasks among ids that are this scheduler's.
 func (s *Scheduler) enforceSome(ctx context.Context, ids []task.ID, w *World, sweeping bool, mine func(string) bool) error {
 	for _, id := range ids {
 		if !mine(string(id)) {
@@ -405,7 +406,7 @@ func (s *Scheduler) enforceSome(ctx context.Context, ids []task.ID, w *World, sw
 	return nil
 }
 
-// miss is an offer that a sweep has missed: for which turn, and since when.
+// miss is an offer found missing by a sweep: for which turn, and since when.
 type miss struct {
 	turn  uint64
 	since time.Time
@@ -436,7 +437,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	now := s.rec.Now()
 	around := w.Around(&t)
 	if id := w.Doubted(&t, around); id != "" {
-		// The world may be older than the task: a node that came back has claimed it since.
+		// The world may be older than the task: a node that came back may have claimed it since.
 		records, err := s.rec.Log.Node(ctx, id, 0)
 		if err != nil {
 			return fmt.Errorf("read node %s: %w", id, err)
@@ -455,7 +456,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 		}
 	}
 	if t.State == task.Pending && t.Route.Selected() && around.Serving == 0 && around.Unserved.IsZero() {
-		return nil // for how long is known only to the look at all queues
+		return nil // only the check of all queues knows for how long
 	}
 	duty := duties.Owes(t, around, s.cfg.Settings)
 	if duty.Look || !duty.Overdue(now) {
@@ -486,7 +487,7 @@ func (s *Scheduler) enforce(ctx context.Context, id task.ID, w *World, sweeping 
 	t, event, err := s.rec.Do(ctx, t, task.Judged{Command: command, By: by, On: &on})
 	switch {
 	case errors.Is(err, task.ErrLeased), errors.Is(err, task.ErrMovedOn):
-		return nil // and this is looked at again
+		return nil // and the task is examined again
 	case errors.Is(err, task.ErrEnded), errors.Is(err, task.ErrFenced), errors.Is(err, task.ErrNotWaiting), errors.Is(err, task.ErrElsewhere), errors.Is(err, task.ErrNotHeld):
 		return nil // another scheduler was faster
 	case err != nil:

@@ -28,7 +28,7 @@ import (
 
 var settings = duties.Settings{StartDeadline: time.Minute, AckWait: 6 * time.Second, Slack: 2 * time.Second}
 
-// testWorld is a log in memory, seen by a view that never lags, and heartbeats.
+// testWorld is a log in memory with heartbeats, and a view of it that never lags.
 type testWorld struct {
 	*events.Memory
 	rec *events.Recorder
@@ -262,7 +262,7 @@ func (w *testWorld) born(t *testing.T, birth task.Submitted) task.ID {
 	return id
 }
 
-// lists has the view list tasks.
+// lists makes the view list tasks.
 func (w *testWorld) lists(ids ...task.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +282,7 @@ func (w *testWorld) join(t *testing.T, id node.ID) {
 	}
 }
 
-// claim has a node start a task.
+// claim makes a node start a task.
 func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
 	t.Helper()
 	now := w.task(t, id)
@@ -293,7 +293,7 @@ func (w *testWorld) claim(t *testing.T, id task.ID, n node.ID) task.Task {
 	return started
 }
 
-// run starts so many schedulers, which end with the test's bubble.
+// run starts n schedulers, which end with the test's bubble.
 func (w *testWorld) run(t *testing.T, n int) []*Scheduler { return w.runWith(t, n, nil) }
 
 // runWith runs schedulers that know of each other.
@@ -481,7 +481,7 @@ func TestTasksMoveWithTheirNodes(t *testing.T) {
 			t.Errorf("what is to wait is %s", now.State)
 		}
 		records, err := w.Task(t.Context(), moves)
-		if err != nil || len(records) < 3 || len(records) > 5 { // birth, the move, an offer by each scheduler at most
+		if err != nil || len(records) < 3 || len(records) > 5 { // birth, the move, and at most one offer by each scheduler
 			t.Errorf("a move took %d records, %v", len(records), err)
 		}
 		for _, s := range all {
@@ -539,7 +539,7 @@ func TestLooked(t *testing.T) {
 	})
 }
 
-// failing is a view that does not know the nodes.
+// failing is a view that cannot list the nodes.
 type failing struct {
 	Model
 	err error

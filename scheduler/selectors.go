@@ -38,9 +38,10 @@ type Lanes interface {
 	TellLanes(ctx context.Context, used map[where.Lane]time.Time) error
 }
 
-// LaneModel is the read model that knows which lanes are used.
+// LaneModel is the read model that knows which lanes are in use.
 type LaneModel interface {
-	// Lanes returns those in which tasks are that have not ended, and when the last of those is due that wait for timers.
+	// Lanes returns the lanes with tasks that have not ended, and when the last timer in each is
+	// due.
 	Lanes(ctx context.Context) (map[where.Lane]time.Time, error)
 }
 

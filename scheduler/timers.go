@@ -83,7 +83,7 @@ func (s *Scheduler) lookRound(ctx context.Context, now time.Time) error {
 		if w.few++; timers >= tasks {
 			w.few = 0
 		}
-		if w.few >= timersShortfall { // once, some may just have fired
+		if w.few >= timersShortfall { // once is not enough: some may have fired just now
 			w.round, w.after = true, ""
 		}
 	}

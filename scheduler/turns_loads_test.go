@@ -63,7 +63,7 @@ var loads = []load{
 		}
 	}},
 	{name: "limits", give: func(t *testing.T, c *crowd) {
-		for n := range 480 { // so many rounds that they take longer than patience
+		for n := range 480 { // enough rounds to take longer than Patience
 			c.submitLimited(t, n, job.Spec{Concurrency: limit.Concurrencies{{Max: 1, Key: fmt.Sprint("/", n%6)}}})
 		}
 	}},

@@ -18,7 +18,7 @@ import (
 	"millrace/view"
 )
 
-// TraceID and SpanID are those of OpenTelemetry.
+// TraceID and SpanID are OpenTelemetry's ids.
 type (
 	TraceID [16]byte
 	SpanID  [8]byte
@@ -28,11 +28,11 @@ type (
 type Context struct {
 	Trace TraceID
 	Span  SpanID
-	// Sampled is whether the span is to be kept.
+	// Sampled says that the span is to be kept.
 	Sampled bool
 }
 
-// String is the context as a traceparent of W3C.
+// String is the context as a W3C traceparent.
 func (c Context) String() string {
 	flags := "00"
 	if c.Sampled {
@@ -55,7 +55,7 @@ func Parse(text string) (c Context, ok bool) {
 	return c, true
 }
 
-// Span is a span that has ended, or of which no more is known.
+// Span is a span that has ended, or whose end is not known.
 type Span struct {
 	Context
 	// Parent is zero for the first span of a trace.
@@ -102,14 +102,14 @@ func OfTask(t *task.Task, root task.ID) (own Context, parent SpanID, remote bool
 	return own, given.Span, ok
 }
 
-// OfAttempt is the place of the span of a task's present attempt, and that of its parent.
+// OfAttempt is the place of the span of a task's present attempt, and of its parent.
 func OfAttempt(t *task.Task, root task.ID) (own Context, parent SpanID) {
 	own, _, _ = OfTask(t, root)
 	parent, own.Span = own.Span, spanID("attempt", string(t.ID), strconv.FormatUint(t.Epoch, 10))
 	return own, parent
 }
 
-// attributes are those that all spans of a task have.
+// attributes are the attributes of all spans of a task.
 func attributes(t *task.Task) []Attribute {
 	all := []Attribute{{"millrace.task.id", string(t.ID)}, {"millrace.queue", t.QueueName()}}
 	for _, a := range []Attribute{{"millrace.job", t.Job}, {"millrace.step", t.Step}, {"millrace.schedule", t.Schedule}, {"millrace.group", t.Group}} {

@@ -11,7 +11,7 @@ import (
 	"millrace/task"
 )
 
-// ahead is how many tasks that have ended may wait until their spans are made.
+// ahead is how many ended tasks may wait until their spans are made.
 const ahead = 4096
 
 // Following says which spans a [Follower] sends, and where it reads them.
@@ -27,8 +27,8 @@ type Following struct {
 	Log   *slog.Logger
 }
 
-// Follower sends the spans of tasks that end, but for those of attempts that ended by the word of their worker: these that worker sends. It
-// is an observer of package projections.
+// Follower sends the spans of ended tasks, except those of attempts that ended by their worker's
+// report: that worker sends these. It is an observer of package projections.
 type Follower struct {
 	Following
 
@@ -56,7 +56,7 @@ func (f *Follower) Observe(steps []events.Step) {
 	}
 }
 
-// Run sends the spans of tasks that have ended, until ctx ends.
+// Run sends the spans of ended tasks, until ctx ends.
 func (f *Follower) Run(ctx context.Context) error {
 	for {
 		select {
@@ -82,7 +82,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Past are the spans of a task by the log.
+// Past returns the spans of a task from the log.
 func Past(ctx context.Context, history func(context.Context, task.ID) ([]events.Record, error), id task.ID, now time.Time) ([]spans.Span, error) {
 	records, err := history(ctx, id)
 	if err != nil {

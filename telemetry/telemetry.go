@@ -219,7 +219,7 @@ func (t *Tracer) Attempt(ctx context.Context, k *task.Task, root task.ID) (conte
 	return ctx, &attempt{span, s}
 }
 
-// attempt is the span of an attempt that runs.
+// attempt is the span of a running attempt.
 type attempt struct {
 	span trace.Span
 	is   spans.Span
@@ -237,7 +237,7 @@ func (a *attempt) End(at time.Time, class, why string) {
 	finish(a.span, &a.is)
 }
 
-// JSON are spans in the JSON form of OTLP, as collectors read it.
+// JSON returns spans in the JSON form of OTLP, which collectors read.
 func JSON(ctx context.Context, c Config, list []spans.Span) ([]byte, error) {
 	var kept keeper
 	exporter, err := otlptrace.New(ctx, &kept)
@@ -271,7 +271,8 @@ func (k *keeper) UploadTraces(_ context.Context, all []*tracepb.ResourceSpans) e
 	return nil
 }
 
-// json writes ids in hexadecimal digits, as OTLP wants it, and not as protocol buffers write bytes.
+// json writes ids in hexadecimal, as OTLP requires, unlike the encoding of bytes in protocol
+// buffers.
 func (k *keeper) json() ([]byte, error) {
 	text, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: k.all})
 	if err != nil {

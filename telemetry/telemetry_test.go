@@ -229,7 +229,7 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// The past is written as collectors read it: ids in hexadecimal digits, times in nanoseconds.
+// The past is written in the form that collectors read: ids in hexadecimal, times in nanoseconds.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	list, err := Past(t.Context(), history, id, noon)

@@ -91,7 +91,7 @@ func (s *story) bound(v *Verifier, e *task.AttemptStarted, r *events.Record) {
 		Look: "`millrace task events " + string(s.id) + "`"})
 }
 
-// derived checks that an id which follows from something else was born of that.
+// derived checks that the birth of a derived id comes from its origin.
 func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 	if !s.id.Derived() {
 		return
@@ -120,7 +120,7 @@ func (s *story) derived(v *Verifier, e *task.Submitted, r *events.Record) {
 	}
 }
 
-// expects notes the children that a parent is about to have.
+// expects records the children that a parent is about to have.
 func (b *births) expects(parent task.ID, names []string) {
 	for _, name := range names {
 		if key, ok := keyOf(family.ChildID(parent, name)); ok {
@@ -142,7 +142,7 @@ func (t *tasks) ran(id task.ID) bool {
 	return e != nil && e.epoch > 0
 }
 
-// state is how far a task has come.
+// state is the progress of a task.
 func (t *tasks) state(id task.ID) task.State {
 	if s, ok := t.open[id]; ok {
 		return s.now.state
@@ -165,7 +165,7 @@ func (s *story) holds(v *Verifier, w *task.Work, r *events.Record) {
 		return
 	}
 	s.key = v.tasks.words.Number(key)
-	unique := w.Spec.Unique // apart from the record's memory
+	unique := w.Spec.Unique // a copy, because the record's memory is reused
 	unique.Key, unique.While = "", slices.Clone(unique.While)
 	for i := range unique.While {
 		unique.While[i] = strings.Clone(unique.While[i])

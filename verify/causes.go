@@ -74,7 +74,7 @@ func (s *story) due(v *Verifier, e task.Due, r *events.Record) {
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer offers it on %s, where it does not wait", e.Route)
 	case now && t.due > thin.StampOf(r.Stored.Add(task.TimerError)):
 		s.found(v, CauseFirst, []uint64{e.After, r.Seq}, "a timer has fired at %s, and what it refers to is due at %s", when(thin.StampOf(r.Stored)), when(t.due))
-		s.offered(v, e.After, r) // it may be claimed once that has come
+		s.offered(v, e.After, r) // it may be claimed once the time has come
 	default:
 		s.offered(v, e.After, r)
 	}
@@ -94,7 +94,7 @@ func (s *story) planned(v *Verifier, e task.Queued, r *events.Record, t turn) {
 type causes struct {
 	seed    maphash.Seed
 	seen    map[uint64]struct{} // hashes of the ids of facts
-	missing map[string]effect   // causes that were named and not seen
+	missing map[string]effect   // causes that were named and not read yet
 }
 
 // effect is a fact that names its cause.

@@ -34,7 +34,7 @@ func TestReportOfCorpus(t *testing.T) {
 	}
 }
 
-// reportOf holds an export against the promises, with the rows of its fold.
+// reportOf checks an export against the promises, with the rows of its fold.
 func reportOf(t *testing.T, path string) *verify.Report {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -37,10 +37,10 @@ func (s *story) dismissed(v *Verifier, r *events.Record) {
 	}
 }
 
-// maxPoisonSeqs is how many sequences of poison a report names.
+// maxPoisonSeqs is how many sequences of unreadable messages a report names.
 const maxPoisonSeqs = 20
 
-// poisonSeqs are the first messages that could not be understood.
+// poisonSeqs returns the first unreadable messages.
 func (v *Verifier) poisonSeqs() []uint64 {
 	seqs := slices.Sorted(maps.Keys(v.poison))
 	return seqs[:min(len(seqs), maxPoisonSeqs)]

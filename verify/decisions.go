@@ -29,13 +29,13 @@ func Decided(log []events.Record) []Finding {
 // decided repeats the decision of a fact on a task's chain, if it is one. K is the task before it.
 func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	if s.old || s.cut || !s.born || r.Err != nil {
-		return // its state is not known
+		return // its state is unknown
 	}
 	if e, offer := r.Fact.Event.(task.Queued); offer && r.Kind != events.KindChain {
 		s.freed(v, k, e, r)
 	}
 	if r.Kind != events.KindChain || s.end != 0 {
-		return // I-2 has something to say
+		return // I-2 reports that
 	}
 	if r.Fact.By != nil && r.Fact.By.Rule == task.RuleDuty {
 		s.owed(v, k, r)
@@ -90,14 +90,14 @@ func (s *story) decided(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// postponers decide again that a rule of job.Rules has postponed a task.
+// postponers repeat, by rule of job.Rules, the decision that postponed a task.
 var postponers = map[string]func(*story, *Verifier, *task.Task, *events.Record){
 	task.RuleBreaker: (*story).heldBack,
 	task.RuleWindow:  (*story).shutOut,
 	task.RulePerNode: (*story).crowdedOut,
 }
 
-// ruledOut decides again that a task was postponed, by the rule that the fact names.
+// ruledOut repeats the decision that postponed a task, by the rule that the fact names.
 func (s *story) ruledOut(v *Verifier, k *task.Task, r *events.Record) {
 	if again := postponers[book.By(r).Rule]; again != nil {
 		again(s, v, k, r)

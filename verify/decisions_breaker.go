@@ -22,7 +22,7 @@ const manyOutcomes = 256
 // guarded is a job with a breaker.
 type guarded struct {
 	circuit  breaker.Circuit
-	circuits past.Latest[breaker.Circuit] // as they were after each of the latest facts
+	circuits past.Latest[breaker.Circuit] // the states after each of the latest facts
 	facts    []breakerStep                // the latest, in order
 }
 
@@ -31,7 +31,7 @@ type breakerStep struct {
 	seq     uint64
 	outcome breaker.Outcome
 	moved   bool
-	circuit breaker.Circuit // before an end, or after the change
+	circuit breaker.Circuit // the state before an end, or after a change
 }
 
 func (v *Verifier) guardedJob(job string) *guarded {
@@ -66,7 +66,7 @@ func (g *guarded) outcomes(policy *breaker.Breaker, seen uint64) *breaker.Outcom
 	return o
 }
 
-// tripped takes in the end of an attempt of a task with a breaker.
+// tripped takes the end of an attempt of a task with a breaker.
 func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 	if s.job == 0 {
 		return
@@ -84,7 +84,7 @@ func (s *story) tripped(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// breakerFact decides a change of a breaker again and takes it in.
+// breakerFact repeats a change of a breaker and records it.
 func (v *Verifier) breakerFact(r *events.Record) {
 	e, _ := r.Fact.Event.(breaker.Event)
 	g := v.guardedJob(r.Fact.Job)

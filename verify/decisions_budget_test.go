@@ -39,7 +39,7 @@ func TestDecisionsOnBudgets(t *testing.T) {
 	const h = time.Hour
 	two := limit.Budget{Starts: 2}
 	hours := limit.Budget{Run: value.Duration(3 * h)}
-	// Three tasks of a job wait, and have been submitted at noon.
+	// Three tasks of a job, submitted at noon, wait.
 	for name, c := range map[string]struct {
 		budget  limit.Budget
 		timeout time.Duration

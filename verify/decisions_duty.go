@@ -26,7 +26,7 @@ func (s *story) owed(v *Verifier, k *task.Task, r *events.Record) {
 	}
 	now, old := s.now, task.Task{}
 	if by.Task < k.Seq {
-		// An offer has come since, or its birth once more: the task was judged as it was without.
+		// An offer, or a repeated birth, has come since: the task was judged without it.
 		if by.Task < k.Head || !s.offeredAfter(by.Task) && s.repeated <= by.Task {
 			v.book.Checked[Decisions]++
 			s.found(v, Decisions, []uint64{by.Task, r.Seq}, "%s was decided by the task as it was at %d, and is recorded on what it was at %d", r.Fact.Type, by.Task, k.Seq)

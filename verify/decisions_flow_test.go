@@ -15,7 +15,7 @@ import (
 	"millrace/verify"
 )
 
-// A start while the window of its queue was closed is found, unless the worker cannot have heard of it.
+// A start while the window of its queue was closed is found, unless the worker cannot have known.
 func TestStartsInAClosedQueueAreFound(t *testing.T) {
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	type change struct {

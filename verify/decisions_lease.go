@@ -15,10 +15,11 @@ import (
 	"millrace/verify/book"
 )
 
-// Whether a lease has ended is decided again by the account that can be drawn up from the facts of the node, from when
-// the log stored that the session has the attempt, and from the heartbeat that the fact names: heartbeats are not in the log.
+// The end of a lease is repeated with an account from the facts of the node, from when the log
+// stored the session's claim of the attempt, and from the heartbeat that the fact names: heartbeats
+// are not in the log.
 
-// account is the account of the live attempt of k that a decision was made by; false if it cannot be drawn up.
+// account is the account behind a decision about the live attempt of k; false if it cannot be made.
 func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account task.Account, ok bool) {
 	by := book.By(r)
 	if !v.whole() {
@@ -29,7 +30,7 @@ func (s *story) account(v *Verifier, k *task.Task, r *events.Record) (account ta
 		return account, false
 	}
 	if s.held == 0 {
-		return account, false // when the log stored the claim is not known
+		return account, false // the time of the claim in the log is unknown
 	}
 	n, known := v.pasts.Of(k.Node).StoredAt(by.Lease.Node)
 	if !known {
@@ -75,14 +76,14 @@ func (s *story) tookOver(v *Verifier, k *task.Task, e task.AttemptStarted, r *ev
 	s.remade(v, anywhere(k), task.Claim{Node: e.Node, Session: e.Session, Offer: e.Offer, Account: &account}, r)
 }
 
-// anywhere is a task as it would be where any node fits.
+// anywhere is the task without requirements of nodes.
 func anywhere(k *task.Task) *task.Task {
 	other := *k
 	other.Route = where.QueueRoute(where.DefaultQueue, where.DefaultPriority)
 	return &other
 }
 
-// lost decides again whether an attempt counts as lost.
+// lost repeats the decision that an attempt is lost.
 func (s *story) lost(v *Verifier, k *task.Task, e *task.AttemptLost, r *events.Record) {
 	if !k.Live() || k.Epoch != e.Epoch {
 		return // I-3 reports that

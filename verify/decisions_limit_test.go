@@ -132,7 +132,7 @@ func TestDecisionsOnWhoGoes(t *testing.T) {
 	cut := func(s said) said {
 		return said{"", cutOff{s.what.(task.Granted)}, s.seen}
 	}
-	// B and c find a under way, and d has its place and that of b.
+	// B and c find a under way. d has its own place and that of b.
 	makePlace := func() []said {
 		young := birth(1, 5, time.Time{})
 		young.Spec.Concurrency[0].OnLimit = limit.CancelOld

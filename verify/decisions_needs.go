@@ -63,7 +63,7 @@ func (t *tasks) wants(n *task.Needs) *wants {
 	}
 	w := &wants{rule: t.words.Number(n.Rule), of: make([]want, len(n.Of))}
 	for i, need := range n.Of {
-		key, _ := keyOf(need.Task) // the submission had it checked
+		key, _ := keyOf(need.Task) // it was checked at submission
 		w.of[i] = want{key, t.words.Number(need.Name), t.words.Number(need.When)}
 	}
 	return w
@@ -129,12 +129,12 @@ func (v *Verifier) endAt(id task.ID, seq uint64) (in task.Input, overtaken bool,
 	case seq > o.now.seq || o.end != 0 && seq > o.end:
 		return in, false, fmt.Sprintf("there is no message of task %s at %d", id, seq)
 	default:
-		in.State = task.Pending // or anything else but an end
+		in.State = task.Pending // or any other fact than an end
 	}
 	return in, false, ""
 }
 
-// filler is a JSON value of so many bytes.
+// filler is a JSON value of size bytes.
 func filler(size uint32) json.RawMessage {
 	if size < 2 {
 		return json.RawMessage("7")
@@ -220,7 +220,7 @@ func (s *story) freed(v *Verifier, k *task.Task, e task.Queued, r *events.Record
 	bare := *k
 	bare.Inputs, free.Inputs = nil, nil
 	offer, ok, _ := task.FreedOffer(bare, free, r.Fact.At)
-	if !opens && wrong == "" { // the task has moved on since, as it was decided
+	if !opens && wrong == "" { // the task has moved on since, as decided
 		offer, ok = e, met && e.Reason == free.Reason
 	}
 	if wrong == "" && !ok {
@@ -256,7 +256,7 @@ func (v *Verifier) told(was, is json.RawMessage, known []task.Input) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		a, b := had[name], has[name]
-		same := len(a.Result) == 0 // as it should be if it would not fit
+		same := len(a.Result) == 0 // correct if it would not fit
 		if len(b.Result) > 0 {
 			same = v.tasks.digests.Raw(a.Result) == results[b.Task]
 		}

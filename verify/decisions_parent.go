@@ -27,7 +27,7 @@ func (s *story) whole(k *task.Task) *task.Task {
 	return &p
 }
 
-// expanded decides again which children a parent has, or which more.
+// expanded repeats the choice of a parent's children, or of additional ones.
 func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.Record) {
 	if !v.whole() || !k.Spec.Parental() || len(s.rivals) > 0 {
 		return
@@ -63,7 +63,7 @@ func (s *story) expanded(v *Verifier, k *task.Task, e task.Expanded, r *events.R
 	s.remade(v, k, command, r)
 }
 
-// concluded decides the end of a parent again.
+// concluded repeats the decision on the end of a parent.
 func (s *story) concluded(v *Verifier, k *task.Task, e task.Concluded, r *events.Record) {
 	if !v.whole() || len(s.rivals) > 0 {
 		return
@@ -134,7 +134,7 @@ func (v *Verifier) endsAt(k *task.Task, seen uint64, told string) (ends map[task
 		case slices.ContainsFunc(o.kin.earlier, func(end uint64) bool { return end <= seen }):
 			return nil, true
 		default:
-			ends[id] = task.End{State: task.Running} // or anything else but an end
+			ends[id] = task.End{State: task.Running} // or any other fact than an end
 		}
 	}
 	return ends, false
@@ -191,7 +191,7 @@ func (v *Verifier) gathered(k *task.Task, ends map[task.ID]task.End, was json.Ra
 	return ""
 }
 
-// results are those of children by name, in either form.
+// results are the results of children by name, in either form.
 func results(all json.RawMessage) map[string]json.RawMessage {
 	var named map[string]json.RawMessage
 	var list []json.RawMessage

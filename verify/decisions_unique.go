@@ -24,7 +24,7 @@ type keyClaim struct {
 	before []task.ID
 }
 
-// claimFact decides a claim of a unique key again and takes it in.
+// claimFact repeats a claim of a unique key and records it.
 func (v *Verifier) claimFact(r *events.Record) {
 	if unique.IsRoomKey(r.Fact.Key) {
 		return // it announces births, and locks nothing

@@ -22,7 +22,7 @@ func (v *Verifier) calendar(key definition.Def, at time.Time, e definition.Defin
 		return
 	}
 	is := definition.EvolveDefinition(definition.Definition{}, 0, at, "", e)
-	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is not ours to keep
+	is.Text, is.Digest = slices.Clone(is.Text), "" // the record's memory is reused
 	all := v.calendars[key]
 	all.Add(is)
 	v.calendars[key] = all
@@ -49,7 +49,7 @@ func (s *story) wait(v *Verifier, name string, revision uint64, at time.Time, r 
 	return nil, false
 }
 
-// shutOut decides again that a window was closed to a claim.
+// shutOut repeats the decision that a window was closed to a claim.
 func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
 	by := book.By(r)
 	if !v.whole() {
@@ -70,7 +70,7 @@ func (s *story) shutOut(v *Verifier, k *task.Task, r *events.Record) {
 	}
 }
 
-// bornOutside decides again that a birth waits for its window.
+// bornOutside repeats the decision that a birth waits for its window.
 func (s *story) bornOutside(v *Verifier, e *task.Submitted, r *events.Record) {
 	if e.Window == nil || e.Spec == nil || !v.book.Asked(Decisions) || !v.whole() {
 		return

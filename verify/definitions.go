@@ -33,7 +33,7 @@ func (v *Verifier) defined(r *events.Record, e definition.DefinitionEvent) {
 	d, known := v.definitions[key]
 	if !known {
 		d = &remembered{}
-		key = definition.Def(strings.Clone(string(key))) // the record's memory is not ours to keep
+		key = definition.Def(strings.Clone(string(key))) // the record's memory is reused
 		v.definitions[key] = d
 	}
 	if known || v.whole() {

@@ -32,7 +32,7 @@ type ended struct {
 	told                                  uint16
 	born, undue, seen, own, finished, old bool
 	child                                 bool
-	odd                                   bool // there is more of it
+	odd                                   bool // it has an entry in odd
 }
 
 // odd holds the fields that few of them have.

@@ -109,7 +109,7 @@ func (s *story) ran(v *Verifier, r *events.Record, epoch uint64, number int, own
 	return true
 }
 
-// stopped closes the attempt that runs.
+// stopped closes the running attempt.
 func (s *story) stopped(v *Verifier, r *events.Record, epoch uint64, own bool) {
 	if a := s.attemptAt(epoch); a != nil {
 		a.own = own

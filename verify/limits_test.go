@@ -14,7 +14,8 @@ import (
 	"millrace/verify"
 )
 
-// More epochs under a limit than it allows are found, by its rule, and so is the admission that led to them.
+// More epochs under a limit than it allows are found, by its rule, and so is the admission that led
+// to them.
 func TestBrokenLimit(t *testing.T) {
 	r := check(t, "I-4.limit", verify.Config{})
 	if r.Violations != 2 || r.Findings[1].Rule != verify.Decisions || !strings.Contains(r.Findings[1].What, "by all that was known at 4, no more than 1 are admitted") {

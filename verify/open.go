@@ -128,7 +128,7 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting) duties.Surrou
 	if n, ok := v.nodes[node.ID(k.Node)]; ok && k.Live() {
 		switch {
 		case n.Session != k.Session:
-			around.NodeGone = n.Started // the process that ran it is gone
+			around.NodeGone = n.Started // the process that ran it has ended
 		case n.State == node.Offline:
 			around.NodeGone = n.Since
 		}
@@ -136,7 +136,7 @@ func (v *Verifier) around(k *task.Task, queues map[string]waiting) duties.Surrou
 	return around
 }
 
-// survival checks I-9: each submission that was acknowledged has its birth in the log.
+// survival checks I-9: each acknowledged submission has its birth in the log.
 func (v *Verifier) survival() {
 	missing := 0
 	for _, id := range v.cfg.Acknowledged {

@@ -27,7 +27,7 @@ type Other struct {
 	NodeTTL time.Duration
 	// Bounds are the settings of schedulers, including AckWait.
 	Bounds task.Bounds
-	// Flap are the scores by which nodes are quarantined and released.
+	// Flap are the scores for quarantine and release.
 	Flap task.FlapBounds
 	// Spec returns the spec with which a task would have been born, given its own, which must not
 	// be modified; nil changes none. Job is "" for a task without one.
@@ -51,7 +51,7 @@ func (v *Verifier) bounds(by *task.Bounds) duties.Settings {
 	}))
 }
 
-// flap are the scores of a decision about a node.
+// flap returns the scores for a decision about a node.
 func (v *Verifier) flap(by *task.FlapBounds) node.FlapPolicy {
 	o := &v.cfg.Other.Flap
 	return node.FlapPolicy{Limit: cmp.Or(o.Limit, by.Limit), Release: cmp.Or(o.Release, by.Release)}
@@ -111,7 +111,7 @@ func (v *Verifier) pulse(n *node.Node, p node.Pulse) (is node.Pulse, lasts time.
 	return p, time.Time{}
 }
 
-// Sooner is a decision that comes out as it was recorded, and could have been made so much sooner.
+// Sooner is a decision with the recorded result that could have been made sooner.
 type Sooner struct {
 	Seq   uint64
 	Type  events.Type
@@ -122,7 +122,7 @@ type Sooner struct {
 	By    time.Duration
 }
 
-// wasSooner keeps that the decision of a fact could have been made by so much sooner, if it could.
+// wasSooner records that the decision of a fact could have been made sooner, if it could.
 func (v *Verifier) wasSooner(r *events.Record, by time.Duration) {
 	if by <= 0 || v.cfg.Other.None() {
 		return
@@ -131,7 +131,8 @@ func (v *Verifier) wasSooner(r *events.Record, by time.Duration) {
 		Node: node.ID(strings.Clone(string(r.Fact.Node))), At: r.Fact.At, By: by})
 }
 
-// Sooner are the decisions that could have been made sooner under [Config.Other], in the order of the log.
+// Sooner returns the decisions that could have been made sooner under [Config.Other], in the order
+// of the log.
 func (v *Verifier) Sooner() []Sooner { return v.sooner }
 
 // overdue reports a task for which the other settings would have required a decision before a time,

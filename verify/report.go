@@ -40,5 +40,5 @@ const (
 // Rules lists all rules.
 func Rules() []Rule { return book.Rules() }
 
-// ParseRule reads I-1 to I-11, in either case. The error names the rules there are.
+// ParseRule parses I-1 to I-11, in either case. The error lists the rules.
 func ParseRule(s string) (Rule, error) { return book.ParseRule(s) }

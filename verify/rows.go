@@ -14,12 +14,12 @@ import (
 	"millrace/verify/thin"
 )
 
-// Row compares a row of a read model with the fold (I-8), in every field; times to the microsecond. The read model must
-// reflect at least [Verifier.Last], and every record of the range must have been
-// added. A row that reflects a later fact has moved on and is only counted.
+// Row compares a row of a read model with the fold (I-8), in every field; times to the microsecond.
+// The read model must reflect at least [Verifier.Last], and every record of the range must have
+// been added. A row that reflects a later fact has moved on and is only counted.
 //
-// In a part of a log only tasks that were born in it are compared. The row's specification must not be modified as
-// long as rows are given: it is known by where it lies.
+// In a part of a log, only tasks that were born in it are compared. The row's spec must not be
+// modified while rows are added: it is known by its address.
 func (v *Verifier) Row(row *task.Task) {
 	v.rowsCame = true
 	if row.Seq > v.last {
@@ -101,7 +101,7 @@ func moreDiffers(row, fold string) (list []string) {
 	all := [2]map[string]json.RawMessage{}
 	for i, text := range []string{row, fold} {
 		if text != "" {
-			_ = json.Unmarshal([]byte(text), &all[i]) // it is our own writing
+			_ = json.Unmarshal([]byte(text), &all[i]) // we have written it
 		}
 	}
 	for _, name := range moreForm.Names() {
@@ -132,7 +132,7 @@ func (t *tasks) difference(name string, row, fold reflect.Value) string {
 	return name + " is another one in the row than in the log"
 }
 
-// shown is a field of [folded] for people.
+// shown is a field of [folded] for display.
 func (t *tasks) shown(v reflect.Value) string {
 	switch v.Type() {
 	case reflect.TypeFor[thin.Word]():

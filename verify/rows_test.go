@@ -17,7 +17,7 @@ func filled(t *testing.T, alone bool) (*Verifier, *task.Task) {
 	var full task.Task
 	logtest.Fill(t, &full, logtest.Samples...)
 	full.ID = "01JNAT00000000000000000001"
-	full.Seq = 1 // the verifier has read as far
+	full.Seq = 1 // the verifier has read this far
 	if alone {
 		full.Spec.Each, full.Spec.Steps, full.Spec.Place.Count, full.Spec.Place.Each, full.Children = nil, nil, 0, false, nil
 	}
@@ -78,7 +78,7 @@ func TestRowsAreComparedInEveryField(t *testing.T) {
 	}
 }
 
-// A row that was written as JSON on its way is the same row, however JSON spells it.
+// A row that traveled as JSON is the same row, in any spelling of JSON.
 func TestRowsThroughJSON(t *testing.T) {
 	v, full := filled(t, true)
 	full.Message = "größe <b>&\u2028 and bad \xff\xfe bytes"

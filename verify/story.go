@@ -61,8 +61,8 @@ type story struct {
 	attempts []attempt
 }
 
-// unknown is the number of an attempt before the range, and anyDue the due of a
-// turn that depends on facts before it.
+// unknown is the number of an attempt before the range. anyDue is the due time of a turn that
+// depends on facts before it.
 const (
 	unknown            = -1
 	anyDue  thin.Stamp = -1
@@ -85,7 +85,7 @@ type attempt struct {
 	own    bool // it ended by its own report
 }
 
-// visit reads a fact that was understood.
+// visit reads a readable fact.
 func (s *story) visit(v *Verifier, r *events.Record) {
 	if r.Kind != events.KindChain {
 		switch e := r.Fact.Event.(type) {
@@ -164,7 +164,7 @@ func (s *story) visit(v *Verifier, r *events.Record) {
 	case task.Throttled:
 		if s.lives(v, r) {
 			s.moved(v, r)
-			s.byOthers = false // to admit it is the schedulers' business
+			s.byOthers = false // admitting it is up to the schedulers
 		}
 	case task.Unheld:
 		if s.lives(v, r) {
@@ -274,7 +274,7 @@ func (s *story) waits(v *Verifier, r *events.Record, due time.Time) {
 	s.turns = append(s.turns, turn{since: r.Seq, due: thin.StampOf(due), attempt: next})
 }
 
-// moved opens a turn elsewhere, for the same attempt and due as before.
+// moved opens a turn on another route, with the same attempt and due time.
 func (s *story) moved(v *Verifier, r *events.Record) {
 	if s.open != 0 {
 		s.found(v, CauseFirst, []uint64{s.open, r.Seq}, "moved while epoch %d runs", s.open)

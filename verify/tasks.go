@@ -377,7 +377,7 @@ func keyOf(id task.ID) (ulid.ULID, bool) {
 	return u, err == nil && u.String() == string(id)
 }
 
-// fold adds a record as package task has it.
+// fold adds a record by the rules of package task.
 func (s *story) fold(v *Verifier, r *events.Record) {
 	t := v.tasks
 	k := &t.now

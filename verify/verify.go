@@ -191,7 +191,7 @@ func (v *Verifier) Add(r *events.Record) error {
 	return nil
 }
 
-// task adds a record of a task's history, whether or not it could be understood.
+// task adds a record of a task's history, readable or not.
 func (v *Verifier) task(r *events.Record) {
 	s := v.tasks.take(r.Fact.Task)
 	s.fold(v, r)
@@ -242,7 +242,7 @@ func (v *Verifier) limitsOf(id task.ID) (under limits.Bounds, turn uint64, ok bo
 	return s.limit, s.now.turn, true
 }
 
-// queueFact takes a fact about a queue in.
+// queueFact adds a fact about a queue.
 func (v *Verifier) queueFact(r *events.Record) {
 	was, is := v.queuePast.Add(r)
 	if is.Window != was.Window {
@@ -288,7 +288,7 @@ func (v *Verifier) Report(now time.Time) *Report {
 	return r
 }
 
-// remarks are the notes that every report has.
+// remarks are the notes of every report.
 func (v *Verifier) remarks() {
 	if !v.whole() {
 		v.book.Note(OneEnd, "what happened before %d is not known", v.cfg.From)

@@ -20,7 +20,7 @@ import (
 	"millrace/verify"
 )
 
-// read gives all records of an export to a function.
+// read passes all records of an export to a function.
 func read(t testing.TB, name string, each func(*events.Record)) {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
@@ -236,7 +236,7 @@ func TestDismissed(t *testing.T) {
 	}
 }
 
-// A cause comes first, and is somewhere.
+// A cause comes first, and exists.
 func TestCauses(t *testing.T) {
 	fact := func(seq uint64, id, cause string) *events.Record {
 		return &events.Record{Seq: seq, Kind: events.KindChain, Fact: events.Fact{ID: id, Cause: cause, Type: "later", Task: "01JNAT00000000000000000001"}}

@@ -50,7 +50,7 @@ func Arrange(tasks []task.Task) []Row {
 		for _, t := range siblings {
 			rows = append(rows, Row{t, depth})
 			children := below[t.ID]
-			delete(below, t.ID) // two may call each other their parent
+			delete(below, t.ID) // two tasks may name each other as parent
 			place(children, t, depth+1)
 		}
 	}
@@ -66,7 +66,7 @@ func Arrange(tasks []task.Task) []Row {
 	return rows
 }
 
-// sortChildren brings children in the order in which their parent has them, or in that of their steps.
+// sortChildren sorts children in the parent's order, or in that of their steps.
 func sortChildren(children []*task.Task, parent *task.Task) {
 	order := map[task.ID]int{}
 	if parent != nil && parent.Children != nil {
@@ -79,7 +79,7 @@ func sortChildren(children []*task.Task, parent *task.Task) {
 	})
 }
 
-// compareSteps orders paths name by name, and numbers by their value.
+// compareSteps compares paths name by name, and numbers by value.
 func compareSteps(a, b string) int {
 	one, two := strings.Split(a, "/"), strings.Split(b, "/")
 	for i := range min(len(one), len(two)) {

@@ -14,7 +14,7 @@ import (
 	"millrace/task/schedule"
 )
 
-// Cause is a fact without which a task would not be where it is.
+// Cause is a fact that led to a task's present state.
 type Cause struct {
 	// Why names its role for the task, in a word or two.
 	Why string

@@ -141,7 +141,7 @@ func (d *Difference) step(ctx context.Context, before, after Whole, f Filter, mo
 	}
 }
 
-// tasksOf are the tasks of a view in the order of their ids.
+// tasksOf iterates over the tasks of a view, by id.
 type tasksOf struct {
 	view   View
 	filter Filter
@@ -183,7 +183,7 @@ func (a *tasksOf) until(ctx context.Context, id task.ID) (task.State, error) {
 	}
 }
 
-// things are the fields of everything but tasks, by kind and name.
+// things returns the fields of everything but tasks, by kind and name.
 func things(ctx context.Context, w Whole) (map[[2]string]map[string]json.RawMessage, error) {
 	all := map[[2]string]map[string]json.RawMessage{}
 	add := func(kind, name string, thing any) error {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Change is a field that two things have differently.
+// Change is a field in which two items differ.
 type Change struct {
 	// Field is its path, such as spec.timeout.run. A list is one field, unless each of its items
 	// has a unique name: then the items are fields by name, as params.depth.max.
@@ -77,7 +77,7 @@ func fieldsAt(ctx context.Context, v View, ref Ref) (map[string]json.RawMessage,
 	return fieldsOf(item)
 }
 
-// fieldsOf are the fields of a thing, by their paths.
+// fieldsOf returns the fields of an item, by path.
 func fieldsOf(item Item) (map[string]json.RawMessage, error) {
 	var thing any
 	switch {
@@ -95,7 +95,7 @@ func fieldsOf(item Item) (map[string]json.RawMessage, error) {
 	return fieldsIn(thing)
 }
 
-// fieldsIn are the fields of a value, by their paths.
+// fieldsIn returns the fields of a value, by path.
 func fieldsIn(thing any) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(thing)
 	if err != nil {

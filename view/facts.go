@@ -11,7 +11,7 @@ import (
 	"millrace/task/value"
 )
 
-// FactFilter chooses facts of the log. All fields that are set must hold.
+// FactFilter selects facts of the log. A fact must match all fields that are set.
 type FactFilter struct {
 	// Types are the types of the facts; "task", "attempt" and "node" stand for all types that begin
 	// so. Default: any.
@@ -60,7 +60,7 @@ func FactNode(r *events.Record) string {
 	return string(r.Fact.Node)
 }
 
-// TypeNames are all types of facts.
+// TypeNames lists all types of facts.
 func TypeNames() []string {
 	names := make([]string, len(events.Types))
 	for i, t := range events.Types {

@@ -40,11 +40,11 @@ type Filter struct {
 	Roots bool
 	// IDPart is the beginning or the end of the task's id, in upper case.
 	IDPart string
-	// Labels must all be there with these values.
+	// Labels must all be present with these values.
 	Labels map[string]string
-	// Priorities are those that it may have. Default: any.
+	// Priorities are the allowed priorities. Default: any.
 	Priorities []int
-	// Batch is the bulk command that touched the task last.
+	// Batch is the last bulk command that changed the task.
 	Batch string
 	// Since and Until bound the time of submission: Since is inclusive, Until exclusive. A task
 	// whose id names a time more than a day from its submission may be missed.
@@ -138,7 +138,7 @@ func (f *Filter) Beyond() string {
 	return "<"
 }
 
-// CursorAfter is the cursor of a page that ends with a task: the order, and its id.
+// CursorAfter is the cursor of a page that ends with a task: the order, and the task's id.
 func (f *Filter) CursorAfter(last task.ID) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(f.Beyond() + string(last)))
 }
@@ -160,7 +160,7 @@ func (f *Filter) Start() (task.ID, error) {
 	return task.ID(id), nil
 }
 
-// Most is how many the page holds. The error wraps [ErrQuery] if Limit is out of bounds.
+// Most is the size of the page. The error wraps [ErrQuery] if Limit is out of bounds.
 func (f *Filter) Most() (int, error) {
 	switch {
 	case f.Limit == 0:

@@ -64,7 +64,7 @@ var (
 	_ Limited = Folded{}
 )
 
-// Past is the past of a model, with the facts about single things.
+// Past is the past of a model, with the facts about single subjects.
 func (f *Folding) Past(facts Facts) Folded { return Folded{At(f, facts, f.at.Seq), f} }
 
 // Standing implements [Limited]. It folds everything.

@@ -177,7 +177,7 @@ func TestPlan(t *testing.T) {
 	if _, err := PlanTask(t.Context(), s.at(6), id, noon); !errors.Is(err, task.ErrUnknown) {
 		t.Errorf("before the task was born: %v", err)
 	}
-	// To which node a name stuck is not in the log.
+	// The log does not hold the node to which a name stuck.
 	sticky := job.Job{Name: "sticky", Spec: job.Spec{Handler: "x", Place: job.Place{Sticky: job.StickyJob}}}
 	for name, c := range map[string]struct {
 		v    View
@@ -330,7 +330,7 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// wholeAt is all of a tale as of a sequence.
+// wholeAt returns all of a tale as of a sequence.
 func wholeAt(s *story, seq uint64) Whole {
 	return NewFolding(Point{seq, s.records[seq-1].Stored}, func(_ context.Context, kind Kind, each func(*events.Record) error) error {
 		for i := range s.records[:seq] {

@@ -24,8 +24,8 @@ type Alteration struct {
 	Changes []Change
 }
 
-// Changeable are the things of each kind that were changed last, at most so many of a kind: definitions, queues, and nodes that were given
-// an order. The latest changes of all are among theirs.
+// Changeable returns the last changed subjects of each kind, at most most of a kind: definitions,
+// queues, and nodes with an order. The latest changes of all are among theirs.
 func Changeable(ctx context.Context, v View, most int) (things []Thing, err error) {
 	type stamped struct {
 		Thing
@@ -76,7 +76,7 @@ func Changeable(ctx context.Context, v View, most int) (things []Thing, err erro
 	return things, nil
 }
 
-// Alterations are the latest changes that people have made to a thing, the latest first, at most so many.
+// Alterations returns the latest changes of a subject by people, the latest first, at most most.
 func Alterations(ctx context.Context, v View, ref Ref, most int) (all []Alteration, err error) {
 	records, err := All(ctx, v, ref)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"millrace/task/where"
 )
 
-// tale is a log with something of each kind.
+// tale is a log with facts of each kind.
 func tale(t *testing.T) (s *story, a, b task.ID) {
 	s = &story{t: t}
 	s.ready("n1", "images", nil) // 1 to 3

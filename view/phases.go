@@ -61,7 +61,7 @@ func Phases(records []events.Record, now time.Time) []Phase {
 	return adjoin(all, now)
 }
 
-// phaseOf is the phase that a task is in.
+// phaseOf is the present phase of a task.
 func phaseOf(t *task.Task) Phase {
 	p := Phase{Name: t.State.String(), From: t.Since}
 	switch t.State {

@@ -91,7 +91,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// A parent runs without an attempt, and its steps have phases of their own.
+// A parent runs without an attempt, and its steps have their own phases.
 func TestPhasesOfParents(t *testing.T) {
 	s := &story{t: t}
 	parent, _ := kin(s)

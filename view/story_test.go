@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// story is a log in the making: a fact a second.
+// story is a log under construction: one fact per second.
 type story struct {
 	t       *testing.T
 	records []events.Record
@@ -31,7 +31,7 @@ func (s *story) add(kind events.Kind, f events.Fact) uint64 {
 	return seq
 }
 
-// submit lets a task be born and returns its id.
+// submit records the birth of a task and returns its id.
 func (s *story) submit(sub birth.Submission) task.ID {
 	s.t.Helper()
 	s.ids++
@@ -91,7 +91,7 @@ func (s *story) about(ref Ref) []events.Record {
 	return records
 }
 
-// end is the world after all of it.
+// end is the world after all records.
 func (s *story) end() *World { return Past(s.records, Moment{}) }
 
 // at is the world after a sequence.

@@ -45,17 +45,17 @@ type Staged interface {
 	States(ctx context.Context, ids []task.ID) (map[task.ID]task.State, error)
 }
 
-// Numbered reads messages of the log, also by their sequences.
+// Numbered reads messages of the log, also by sequence.
 type Numbered interface {
 	Facts
-	// Messages returns those of the messages that are there, in no certain order.
+	// Messages returns the messages that exist, in no particular order.
 	Messages(ctx context.Context, seqs []uint64) ([]events.Record, error)
 }
 
-// ErrUnindexed: the whole log must be folded for that.
+// ErrUnindexed: the answer needs a fold of the whole log.
 var ErrUnindexed = wrong{errors.New("of the past that is not indexed, such as texts of tasks: a command with --at folds the whole log for it")}
 
-// LimiterOf knows of all limits of a model, with these sums.
+// LimiterOf returns a limiter with all limits of a model, by these sums.
 func LimiterOf(ctx context.Context, m Model, sums Summed) (*quota.Limiter, uint64, error) {
 	said, err := m.List(ctx, Query{Kind: Queues})
 	if err != nil {
@@ -99,7 +99,7 @@ type latestTask struct {
 	id task.ID
 }
 
-// note keeps the last of those that were noted of a name.
+// note keeps the last recorded task of a name.
 func note(of map[string]latestTask, name string, l latestTask) {
 	if have, ok := of[name]; name != "" && (!ok || l.After(have.Latest)) {
 		of[name] = l
@@ -115,7 +115,7 @@ type sums struct {
 	used                quota.Used
 }
 
-// skip is that some ticks got no task.
+// skip is a record of ticks without a task.
 type skip struct {
 	reason string
 	n      int
@@ -178,7 +178,7 @@ func (m *Memory) sum(r *events.Record) {
 	}
 }
 
-// tick notes that something was decided on a tick.
+// tick records a decision on a tick.
 func (m *Memory) tick(schedule string, tick time.Time) {
 	if !tick.Before(m.sums.decided[schedule]) {
 		m.sums.decided[schedule] = tick.UTC()

@@ -12,10 +12,10 @@ import (
 	"millrace/task/family"
 )
 
-// readAtOnce is how many tasks are read at the same time.
+// readAtOnce is how many tasks are read concurrently.
 const readAtOnce = 16
 
-// Branch is a task with those into which it was expanded.
+// Branch is a task with its children.
 type Branch struct {
 	// Name is its name among the parent's children; "" for the root.
 	Name string
@@ -66,7 +66,8 @@ func byID(tasks []task.Task) map[task.ID]*task.Task {
 	return all
 }
 
-// Children reads those children of a parent that are there, in the order of their names. For many it takes a while.
+// Children reads the existing children of a parent, in the order of their names. For many children
+// it takes a while.
 func Children(ctx context.Context, v View, t *task.Task) ([]task.Task, error) {
 	ids := family.ChildIDs(t)
 	found := make([]task.Task, len(ids))
@@ -111,7 +112,7 @@ type Parts struct {
 }
 
 // ReadParts reads the children of a task and returns those that failed and those that run; nil for
-// a task that has no children.
+// a task without children.
 func ReadParts(ctx context.Context, v View, t *task.Task) (*Parts, error) {
 	if t.Children == nil {
 		return nil, nil
@@ -123,7 +124,7 @@ func ReadParts(ctx context.Context, v View, t *task.Task) (*Parts, error) {
 	return PartsOf(t, children), nil
 }
 
-// PartsOf picks them from the children, which may be in any order.
+// PartsOf selects them from the children, which may be in any order.
 func PartsOf(t *task.Task, children []task.Task) *Parts {
 	byID, ends := byID(children), make(map[task.ID]task.End, len(children))
 	for i := range children {

@@ -215,7 +215,7 @@ type Range struct{ From, To uint64 }
 
 func (r Range) has(seq uint64) bool { return seq >= r.From && (r.To == 0 || seq <= r.To) }
 
-// Query chooses things of a kind.
+// Query selects items of a kind.
 type Query struct {
 	Kind Kind
 	// Filter selects tasks. Other kinds come all at once, except messages: of these the latest, as
@@ -250,7 +250,7 @@ type Message struct {
 	Seq uint64
 	// Place is where the log keeps it, in the log's own terms.
 	Place string
-	// Reason is why it cannot be read.
+	// Reason is why it is unreadable.
 	Reason string
 	// Raw is its beginning, at most [MaxRaw] bytes.
 	Raw []byte
@@ -276,7 +276,7 @@ func (c *Counts) Add(queue string, state task.State, n int) {
 	c.Of[queue][state] += n
 }
 
-// States sums the counts of all queues up.
+// States adds up the counts of all queues.
 func (c *Counts) States() map[task.State]int {
 	sum := map[task.State]int{}
 	for _, states := range c.Of {

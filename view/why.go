@@ -17,13 +17,13 @@ import (
 	"millrace/task/value"
 )
 
-// Rules are the settings by which a world is judged.
+// Rules are the settings for judging a world.
 type Rules struct {
 	Task duties.Settings
 	Node node.Settings
-	// Now is the time of the present; a view of the past is judged by its own.
+	// Now is the present time; a view of the past uses its own.
 	Now time.Time
-	// Holders is how many of the tasks that hold a limit are named.
+	// Holders is how many holders of a limit are named.
 	Holders int
 }
 
@@ -44,7 +44,7 @@ type Explanation struct {
 	Else string    `json:"else,omitempty"`
 	// Overdue says that By has passed.
 	Overdue bool `json:"overdue,omitempty"`
-	// Enforced is whether a millrace server answers, which enforces deadlines.
+	// Enforced says that a millrace server answers, which enforces deadlines.
 	Enforced bool `json:"enforced"`
 	// Suspect says why the node of the task may be lost.
 	Suspect *node.Doubt `json:"suspect,omitempty"`
@@ -102,7 +102,7 @@ func Why(ctx context.Context, v View, id task.ID, r Rules) (*Explanation, error)
 	if e.Parts != nil {
 		e.Children = e.Parts.Progress
 	}
-	if t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds) && t.Step == "" { // steps are made with those that they need
+	if t.Needs != nil && slices.Contains(t.Holds, task.HoldNeeds) && t.Step == "" { // steps are made together with those that they need
 		if e.Missing, err = Missing(ctx, v, t.Needs); err != nil {
 			return nil, err
 		}
@@ -231,7 +231,7 @@ func alsoOf(ctx context.Context, v View, t *task.Task, page *Page) error {
 	return nil
 }
 
-// around reads the surroundings of a task off the nodes.
+// around derives the surroundings of a task from the nodes.
 func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) duties.Surroundings {
 	w := node.NewWorld(nodes, 0, now)
 	w.Tell(said)
@@ -240,7 +240,7 @@ func around(t *task.Task, nodes []node.Node, said queue.Queue, now time.Time) du
 		return s
 	}
 	want := node.WantOfTask(t)
-	for i := range nodes { // until when the last node that could claim it did
+	for i := range nodes { // until when the last node that could claim it took work
 		if rule, _ := nodes[i].Excluded(want); rule.Passing() && nodes[i].Since.After(s.Unserved) {
 			s.Unserved = nodes[i].Since
 		}

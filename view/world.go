@@ -106,7 +106,7 @@ func All(ctx context.Context, v View, ref Ref) ([]events.Record, error) {
 	return all, err
 }
 
-// GetTask returns a task of a view. The error is as that of [View.Get].
+// GetTask returns a task of a view. The error is that of [View.Get].
 func GetTask(ctx context.Context, v View, id task.ID) (task.Task, error) {
 	item, err := v.Get(ctx, Task(id))
 	if err != nil {
@@ -115,7 +115,7 @@ func GetTask(ctx context.Context, v View, id task.ID) (task.Task, error) {
 	return *item.Task, nil
 }
 
-// GetNode returns a node of a view. The error is as that of [View.Get].
+// GetNode returns a node of a view. The error is that of [View.Get].
 func GetNode(ctx context.Context, v View, id node.ID) (node.Node, error) {
 	item, err := v.Get(ctx, Node(id))
 	if err != nil {

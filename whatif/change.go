@@ -32,7 +32,7 @@ type set struct {
 	value any
 }
 
-// fields are the fields of a job on which decisions depend that the log records.
+// fields are the fields of a job that affect decisions in the log.
 var fields = []string{"timeout", "retry", "breaker", "window", "per_node", "signal", "concurrency", "budget", "rate"}
 
 // bounds are the settings of an installation that affect decisions.
@@ -69,7 +69,8 @@ func score(into func(*verify.Other, float64)) func(*verify.Other, string) error 
 	}
 }
 
-// Names are those of all settings that can be other: of the installation, fields of jobs, and "schedule".
+// Names lists all settings that can be changed: of the installation, fields of jobs, and
+// "schedule".
 func Names() []string {
 	all := append([]string{"schedule"}, fields...)
 	for name := range bounds {
@@ -79,8 +80,8 @@ func Names() []string {
 	return all
 }
 
-// Parse reads settings of the form NAME=VALUE: node_ttl=10s as in the settings file, retry.max=5 as in the file of a
-// job, schedule.catchup=all as in that of a schedule. A value is text or JSON.
+// Parse parses settings of the form NAME=VALUE: node_ttl=10s as in the settings file, retry.max=5
+// as in a job file, schedule.catchup=all as in a schedule. A value is text or JSON.
 func Parse(sets []string, only Only) (o verify.Other, err error) {
 	var jobs, schedules []set
 	for _, text := range sets {

@@ -23,7 +23,7 @@ import (
 type played struct {
 	task.Task
 	counters []limit.Counter
-	places   bool // it has them in its limits
+	places   bool // it has them under its limits
 	taken    int  // slots that it has on its node
 	starting bool // a node fetches it
 	began    time.Time
@@ -62,7 +62,7 @@ type turn struct {
 	turn uint64
 }
 
-// step is something that happens at a time.
+// step is a scheduled event.
 type step struct {
 	at     time.Time
 	order  int
@@ -77,7 +77,7 @@ type step struct {
 // Kinds of steps.
 const (
 	stepRecord = iota
-	stepDue    // the time has come for which a task waits
+	stepDue    // a waiting task is due
 	stepStart  // a node has fetched it
 	stepEnd    // its attempt ends
 	stepDuty   // a deadline passes
@@ -98,7 +98,7 @@ func (h *steps) Pop() any {
 	return x
 }
 
-// Depth is how the tasks of a queue waited.
+// Depth is the history of a queue's length.
 type Depth struct {
 	// Most is the largest number waiting at once. Emptied is when it last fell to none; zero if
 	// some wait.
@@ -188,7 +188,7 @@ func (c *course) push(s step) {
 	heap.Push(&c.steps, s)
 }
 
-// take begins with a task as the log has it at the moment.
+// take begins with a task in its state in the log at that moment.
 func (c *course) take(k *played) {
 	if k.State == task.Unknown {
 		return
@@ -249,7 +249,7 @@ func (c *course) do(s *step) {
 	}
 }
 
-// recorded has something come as it was recorded, if it comes from outside.
+// recorded replays a recorded event, if it comes from outside.
 func (c *course) recorded(r *events.Record) {
 	if r.Fact.Task == "" {
 		c.others(r)
@@ -356,7 +356,7 @@ func (c *course) around(k *played) duties.Surroundings {
 	return w.Around(&k.Task)
 }
 
-// add adds an event to a task, as the next message of the log would.
+// add adds an event to a task, like the next message of the log.
 func (c *course) add(t *task.Task, e task.Event, chain bool) {
 	c.seq++
 	t.Apply(task.Recorded{Seq: c.seq, Chain: chain, At: c.now, Event: e})
@@ -369,7 +369,7 @@ func (c *course) decide(k *played, command task.Command) {
 	}
 }
 
-// happen has something happen on the chain of a task.
+// happen adds an event to the chain of a task.
 func (c *course) happen(k *played, e task.Event) {
 	c.change(k, func() { c.add(&k.Task, e, true) })
 }
@@ -437,7 +437,7 @@ func (c *course) offer(k *played) {
 	})
 }
 
-// owes has a deadline pass, or come when it passes.
+// owes makes a deadline pass, or schedules it.
 func (c *course) owes(k *played) {
 	d := duties.Owes(k.Task, c.around(k), c.settings)
 	switch {
@@ -449,7 +449,7 @@ func (c *course) owes(k *played) {
 	}
 }
 
-// needs opens the hold of a task if all that it needs has ended as it wants, or ends it.
+// needs opens the hold of a task if all its needs have ended as required, or ends the task.
 func (c *course) needs(k *played) {
 	if !slices.Contains(k.Holds, task.HoldNeeds) {
 		return
@@ -521,10 +521,10 @@ func (c *course) dispatch() {
 	}
 }
 
-// tried is how many tasks of a route are looked at that no node with a free slot may run.
+// tried is how many tasks of a route are examined that no node with a free slot may run.
 const tried = 64
 
-// fetch has nodes fetch from a route.
+// fetch makes nodes fetch from a route.
 func (c *course) fetch(route where.Route) {
 	lane := c.offered[route]
 	var left []turn
@@ -641,7 +641,7 @@ func (c *course) willEnd(k *played) {
 	c.push(step{at: at, task: k.ID, epoch: k.Epoch, ends: ends, kind: stepEnd})
 }
 
-// place gives a task its places in its limits, or takes them.
+// place gives a task its places under its limits, or takes them back.
 func (c *course) place(k *played, n int) {
 	k.places = n > 0
 	for _, of := range k.counters {

@@ -25,8 +25,8 @@ const (
 type try struct {
 	node  string
 	start time.Time
-	took  time.Duration // 0 if it did not end, or only since it was taken from its node
-	ends  task.Command  // how it came to its own end, for epoch 0; nil if it did not
+	took  time.Duration // 0 if it did not end, or only after it was taken from its node
+	ends  task.Command  // how it ended by itself, for epoch 0; nil if it did not
 }
 
 // runs are the attempts of one job that ended by themselves.
@@ -101,7 +101,7 @@ func (m *model) nodeOf(id task.ID, attempt int) string {
 	return ""
 }
 
-// ended notes how an attempt ended.
+// ended records how an attempt ended.
 func (m *model) ended(t *task.Task, is *try, attempt int, r *events.Record) {
 	if is == nil {
 		return
@@ -113,7 +113,7 @@ func (m *model) ended(t *task.Task, is *try, attempt int, r *events.Record) {
 		is.ends = task.Finish{Exit: e.Exit, Result: e.Result}
 	case task.AttemptFailed:
 		if class = e.Class; class == reason.Timeout {
-			return // without the timeout it would have run for longer
+			return // without the timeout it would have run longer
 		}
 		c := task.Fail{Class: e.Class, Exit: e.Exit, Message: e.Message, RetryAfter: e.RetryAfter.Std()}
 		if by := r.Fact.By; by != nil {
@@ -173,7 +173,7 @@ func (m *model) run(t *task.Task) (took time.Duration, ends task.Command, sure s
 	if ends = (task.Finish{}); len(of.took) > 0 {
 		took, ends = of.typical()
 	}
-	if is != nil { // it ran for so long at least
+	if is != nil { // it ran at least this long
 		took = max(took, is.took)
 	}
 	return took, ends, sure

@@ -94,7 +94,7 @@ type Lot struct {
 	Losses   int       `json:"losses,omitempty"`
 }
 
-// Fare is a task that would have fared otherwise: as the model has it without the change, and with it.
+// Fare is a task that would have fared differently: by the model without the change, and with it.
 type Fare struct {
 	Task task.ID `json:"task"`
 	What string  `json:"what"`

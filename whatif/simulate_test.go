@@ -19,7 +19,7 @@ import (
 	"millrace/whatif"
 )
 
-// ready has a node with slots serve the queue from the beginning.
+// ready makes a node with slots serve the queue from the beginning.
 func (w *written) ready(name node.ID, slots int) {
 	w.add(0, events.KindNode, events.Fact{Node: name, Event: node.Registered{Session: "s", Profile: node.Profile{Slots: slots, Queues: []string{"default"}, TTL: value.Duration(15 * s)}}})
 	w.add(0, events.KindNode, events.Fact{Node: name, Event: node.WentOnline{Session: "s"}})
@@ -96,7 +96,7 @@ func TestPlayedAsRecorded(t *testing.T) {
 	}
 }
 
-// Under other settings tasks start, end and are retried as the rules have it.
+// Under other settings tasks start, end and are retried as the rules say.
 func TestPlayedOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,7 +38,7 @@ const (
 	Not = "not"
 	// Never: the decision would have been made, and no fact records it.
 	Never = "never made"
-	// AsSoon: it would have been the same, and could have been made sooner.
+	// AsSoon: the decision would have been the same, and could have been made sooner.
 	AsSoon = "sooner"
 )
 
@@ -159,7 +159,7 @@ func (j *Judge) Add(r *events.Record) error {
 	return nil
 }
 
-// Report sums up. It is called once, at the end.
+// Report sums up. Call it once, at the end.
 func (j *Judge) Report() *Report {
 	was := j.was.Report(time.Time{})
 	checked, not := j.was.Judged()
@@ -188,7 +188,7 @@ func (j *Judge) Report() *Report {
 	return r
 }
 
-// changes are those of all findings that are not mistakes of the log.
+// changes returns the changes of all findings that are not mistakes of the log.
 func (j *Judge) changes(found []verify.Finding, doubt map[topic]uint64) []Change {
 	all := []Change{}
 	told := map[topic]bool{}

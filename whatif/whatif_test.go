@@ -46,7 +46,7 @@ func (w *written) add(at time.Duration, kind events.Kind, f events.Fact) uint64 
 	return r.Seq
 }
 
-// ids are those of tasks, by number from 1.
+// ids returns the ids of tasks, by number from 1.
 func id(n int) task.ID { return task.ID("01JNAT0000000000000000000" + string(rune('0'+n))) }
 
 func (w *written) born(at time.Duration, n int, spec job.Spec, with ...func(*task.Work)) uint64 {
@@ -81,7 +81,7 @@ func (w *written) fails(at time.Duration, n int, epoch uint64, class string) uin
 	return w.do(at, n, task.Fail{Epoch: epoch, Class: class})
 }
 
-// lost has a node fall silent at noon, and be found so when its heartbeat has run out.
+// lost makes a node fall silent at noon, and be found lost when its heartbeat has expired.
 func (w *written) lost(ttl time.Duration) {
 	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.Registered{Session: "s", Profile: node.Profile{Slots: 1, Queues: []string{"default"}, TTL: value.Duration(ttl)}}})
 	w.add(0, events.KindNode, events.Fact{Node: "n", Event: node.WentOnline{Session: "s"}})
@@ -106,7 +106,7 @@ func judge(t *testing.T, log []events.Record, only whatif.Only, sets ...string) 
 
 const s = time.Second
 
-// Each other setting is seen where it decides, and only there.
+// Each other setting has an effect where it decides, and only there.
 func TestOtherSettings(t *testing.T) {
 	t.Parallel()
 	failsOnce := func(retry job.Retry) func(*written) {

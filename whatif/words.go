@@ -98,7 +98,7 @@ func planOf(text json.RawMessage) *plan {
 	return p
 }
 
-// textOf is a string of JSON; "" for anything else.
+// textOf is the value of a JSON string; "" for any other value.
 func textOf(raw json.RawMessage) (text string) {
 	_ = json.Unmarshal(raw, &text) // a value that is not a string stays empty
 	return text
@@ -107,7 +107,7 @@ func textOf(raw json.RawMessage) (text string) {
 func clock(t time.Time) string               { return t.UTC().Format("15:04:05.000") }
 func rounded(d time.Duration) value.Duration { return value.Duration(d.Round(time.Millisecond)) }
 
-// brief is a value of JSON for people.
+// brief is a short form of a JSON value for display.
 func brief(text json.RawMessage) string {
 	switch {
 	case len(text) == 0:

@@ -56,7 +56,7 @@ func newWorld() world {
 	return world{lives: map[task.ID]*life{}, under: map[topic][]*life{}, decisions: map[topic][]uint64{}, texts: map[string]string{}}
 }
 
-// own is a text that shares no memory with a record.
+// own is a copy of a text that shares no memory with a record.
 func (w *world) own(s string) string {
 	if is, ok := w.texts[s]; ok {
 		return is
@@ -66,7 +66,7 @@ func (w *world) own(s string) string {
 	return s
 }
 
-// decided keeps that a record is a decision.
+// decided records that a record is a decision.
 func (w *world) decided(r *events.Record) {
 	of := about(r.Fact.Type, r.Fact.Task, r.Fact.Node, r.Fact.Job != "", r.Fact.About())
 	of.name = w.own(of.name)
@@ -194,7 +194,7 @@ func (w *world) spread(first []touched) map[topic]touched {
 	return known
 }
 
-// leads calls to with all that a topic leads to.
+// leads calls to with all topics that a topic affects.
 func (w *world) leads(t touched, to func(kind byte, name string, seq uint64, why string)) {
 	if t.of.kind == 'n' {
 		for _, o := range w.takeovers {

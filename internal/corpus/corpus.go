@@ -72,7 +72,7 @@ func Test(t *testing.T, f Form) {
 	}
 }
 
-// Latest is the file of a corpus's version that was added last under a name.
+// Latest returns the file that was added last under a name, for the present version.
 func Latest(dir string, version int, name string) ([]byte, error) {
 	f := Form{Dir: dir, Version: version}
 	var last []byte
@@ -92,7 +92,7 @@ func (f *Form) folder(version int) string {
 	return filepath.Join(f.Dir, "v"+strconv.Itoa(version))
 }
 
-// numbered is the name of the file that was added under a name as number n.
+// numbered is the name of the n-th file added under a name.
 func numbered(name string, n int) string {
 	if n == 1 {
 		return name
@@ -172,7 +172,7 @@ func (f *Form) addToday() error {
 	return nil
 }
 
-// create makes a file, which must not be there.
+// create creates a file, which must not exist.
 func create(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// letter is a form of which there are two versions: the first called it "txt".
+// letter is a form with two versions: the first used the name "txt".
 type letter struct {
 	V    int    `json:"v"`
 	Text string `json:"text"`
@@ -53,7 +53,7 @@ func next(written []byte, version int) []byte {
 	return []byte(strings.Replace(string(written), `"v":`+fmt.Sprint(version-1), `"v":`+fmt.Sprint(version), 1))
 }
 
-// A form through its life: it is written, gets a field, gets a version, is spoilt.
+// A form through its life: it is written, gets a field, gets a version, is damaged.
 func TestLifeOfAForm(t *testing.T) {
 	dir := t.TempDir()
 	first := Form{Dir: dir, Version: 1, Today: map[string][]byte{"a.json": []byte("{\"v\":1,\"txt\":\"hello\"}\n")}, Again: readUpTo(1), Unknown: Dropped, Next: next}

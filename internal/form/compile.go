@@ -42,7 +42,7 @@ func (c *compiler) add(o *object, t reflect.Type) {
 	}
 }
 
-// codec is that of a type. Path is where the type was found.
+// codec returns the codec of a type. Path is the path to it.
 func (c *compiler) codec(t reflect.Type, path string) codec {
 	if k, ok := c.kinds[t]; ok {
 		return k
@@ -105,5 +105,5 @@ func (c *compiler) codec(t reflect.Type, path string) codec {
 	panic(fmt.Sprintf("form: %s is a %s, which is written in no known way", path, t))
 }
 
-// lexers are used again: the functions of fields would have each escape to the heap.
+// lexers are pooled, because the functions of fields would make each escape to the heap.
 var lexers = pool[jlexer.Lexer]()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Field is a field of a struct as a form has it.
+// Field is a field of a struct in a form.
 type Field struct {
 	// Name is the name in JSON.
 	Name string

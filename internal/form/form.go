@@ -93,7 +93,7 @@ func (f *Form[T]) Nulls(number int) bool { return f.object().fields[number].null
 // Write appends the fields of a value to a begun object.
 func (f *Form[T]) Write(w *Writer, v *T) { f.object().writeFields(w, unsafe.Pointer(v)) }
 
-// WriteField appends a value as the field of an object that has begun.
+// WriteField appends a value as a field of a begun object.
 func (f *Form[T]) WriteField(w *Writer, name string, v *T) {
 	w.Key(name)
 	f.object().write(w, unsafe.Pointer(v))
@@ -110,7 +110,7 @@ func (f *Form[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return b, nil
 }
 
-// ReadField reads the field of a number.
+// ReadField reads the field with a number.
 func (f *Form[T]) ReadField(l *jlexer.Lexer, v *T, number int) {
 	at := &f.object().fields[number]
 	at.read(l, unsafe.Add(unsafe.Pointer(v), at.offset))
@@ -132,7 +132,7 @@ func (f *Form[T]) Read(data []byte, v *T) error {
 	return err
 }
 
-// object is a struct as it is written.
+// object is the form of a struct.
 type object struct {
 	fields []field
 	slots  []slot // of the fields
@@ -144,7 +144,7 @@ type slot struct {
 	plain  kind // given if the field is always written
 }
 
-// seal is called when all fields are there.
+// seal completes an object with all fields.
 func (o *object) seal() {
 	o.slots = nil
 	for i := range o.fields {
@@ -163,10 +163,10 @@ type field struct {
 	key    string // the written name, with the colon
 	offset uintptr
 	codec
-	always bool // also if it is empty
+	always bool // written even if it is empty
 }
 
-// codec is how values of a type are written and read. The pointer is to a value of that type.
+// codec writes and reads values of a type. The pointers are to values of that type.
 type codec struct {
 	plain kind
 	empty func(p unsafe.Pointer) bool // of others
@@ -186,8 +186,8 @@ type kind uint8
 
 const (
 	others  kind = iota
-	word         // an int or a pointer, which is 0
-	double       // eight bytes, which are 0
+	word         // an int or a pointer: empty is 0
+	double       // eight bytes: empty is 0
 	counted      // a text or a list, whose length comes second in memory
 	moment       // a time
 	flag         // a truth value

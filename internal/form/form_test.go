@@ -163,7 +163,7 @@ func TestRefusesToWrite(t *testing.T) {
 	}
 }
 
-// A type that no form can be made of is found when the form is made.
+// Making the form of an unsupported type fails.
 func TestRefusesTypes(t *testing.T) {
 	field := func(name string, of reflect.Type, tag reflect.StructTag) reflect.StructField {
 		f := reflect.StructField{Name: name, Type: of, Tag: tag}

@@ -73,7 +73,7 @@ var (
 	}
 )
 
-// textBy is the codec of texts, which quote appends.
+// textBy is the codec of texts that are quoted by quote.
 func textBy(quote func([]byte, string) []byte) codec {
 	return codec{
 		plain: counted, quote: quote,
@@ -135,7 +135,7 @@ func emptyOf(t reflect.Type, path string) codec {
 	panic(fmt.Sprintf("form: nobody knows when a %s is empty (%s)", t, path))
 }
 
-// marshalled is for types that say themselves how they are written as JSON.
+// marshalled is the codec of types that marshal themselves as JSON.
 func marshalled(t reflect.Type, empty codec) codec {
 	return codec{plain: empty.plain, empty: empty.empty,
 		write: func(w *Writer, p unsafe.Pointer) { w.json(reflect.NewAt(t, p).Interface()) },
@@ -146,7 +146,7 @@ func marshalled(t reflect.Type, empty codec) codec {
 		}}
 }
 
-// spelled is for types that say themselves how they are written as text.
+// spelled is the codec of types that marshal themselves as text.
 func spelled(t reflect.Type, empty codec) codec {
 	return codec{plain: empty.plain, empty: empty.empty,
 		write: func(w *Writer, p unsafe.Pointer) {
@@ -280,7 +280,7 @@ func Unsigned(l *jlexer.Lexer) uint64 {
 	return n
 }
 
-// digits reads up to 18 digits, which nearly all numbers are.
+// digits parses up to 18 digits, enough for nearly all numbers.
 func digits(text []byte) (n uint64, ok bool) {
 	for _, c := range text {
 		if c < '0' || c > '9' {
@@ -291,7 +291,7 @@ func digits(text []byte) (n uint64, ok bool) {
 	return n, len(text) > 0 && len(text) <= 18
 }
 
-// integer takes a number as text; the lexer's own methods let 007 pass.
+// integer returns a number's text; the lexer's own methods would accept 007.
 func integer(l *jlexer.Lexer) []byte {
 	text := l.Raw()
 	if len(text) > 1 && (text[0] == '0' || text[0] == '-' && text[1] == '0' && len(text) > 2) {
@@ -300,8 +300,8 @@ func integer(l *jlexer.Lexer) []byte {
 	return text
 }
 
-// Raw takes any valid JSON value as it is. The lexer checks objects and arrays, but
-// takes strings and numbers on trust if it need not convert them.
+// Raw takes any valid JSON value unchanged. The lexer checks objects and arrays, but does not check
+// strings and numbers that it need not convert.
 func Raw(l *jlexer.Lexer) json.RawMessage {
 	v := l.Raw()
 	if l.Ok() && v[0] != '{' && v[0] != '[' && !json.Valid(v) {
@@ -310,7 +310,7 @@ func Raw(l *jlexer.Lexer) json.RawMessage {
 	return v
 }
 
-// Instant reads a time as RFC 3339 has it, in any zone, and returns it in UTC.
+// Instant reads a time in RFC 3339, in any zone, and returns it in UTC.
 func Instant(l *jlexer.Lexer) time.Time {
 	s := l.UnsafeString()
 	if !l.Ok() {
@@ -334,8 +334,8 @@ func inUTC(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// appendInstant writes an instant as seconds since 1970 with nine digits of their
-// fraction: exact for every year and half as long as RFC 3339.
+// appendInstant writes an instant as seconds since 1970 with nine decimals: exact for every year
+// and half as long as RFC 3339.
 func appendInstant(b []byte, t time.Time) []byte {
 	b = strconv.AppendInt(b, t.Unix(), 10)
 	b = append(b, '.')

@@ -57,7 +57,7 @@ func (w *Writer) ours(name string) *Writer {
 	return w
 }
 
-// next is the text, and a comma unless the field is the first.
+// next returns the text, with a comma unless the field is the first.
 func (w *Writer) next() []byte {
 	if w.b[len(w.b)-1] != '{' {
 		return append(w.b, ',')
@@ -82,7 +82,7 @@ func (w *Writer) Number(name string, v uint64) {
 	}
 }
 
-// Time appends a field, unless there is no time.
+// Time appends a field, unless the time is zero.
 func (w *Writer) Time(name string, v time.Time) {
 	if !v.IsZero() {
 		w.ours(name).instant(v)

@@ -22,8 +22,8 @@ const (
 	rarest  = 100 * time.Millisecond
 )
 
-// Poll looks whether a condition holds until it does or patience is over, and returns which. It looks the more rarely the
-// longer that takes, so that a wait costs little: after 2 ms at first, every 100 ms in the end.
+// Poll checks a condition until it holds or patience is over, and returns whether it holds. The
+// interval grows from 2 ms to 100 ms, so that a long wait costs little.
 func Poll(patience time.Duration, holds func() bool) bool {
 	deadline := time.After(patience)
 	for pause := soonest; !holds(); pause = min(pause*5/4, rarest) {

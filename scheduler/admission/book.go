@@ -147,7 +147,7 @@ func (b *Book) Decide(now time.Time, seen uint64, first func(limit.Scope) bool) 
 	}
 	parts := b.known.Parts(&d)
 	by := make([]task.By, len(parts))
-	for i := range parts { // before any is on its way
+	for i := range parts { // before any part is on its way
 		by[i] = task.By{Seen: max(b.reflects, seen), Cut: d.Cut, Closed: b.known.Closed(parts[i].Scopes)}
 	}
 	for i, part := range parts {

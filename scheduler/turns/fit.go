@@ -18,10 +18,10 @@ const StuckAfter = 10 * time.Second
 type Fitness struct {
 	mu     sync.Mutex
 	loops  map[string]rounds // guarded by mu
-	levels time.Time         // guarded by mu; when the read model was last found level with the log
+	levels time.Time         // guarded by mu; when the read model was last level with the log
 }
 
-// rounds are those of a loop.
+// rounds are the rounds of a loop.
 type rounds struct {
 	began  time.Time // the start of the present round; zero if there is none
 	failed bool      // the last complete round failed
@@ -44,7 +44,7 @@ func (f *Fitness) set(loop string, to func(*rounds)) {
 	f.loops[loop] = r
 }
 
-// Level notes that the read model has all that the log held a moment ago.
+// Level records that the read model has everything that the log held a moment ago.
 func (f *Fitness) Level() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

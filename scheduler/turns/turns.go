@@ -29,7 +29,8 @@ const (
 
 // Peers connects the schedulers of an installation with each other.
 type Peers interface {
-	// Meet calls heard with each word of a scheduler, until leave is called. It may hear its own.
+	// Meet calls heard with each announcement of a scheduler, until leave is called. It may hear
+	// its own.
 	Meet(heard func(name string, here bool)) (leave func(), err error)
 	// Say announces to all that a scheduler is here, or that it leaves. The announcement may be
 	// lost.
@@ -53,7 +54,7 @@ func New(name string) *Turns {
 	return t
 }
 
-// Hear takes in a word of a scheduler.
+// Hear takes an announcement of a scheduler.
 func (t *Turns) Hear(name string, here bool) {
 	if name == t.Name {
 		return
@@ -124,7 +125,8 @@ func place(name string, others iter.Seq[string], key string) (before int) {
 	return before
 }
 
-// Weight is FNV-1a of both, mixed once more so that keys that differ at their end only are spread as well.
+// Weight is FNV-1a of both, mixed once more so that keys that differ only at their ends are spread
+// as well.
 func Weight(name, key string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, s := range [...]string{name, "\x00", key} {
@@ -215,7 +217,7 @@ func (l *Left) Drop(key string) bool {
 	return known
 }
 
-// remove is called with mu held.
+// remove needs mu held.
 func (l *Left) remove(key string) {
 	delete(l.until, key)
 	l.some.Store(len(l.until) > 0)

@@ -79,10 +79,10 @@ func (b *Book) Find(rule Rule, f Finding) {
 	b.findings = append(b.findings, f)
 }
 
-// Findings are those that were kept.
+// Findings returns the kept findings.
 func (b *Book) Findings() []Finding { return b.findings }
 
-// Broken counts the findings of a rule, also those that were not kept.
+// Broken counts the findings of a rule, including those that were not kept.
 func (b *Book) Broken(rule Rule) int { return b.broken[rule] }
 
 // Note adds a remark to a rule, beside its status.

@@ -12,7 +12,7 @@ import (
 	"millrace/events"
 )
 
-// Difference is a field of a decision that comes out differently, as JSON; nil where it is absent.
+// Difference is a field of a decision with another result, as JSON; nil where it is absent.
 type Difference struct {
 	Field string          `json:"field"`
 	Was   json.RawMessage `json:"was"`
@@ -100,7 +100,7 @@ func alike(a, b any, hidden func(any) bool) bool {
 	return a == b
 }
 
-// brief is a value for people.
+// brief is a short form of a value for display.
 func brief(v any) string {
 	if v == nil {
 		return "absent"

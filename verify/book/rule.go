@@ -54,7 +54,7 @@ func (r Rule) String() string { return fmt.Sprintf("I-%d", int(r)) }
 // Promise is the rule in words.
 func (r Rule) Promise() string { return promises[r].text }
 
-// MarshalText spells the rule as its name.
+// MarshalText writes the rule as its name.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -63,7 +63,7 @@ func (r *Rule) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ParseRule reads I-1 to I-11, in either case. The error names the rules there are.
+// ParseRule parses I-1 to I-11, in either case. The error lists the rules.
 func ParseRule(s string) (Rule, error) {
 	all := Rules()
 	if i := slices.IndexFunc(all, func(r Rule) bool { return strings.EqualFold(s, r.String()) }); i >= 0 {

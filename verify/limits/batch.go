@@ -77,7 +77,7 @@ func (l *Lines) admittedOn(r *events.Record, g *task.Grant) {
 	a.missing[key] = open
 }
 
-// judgeBatch finds those that lie on some of their chains only.
+// judgeBatch finds admissions that lie on only some of their chains.
 func (l *Lines) judgeBatch() {
 	a := &l.batch
 	for key, open := range a.missing {

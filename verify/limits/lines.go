@@ -161,7 +161,7 @@ func (l *Lines) Stopped(id task.ID, r *events.Record, details string) {
 	}
 }
 
-// pauses keeps that a rate on the chain of a scope may be shut until a time.
+// pauses records that a rate on the chain of a scope may be shut until a time.
 func (l *Lines) pauses(of limit.Scope, until time.Time) {
 	if l.limiter(); until.After(l.shut[of]) {
 		l.shut[of] = until
@@ -219,7 +219,7 @@ func (l *Lines) admits(r *events.Record, e *task.Granted, from map[string]time.T
 	l.open = append(l.open, one)
 }
 
-// mine is an admission that shares no memory with a record.
+// mine is a copy of an admission that shares no memory with a record.
 func (l *Lines) mine(e *task.Granted) (own task.Granted) {
 	words := l.terms.words
 	for _, g := range e.Grants {
@@ -317,7 +317,7 @@ func (l *Lines) together() (all []*admission) {
 	return all
 }
 
-// judge makes a decision again that was recorded as some admissions.
+// judge repeats a decision that was recorded as some admissions.
 func (l *Lines) judge(all []*admission) {
 	l.limiter()
 	defer func() {

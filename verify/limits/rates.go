@@ -112,7 +112,8 @@ func (l *Lines) grantAgain(r *events.Record, g *task.Grant, takes map[string][]l
 	}
 }
 
-// counts compares the counters of a grant with those of its task: its own, and the rate of the queue.
+// counts compares the counters of a grant with its task's: the task's own, and the rate of the
+// queue.
 func (l *Lines) counts(under Bounds, g *task.Grant, r *events.Record, takes map[string][]limit.Rate) (wrong string) {
 	left := g.Limits
 	for _, b := range under {

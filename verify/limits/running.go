@@ -24,7 +24,7 @@ type Running struct {
 	terms *Terms
 
 	sessions map[counted]*session
-	began    map[counted][]uint64 // the latest epochs of a counter on a node, in all of its sessions
+	began    map[counted][]uint64 // the latest epochs of a counter on a node, in all its sessions
 	uses     map[thin.Word]use
 }
 
@@ -53,7 +53,7 @@ type session struct {
 type crowd struct {
 	at           uint64
 	undecided    []uint64
-	sure         []uint64 // they have ended by their own word
+	sure         []uint64 // they have ended by their own reports
 	alreadyAbove bool
 }
 
@@ -75,10 +75,10 @@ func (n *Running) Register(id, name string, slots int) {
 	}
 }
 
-// manyBegan is how many epochs of a counter are remembered on each node.
+// manyBegan is how many epochs of a counter are remembered per node.
 const manyBegan = 256
 
-// Enter opens an epoch of a task on a session, which takes so many of its slots, under the bounds that hold on the node.
+// Enter opens an epoch of a task on a session, with its slots, under the per_node bounds.
 func (n *Running) Enter(at Session, under Bounds, epoch uint64, cost int) {
 	n.enter(counted{Session: at}, epoch, cost)
 	for _, b := range under {
@@ -127,7 +127,7 @@ func (n *Running) enter(key counted, epoch uint64, cost int) {
 	}
 }
 
-// Leave closes an epoch of a task; own is whether it ended by its own word.
+// Leave closes an epoch of a task. Own says that it ended by its own report.
 func (n *Running) Leave(id task.ID, at Session, under Bounds, epoch uint64, own bool) {
 	n.leave(counted{Session: at}, epoch, own, id)
 	for _, b := range under {

@@ -28,7 +28,7 @@ type Terms struct {
 	allowances allowances
 }
 
-// NewTerms takes the names of counters from words.
+// NewTerms returns Terms that take the names of counters from words.
 func NewTerms(words *thin.Words) *Terms {
 	return &Terms{words: words, allowances: allowances{index: map[allowed]uint32{}}}
 }
@@ -81,7 +81,7 @@ func (t *Terms) Of(w *task.Work) Bounds {
 	return all
 }
 
-// onLimit is the constant of a text, which shares no memory with a record.
+// onLimit is the constant for a text. It shares no memory with a record.
 func onLimit(s string) string {
 	if i := slices.Index(limit.OnLimits, s); i >= 0 {
 		return limit.OnLimits[i]
@@ -105,7 +105,7 @@ func (t *Terms) OnNode(w *task.Work) Bounds {
 	return all
 }
 
-// counters are the limits as a task has them.
+// counters returns the limits in the form of a task's.
 func (t *Terms) counters(l Bounds) (all []limit.Counter) {
 	for _, b := range l {
 		all = append(all, limit.Counter{Name: t.words.Text(b.counter), Max: int(b.max), OnLimit: b.onLimit, Rate: t.allowances.list[b.how].rate, Allows: t.allowances.list[b.how].budget})

@@ -8,10 +8,10 @@ import (
 	"millrace/node"
 )
 
-// Node is a node as it was at each of its latest facts, twice: by the times of the writers, as read
-// models and schedulers have it, and by those of the server, as accounts of leases have it.
+// Node is a node after each of its latest facts, in two versions: by the writers' times, as in read
+// models and schedulers, and by the server's, as in accounts of leases.
 type Node struct {
-	// written and stored are the node as it was before the facts in later; now is written at present.
+	// written and stored are the node before the facts in later. Now is written at present.
 	written, stored, now node.Node
 	later                []fact
 }
@@ -61,7 +61,7 @@ func (p *Node) StoredAt(seq uint64) (n node.Node, known bool) {
 	return n, n.Head == seq
 }
 
-// owned is an event that shares no memory with its record.
+// owned is a copy of an event that shares no memory with its record.
 func owned(e node.Event, r *events.Record) node.Event {
 	if e == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"millrace/verify/thin"
 )
 
-// Queues are queues as operators had them after each of the latest facts about them.
+// Queues are the queues after each of the latest facts about them.
 type Queues map[string]Latest[queue.Queue]
 
 // Add adds a fact about a queue, and returns the states before and after it.
@@ -22,7 +22,7 @@ func (all Queues) Add(r *events.Record) (was, is *queue.Queue) {
 		was = &queue.Queue{Name: strings.Clone(r.Fact.Queue)}
 	}
 	next := queue.Evolve(*was, r.Seq, r.Fact.At, r.Fact.Actor, e)
-	is = thin.Own(&next) // the record's memory is not ours to keep
+	is = thin.Own(&next) // the record's memory is reused
 	past.Add(*is)
 	all[was.Name] = past
 	return was, is

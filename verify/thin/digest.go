@@ -29,10 +29,10 @@ type Digests struct {
 	specs map[*job.Spec]Digest
 }
 
-// manySpecs bounds how many specs are remembered.
+// manySpecs bounds the remembered specs.
 const manySpecs = 1024
 
-// NewDigests makes digests that are good as long as it is kept.
+// NewDigests returns a Digests. Its digests are only comparable with each other.
 func NewDigests() Digests {
 	return Digests{seed: maphash.MakeSeed(), specs: map[*job.Spec]Digest{}}
 }

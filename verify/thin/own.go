@@ -2,7 +2,7 @@ package thin
 
 import "encoding/json"
 
-// Own is a copy that shares no memory with a record.
+// Own returns a copy that shares no memory with a record.
 func Own[T any](v *T) *T {
 	c := new(T)
 	text, err := json.Marshal(v)

@@ -70,7 +70,7 @@ func (all *Ticks) Again(r *events.Record) {
 	}
 }
 
-// planOf makes the plan of a definition.
+// planOf returns the plan of a definition.
 func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
 	d := definition.EvolveDefinition(definition.Definition{}, 0, time.Time{}, "", e)
 	p := planned{revision: d.Revision}
@@ -82,7 +82,7 @@ func (all *Ticks) planOf(name string, e definition.DefinitionEvent) planned {
 		is.When = all.log.When(name, is.When)
 	}
 	p.since = is.Since
-	p.plan, _ = is.Plan() // it was good when it was stored
+	p.plan, _ = is.Plan() // it was valid when stored
 	return p
 }
 
@@ -174,7 +174,7 @@ func (a *again) judge(s *ticking) string {
 	}
 	decided := a.ledger.Last
 	if !a.tick.After(decided) {
-		decided = a.tick.Add(-time.Nanosecond) // later ticks were decided on meanwhile
+		decided = a.tick.Add(-time.Nanosecond) // later ticks were decided meanwhile
 	}
 	look := a.plan.Look(fire, detail, decided, a.r.Fact.At)
 	for _, m := range look.Missed {
@@ -241,7 +241,7 @@ func (a *again) fire(by *task.By, s *ticking) (fire schedule.Fire, detail, wrong
 	return fire, "", "it names no fire of the schedule, and no other rule by which it was decided"
 }
 
-// seen is the ledger without the tasks that were seen to have ended.
+// seen is the ledger without the tasks that are known to have ended.
 func (a *again) seen(ends []uint64, s *ticking) (l definition.Ledger, wrong string) {
 	if e, ok := a.e.(definition.ScheduleSkipped); !a.plan.Watches() || ok && len(ends) == 0 && (e.Reason == definition.SkipMissed || e.Reason == definition.SkipWindow) {
 		return a.ledger, "" // they do not count

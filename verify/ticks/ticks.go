@@ -104,7 +104,7 @@ func (all *Ticks) tick(schedule string, at time.Time) *ticked {
 	if !known {
 		all.book.Checked[book.OneTask]++
 		t = &ticked{}
-		key.schedule = strings.Clone(schedule) // the record's memory is not ours to keep
+		key.schedule = strings.Clone(schedule) // the record's memory is reused
 		all.ticks[key] = t
 	}
 	return t
