@@ -79,7 +79,7 @@ read model included, and removes it afterwards. Run nothing else on the machine 
 			return a.benchChatter(c.Context(), cfg, sync, &chatter, &o)
 		}
 		if sync == "always" && !fs.Changed("slots") {
-			cfg.Slots = 1024 // a flush takes its time, whoever shares it
+			cfg.Slots = 1024 // a flush takes its time, however many share it
 		}
 		if loaded {
 			if !fs.Changed("rounds") {
@@ -133,7 +133,8 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, sync string, memory i
 	return report, err
 }
 
-// benchMemory begins to measure the memory of a fresh server, which comes to rest while others are measured.
+// benchMemory begins to measure the memory of a fresh server, which comes to rest while others are
+// measured.
 func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.MemoryRun, func(), error) {
 	cfg.Progress("memory of the server: the first tasks")
 	fresh, err := bench.StartServer(ctx, self, sync, address)
@@ -152,7 +153,8 @@ func (a *app) benchMemory(ctx context.Context, cfg bench.Config, self, sync, add
 	return resting, func() { resting.Close(); fresh.Stop() }, nil
 }
 
-// benchProgress says what is measured, or waited for: in a line that is renewed on a terminal, else in one after the other.
+// benchProgress prints what is measured, or waited for: on a terminal in one line that is
+// rewritten, else in one line each.
 func (a *app) benchProgress() (say func(what string), stop func()) {
 	line := a.Progress()
 	return func(what string) {
@@ -164,7 +166,8 @@ func (a *app) benchProgress() (say func(what string), stop func()) {
 	}, line.Stop
 }
 
-// benchFuture measures tasks that are due much later, on two servers of which one has none.
+// benchFuture measures the cost of tasks that are due much later, on two servers, one of which has
+// none.
 func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, address string) (*bench.Future, error) {
 	var on [2]bench.Config
 	for i := range on {
@@ -183,8 +186,8 @@ func (a *app) benchFuture(ctx context.Context, cfg bench.Config, self, sync, add
 	return &f, err
 }
 
-// benchSetUp starts a server and what runs processes, and completes cfg with them.
-// It returns the path of this program. More are flags of the server.
+// benchSetUp starts a server and a runner of processes, and completes cfg with them. It returns the
+// path of this program. more are flags of the server.
 func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics string, more ...string) (self string, stop func(), err error) {
 	var s settings.Values
 	if err := settings.ReadSync(&s, sync); err != nil {
@@ -199,7 +202,8 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	}
 	tasks := &process.Tasks{Runner: runner, Node: "bench"}
 	working, stopWorking := context.WithCancel(ctx)
-	go func() { _ = garbage.Ease(working, 0, garbage.Briskly) }() // as in a worker, but it may be thousands of them; it ends with working
+	// As in a worker, but there may be thousands here; it ends with working.
+	go func() { _ = garbage.Ease(working, 0, garbage.Briskly) }()
 	say, quiet := a.benchProgress()
 	end := func() { quiet(); stopWorking(); tasks.Close(); runner.Close() }
 	cfg.Commands, cfg.Progress = tasks, say
@@ -216,7 +220,7 @@ func (a *app) benchSetUp(ctx context.Context, cfg *bench.Config, sync, metrics s
 	return self, func() { server.Stop(); end() }, nil
 }
 
-// costText is a processor time in words.
+// costText formats a processor time.
 func costText(c *bench.Cost) string {
 	return fmt.Sprintf("server %.0f µs, worker %.0f µs", c.Server, c.Worker)
 }

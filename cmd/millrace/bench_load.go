@@ -23,7 +23,7 @@ import (
 	"millrace/cmd/millrace/typed"
 )
 
-// loadFlags ask for a load test.
+// loadFlags are the flags of a load test.
 type loadFlags struct {
 	profile typed.Choice
 	spacing typed.Choice
@@ -33,7 +33,7 @@ type loadFlags struct {
 	baseline, report string
 }
 
-// loadRounds is how many rounds a load test has by default: with fewer there is no judging it.
+// loadRounds is how many rounds a load test has by default: fewer cannot be judged.
 const loadRounds = 5
 
 func (f *loadFlags) add(c *cobra.Command) {
@@ -47,7 +47,7 @@ func (f *loadFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.report, "report", "", "also write a page with charts to a `file`, such as load.html; it needs nothing else")
 }
 
-// plan is what was asked for.
+// plan returns the requested plan.
 func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) {
 	if f.profile.Value == "" {
 		for _, name := range []string{"rate", "for", "arrivals", "baseline", "report"} {
@@ -63,7 +63,7 @@ func (f *loadFlags) plan(c *cobra.Command) (p load.Plan, asked bool, err error) 
 	return p, true, nil
 }
 
-// loadReport is what is printed as JSON: a result, and what it is beside an earlier one.
+// loadReport is printed as JSON: a result, and its comparison with an earlier one.
 type loadReport struct {
 	load.Result
 	Findings []load.Finding `json:"findings,omitempty"`
@@ -118,7 +118,7 @@ func (f *loadFlags) earlier(is *load.Result, rounds int) (*load.Result, error) {
 	return &was, nil
 }
 
-// writable finds out beforehand whether there is a place for a page: measuring takes minutes.
+// writable checks beforehand that the page can be written: measuring takes minutes.
 func writable(page string) error {
 	if page == "" {
 		return nil
@@ -132,7 +132,7 @@ func writable(page string) error {
 	return nil
 }
 
-// writePage writes a page, if one was asked for.
+// writePage writes a page, if requested.
 func writePage(name string, r *load.Result, findings []load.Finding, faults []load.Fault) error {
 	if name == "" {
 		return nil
@@ -154,7 +154,7 @@ func (a *app) printLoad(r *loadReport, o *typed.Output) error {
 	return a.Print(findingsTable(r.Findings))
 }
 
-// benchRound measures one round on a server of its own, so that rounds have nothing to do with each other.
+// benchRound measures one round on a server of its own, so that rounds do not influence each other.
 func (a *app) benchRound(ctx context.Context, cfg bench.Config, sync string, plan load.Plan, which string) (load.Round, error) {
 	_, stop, err := a.benchSetUp(ctx, &cfg, sync, settings.Off)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"millrace/task/value"
 )
 
-// chatterFlags ask for the parts of the benchmark that are about what is around processes: what they say, what
-// they cost while they do nothing, their files; and when schedules make them.
+// chatterFlags select further parts of the benchmark: output of processes, idle processes, their
+// files; and schedules.
 type chatterFlags struct {
 	logs      value.Size
 	records   int
@@ -44,7 +44,7 @@ func (f *chatterFlags) asked() bool {
 	return f.logs > 0 || f.records > 0 || f.idle > 0 || f.follow > 0 || f.files > 0 || f.schedules > 0 || f.nodes > 0 || f.pages > 0
 }
 
-// chatterReport is what was asked for.
+// chatterReport holds the requested parts.
 type chatterReport struct {
 	Logs    *bench.Chatter     `json:"logs,omitempty"`
 	Records *bench.Chatter     `json:"records,omitempty"`
@@ -88,7 +88,7 @@ func (a *app) benchChatter(ctx context.Context, cfg bench.Config, sync string, f
 	return a.Print(chatterTable(&r))
 }
 
-// measured is a part of the benchmark that notes what it has found, if it was asked for.
+// measured returns a part of the benchmark that stores its result, if it was requested.
 func measured[T any](asked bool, to **T, measure func() (T, error)) func() error {
 	return func() error {
 		if !asked {

@@ -115,8 +115,8 @@ is wrong, a process could not be started, or the log could not be read.`,
 	return c
 }
 
-// untold gives an error the code that says that there is no verdict, for whoever
-// looks only at that. An interruption keeps its own.
+// untold gives an error the code for "no verdict", for callers that look only at the code. An
+// interruption keeps its own.
 func untold(err error) error {
 	f := exit.Of(err)
 	if f == nil || errors.Is(err, context.Canceled) {
@@ -141,7 +141,7 @@ func faultWords() string {
 	return strings.Join(words, ", ")
 }
 
-// chaosConfig completes what the flags say.
+// chaosConfig completes the configuration from the flags.
 func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -170,7 +170,8 @@ func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string)
 	}
 	cfg.Settings = append(cfg.Settings, "--profile", s.Profile)
 	cfg.Dial = func(url, name string) (*nats.Conn, error) {
-		return jet.Connect(jet.ConnectConfig{Server: url, Name: name}) // what it loses is lost on purpose
+		// What it loses is lost on purpose.
+		return jet.Connect(jet.ConnectConfig{Server: url, Name: name})
 	}
 	return nil
 }
@@ -185,7 +186,7 @@ func (a *app) printPlan(steps []chaos.Step, json bool) error {
 	return nil
 }
 
-// chaos runs it and prints what came of it.
+// chaos runs it and prints the result.
 func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Report, error) {
 	if term.Terminal(a.Errs) && !json {
 		cfg.Progress = a.chaosProgress()
@@ -200,7 +201,7 @@ func (a *app) chaos(ctx context.Context, cfg chaos.Config, json bool) (chaos.Rep
 	return report, a.Print(chaosTable(&report))
 }
 
-// chaosProgress writes a line for every fault, and one now and then for the tasks.
+// chaosProgress prints a line for every fault, and now and then one for the tasks.
 func (a *app) chaosProgress() func(chaos.Progress) {
 	const often = 5 * time.Second
 	var told time.Duration
@@ -263,7 +264,7 @@ func latencyText(l chaos.Latency) string {
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", l.P50, l.P99, l.Max, l.Count)
 }
 
-// tally says counts in the order of their names.
+// tally formats counts in the order of their names.
 func tally[K ~string](counts map[K]int) string {
 	var words []string
 	for k, n := range counts {
@@ -273,8 +274,8 @@ func tally[K ~string](counts map[K]int) string {
 	return strings.Join(words, ", ")
 }
 
-// chaosLogCommand is the NATS server of `millrace chaos`: nothing else is in its
-// process, so that it can be killed alone.
+// chaosLogCommand is the NATS server of `millrace chaos`: its process holds nothing else, so that
+// it can be killed alone.
 func (a *app) chaosLogCommand() *cobra.Command {
 	var e serve.Embedded
 	var sync string

@@ -14,11 +14,11 @@ import (
 	"millrace/cmd/millrace/typed"
 )
 
-// chaosPushPause is how long after one push of `millrace chaos` the next begins.
+// chaosPushPause is the pause between two pushes of `millrace chaos`.
 const chaosPushPause = 200 * time.Millisecond
 
-// chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it can
-// be killed.
+// chaosPushCommand pushes the folders of `millrace chaos`. It is a process of its own, so that it
+// can be killed.
 func (a *app) chaosPushCommand() *cobra.Command {
 	c := &cobra.Command{Use: chaos.PushCommand + " DIR", Hidden: true, Args: typed.Takes(1, 1, "directory")}
 	c.RunE = a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -45,8 +45,8 @@ func (a *app) chaosPushCommand() *cobra.Command {
 	return c
 }
 
-// leave writes a digest into a file that is there whole or not at all. A folder has but one; another
-// goes beside it, for whoever judges.
+// leave writes a digest to a file completely or not at all. A folder has only one; another digest
+// goes to a file beside it, for the judge.
 func leave(name, digest string) error {
 	if before, err := os.ReadFile(name); err == nil && string(before) != digest {
 		name += chaos.OtherDigest

@@ -21,8 +21,9 @@ import (
 	"millrace/view"
 )
 
-// completions says what the values of flags are, by the flag's name, which means the same in every command.
-// A flag that its command completes by itself is left alone, and so is one that takes a file.
+// completions returns how the values of flags are completed, by the flag's name, which means the
+// same in every command. It leaves out flags that their command completes, and flags that take a
+// file.
 func (a *app) completions() map[string]reach.Completer {
 	words := func(list []string) reach.Completer {
 		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
@@ -75,7 +76,7 @@ func (a *app) completeFlags(root *cobra.Command) {
 	visit(root)
 }
 
-// takesFile tells whether the value of a flag names a file or a folder, by what its help calls it.
+// takesFile tells whether the value of a flag is a file or a folder, by the name in its help.
 func takesFile(f *pflag.Flag) bool {
 	name, _ := pflag.UnquoteUsage(f)
 	return slices.ContainsFunc([]string{"file", "folder", "directory"}, func(word string) bool { return strings.Contains(name, word) })
@@ -89,7 +90,7 @@ func ruleNames() []string {
 	return names
 }
 
-// completeSteps are the steps of the task that stands on the line, as paths.
+// completeSteps completes the steps of the task on the line, as paths.
 func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -104,7 +105,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, _ string) ([]string
 	})
 }
 
-// completeFileNames are bundles, and the folders that the shell knows.
+// completeFileNames completes bundles, and folders through the shell.
 func (a *app) completeFileNames(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	names, _ := a.CompleteFiles(c, args, typed)
 	return names, cobra.ShellCompDirectiveDefault

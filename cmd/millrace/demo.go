@@ -28,7 +28,7 @@ import (
 	"millrace/task/output"
 )
 
-// crawlName is the hidden command that is the example's program.
+// crawlName is the hidden command that runs the example's program.
 const crawlName = "example-crawl"
 
 func (a *app) demoCommand() *cobra.Command {
@@ -60,7 +60,7 @@ returns.`,
 			return err
 		}
 		if !c.Flags().Changed("metrics") {
-			s.Metrics = "" // the settings file means the processes that stay
+			s.Metrics = "" // the settings file is for permanent processes
 		}
 		if !c.Flags().Changed("http") {
 			if s.HTTP.Address = ""; keep {
@@ -82,7 +82,7 @@ returns.`,
 	return c
 }
 
-// crawlCommand is the crawler as a program of its own, as a user's would be.
+// crawlCommand runs the crawler as a separate program, as a user's would run.
 func crawlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: crawlName, Hidden: true, DisableFlagParsing: true,
@@ -112,7 +112,7 @@ func (a *app) demo(ctx context.Context, e *serve.Embedded, s settings.Values, ur
 	return <-shown
 }
 
-// show is the crawl, and the mix as well if it stays.
+// show runs the crawl, and the mix as well if the demo stays.
 func (a *app) show(ctx context.Context, server *embed.Server, url, data string, keep bool) error {
 	nc, err := server.Connect(jet.Resilient("millrace demo", a.Logger())...)
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *app) show(ctx context.Context, server *embed.Server, url, data string, 
 	return nil
 }
 
-// showCrawl is what a person would type, one step after the other.
+// showCrawl performs what a user would type, step by step.
 func (a *app) showCrawl(ctx context.Context, c *client.Client, url string) error {
 	job, err := crawlJob()
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"millrace/worker"
 )
 
-// mix is what a demo that stays has beside the crawl: jobs of all kinds, some of which fail, and a node that goes and returns.
+// mix is what a permanent demo has beside the crawl: jobs of all kinds, some of which fail, and a
+// node that comes and goes.
 type mix struct {
 	*app
 	server *embed.Server
@@ -42,7 +43,7 @@ var mixed = []birth.Submission{
 	{Job: "report", Delay: value.Duration(time.Hour)},
 }
 
-// prepare stores the jobs, and makes tasks of them and of the past ticks of their schedules.
+// prepare stores the jobs, and makes their tasks and those of the past ticks of their schedules.
 func (m *mix) prepare(ctx context.Context) error {
 	jobs, err := jobfile.Parse("examples/demo/jobs.yaml", examples.Demo)
 	if err != nil {
@@ -81,13 +82,13 @@ func (m *mix) backfill(ctx context.Context, name string, from time.Time) error {
 	return err
 }
 
-// How long the node of the mix is there, and away.
+// How long the node of the mix is up, and away.
 const (
 	nodeStays = 40 * time.Second
 	nodeAway  = 20 * time.Second
 )
 
-// run has the node of the mix go and return, until ctx ends.
+// run makes the node of the mix come and go, until ctx ends.
 func (m *mix) run(ctx context.Context) error {
 	for {
 		if err := m.client.SubmitMany(ctx, birth.Submission{Job: "thumbnail"}, 4, nil); err != nil {
@@ -104,7 +105,8 @@ func (m *mix) run(ctx context.Context) error {
 	}
 }
 
-// node is a worker with a connection of its own, which is cut after a while, as when a cable is pulled.
+// node is a worker with a connection of its own, which is cut after a while, as when a cable is
+// pulled.
 func (m *mix) node(ctx context.Context, stays time.Duration) error {
 	nc, err := m.server.Connect(jet.Resilient("millrace demo camera", m.Logger())...)
 	if err != nil {
@@ -133,7 +135,7 @@ func (m *mix) node(ctx context.Context, stays time.Duration) error {
 	defer cut.Stop()
 	err = w.Run(working)
 	if ctx.Err() == nil && working.Err() != nil {
-		return nil // whatever it says of the cable
+		return nil // its error about the cut does not matter
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func testRoot() *cobra.Command {
 func TestHelpOfFlags(t *testing.T) {
 	eachCommand(testRoot(), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			// What stands between backquotes is what the help calls the value: one word, and there is one.
+			// The word between backquotes is what the help calls the value: exactly one word.
 			if n := strings.Count(f.Usage, "`"); n != 0 && n != 2 {
 				t.Errorf("%s --%s: %d backquotes: %s", c.CommandPath(), f.Name, n, f.Usage)
 			}
@@ -74,7 +74,7 @@ func TestHelpOfSettings(t *testing.T) {
 			}
 		}
 	}
-	// One line may be given to all processes, whoever a setting is for.
+	// One command line may be given to all processes, whichever of them uses a setting.
 	for _, s := range settings.All {
 		for _, name := range []string{"server", "worker", "dev"} {
 			if c, _, _ := root.Find([]string{name}); c.Flags().Lookup(s.Flag()) == nil {

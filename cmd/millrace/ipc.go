@@ -56,7 +56,7 @@ pipe, keep the task's own stdout with "exec 3>&1" and set MILLRACE_IPC_FD=3.`,
 	return c
 }
 
-// say writes one message, if it is one that a Reader would take.
+// sayToMillrace writes one message, if a Reader would accept it.
 func (a *app) sayToMillrace(typ string, payload any) error {
 	m := ipc.Message{Type: typ}
 	if payload != nil {
@@ -115,7 +115,7 @@ func (a *app) ipcJSON(typ, use, short string) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.sayToMillrace(typ, jsonOrText(args[0])) }}
 }
 
-// jsonOrText is a word as JSON if it can be, else as text.
+// jsonOrText returns a word as JSON if it is JSON, else as text.
 func jsonOrText(word string) json.RawMessage {
 	if json.Valid([]byte(word)) {
 		return json.RawMessage(word)
@@ -201,7 +201,7 @@ func (a *app) ipcData() *cobra.Command {
 		}}
 }
 
-// ipcDataFrom sends the records of a stream, as soon as no more is there at the moment.
+// ipcDataFrom sends the records of a stream, as soon as no more are available at the moment.
 func (a *app) ipcDataFrom(in io.Reader) error {
 	r := bufio.NewReaderSize(in, dataBatch)
 	d := json.NewDecoder(r)
@@ -236,7 +236,7 @@ func (a *app) ipcDataFrom(in io.Reader) error {
 	}
 }
 
-// buffered is how much a decoder has read and not used, spaces apart.
+// buffered returns how much a decoder has read and not used, white space not counted.
 func buffered(d *json.Decoder) int {
 	rest, err := io.ReadAll(d.Buffered())
 	if err != nil {
@@ -333,7 +333,8 @@ func (a *app) ipcVariable(use, name, short string) *cobra.Command {
 		}}
 }
 
-// toldIn is what Millrace has told a program in a variable: in a file if it is too long for one.
+// toldIn returns a value that Millrace gives a program in a variable, or in a file if it is too
+// long for one.
 func toldIn(name string) (string, error) {
 	text, path := os.Getenv(name), os.Getenv(name+"_FILE")
 	if text != "" || path == "" {

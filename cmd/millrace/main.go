@@ -1,8 +1,8 @@
-// Command millrace runs Millrace and is how people use it: it submits tasks,
-// shows what becomes of them, and starts the processes that see to that.
+// Command millrace runs Millrace and is how people use it: it submits tasks, shows their fate, and
+// starts Millrace's processes.
 //
-// The folders beside it are its rooms, each about one thing; this package wires them and
-// holds the commands that have no room yet. Whatever else it does, another package does for it.
+// Each folder beside it holds one group of commands, or what they share; this package wires them
+// and holds the remaining commands. All else is done by other packages.
 package main
 
 import (
@@ -29,7 +29,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return a.do(ctx, args)
 }
 
-// do does one command.
+// do runs one command.
 func (a *app) do(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
@@ -39,7 +39,7 @@ func (a *app) do(ctx context.Context, args []string) int {
 	return a.Report(a.Inside.Explain(a.Suggest(ctx, a.Blame(ctx, typed.Together(root.ExecuteContext(ctx))))))
 }
 
-// inside is another run, which looks into an incident file.
+// inside is another run, against an incident file.
 func (a *app) inside(ctx context.Context, inside *reach.Inside, args []string, in io.Reader, out, errs io.Writer) int {
 	other := newApp(in, out, errs)
 	other.Inside, other.Hurry = inside, a.Hurry
@@ -53,8 +53,8 @@ func newApp(in io.Reader, out, errs io.Writer) *app {
 	return &app{reach.New(in, out, errs, logclock.New(machineClock()))}
 }
 
-// machineClock is the clock of this machine, or what `millrace chaos`, which must
-// not touch that, tells this process to take for it.
+// machineClock returns the clock of this machine, or a shifted one if `millrace chaos`, which must
+// not change the real clock, asks for it.
 func machineClock() func() time.Time {
 	return chaos.Shifted(os.Getenv(chaos.ShiftEnv))
 }

@@ -91,7 +91,7 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv("NATS_URL", s.URL())
 		return
 	}
-	// Announce reads the environment of its own process, not that of the script.
+	// Announce reads the environment of its own process; this one is the script's.
 	body, err := local.Server{URL: s.URL(), Role: reach.RoleDev, PID: os.Getpid(), Data: dir, Started: time.Now()}.Write(ts.Getenv("MILLRACE_DEV_DIR"))
 	ts.Check(err)
 	ts.Logf("announced in %s", body)

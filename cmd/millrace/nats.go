@@ -105,7 +105,7 @@ or inbox_prefix in a context. "docs/operations.md" says who is trusted with what
 	return c
 }
 
-// usersFor makes a user of each role, and of each node.
+// usersFor returns a user for each role, and for each node.
 func usersFor(names, nodes []string) ([]roles.User, error) {
 	if len(names) == 0 {
 		for _, r := range roles.All() {

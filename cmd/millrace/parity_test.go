@@ -12,7 +12,8 @@ import (
 	"millrace/httpapi"
 )
 
-// overHTTP says of each command by which requests the service over HTTP does the same, or why it does not.
+// overHTTP names for each command the requests by which the service over HTTP does the same, or the
+// reason why it does not.
 var overHTTP = map[string]string{
 	"run": "POST /tasks, GET /tasks/{id}/wait, POST /bulk", "plan": "POST /plan", "verify": "GET /verify",
 
@@ -74,7 +75,8 @@ func TestCommandsOverHTTP(t *testing.T) {
 		if c.Hidden || c.HasParent() && c.Parent().Hidden || c.HasAvailableSubCommands() && overHTTP[path] == "" || path == "" {
 			return
 		}
-		for at := path; ; at = at[:max(0, strings.LastIndexByte(at, ' '))] { // what holds for a noun holds for its verbs
+		// An entry for a noun holds for its verbs.
+		for at := path; ; at = at[:max(0, strings.LastIndexByte(at, ' '))] {
 			if at == "" {
 				t.Errorf("millrace %s: nothing says by which requests the service over HTTP does this, or why not", path)
 				return

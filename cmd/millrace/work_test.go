@@ -15,9 +15,9 @@ import (
 	"millrace/task/where"
 )
 
-// work is a worker that runs nothing: "work 3 hello 'oh no'" takes the next task
-// of the default queue in the background, prints the words, one to stdout, the
-// next to stderr and so on, and ends the task with the exit code.
+// work plays a worker that runs nothing: "work 3 hello 'oh no'" takes the next task of the default
+// queue in the background, prints the words in turn to stdout and stderr, and ends the task with
+// the exit code.
 func work(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)

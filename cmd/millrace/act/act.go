@@ -15,7 +15,7 @@ import (
 	"millrace/task"
 )
 
-// Tasks are the commands below millrace task that change tasks.
+// Tasks returns the commands below millrace task that change tasks.
 func (a *Commands) Tasks() []*cobra.Command {
 	return []*cobra.Command{a.taskCancel(), a.taskRetry(), a.taskEdit(), a.taskRelease(), a.taskSignal()}
 }
@@ -54,10 +54,10 @@ any node that serves it can take them. Running tasks stay where they are.`,
 	}, byReason((*client.Client).Release), nil)
 }
 
-// act does something to one task, for a reason and with data.
+// act changes one task, for a reason and with data.
 type act func(*client.Client, context.Context, task.ID, string, json.RawMessage) (task.Task, error)
 
-// byReason is what takes no data.
+// byReason is an act that ignores data.
 func byReason(do func(*client.Client, context.Context, task.ID, string) (task.Task, error)) act {
 	return func(cl *client.Client, ctx context.Context, id task.ID, reason string, _ json.RawMessage) (task.Task, error) {
 		return do(cl, ctx, id, reason)
@@ -78,9 +78,8 @@ the name of the user who gave it. To refuse, use "millrace task cancel".` + bulk
 	}, &client.SignalMany)
 }
 
-// actCommand makes a command that does something to each of several tasks. What
-// cannot be done to one keeps nothing from the others. If many is given, it
-// can be done to all tasks that filters choose.
+// actCommand makes a command that changes each of several tasks. A failure with one task does not
+// stop the others. If many is given, the command can also change all tasks that filters choose.
 func (a *Commands) actCommand(c *cobra.Command, do act, many *client.ManyAct) *cobra.Command {
 	f := bulkFlags{do: do, many: many}
 	c.ValidArgsFunction = a.CompleteTasks
@@ -116,7 +115,7 @@ func (a *Commands) actCommand(c *cobra.Command, do act, many *client.ManyAct) *c
 	return c
 }
 
-// actOn does it to tasks that were named.
+// actOn changes the named tasks.
 func (a *Commands) actOn(ctx context.Context, c *cobra.Command, cl *client.Client, ids []task.ID, f *bulkFlags) error {
 	done := []task.Task{}
 	var errs []error
@@ -144,8 +143,8 @@ func (a *Commands) actOn(ctx context.Context, c *cobra.Command, cl *client.Clien
 	return failed
 }
 
-// waitFor waits for tasks after something was done to them. To have been
-// cancelled is a success for who asked for it, and anything else is not.
+// waitFor waits for the end of changed tasks. After a cancel, a cancelled task is a success and any
+// other end is not.
 func (a *Commands) waitFor(ctx context.Context, c *client.Client, tasks []task.Task, cancelled, asJSON bool) error {
 	ids := make([]task.ID, len(tasks))
 	for i := range tasks {

@@ -23,7 +23,7 @@ import (
 	"millrace/task"
 )
 
-// bulkWords are part of the help of commands that can be done to many tasks.
+// bulkWords are part of the help of commands for many tasks.
 const bulkWords = `
 
 With filters instead of ids (those of "millrace task ls", or --all) it asks before it begins;
@@ -31,14 +31,14 @@ With filters instead of ids (those of "millrace task ls", or --all) it asks befo
 batch id, by which "millrace task ls --batch" finds the tasks. If it is interrupted, give it
 again: nothing is done twice.`
 
-// bulkFlags are what a command was told that is done to several tasks.
+// bulkFlags are the flags of a command for several tasks.
 type bulkFlags struct {
 	look.ListFlags
 	do   act
-	many *client.ManyAct // nil if it is done to those alone that are named
+	many *client.ManyAct // nil if it changes only named tasks
 
 	reason   string
-	data     string // as it was given
+	data     string // as it was typed
 	body     json.RawMessage
 	wait     bool
 	everyone bool
@@ -47,7 +47,7 @@ type bulkFlags struct {
 	most     int // 0 for all
 }
 
-// chooses are the flags by which tasks are chosen.
+// chooses are the flags that choose tasks.
 var chooses = []string{"all", "state", "job", "node", "queue", "label", "since", "until", "batch", "text", "suspect"}
 
 func (a *Commands) bulkFlags(c *cobra.Command, f *bulkFlags) {
@@ -68,7 +68,7 @@ func stateWords(states []task.State) string {
 	return strings.Join(names, ",")
 }
 
-// check reads the flags; tasks are named, or chosen.
+// check validates the flags; tasks are either named or chosen.
 func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error {
 	filtered := slices.ContainsFunc(chooses, func(name string) bool { return c.Flags().Changed(name) })
 	switch {
@@ -93,7 +93,7 @@ func (f *bulkFlags) check(c *cobra.Command, args []string, now time.Time) error 
 	return nil
 }
 
-// readData reads what is done with, once, for "-" can be read once.
+// readData reads the data once, for "-" can be read only once.
 func (f *bulkFlags) readData(in io.Reader) (err error) {
 	if f.data == "" {
 		return nil
@@ -104,8 +104,8 @@ func (f *bulkFlags) readData(in io.Reader) (err error) {
 	return nil
 }
 
-// bulk does it to all tasks that the filters choose. Who has to be asked is asked
-// about those that are chosen then, and it is done to no others.
+// bulk changes all tasks that the filters choose. If the user must confirm, the question is about
+// the tasks chosen at that moment, and no others are changed.
 func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client, f *bulkFlags) error {
 	b, err := a.bulkOf(ctx, cl, f)
 	if err != nil {
@@ -140,7 +140,8 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 		if err := a.Confirm(c, fmt.Sprintf("%s %s (%s)?", c.Name(), told.Plural(len(only), "task"), look.CountsLine(r.States))); err != nil {
 			return err
 		}
-		b.Leave = func(t *task.Task) bool { return !only[t.ID] || f.many.Leaves(t) } // it came meanwhile, or changed
+		// It came meanwhile, or changed.
+		b.Leave = func(t *task.Task) bool { return !only[t.ID] || f.many.Leaves(t) }
 	}
 	var done []task.Task
 	p := a.Progress()
@@ -174,7 +175,7 @@ func (a *Commands) bulk(ctx context.Context, c *cobra.Command, cl *client.Client
 	return failed
 }
 
-// bulkOf is what the filters choose, as of now.
+// bulkOf returns the bulk command for what the filters choose now.
 func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) (*client.Bulk, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -191,10 +192,10 @@ func (a *Commands) bulkOf(ctx context.Context, cl *client.Client, f *bulkFlags) 
 	}}, nil
 }
 
-// refusalsShown is how many refusals are worth a line.
+// refusalsShown is how many refusals are printed.
 const refusalsShown = 10
 
-// reportBulk says what was done, and is an error if something was refused.
+// reportBulk prints what was done, and returns an error if something was refused.
 func (a *Commands) reportBulk(c *cobra.Command, f *bulkFlags, r *client.BulkReport) error {
 	var failed error
 	if n := len(r.Refused); n > 0 {

@@ -168,7 +168,7 @@ only lists them.`,
 	return c
 }
 
-// dead are the dead letters that a filter chooses, of all pages.
+// dead returns the dead letters that a filter chooses, from all pages.
 func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequest) ([]task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
@@ -194,7 +194,7 @@ func (a *Commands) dead(ctx context.Context, c *client.Client, r client.ListRequ
 	}
 }
 
-// requeue reopens tasks that are abnormal, and leaves others alone.
+// requeue reopens abnormal tasks, and leaves others alone.
 func (a *Commands) requeue(ctx context.Context, c *client.Client, ids []task.ID, reason string, dry, asJSON bool) error {
 	done := []task.Task{}
 	var errs []error

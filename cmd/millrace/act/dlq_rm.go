@@ -19,7 +19,7 @@ import (
 	"millrace/task"
 )
 
-// removal is what `dlq rm` is to take off the list.
+// removal lists what `dlq rm` must remove from the list.
 type removal struct {
 	tasks    []task.ID
 	messages []uint64
@@ -35,7 +35,7 @@ func (r *removal) String() string {
 	return told.Plural(len(r.tasks), "task") + " and " + told.Plural(len(r.messages), "unreadable message")
 }
 
-// removed says what became of a dead letter.
+// removed is the result for one dead letter.
 type removed struct {
 	Task   task.ID `json:"task,omitempty"`
 	Seq    uint64  `json:"seq,omitempty"`
@@ -109,7 +109,7 @@ stays as it ended, and "dlq requeue" gives it another life as before.`,
 	return c
 }
 
-// namedLetters reads sequences of messages, and ids of tasks, which resolve finds.
+// namedLetters parses sequences of messages, and ids of tasks, which resolve finds.
 func namedLetters(args []string, resolve func(string) (task.ID, error)) (*removal, error) {
 	what := &removal{}
 	for _, arg := range args {
@@ -129,7 +129,7 @@ func namedLetters(args []string, resolve func(string) (task.ID, error)) (*remova
 	return what, nil
 }
 
-// unreadable are the sequences of all unreadable messages.
+// unreadable returns the sequences of all unreadable messages.
 func (a *Commands) unreadable(ctx context.Context, c *client.Client) ([]uint64, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := c.Last(asking)
@@ -154,8 +154,7 @@ func (a *Commands) unreadable(ctx context.Context, c *client.Client) ([]uint64, 
 	}
 }
 
-// dismiss takes letters off the list. What cannot be done to one keeps nothing
-// from the others.
+// dismiss removes letters from the list. A failure with one does not stop the others.
 func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal, reason string, dry, asJSON bool) error {
 	done := []removed{}
 	var errs []error
@@ -202,7 +201,7 @@ func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal,
 				return nil
 			})
 		}
-		_ = g.Wait() // nothing fails but letters
+		_ = g.Wait() // only letters fail
 		for i, seq := range seqs {
 			if err := tell(strconv.FormatUint(seq, 10), letters[i], faults[i]); err != nil {
 				return err
@@ -220,10 +219,12 @@ func (a *Commands) dismiss(ctx context.Context, c *client.Client, what *removal,
 	return exit.All(errs)
 }
 
-// dismissedAtOnce is how many messages are dismissed at once: each waits for the server thrice.
+// dismissedAtOnce is how many messages are dismissed concurrently: each waits for the server three
+// times.
 const dismissedAtOnce = 16
 
-// dismissMessage takes a message that nobody can read off the list, or says whether that could be done.
+// dismissMessage removes an unreadable message from the list or, with dry, tells whether that would
+// work.
 func (a *Commands) dismissMessage(ctx context.Context, c *client.Client, seq uint64, reason string, dry bool) (removed, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package audit has the log of a server verified for those who ask for it on a page: one run at a time, which goes on whether or not
-// anybody looks, and the last one is remembered.
+// Package audit verifies the log of a server on request of a page: one run at a time, which goes on
+// even without a viewer, and the last one is remembered.
 package audit
 
 import (
@@ -11,22 +11,23 @@ import (
 	"millrace/verify"
 )
 
-// ErrRuns refuses a run: one is going on.
+// ErrRuns: another run is in progress.
 var ErrRuns = errors.New("the log is being verified already: one run at a time for the server")
 
 // Run is one run.
 type Run struct {
-	// By is who asked for it.
+	// By is the user that asked for it.
 	By string
-	// From and To bound what was asked for; 0 is the beginning, or the end.
+	// From and To bound the range; 0 is the beginning, or the end.
 	From, To uint64
-	// Began and Ended are when; Ended is zero as long as it goes on.
+	// Began and Ended are its times; Ended is zero while it goes on.
 	Began, Ended time.Time
 	// At is how far it has come, of End.
 	At, End uint64
-	// Report is what came of it; nil if Err says why nothing did.
+	// Report is its result; nil if Err says why there is none.
 	Report *verify.Report
-	// Interrupted says that the bounds of a run did not suffice: the report goes as far as its Last.
+	// Interrupted tells that the bounds of a run did not suffice: the report goes as far as its
+	// Last.
 	Interrupted bool
 	Err         error
 }
@@ -34,7 +35,7 @@ type Run struct {
 // Goes tells whether the run goes on.
 func (r *Run) Goes() bool { return r.Ended.IsZero() }
 
-// Done is how much of it is done, from 0 to 1.
+// Done returns the share that is done, from 0 to 1.
 func (r *Run) Done() float64 {
 	first := max(r.From, 1) - 1
 	if r.End <= first || r.At <= first {
@@ -43,18 +44,18 @@ func (r *Run) Done() float64 {
 	return min(float64(r.At-first)/float64(r.End-first), 1)
 }
 
-// Auditor has one run at a time. Create it with [New].
+// Auditor performs one run at a time. Create it with [New].
 type Auditor struct {
-	wanted chan struct{} // takes a word when a run was asked for
+	wanted chan struct{} // holds one when a run was requested
 
 	mu   sync.Mutex
-	last *Run // guarded by mu; the one that goes on, or was the last; nil for none
+	last *Run // guarded by mu; the current or the last run; nil for none
 }
 
-// New returns one that has not run yet.
+// New returns an auditor without runs.
 func New() *Auditor { return &Auditor{wanted: make(chan struct{}, 1)} }
 
-// Ask has a range of the log verified. The error is [ErrRuns] if a run goes on.
+// Ask requests a run over a range of the log. The error is [ErrRuns] if one is in progress.
 func (a *Auditor) Ask(by string, from, to uint64, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,11 +63,11 @@ func (a *Auditor) Ask(by string, from, to uint64, now time.Time) error {
 		return ErrRuns
 	}
 	a.last = &Run{By: by, From: from, To: to, Began: now}
-	a.wanted <- struct{}{} // there is room: no run goes on
+	a.wanted <- struct{}{} // there is room: no run is in progress
 	return nil
 }
 
-// Last is the run that goes on, or was the last; false if there was none.
+// Last returns the current or the last run; false if there was none.
 func (a *Auditor) Last() (Run, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,10 +77,10 @@ func (a *Auditor) Last() (Run, bool) {
 	return *a.last, true
 }
 
-// Verify holds a range of the log against the promises, and tells how far it has come.
+// Verify checks the promises over a range of the log, and reports how far it has come.
 type Verify func(ctx context.Context, from, to uint64, progress func(at, end uint64)) (report *verify.Report, interrupted bool, err error)
 
-// Serve does the runs that are asked for, until ctx ends; then it returns nil.
+// Serve performs requested runs, until ctx ends; then it returns nil.
 func (a *Auditor) Serve(ctx context.Context, do Verify, now func() time.Time) error {
 	for {
 		select {
@@ -91,7 +92,7 @@ func (a *Auditor) Serve(ctx context.Context, do Verify, now func() time.Time) er
 	}
 }
 
-// run does the run that was asked for.
+// run performs the requested run.
 func (a *Auditor) run(ctx context.Context, do Verify, now func() time.Time) {
 	is, _ := a.Last()
 	is.Report, is.Interrupted, is.Err = do(ctx, is.From, is.To, func(at, end uint64) {

@@ -9,7 +9,8 @@ import (
 	"millrace/verify"
 )
 
-// One run at a time goes on, tells how far it is, and is remembered; after it another may be asked for.
+// One run at a time goes on, tells how far it is, and is remembered; after it another may be asked
+// for.
 func TestAuditor(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

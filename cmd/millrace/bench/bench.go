@@ -19,17 +19,17 @@ import (
 	"millrace/worker"
 )
 
-// queue is where the tasks of a benchmark wait.
+// queue is the queue of a benchmark's tasks.
 const queue = "bench"
 
 type bench struct {
 	cfg    Config
 	report Report
 
-	floor   *nats.Conn // the bare loop's
+	floor   *nats.Conn // of the bare loop
 	store   *jet.Store
 	client  *client.Client
-	working *jet.Store // the worker's
+	working *jet.Store // of the worker
 	closers []func()
 
 	submitted int
@@ -89,7 +89,7 @@ func (b *bench) submit(ctx context.Context, s birth.Submission, n int) error {
 // failsOnce is the handler of tasks whose first attempt fails.
 const failsOnce = "fails-once"
 
-// crew is a worker and a count of the tasks that it has begun.
+// crew is a worker and the number of tasks that it has begun.
 type crew struct {
 	ended chan error
 	stop  context.CancelFunc
@@ -98,7 +98,7 @@ type crew struct {
 	bench *bench
 }
 
-// stall is how long nothing may begin before a measurement is given up.
+// stall is how long no task may begin before a measurement is aborted.
 const stall = time.Minute
 
 // hire starts a worker that is expected to run n no-op tasks.
@@ -134,7 +134,7 @@ func (c *crew) dismiss() error {
 	return <-c.ended
 }
 
-// wait waits until all have begun; if none does for long it says how far the others are.
+// wait waits until all have begun; if none begins for stall, the error says how far they are.
 func (c *crew) wait(ctx context.Context) error {
 	look := time.NewTicker(stall)
 	defer look.Stop()
@@ -157,7 +157,7 @@ func (c *crew) wait(ctx context.Context) error {
 	}
 }
 
-// caughtUp waits for the read model and says how long that took.
+// caughtUp waits for the read model and returns how long that took.
 func (b *bench) caughtUp(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Cost is the processor time of one task, in microseconds. Machines are noisy, and this is so less than
-// any rate. It is 0 where the system does not tell.
+// Cost is the processor time of one task, in microseconds. It suffers less from a noisy machine
+// than any rate. It is 0 on systems that do not report it.
 type Cost struct {
-	// Server is that of the server's process: log, scheduler and read model.
+	// Server is the server process's part: log, scheduler and read model.
 	Server float64 `json:"server_us"`
-	// Worker is that of the process in which worker and client are.
+	// Worker is the part of the process with the worker and the client.
 	Worker float64 `json:"worker_us"`
 }
 
-// medianCost is the one in the middle, by the sum of both.
+// medianCost returns the median, by the sum of both parts.
 func medianCost(all []Cost) Cost {
 	slices.SortFunc(all, func(a, b Cost) int { return cmp.Compare(a.Server+a.Worker, b.Server+b.Worker) })
 	return all[len(all)/2]
@@ -37,7 +37,7 @@ func (b *bench) spent() spent {
 	return s
 }
 
-// each is what every one of n tasks has cost since.
+// each returns what each of n tasks has cost since.
 func (b *bench) each(since spent, n int) Cost {
 	now := b.spent()
 	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
@@ -47,14 +47,15 @@ func (b *bench) each(since spent, n int) Cost {
 // tick is the unit in which Linux counts the processor time of processes.
 const tick = 10 * time.Millisecond
 
-// processorTime is that of a process and of all its threads, by its number or "self".
+// processorTime returns the processor time of a process with all its threads; pid is its number or
+// "self".
 func processorTime(pid string) (time.Duration, error) {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name, in brackets, and may hold anything. What follows
-	// begins with the third; the 14th and 15th are the times of the program and of the system for it.
+	// The second field is the program's name, in brackets, and may hold anything. The third follows
+	// the brackets; the 14th and 15th are the user and system times.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%s/stat has %d fields, want 15 or more", pid, len(fields)+2)
@@ -70,7 +71,7 @@ func processorTime(pid string) (time.Duration, error) {
 	return sum, nil
 }
 
-// Time is the processor time that the server has used.
+// Time returns the processor time that the server has used.
 func (s *Server) Time() (time.Duration, error) {
 	return processorTime(strconv.Itoa(s.cmd.Process.Pid))
 }

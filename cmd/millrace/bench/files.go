@@ -13,27 +13,29 @@ import (
 	"millrace/client"
 )
 
-// Files is what a folder costs on its way to the server and back.
+// Files is the cost of moving a folder to the server and back.
 type Files struct {
 	Bytes int64 `json:"bytes"`
 	Files int   `json:"files"`
-	// Bytes per second of pushing it, of writing it to a new folder, and of copying it on this machine.
+	// Bytes per second of pushing it, of writing it to a new folder, and of copying it on this
+	// machine.
 	PushPerSecond float64 `json:"push_bytes_per_second"`
 	PullPerSecond float64 `json:"pull_bytes_per_second"`
 	CopyPerSecond float64 `json:"copy_bytes_per_second"`
-	// AgainSeconds is how long it took to push it again with one byte changed, and AgainSent how many bytes travelled.
+	// AgainSeconds is how long it took to push it again with one byte changed, and AgainSent how
+	// many bytes were sent.
 	AgainSeconds float64 `json:"again_seconds"`
 	AgainSent    int64   `json:"again_sent"`
-	// HeapMax is the most that this process had on its heap meanwhile.
+	// HeapMax is the largest heap of this process meanwhile.
 	HeapMax int64 `json:"heap_max"`
-	// ServerMax is the most resident memory of the server after each of these.
+	// ServerMax is the largest resident memory of the server after each step.
 	ServerMax int64 `json:"server_max"`
 }
 
-// fileBytes is how large each file of the folder is, the last one excepted.
+// fileBytes is the size of each file of the folder, except the last one.
 const fileBytes = 16 << 20
 
-// Bundle measures a folder of n bytes that nothing compresses.
+// Bundle measures a folder of n incompressible bytes.
 func Bundle(ctx context.Context, cfg Config, n int64) (f Files, err error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()

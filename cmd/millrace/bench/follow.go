@@ -13,8 +13,8 @@ import (
 	"millrace/task/output"
 )
 
-// Following measures how long a line takes from its printing until who follows the output has it,
-// n lines that come one by one.
+// Following measures how long a line takes from its printing until a follower of the output has it,
+// for n lines printed one by one.
 func Following(ctx context.Context, cfg Config, n int) (Percentiles, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()

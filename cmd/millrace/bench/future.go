@@ -8,21 +8,22 @@ import (
 	"millrace/task/value"
 )
 
-// Future is what tasks that are due much later cost those that run now: what is measured on a server that
-// has them, beside the same on one that has none, in turn.
+// Future is the cost that tasks due much later cause for tasks that run now: measurements on a
+// server with such tasks, beside the same on one without, in turn.
 type Future struct {
-	// Tasks is how many there are, and SubmitPerSecond how fast they were submitted, timers included.
+	// Tasks is how many there are, and SubmitPerSecond how fast they were submitted, timers
+	// included.
 	Tasks           int     `json:"tasks"`
 	SubmitPerSecond float64 `json:"submit_per_second"`
-	// Drain is of a filled queue, AtOnce of tasks that are submitted meanwhile.
+	// Drain is for a full queue, AtOnce for tasks that are submitted meanwhile.
 	Drain  Beside `json:"drain"`
 	AtOnce Beside `json:"at_once"`
-	// StartLatency is of single tasks with them, and Before without.
+	// StartLatency is for single tasks with them, and Before without.
 	StartLatency       Percentiles `json:"start_latency_ms"`
 	StartLatencyBefore Percentiles `json:"start_latency_before_ms"`
 }
 
-// Beside is something measured with and without, the medians of the rounds.
+// Beside is a measurement with and without them, as medians of the rounds.
 type Beside struct {
 	With    float64 `json:"tasks_per_second_with"`
 	Without float64 `json:"tasks_per_second_without"`
@@ -35,10 +36,11 @@ type Beside struct {
 // muchLater is when they are due.
 const muchLater = 10 * 365 * 24 * time.Hour
 
-// atOnceFuture is how many of them are submitted by one call.
+// atOnceFuture is how many of them one call submits.
 const atOnceFuture = 20_000
 
-// MeasureFuture measures tasks that are due much later, on the server of cfg, beside that of bare, which has none.
+// MeasureFuture measures tasks that are due much later, on the server of cfg, beside that of bare,
+// which has none.
 func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) {
 	with, without := &bench{cfg: cfg.withDefaults()}, &bench{cfg: bare.withDefaults()}
 	for _, b := range []*bench{with, without} {
@@ -57,7 +59,7 @@ func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) 
 		return r.draining, err
 	}
 	atOnce := func(b *bench) (time.Duration, error) { return b.atOnce(ctx, b.cfg.Tasks) }
-	for _, b := range []*bench{with, without} { // what their submission has left behind is no part of it
+	for _, b := range []*bench{with, without} { // the aftermath of their submission must not count
 		if _, err := drain(b); err != nil {
 			return f, err
 		}
@@ -79,7 +81,7 @@ func MeasureFuture(ctx context.Context, cfg, bare Config) (f Future, err error) 
 	return f, err
 }
 
-// submitFuture submits n tasks that are due much later, and says how many in a second.
+// submitFuture submits n tasks that are due much later, and returns how many per second.
 func (b *bench) submitFuture(ctx context.Context, n int) (float64, error) {
 	b.cfg.Progress(fmt.Sprintf("%d tasks that are due much later", n))
 	s := noop
@@ -102,7 +104,7 @@ type pairs struct {
 	costs  [2][]Cost
 }
 
-// measure measures something on both, one after the other.
+// measure measures something on both servers, one after the other.
 func (p *pairs) measure(with, without *bench, measure func(*bench) (time.Duration, error)) error {
 	for i, b := range []*bench{with, without} {
 		before := b.spent()

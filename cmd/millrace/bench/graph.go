@@ -9,15 +9,14 @@ import (
 	"millrace/task/birth"
 )
 
-// How wide the measured graph is, and how many of the layer before each of its steps needs.
+// The width of the measured graph, and how many of the layer before each of its steps needs.
 const (
 	graphWidth = 1000
 	graphNeeds = 2
 )
 
-// graph measures steps that need others: layers, of which each step needs some of
-// the one before. All are submitted first; what is timed is from the moment a
-// worker comes to the end of the last step.
+// graph measures steps that need others: layers in which each step needs some of the layer before.
+// All are submitted first; the time runs from the start of a worker to the end of the last step.
 func (b *bench) graph(ctx context.Context) error {
 	n := b.cfg.Steps
 	if n == 0 {

@@ -18,22 +18,22 @@ import (
 	"millrace/task/job"
 )
 
-// Idle is what many processes that do nothing cost while they run as tasks of one worker.
+// Idle is the cost of many processes that do nothing while they run as tasks of one worker.
 type Idle struct {
 	Tasks int `json:"tasks"`
 	// StartSeconds and EndSeconds are how long it took until all ran, and until all were cancelled.
 	StartSeconds float64 `json:"start_seconds"`
 	EndSeconds   float64 `json:"end_seconds"`
-	// WorkerBytes and ServerBytes are by how much each task makes the resident memory of the worker
-	// and of the server grow; what the processes themselves take is not counted.
+	// WorkerBytes and ServerBytes are by how much each task grows the resident memory of the worker
+	// and of the server, without the processes' own.
 	WorkerBytes float64 `json:"worker_bytes_per_task"`
 	ServerBytes float64 `json:"server_bytes_per_task"`
 }
 
-// idleLook is how often is looked whether all run, or memory gets less.
+// idleLook is how often it is checked whether all run, or memory shrinks.
 const idleLook = 250 * time.Millisecond
 
-// Idling measures n processes that sleep, all at once on one worker.
+// Idling measures n sleeping processes, all at one time on one worker.
 func Idling(ctx context.Context, cfg Config, n int) (Idle, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
@@ -88,7 +88,7 @@ func Idling(ctx context.Context, cfg Config, n int) (Idle, error) {
 	return i, errors.Join(err, crew.dismiss())
 }
 
-// until waits until the numbers of tasks by state are as they should.
+// until waits until the counts of tasks by state are enough.
 func (b *bench) until(ctx context.Context, enough func(map[string]int) bool) error {
 	for {
 		page, err := b.client.List(ctx, client.ListRequest{Queue: queue, Limit: 1, Counts: true})
@@ -101,10 +101,10 @@ func (b *bench) until(ctx context.Context, enough func(map[string]int) bool) err
 	}
 }
 
-// memories are resident, without what is of files.
+// memories are resident memory, without file pages.
 type memories struct{ worker, server int64 }
 
-// resident is the least of several looks, for garbage is no part of it.
+// resident returns the least of several looks, so that garbage does not count.
 func (b *bench) resident(ctx context.Context) (least memories, err error) {
 	var worker, server []int64
 	for range 5 {
@@ -134,7 +134,7 @@ func (b *bench) resident(ctx context.Context) (least memories, err error) {
 
 func ownMemory() (int64, error) { return memoryOf("/proc/self/status") }
 
-// memoryOf reads the resident memory of a process, in bytes, files not counted.
+// memoryOf returns the resident memory of a process, in bytes, without file pages.
 func memoryOf(status string) (int64, error) {
 	body, err := os.ReadFile(status) // #nosec G304 -- of this process, or of the server that it has started
 	if err != nil {

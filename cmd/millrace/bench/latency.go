@@ -8,8 +8,8 @@ import (
 	"millrace/task"
 )
 
-// latency times single tasks on an idle system, from the submission to the
-// moment at which the handler runs, which is after the claim is stored.
+// latency times single tasks on an idle system, from the submission to the start of the handler,
+// which is after the claim is stored.
 func (b *bench) latency(ctx context.Context) (err error) {
 	b.report.StartLatency, err = b.singles(ctx)
 	return err

@@ -13,18 +13,19 @@ import (
 	"millrace/task/limit"
 )
 
-// Limited is what limits cost.
+// Limited is the cost of limits.
 type Limited struct {
-	// Keys is how many keys there are, of each of which one task runs at a time.
+	// Keys is the number of keys; one task per key runs at a time.
 	Keys int `json:"keys"`
-	// TasksPerSecond is how fast a filled queue of such tasks is drained, Ratio that beside
+	// TasksPerSecond is how fast a full queue of such tasks is drained, and Ratio its ratio to
 	// tasks without limits in the same rounds.
 	TasksPerSecond float64 `json:"tasks_per_second"`
 	Ratio          float64 `json:"ratio"`
-	// Cost is the processor time of each, FreeCost that of one without limits in the same rounds.
+	// Cost is the processor time of each, FreeCost that of a task without limits in the same
+	// rounds.
 	Cost     Cost `json:"cost"`
 	FreeCost Cost `json:"free_cost"`
-	// StartLatency is of single tasks, each with a key of its own; StartLatencyBehind the same
+	// StartLatency is for single tasks, each with a key of its own; StartLatencyBehind the same
 	// while Held tasks wait for another key.
 	StartLatency       Percentiles `json:"start_latency_ms"`
 	StartLatencyBehind Percentiles `json:"start_latency_behind_ms"`
@@ -34,7 +35,7 @@ type Limited struct {
 // held is how many tasks of one key wait while others are timed.
 const held = 50_000
 
-// limits measures what limits cost.
+// limits measures the cost of limits.
 func (b *bench) limits(ctx context.Context) error {
 	if b.cfg.Keys == 0 {
 		return nil
@@ -70,7 +71,7 @@ func (b *bench) limits(ctx context.Context) error {
 	return err
 }
 
-// submitLimited submits n no-op tasks with the keys that key names.
+// submitLimited submits n no-op tasks with the keys that key returns.
 func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func(int) string) error {
 	rec := &events.Recorder{Log: b.store, Actor: "bench", Now: b.store.Now, NewID: events.NewID}
 	s := noop
@@ -125,8 +126,8 @@ func (b *bench) drainLimited(ctx context.Context, n int) (time.Duration, error) 
 	return took, err
 }
 
-// limitedLatency times single tasks with a key each, while others wait for one that is taken: by
-// a task in a queue that nobody serves.
+// limitedLatency times single tasks with a key each, while others wait for a key that is taken by a
+// task in a queue without workers.
 func (b *bench) limitedLatency(ctx context.Context, waiting int) (Percentiles, error) {
 	b.cfg.Progress(fmt.Sprintf("latency of single tasks of a key, while %d wait for another", waiting))
 	if waiting > 0 {

@@ -29,8 +29,8 @@ const (
 	ticksNamed = "bench-" // and the number of the arrival
 )
 
-// loading is one round under a load. What becomes of the tasks is read from the log, whose times are those of
-// the server on this machine: nothing that is measured passes through who measures.
+// loading is one round under a load. The fate of the tasks is read from the log, whose times are
+// those of the server on this machine: no measured message passes through the measuring code.
 type loading struct {
 	*bench
 	plan  load.Plan
@@ -40,12 +40,12 @@ type loading struct {
 	tally *load.Tally
 	tasks map[task.ID]*loaded
 	ticks map[string]*arrived // by the name of the schedule
-	left  int                 // tasks that are to come or to end
-	sent  bool                // all are handed over
-	over  chan struct{}       // closed when sent, and none is left
+	left  int                 // tasks that have not come or not ended
+	sent  bool                // all are submitted
+	over  chan struct{}       // closed when sent is set and none is left
 }
 
-// arrived is an arrival under way, loaded one of its tasks.
+// arrived is an arrival in progress, loaded one of its tasks.
 type arrived struct {
 	due   time.Duration
 	begun bool
@@ -82,7 +82,8 @@ func Load(ctx context.Context, cfg Config, plan load.Plan) (load.Round, error) {
 	l.cfg.Progress(fmt.Sprintf("%s: %v arrivals a second for %v", plan.Name, plan.Rate, plan.For))
 	l.begin = time.Now().Add(plan.Ahead)
 	before := l.spent()
-	// The same chance in each round and each run, so that two results differ by what is measured.
+	// The same random numbers in each round and each run, so that two results differ only by what
+	// is measured.
 	chance := rand.New(rand.NewPCG(1, 2)).Float64 // #nosec G404 -- nothing to guess
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -121,7 +122,7 @@ func Load(ctx context.Context, cfg Config, plan load.Plan) (load.Round, error) {
 	return l.tally.Round(l.left, cost.Server, cost.Worker), crew.dismiss()
 }
 
-// warmUp hires a worker and has it run some tasks, so that the first arrivals find it at work.
+// warmUp hires a worker and runs some tasks on it, so that the first arrivals find it at work.
 func (l *loading) warmUp(ctx context.Context) (*crew, error) {
 	const tasks = 20
 	crew, err := l.hire(ctx, l.cfg.Slots, tasks, nil)
@@ -140,7 +141,7 @@ func (l *loading) warmUp(ctx context.Context) (*crew, error) {
 	return crew, err
 }
 
-// hand makes the tasks of some arrivals.
+// hand submits the tasks of some arrivals.
 func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 	at := time.Since(l.begin)
 	var all []birth.Submission
@@ -179,7 +180,7 @@ func (l *loading) hand(ctx context.Context, due []load.Arrival) error {
 	return l.client.SubmitAll(ctx, all, nil)
 }
 
-// make is the tasks of an arrival that is no tick.
+// make returns the tasks of an arrival that is not a tick.
 func (l *loading) make(a load.Arrival) []birth.Submission {
 	one := func(spec *job.Spec) birth.Submission {
 		return birth.Submission{Spec: spec, Queue: queue, ID: task.ID(events.NewID(l.store.Now())), Fresh: true}
@@ -207,7 +208,7 @@ func (l *loading) make(a load.Arrival) []birth.Submission {
 	return []birth.Submission{first}
 }
 
-// allSent notes that no arrival is to come.
+// allSent records that no more arrivals come.
 func (l *loading) allSent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,9 +226,9 @@ func (l *loading) settle() {
 
 var errStill = errors.New("nothing happens any more")
 
-// read counts what the log says of the tasks, until ctx ends or nothing has come for long.
+// read counts the tasks' facts in the log, until ctx ends or nothing has come for long.
 func (l *loading) read(ctx context.Context, feed events.Feed) error {
-	// Arrivals may be rare: a gap of a hundred mean ones is no chance.
+	// Arrivals may be rare: a gap of a hundred mean ones is no accident.
 	patience := stall + l.plan.Ahead + time.Duration(100/l.plan.Rate*float64(time.Second))
 	for {
 		waiting, enough := context.WithTimeout(ctx, patience)
@@ -300,7 +301,7 @@ func (l *loading) end(t *loaded, at time.Duration, finished bool) {
 	l.settle()
 }
 
-// look notes what the server takes, until ctx ends.
+// look records what the server uses, until ctx ends.
 func (l *loading) look(ctx context.Context, before spent) {
 	tick := time.NewTicker(loadLooks)
 	defer tick.Stop()

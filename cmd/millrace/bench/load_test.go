@@ -12,7 +12,7 @@ import (
 	"millrace/worker/process/child"
 )
 
-// Each profile makes the tasks that it says, and finds the end of each.
+// Each profile makes the tasks that it declares, and sees each of them end.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Times of the memory measurement. A server at rest gives back most of what it does not need within
-// memoryWarm, and the indexes of the latest blocks of messages within memoryRest.
+// Times of the memory measurement. An idle server returns most unneeded memory within memoryWarm,
+// and the indexes of the latest blocks of messages within memoryRest.
 const (
 	memoryWarm = 65 * time.Second
 	memoryRest = 140 * time.Second
 	memoryLook = 200 * time.Millisecond
 )
 
-// Memory is what tasks cost a server in resident memory, in bytes, files not counted.
+// Memory is what tasks cost a server in resident memory, in bytes, without file pages.
 type Memory struct {
 	Tasks int `json:"tasks"`
-	// PerTask is what each finished task costs once the server is at rest.
+	// PerTask is the cost of each finished task once the server is idle.
 	PerTask float64 `json:"per_task"`
-	// Peak is the most while the tasks run, Idle the least once it is at rest.
+	// Peak is the most while the tasks run, Idle the least once the server is idle.
 	Peak int64 `json:"peak"`
 	Idle int64 `json:"idle"`
 }
 
-// MemoryRun is a measurement of memory that has begun.
+// MemoryRun is a measurement of memory in progress.
 type MemoryRun struct {
 	b    *bench
 	warm time.Time
 }
 
-// StartMemory runs some tasks against the fresh server of cfg, whose memory cfg tells, so that it has what
-// it needs however few tasks it has: code paths, buffers, pools. While it comes to rest, other things may be
-// measured elsewhere. The caller closes the run.
+// StartMemory runs some tasks against the fresh server of cfg, so that it has allocated what it
+// needs in any case: code paths, buffers, pools. While it comes to rest, the caller may measure
+// elsewhere. The caller closes the run.
 func StartMemory(ctx context.Context, cfg Config) (*MemoryRun, error) {
 	m := &MemoryRun{b: &bench{cfg: cfg.withDefaults()}}
 	if err := m.b.open(ctx); err != nil {
@@ -48,10 +48,10 @@ func StartMemory(ctx context.Context, cfg Config) (*MemoryRun, error) {
 	return m, nil
 }
 
-// Close lets go of the server.
+// Close disconnects from the server.
 func (m *MemoryRun) Close() { m.b.close() }
 
-// Finish runs n no-op tasks and returns what they cost, when the server is at rest again.
+// Finish runs n no-op tasks and returns their cost, when the server is idle again.
 func (m *MemoryRun) Finish(ctx context.Context, n int) (r Memory, err error) {
 	r.Tasks = n
 	before, err := m.rest(ctx, m.warm.Add(memoryWarm))
@@ -74,7 +74,7 @@ func (m *MemoryRun) Finish(ctx context.Context, n int) (r Memory, err error) {
 	return r, nil
 }
 
-// peak is the most memory at any look until ctx ends.
+// peak returns the most memory at any look until ctx ends.
 func (m *MemoryRun) peak(ctx context.Context) (most int64) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
@@ -90,7 +90,7 @@ func (m *MemoryRun) peak(ctx context.Context) (most int64) {
 	}
 }
 
-// rest waits until a moment and returns the least memory until then.
+// rest waits until a time and returns the least memory until then.
 func (m *MemoryRun) rest(ctx context.Context, until time.Time) (least int64, err error) {
 	if left := time.Until(until); left > 0 {
 		m.b.cfg.Progress(fmt.Sprintf("memory of the server: for %v until it has come to rest", left.Round(time.Second)))

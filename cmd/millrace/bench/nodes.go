@@ -15,32 +15,36 @@ import (
 	"millrace/worker"
 )
 
-// Waiting is what many nodes cost that wait for work. All are in this process, each with a connection of its own.
+// Waiting is the cost of many nodes that wait for work. All are in this process, each with a
+// connection of its own.
 type Waiting struct {
 	Nodes  int `json:"nodes"`
 	Queues int `json:"queues"` // over which they are spread
-	// ReadySeconds is how long it took until all were ready, from the start of the first; nodesAtOnce start at once.
+	// ReadySeconds is how long it took until all were ready, from the start of the first;
+	// nodesAtOnce start concurrently.
 	ReadySeconds float64 `json:"ready_seconds"`
-	// NodeBytes and ServerBytes are by how much each node makes the resident memory of this process and of the
-	// server grow.
+	// NodeBytes and ServerBytes are by how much each node grows the resident memory of this process
+	// and of the server.
 	NodeBytes   float64 `json:"node_bytes"`
 	ServerBytes float64 `json:"server_bytes_per_node"`
-	// Messages are those that a node and the server send each other in a second while nothing is to be done, heartbeats
-	// and acknowledgements included.
+	// Messages is how many messages an idle node and the server exchange per second, heartbeats and
+	// acknowledgements included.
 	Messages float64 `json:"messages_per_second_and_node"`
-	// NodesBusy and ServerBusy are the processor time that all nodes and the server take meanwhile, as a share of one processor.
+	// NodesBusy and ServerBusy are the processor time that all nodes and the server use meanwhile,
+	// as a share of one processor.
 	NodesBusy  float64 `json:"nodes_busy"`
 	ServerBusy float64 `json:"server_busy"`
-	// StartLatency is that of single tasks, each in the queue of another node.
+	// StartLatency is for single tasks, each in the queue of another node.
 	StartLatency Percentiles `json:"start_latency_ms"`
 }
 
 const (
-	// nodesAtOnce is how many nodes start at the same time.
+	// nodesAtOnce is how many nodes start concurrently.
 	nodesAtOnce = 32
-	// nodesStart is how long one may take for that.
+	// nodesStart is how long a node may take to become ready.
 	nodesStart = 5 * time.Minute
-	// nodesSettle is how long the nodes are let be before they are measured, and nodesRest for how long that is.
+	// nodesSettle is how long the nodes are left alone before they are measured, and nodesRest how
+	// long they are measured.
 	nodesSettle = 10 * time.Second
 	nodesRest   = time.Minute
 	// With the intervals of profile prod.
@@ -48,7 +52,7 @@ const (
 	nodesTTL  = 15 * time.Second
 )
 
-// ManyNodes measures n nodes that wait for work in a number of queues; rest is for how long, 0 for a minute.
+// ManyNodes measures n nodes that wait for work in a number of queues, for rest; 0 means a minute.
 func ManyNodes(ctx context.Context, cfg Config, n, queues int, rest time.Duration) (w Waiting, err error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
@@ -100,7 +104,7 @@ func ManyNodes(ctx context.Context, cfg Config, n, queues int, rest time.Duratio
 	return w, err
 }
 
-// startNode starts a node, keeps its connection in nc, and returns when it is ready.
+// startNode starts a node, stores its connection in nc, and returns when it is ready.
 func (b *bench) startNode(ctx context.Context, running *errgroup.Group, i, queues int, nc **nats.Conn, started chan<- time.Time) error {
 	name := fmt.Sprintf("waits-%d", i)
 	var err error
@@ -144,7 +148,7 @@ func (b *bench) startNode(ctx context.Context, running *errgroup.Group, i, queue
 
 func waitingQueue(i int) string { return fmt.Sprintf("waiting-%d", i) }
 
-// messagesOf counts what was sent over connections, both ways.
+// messagesOf counts the messages over connections, both ways.
 func messagesOf(all []*nats.Conn) (n uint64) {
 	for _, nc := range all {
 		s := nc.Stats()
@@ -153,7 +157,8 @@ func messagesOf(all []*nats.Conn) (n uint64) {
 	return n
 }
 
-// singlesOver times as many single tasks as are asked for, one after the other, spread over the queues.
+// singlesOver times as many single tasks as are asked for, one after the other, spread over the
+// queues.
 func (b *bench) singlesOver(ctx context.Context, queues int, started <-chan time.Time) (Percentiles, error) {
 	b.cfg.Progress("latency of single tasks")
 	times := make([]float64, 0, b.cfg.Latencies)

@@ -17,30 +17,30 @@ import (
 	"millrace/task/output"
 )
 
-// Chatter is what one task that says much was measured to get through, from its
-// start to its end, when all of it is stored.
+// Chatter is how fast one task with much output gets through it, from its start until all of it is
+// stored.
 type Chatter struct {
-	// Bytes are those of all lines with their ends, or of all records.
+	// Bytes counts all lines with their ends, or all records.
 	Bytes int64 `json:"bytes"`
 	Items int64 `json:"items"`
-	// BytesPerSecond and ItemsPerSecond are the task's; FloorBytesPerSecond is
-	// that of bare messages of 256 KiB into a stream made alike, two in flight.
+	// BytesPerSecond and ItemsPerSecond are the task's; FloorBytesPerSecond is that of bare
+	// messages of 256 KiB into a stream made alike, two in flight.
 	BytesPerSecond      float64 `json:"bytes_per_second"`
 	ItemsPerSecond      float64 `json:"items_per_second"`
 	FloorBytesPerSecond float64 `json:"floor_bytes_per_second,omitempty"`
 	Ratio               float64 `json:"ratio,omitempty"`
-	// Missing is how many were not found when all were read back, Extra how many
-	// were found twice or by another content; ReadPerSecond is how fast that went, in items.
+	// Missing counts items that were not found when all were read back, Extra those found twice or
+	// with another content; ReadPerSecond is how fast that went, in items.
 	Missing       int64   `json:"missing"`
 	Extra         int64   `json:"extra"`
 	ReadPerSecond float64 `json:"read_per_second"`
-	// HeapMax is the most that this process, which is the worker, had on its heap meanwhile.
+	// HeapMax is the largest heap of this process, which is the worker, meanwhile.
 	HeapMax int64 `json:"heap_max"`
 	// Others is the start latency of single tasks of the same worker meanwhile.
 	Others Percentiles `json:"others_start_latency_ms"`
 }
 
-// logLine is what a chatty task prints again and again: 100 bytes with its end.
+// logLine is the repeated line of a chatty task: 100 bytes with its end.
 const logLine = "2026-11-05T12:00:00.000Z INFO  crawler.engine: crawled (200) <GET https://example.org/page/00000000>"
 
 // Logs measures a process that prints n bytes of lines of 100 bytes.
@@ -83,7 +83,7 @@ func Logs(ctx context.Context, cfg Config, n int64) (Chatter, error) {
 	return c, err
 }
 
-// Records measures a process that produces n small records, one a message.
+// Records measures a process that produces n small records, one per message.
 func Records(ctx context.Context, cfg Config, n int) (Chatter, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
@@ -164,7 +164,7 @@ func (b *bench) chatter(ctx context.Context, c *Chatter, shell string) (task.ID,
 	return made.ID, nil
 }
 
-// heap is how much of this process's memory holds objects, or did until the last collection.
+// heap returns how many bytes of this process hold objects, or did until the last collection.
 func heap() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)

@@ -10,7 +10,7 @@ import (
 	"millrace/worker/process/child"
 )
 
-// TestChatterIsMeasuredAndComplete: what one task prints and produces is all there.
+// TestChatterIsMeasuredAndComplete checks that all that one task prints and produces is stored.
 func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -39,7 +39,8 @@ func TestChatterIsMeasuredAndComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On an idle machine it is 0.1 s at the most, which is how long lines are gathered; the median bears a busy one.
+	// On an idle machine it is 0.1 s at the most, which is how long lines are gathered; the median
+	// bears a busy one.
 	if followed.P50 <= 0 || followed.P50 > 200 {
 		t.Errorf("followed after %+v ms, want 200 at the most", followed)
 	}

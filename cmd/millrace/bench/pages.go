@@ -21,16 +21,16 @@ import (
 	"millrace/task/job"
 )
 
-// Page is what a page costs, or what those of one kind cost.
+// Page is the cost of a page, or of pages of one kind.
 type Page struct {
-	// Path is where it is; what differs between those of a kind is *.
+	// Path is its path, with * for what differs within a kind.
 	Path string `json:"path"`
-	// P50 and P95 are how long it took until it was there whole, in milliseconds.
+	// P50 and P95 are how long it took until it had arrived completely, in milliseconds.
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
-	// Server is the processor time that the server's process has used for each, in microseconds.
+	// Server is the processor time of the server's process for each, in microseconds.
 	Server float64 `json:"server_us"`
-	// Bytes is how large the largest was, compressed.
+	// Bytes is the size of the largest one, compressed.
 	Bytes int `json:"bytes"`
 }
 
@@ -38,17 +38,18 @@ const (
 	// pagesPerKind is how many pages of one kind are measured, each pageRounds times.
 	pagesPerKind = 2
 	pageRounds   = 20
-	// pagesWaiting tasks wait in a queue that nobody serves, and pagesRunning run.
+	// pagesWaiting tasks wait in a queue without workers, and pagesRunning run.
 	pagesWaiting = 10_000
 	pagesRunning = 25
 	// pagesSchedules is how many schedules there are.
 	pagesSchedules = 20
 )
 
-// pagesAsked are queries that no link has.
+// pagesAsked are queries without a link.
 var pagesAsked = []string{"job:bench-1", "state:error job:bench-2 label:env=prod", "since:1h", "is:dead", `"as planned"`, `"nothing has this"`, "node:bench", "label:env=none"}
 
-// ManyPages measures the pages of a server on which n tasks are: those to which links lead, as they are and as they were, and some queries.
+// ManyPages measures the pages of a server with n tasks: those reached by links, in the present and
+// the past, and some queries.
 func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	b := &bench{cfg: cfg.withDefaults()}
 	defer b.close()
@@ -81,7 +82,8 @@ func ManyPages(ctx context.Context, cfg Config, n int) ([]Page, error) {
 	return s.measure(ctx)
 }
 
-// populate fills a server with tasks, of which few do not end, and returns how those that run end.
+// populate fills a server with tasks, a few of which do not end, and returns a function that ends
+// the running ones.
 func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error) {
 	b.cfg.Progress(fmt.Sprintf("pages: running %d tasks", n))
 	var jobs []string
@@ -104,7 +106,7 @@ func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error)
 		finish()
 		return nil, err
 	}
-	dismiss = sync.OnceFunc(func() { finish(); _ = c.dismiss() }) // how it ends does not matter any more
+	dismiss = sync.OnceFunc(func() { finish(); _ = c.dismiss() }) // how it ends no longer matters
 	fails := birth.Submission{Spec: &job.Spec{Handler: failsOnce}, Queue: queue, Labels: map[string]string{"env": "test"}}
 	const some = 10_000
 	for left := n; left > 0 && err == nil; left -= some {
@@ -143,18 +145,18 @@ func (b *bench) populate(ctx context.Context, n int) (dismiss func(), err error)
 	return dismiss, nil
 }
 
-// surfer asks for pages, as a browser does that a server knows.
+// surfer requests pages as an authenticated browser does.
 type surfer struct {
 	b     *bench
 	token string
-	// kinds are the addresses of pages by what they have in common.
+	// kinds are the addresses of pages, by what they have in common.
 	kinds map[string][]string
 }
 
-// errNotThere says that there is no such page.
+// errNotThere: there is no such page.
 var errNotThere = errors.New("it is not there")
 
-// get asks for a page, and returns it and how large it was on its way.
+// get requests a page, and returns it and its size as transferred.
 func (s *surfer) get(ctx context.Context, address string) (text string, size int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -191,7 +193,7 @@ func (s *surfer) get(ctx context.Context, address string) (text string, size int
 	return string(body), size, nil
 }
 
-// crawl finds the pages to which links lead from the first one, a few of each kind.
+// crawl finds the pages reached by links from the first one, a few of each kind.
 func (s *surfer) crawl(ctx context.Context, from string) error {
 	first, err := url.Parse(from)
 	if err != nil {
@@ -216,7 +218,7 @@ func (s *surfer) crawl(ctx context.Context, from string) error {
 	return nil
 }
 
-// past adds the pages as they were at a sequence, but those of what was not there then.
+// past adds the pages as of a sequence, except pages of things that did not exist then.
 func (s *surfer) past(ctx context.Context, seq uint64) error {
 	then := map[string][]string{}
 	for kind, pages := range s.kinds {
@@ -239,7 +241,7 @@ func (s *surfer) past(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// kindOf is what a page has in common with others that are about something else.
+// kindOf returns what a page has in common with pages of its kind.
 func kindOf(at *url.URL) string {
 	parts := strings.Split(at.Path, "/")
 	if len(parts) > 2 {
@@ -252,7 +254,7 @@ func kindOf(at *url.URL) string {
 	return kind
 }
 
-// linksOf are the pages to which one leads.
+// linksOf returns the pages that a page links to.
 func linksOf(text string, at *url.URL) (all []*url.URL) {
 	z := html.NewTokenizer(strings.NewReader(text))
 	for z.Next() != html.ErrorToken {
@@ -277,7 +279,7 @@ func linksOf(text string, at *url.URL) (all []*url.URL) {
 	return all
 }
 
-// measure asks for all pages again and again.
+// measure requests all pages again and again.
 func (s *surfer) measure(ctx context.Context) (all []Page, err error) {
 	for _, kind := range slices.Sorted(maps.Keys(s.kinds)) {
 		s.b.cfg.Progress("page " + kind)

@@ -12,7 +12,8 @@ import (
 	"millrace/jet/streams"
 )
 
-// All pages to which links lead are measured, of each kind a few, as they are and as they were if they were there then.
+// The benchmark measures every page that links lead to, a few of each kind, in the present and,
+// where the page existed then, in the past.
 func TestManyPages(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -13,8 +13,7 @@ import (
 	"millrace/task/job"
 )
 
-// processes measures tasks that are /bin/true beside plain fork and exec with
-// as many at once.
+// processes measures tasks that run /bin/true beside plain fork and exec with the same concurrency.
 func (b *bench) processes(ctx context.Context) error {
 	if b.cfg.Commands == nil {
 		return nil
@@ -48,7 +47,7 @@ func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) 
 	if _, err := b.caughtUp(ctx); err != nil {
 		return 0, err
 	}
-	// The last task tells when all have begun; the slots' rest is noise of a few milliseconds.
+	// The last task shows when all have begun; the other slots are noise of a few milliseconds.
 	start := time.Now()
 	crew, err := b.hire(ctx, b.cfg.ProcessSlots, 1, nil)
 	if err != nil {
@@ -66,7 +65,7 @@ func (b *bench) processTasks(ctx context.Context, n int) (time.Duration, error) 
 	return time.Since(start), nil
 }
 
-// forkExec starts n times /bin/true, so many at once, and waits for each.
+// forkExec starts /bin/true n times, atOnce at a time, and waits for each.
 func forkExec(n, atOnce int) (time.Duration, error) {
 	var left atomic.Int64
 	left.Store(int64(n))

@@ -17,27 +17,28 @@ import (
 	"millrace/task/value"
 )
 
-// Schedules is how late schedules get their tasks of which many are due at the same time: from
-// when the tick was due to when the log stored the task's birth.
+// Schedules is how late schedules get their tasks when many are due at the same time: from when the
+// tick was due to when the log stored the task's birth.
 type Schedules struct {
 	Schedules int `json:"schedules"`
 	// StorePerSecond is how fast they were stored, timers included.
 	StorePerSecond float64 `json:"store_per_second"`
-	// Spread are ticks that are spread evenly over SpreadSeconds, AtOnce those that are due at one moment.
+	// Spread are ticks spread evenly over SpreadSeconds, AtOnce ticks that are due at one moment.
 	SpreadSeconds float64 `json:"spread_seconds"`
 	Spread        Fires   `json:"spread"`
 	AtOnce        Fires   `json:"at_once"`
 }
 
-// Fires is what became of the ticks of one round.
+// Fires is the outcome of the ticks of one round.
 type Fires struct {
 	Late Percentiles `json:"late_ms"`
-	// Timers is how late the NATS server fired; it is to do so [schedule.Ahead] of a tick.
+	// Timers is how late the NATS server fired; it should do so [schedule.Ahead] of a tick.
 	Timers Percentiles `json:"timers_late_ms"`
-	// PerSecond is how many got their task in a second, from when the first was due to the last task.
+	// PerSecond is how many got their task per second, from when the first was due to the last
+	// task.
 	PerSecond float64 `json:"per_second"`
 	// ServerMicros is the server's processor time for each, from before the first timer fires until
-	// the next timers are set and the read model has all.
+	// the next timers are set and the read model has caught up.
 	ServerMicros float64 `json:"server_micros"`
 	// Early, Missing and Extra must be 0.
 	Early   int `json:"early"`
@@ -47,9 +48,9 @@ type Fires struct {
 
 const (
 	schedulesSpread = 4 * time.Second
-	// schedulesEvery is how far apart the ticks of each are: the next timer is set, and does not fire.
+	// schedulesEvery is the interval of each: the next timer is set, and does not fire.
 	schedulesEvery = 1000 * time.Hour
-	// schedulesQueue is one that nobody serves.
+	// schedulesQueue is a queue without workers.
 	schedulesQueue = "bench-schedules"
 	schedulesHands = 64
 )
@@ -94,7 +95,7 @@ func (b *bench) putSchedules(ctx context.Context, n int, first time.Time, spread
 	return g.Wait()
 }
 
-// fires measures one round; stored is how long it takes to store the schedules.
+// fires measures one round; stored is how long storing the schedules takes.
 func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) (Fires, error) {
 	var f Fires
 	last, err := b.store.Last(ctx)
@@ -111,7 +112,7 @@ func (b *bench) fires(ctx context.Context, n int, stored, spread time.Duration) 
 		}
 		if time.Until(first) > settle {
 			break
-		} // else it took longer than it should, and they are stored anew
+		} // else storing took too long, and they are stored again
 	}
 	if err := pause(ctx, time.Until(first)-schedule.Ahead-time.Second/2); err != nil {
 		return f, err
@@ -139,10 +140,10 @@ func percentiles(all []float64) Percentiles {
 	return Percentiles{P50: all[n/2], P99: all[n*99/100], Max: all[n-1]}
 }
 
-// birthsWithin is how long after the last one a birth counts as missing.
+// birthsWithin is how long after the last birth another one counts as missing.
 const birthsWithin = 20 * time.Second
 
-// births waits for the tasks of a round and notes how late they were.
+// births waits for the tasks of a round and records how late they were.
 func (b *bench) births(ctx context.Context, f *Fires, n int, from uint64, first time.Time) error {
 	feed, err := b.store.Follow(ctx, from)
 	if err != nil {

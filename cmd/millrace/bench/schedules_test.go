@@ -7,7 +7,7 @@ import (
 	"millrace/jet/streams"
 )
 
-// Each tick has one task and none is early, whatever the machine does beside.
+// Each tick makes one task and none is early, whatever load the machine has.
 func TestManySchedules(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -10,15 +10,15 @@ import (
 	"millrace/cmd/millrace/load"
 )
 
-// How many hand arrivals over at the same time, and how many of those that are due one of them takes at once.
+// How many goroutines submit arrivals, and how many due arrivals one of them takes in one call.
 const (
 	sendHands = 32
 	sendBatch = 256
 )
 
-// send hands arrivals over when they are due, a time before that if they are to be known ahead. It waits
-// for no answer while a hand is free. If none is, what is due goes as soon as one is: whoever counts from
-// the times of the plan sees all of that delay.
+// send submits arrivals when they are due, or ahead of that if asked to. It waits for no answer
+// while a goroutine is free. If none is, due arrivals go as soon as one is free: latencies count
+// from the times of the plan, so they include that delay.
 func send(ctx context.Context, plan iter.Seq[load.Arrival], begin time.Time, ahead time.Duration, hands int, hand func(context.Context, []load.Arrival) error) error {
 	g, handing := errgroup.WithContext(ctx)
 	g.SetLimit(hands)

@@ -11,8 +11,8 @@ import (
 	"millrace/cmd/millrace/load"
 )
 
-// A server that stands still for a second delays all that was to come in that second, and not just the one
-// request that it was asked meanwhile.
+// A server that stalls for a second delays every request that was due in that second, not just the
+// one that was open meanwhile.
 func TestAStallCountsForAllThatItDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := load.Plan{Profile: load.Profile{Rate: 100, For: 4 * time.Second, Mix: []load.Share{{Kind: load.Noop, Of: 1}}}, Spacing: load.Even}
@@ -41,7 +41,7 @@ func TestAStallCountsForAllThatItDelays(t *testing.T) {
 		if n != 400 {
 			t.Errorf("%d arrivals, want 400", n)
 		}
-		// A quarter of all was to come in that second: those had to wait for anything from nothing to a second.
+		// A quarter of all requests was due in that second and waited between 0 and 1 s.
 		if got.P50 > 2 || got.P90 < 590 || got.P90 > 620 || got.P99 < 950 || got.Max < 1000 {
 			t.Errorf("latency from the intended times is %+v, want a p90 of 0.6s and a p99 of nearly a second", got)
 		}
@@ -51,7 +51,8 @@ func TestAStallCountsForAllThatItDelays(t *testing.T) {
 	})
 }
 
-// While a hand is free nothing waits for an answer, and what is due ahead goes ahead.
+// While a sender is free, no request waits for the answer of another, and requests that are due
+// ahead are sent ahead.
 func TestSendWaitsForNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := load.Plan{Profile: load.Profile{Rate: 10, For: time.Second, Mix: []load.Share{{Kind: load.Noop, Of: 1}}, Ahead: 3 * time.Second}, Spacing: load.Even}

@@ -21,18 +21,18 @@ type Server struct {
 	URL string
 }
 
-// StartServer starts the program at self as a server in a temporary directory
-// and returns when it is ready. It serves metrics at an address, or not if that is "off". More are flags.
+// StartServer starts the program at self as a server in a temporary directory and returns when it
+// is ready. It serves metrics at an address, or not if that is "off". more are flags.
 func StartServer(ctx context.Context, self, sync, metrics string, more ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir}
-	// Not bound to ctx: it is stopped in order, and dies with its data's use.
+	// Not bound to ctx: Stop ends it in order.
 	s.cmd = exec.Command(self, append([]string{"server", "--profile", "dev", "--data", dir, "--port", "0", "--sync", sync, "--ack-wait", "30s", "--metrics", metrics,
 		"--max-connections", "65536"}, more...)...)
-	// Nobody else is to find it.
+	// No other program may find it.
 	s.cmd.Env = append(cleanEnv(), "GODEBUG=madvdontneed=1", "MILLRACE_DEV_DIR="+filepath.Join(dir, "local"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	words, err := s.cmd.StderrPipe()
@@ -56,7 +56,7 @@ func StartServer(ctx context.Context, self, sync, metrics string, more ...string
 	case ok := <-ready:
 		var url []byte
 		if ok {
-			url, err = os.ReadFile(filepath.Join(dir, "nats.url")) // which has the password, too
+			url, err = os.ReadFile(filepath.Join(dir, "nats.url")) // it contains the password
 		}
 		if ok && err == nil {
 			s.URL = strings.TrimSpace(string(url))
@@ -72,7 +72,8 @@ func StartServer(ctx context.Context, self, sync, metrics string, more ...string
 	return nil, err
 }
 
-// cleanEnv is the environment without what would lead the server elsewhere. How much memory it may take is to be said.
+// cleanEnv returns the environment without variables that would change the server's behaviour,
+// except its memory limit.
 func cleanEnv() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -88,11 +89,11 @@ func (s *Server) Stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	timer := time.AfterFunc(10*time.Second, func() { _ = s.cmd.Process.Kill() })
 	defer timer.Stop()
-	_ = s.cmd.Wait() // how it ended does not matter any more
+	_ = s.cmd.Wait() // how it ended no longer matters
 	_ = os.RemoveAll(s.dir)
 }
 
-// Pages is where its pages are, if it serves them, and what lets a program in.
+// Pages returns the address of its pages, if it serves them, and a token for them.
 func (s *Server) Pages() (at, token string, err error) {
 	url, err := os.ReadFile(filepath.Join(s.dir, "http.url"))
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Server) Pages() (at, token string, err error) {
 	return strings.TrimSpace(string(url)), strings.TrimSpace(string(secret)), err
 }
 
-// Memory is the resident memory of the server, in bytes, files not counted.
+// Memory returns the resident memory of the server, in bytes, without file pages.
 func (s *Server) Memory() (int64, error) {
 	return memoryOf(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 }

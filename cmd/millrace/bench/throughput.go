@@ -8,8 +8,8 @@ import (
 	"millrace/jet/floor"
 )
 
-// throughput measures draining a filled queue, and submitting and running at
-// once, each beside the bare loop.
+// throughput measures draining a full queue, and submitting and running at the same time, each
+// beside the bare loop.
 func (b *bench) throughput(ctx context.Context) error {
 	var drain, floorDrain, drainRatio, once, floorOnce, onceRatio, submit, floorSubmit, behind []float64
 	var costs, floorCosts []Cost
@@ -19,7 +19,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		b.cfg.Progress("the bare loop" + of)
 		bare := n
 		if b.cfg.Layout.SyncAlways {
-			bare = max(n/10, 1) // one flush for each message takes its time
+			bare = max(n/10, 1) // one flush per message takes its time
 		}
 		low, err := b.bare(ctx, bare)
 		if err != nil {
@@ -54,12 +54,12 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// round is how long a queue took to be filled and drained, and what the draining of each task has cost.
+// round is how long a queue took to be filled and drained, and the cost of draining each task.
 type round struct {
 	submitting, draining time.Duration
 	// behind is how long the read model needed after that; the bare loop has none.
 	behind time.Duration
-	// atOnce is how long tasks took that were submitted while others ran; only of the bare loop.
+	// atOnce is the time for tasks that were submitted while others ran; only for the bare loop.
 	atOnce time.Duration
 	cost   Cost
 }
@@ -88,7 +88,7 @@ func (b *bench) bare(ctx context.Context, n int) (r round, err error) {
 	return r, err
 }
 
-// drain measures a queue that is filled with n tasks and then drained.
+// drain measures filling a queue with n tasks and draining it.
 func (b *bench) drain(ctx context.Context, n int) (r round, err error) {
 	start := time.Now()
 	if err = b.submit(ctx, noop, n); err != nil {
@@ -135,8 +135,7 @@ func (b *bench) atOnce(ctx context.Context, n int) (time.Duration, error) {
 	return took, err
 }
 
-// growth measures draining at several sizes of the log, the queue's own
-// backlog of never started tasks included.
+// growth measures draining at several sizes of the log, including the queue's own backlog.
 func (b *bench) growth(ctx context.Context) error {
 	sample := min(b.cfg.Tasks, 20_000)
 	have := 0

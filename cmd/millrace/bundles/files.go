@@ -142,7 +142,7 @@ func (a *Commands) filesList() *cobra.Command {
 	return c
 }
 
-// withVersion makes the RunE of a command about what is in a version.
+// withVersion makes the RunE of a command about the files of a version.
 func (a *Commands) withVersion(do func(context.Context, *client.Client, files.Ref, tree.Version, *files.Manifest) error) func(*cobra.Command, []string) error {
 	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		ref, v, err := cl.FilesVersion(ctx, args[0])
@@ -262,7 +262,7 @@ they differ, and other files stay.`,
 	return c
 }
 
-// Pull fetches a version into a directory and says so.
+// Pull fetches a version into a directory and prints the result.
 func (a *Commands) Pull(c *cobra.Command, cl *client.Client, what string, d files.Digest, dir string) error {
 	v, err := cl.Store().Version(c.Context(), d)
 	if err != nil {
@@ -380,7 +380,7 @@ to learn which tasks have not ended.`,
 	return c
 }
 
-// moving shows how much of something large was moved, if somebody looks.
+// moving shows the progress of a large transfer, on a terminal.
 type moving struct {
 	w    io.Writer
 	verb string
@@ -395,7 +395,7 @@ func (a *Commands) moving(verb string) *moving {
 	return m
 }
 
-// tell is called by one at a time.
+// tell is called by one goroutine at a time.
 func (m *moving) tell(done, of int64) {
 	if m.w == nil || done-m.last < 4<<20 && done < of {
 		return
@@ -410,7 +410,7 @@ func (m *moving) stop() {
 	}
 }
 
-// For are the files that `run --files` names; a folder is pushed.
+// For returns the files that `run --files` names; a folder is pushed.
 func (a *Commands) For(c *cobra.Command, cl *client.Client, named string) (*job.Files, error) {
 	if !files.IsFolder(named) {
 		return &job.Files{Bundle: named}, nil

@@ -1,10 +1,10 @@
-// Package certify holds what millrace verify says of a log.
+// Package certify holds the command millrace verify, which checks a log against the promises.
 package certify
 
 import "millrace/cmd/millrace/reach"
 
-// Commands are those that say whether promises were kept, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }

@@ -37,7 +37,7 @@ const (
 
 var verifyWords = [...]string{verifyOK: "OK", verifyWarning: "WARNING", verifyCritical: "CRITICAL", verifyUnknown: "UNKNOWN"}
 
-// verifyFlags are what `millrace verify` was told.
+// verifyFlags are the flags of `millrace verify`.
 type verifyFlags struct {
 	typed.Output
 	from, to     uint64
@@ -109,7 +109,7 @@ present time; in a file, or up to --to, at the time of its last message.`,
 	return c
 }
 
-// unknown says that nothing could be checked: in the line for a monitoring system, which stands on
+// unknown reports that nothing could be checked: in the line for a monitoring system, which is on
 // stdout, or in JSON there and in words on stderr.
 func (a *Commands) unknown(f *verifyFlags, err error) error {
 	why := exit.Of(err)
@@ -117,7 +117,8 @@ func (a *Commands) unknown(f *verifyFlags, err error) error {
 		why = &exit.Fault{Err: errors.New("interrupted")}
 	}
 	said := why.Err
-	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(term.Printable(why.Err.Error()), "|", "/") // behind a | come figures
+	// Figures follow a |.
+	summary := verifyWords[verifyUnknown] + ": " + strings.ReplaceAll(term.Printable(why.Err.Error()), "|", "/")
 	if f.JSON() {
 		_ = a.WriteJSON(certificate{Status: verifyWords[verifyUnknown], Summary: summary})
 	} else {
@@ -158,7 +159,7 @@ func (a *Commands) verify(c *cobra.Command, f *verifyFlags) (*certificate, error
 	return a.verifyLive(c.Context(), f, cfg, now)
 }
 
-// rulesOf takes the bounds from the settings.
+// rulesOf copies the bounds from the settings.
 func rulesOf(s *settings.Values, cfg *verify.Config) {
 	cfg.Settings = s.Task()
 	cfg.Margin = s.Margin()
@@ -221,14 +222,15 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 		return nil, err
 	}
 	rulesOf(&s, &cfg)
-	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
+	// The lease that holds, whatever the settings say by now.
+	cfg.Settings.AckWait = cl.Store().AckWait()
 	switch {
 	case f.now != "":
 		if now, err = query.Past(f.now, a.Now()); err != nil { // once more, by the log's time
 			return nil, err
 		}
 	case f.to == 0:
-		now = a.Now() // before the end of the log is known: what was due by then is there
+		now = a.Now() // before the log's end is read: everything due by then is in it
 	}
 	v := verify.New(cfg)
 	if err := a.Span(ctx, cl, f.from, f.to, v.Add); err != nil {
@@ -244,10 +246,10 @@ func (a *Commands) verifyLive(ctx context.Context, f *verifyFlags, cfg verify.Co
 	return certify(v.Report(now)), nil
 }
 
-// compareRows gives the copies of definitions and the rows of the read model to a verifier. It returns why
-// that was not possible, if only the read model is the reason.
+// compareRows gives the copies of definitions and the rows of the read model to a verifier. If that
+// was not possible only because of the read model, it returns why.
 func (a *Commands) compareRows(ctx context.Context, c *client.Client, f *verifyFlags, rules []verify.Rule, v *verify.Verifier) (string, error) {
-	alone := false // whether this rule was asked for by name
+	alone := false // whether this rule was requested by name
 	if len(rules) > 0 {
 		for _, r := range rules {
 			alone = alone || r == verify.ReadModel
@@ -279,12 +281,12 @@ func (a *Commands) compareRows(ctx context.Context, c *client.Client, f *verifyF
 	return "no millrace server answers for the read model", nil
 }
 
-// rowsAtOnce is how many rows are asked for; those that do not go into one answer
-// come with the next.
+// rowsAtOnce is how many rows one request asks for; rows that do not fit come with the next answer.
 const rowsAtOnce = 500
 
-// rows gives all rows to a verifier. They are asked for from both ends of the list at once, until the two have
-// met: the server makes one page while it makes another, and while a third is compared.
+// rows gives all rows to a verifier. It requests them from both ends of the list concurrently,
+// until the two meet: the server makes one page while another is on its way, and a third is
+// compared.
 func (a *Commands) rows(ctx context.Context, c *client.Client, v *verify.Verifier) error {
 	ctx, stop := context.WithCancel(ctx)
 	pages := make(chan rowPage)
@@ -335,13 +337,12 @@ func (a *Commands) rows(ctx context.Context, c *client.Client, v *verify.Verifie
 // rowPage is a page of the read model.
 type rowPage struct {
 	tasks  []task.Task
-	oldest bool // it is one of the pages that begin with the oldest task
+	oldest bool // one of the pages that begin with the oldest task
 	more   bool
 	err    error
 }
 
-// readAcknowledged reads ids, one in a line; lines that are empty or begin with #
-// do not count.
+// readAcknowledged reads ids, one per line; it skips lines that are empty or begin with #.
 func readAcknowledged(path string) ([]task.ID, error) {
 	if path == "" {
 		return nil, nil

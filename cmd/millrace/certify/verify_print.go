@@ -12,7 +12,7 @@ import (
 	"millrace/verify"
 )
 
-// certify says what a report comes to.
+// certify summarises a report.
 func certify(r *verify.Report) *certificate {
 	code := verifyOK
 	unchecked := ""
@@ -39,7 +39,7 @@ func certify(r *verify.Report) *certificate {
 	return &certificate{Status: verifyWords[code], Summary: text, Report: r}
 }
 
-// printCertificate prints the outcome and ends the command with its code.
+// printCertificate prints the result and ends the command with its code.
 func (a *Commands) printCertificate(c *certificate, asJSON bool) error {
 	if asJSON {
 		if err := a.WriteJSON(c); err != nil {
@@ -94,7 +94,7 @@ func certificateTable(c *certificate) term.Table {
 	return t
 }
 
-// sequences names the first of all.
+// sequences names the first ones of all.
 func sequences(seqs []uint64, all int) string {
 	parts := make([]string, len(seqs))
 	for i, seq := range seqs {

@@ -13,46 +13,46 @@ import (
 	"millrace/task/duties"
 )
 
-// Config says what to break and how. Zero fields mean the default, where one is given.
+// Config says what to break and how. Zero fields mean the default, where there is one.
 type Config struct {
-	// Program is the path of millrace; it is started again for every process.
+	// Program is the path of millrace; every process runs it.
 	Program string
-	// Settings are flags that every scheduler and worker gets, so that all agree.
+	// Settings are flags for every scheduler and worker, so that all agree.
 	Settings []string
 	// Sync is how often the NATS server flushes to disk: "always" or a duration. Default "1s".
 	Sync string
 	// Layout is how the streams are made; its AckWait is the lease, at least 1s.
 	Layout streams.Layout
-	// Rules are the bounds by which deadlines are judged, as Settings say.
+	// Rules are the bounds by which deadlines are judged; they must match Settings.
 	Rules duties.Settings
-	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace what a
-	// worker gets to end; both as Settings say.
+	// NodeTTL is how long the heartbeat of a silent node lasts, and Grace how long a worker gets to
+	// end; both must match Settings.
 	NodeTTL, Grace time.Duration
 
-	// Seed and Scenario choose the plan, unless Steps are given. Scenario names
-	// what was chosen in the report either way.
+	// Seed and Scenario choose the plan, unless Steps are given. In any case Scenario is the name
+	// in the report.
 	Seed     uint64
 	Scenario string
 	Steps    []Step
-	// Duration is how long there is load and faults. Default 60s; at least 5s.
+	// Duration is the time of load and faults. Default 60s; at least 5s.
 	Duration time.Duration
-	// Workers and Schedulers are how many processes there are. Defaults 3 and 2.
+	// Workers and Schedulers are the numbers of processes. Defaults 3 and 2.
 	Workers, Schedulers int
-	// Slots is how many tasks a worker runs at once. Default 8.
+	// Slots is how many tasks a worker runs at a time. Default 8.
 	Slots int
-	// Rate is how many tasks are submitted in a second. Default 10.
+	// Rate is how many tasks are submitted per second. Default 10.
 	Rate float64
-	// Tasks bounds how many there are. Default 0: no bound.
+	// Tasks bounds the number of tasks. Default 0: no bound.
 	Tasks int
-	// Settling is for how long no task may end, when the last fault is over, before
-	// those that have not are stuck. Default 20s and four leases.
+	// Settling is how long after the last fault no task may end before the unfinished ones count as
+	// stuck. Default 20s and four leases.
 	Settling time.Duration
-	// Keep leaves the data where it is.
+	// Keep keeps the data.
 	Keep bool
 
 	// Dial connects to a NATS server.
 	Dial func(url, name string) (*nats.Conn, error)
-	// Progress is told what happens. Default: nobody is. It is not called twice at once.
+	// Progress is called with what happens, one call at a time. Default: no call.
 	Progress func(Progress)
 }
 
@@ -62,7 +62,7 @@ type Progress struct {
 	At time.Duration
 	// What has just begun or ended; "" if only time has passed.
 	What string
-	// Submitted is what was acknowledged; Running and Ended are of the tasks in the log.
+	// Submitted counts acknowledged submissions; Running and Ended count tasks in the log.
 	Submitted, Running, Ended int
 }
 
@@ -116,8 +116,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c.patient(), err
 }
 
-// patient gives tasks longer that wait for files: the mark of a collection of garbage that the death of the server
-// interrupts is good for a minute, and pushes wait for that.
+// patient lets tasks wait longer for files: the mark of a garbage collection that the server's
+// death interrupts is valid for a minute, and pushes wait for that.
 func (c Config) patient() Config {
 	if c.files() {
 		c.Settling += time.Minute
@@ -132,7 +132,7 @@ func (c *Config) frame() Frame {
 	}
 }
 
-// files tells whether the steps are about files.
+// files tells whether any step is about files.
 func (c *Config) files() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Pusher || s.Target == Cache })
 }
@@ -142,12 +142,12 @@ func (c *Config) fills() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Fault == Fill })
 }
 
-// clocks tells whether the steps are about clocks, those of callers among them.
+// clocks tells whether any step is about clocks, those of callers included.
 func (c *Config) clocks() bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Target == Callers })
 }
 
-// apart is how far the time of a submission may be from when the server stored it: where the server
+// apart is how far the time of a submission may be from when the server stored it: while the server
 // is away, as long as a submission is tried.
 func (c *Config) apart() time.Duration {
 	for _, s := range c.Steps {
@@ -158,22 +158,22 @@ func (c *Config) apart() time.Duration {
 	return timesApart
 }
 
-// Planned returns the steps that Run would do, without doing anything.
+// Planned returns the steps that Run would take, without doing anything.
 func (c Config) Planned() ([]Step, error) {
 	c, err := c.withDefaults()
 	return c.Steps, err
 }
 
-// Verdict says what a run has shown.
+// Verdict is the result of a run.
 type Verdict string
 
 // The verdicts.
 const (
 	// OK: no promise was broken.
 	OK Verdict = "ok"
-	// Broken: a promise was.
+	// Broken: a promise was broken.
 	Broken Verdict = "broken"
-	// Unknown: it could not be told, for the log could not be read to its end.
+	// Unknown: the log could not be read to its end.
 	Unknown Verdict = "unknown"
 )
 
@@ -182,26 +182,27 @@ type Report struct {
 	Scenario string  `json:"scenario"`
 	Seed     uint64  `json:"seed"`
 	Verdict  Verdict `json:"verdict"`
-	// Tasks is how many are in the log, Acknowledged how many submissions were.
+	// Tasks is how many tasks are in the log, Acknowledged how many submissions were acknowledged.
 	Tasks        int `json:"tasks"`
 	Acknowledged int `json:"acknowledged"`
 	// States counts the tasks by their state at the end.
 	States map[string]int `json:"states"`
-	// Lost are acknowledged submissions that are not in the log, DuplicatedResults
-	// tasks with two accepted ends, Stuck those without an end.
+	// Lost are acknowledged submissions that are not in the log, DuplicatedResults tasks with two
+	// accepted ends, Stuck those without an end.
 	Lost              int `json:"lost"`
 	DuplicatedResults int `json:"duplicated_results"`
 	Stuck             int `json:"stuck"`
-	// Runs is how many attempts have written down themselves when they ran, and Overlaps how many of
+	// Runs is how many attempts have recorded themselves when they ran, and Overlaps how many of
 	// them began while another one of the same task still ran.
 	Runs     int `json:"runs"`
 	Overlaps int `json:"overlaps"`
-	// Limits is what limits have shown outside of the log.
+	// Limits is what limits have shown outside the log.
 	Limits LimitsReport `json:"limits"`
-	// Decisions is how many decisions the log has, and Unjudged how many of them could not be made again.
+	// Decisions is how many decisions the log has, and Unjudged how many of them could not be made
+	// again.
 	Decisions int `json:"decisions"`
 	Unjudged  int `json:"unjudged"`
-	// Faults counts what was injected, by fault; one that meets several targets counts for each.
+	// Faults counts the injected faults; one with several targets counts for each.
 	Faults map[Fault]int `json:"faults"`
 	// The figures of [Figures].
 	Takeovers    int     `json:"takeovers"`
@@ -212,21 +213,22 @@ type Report struct {
 	Reconnect    Latency `json:"reconnect_ready_ms"`
 	Start        Latency `json:"start_ms"`
 	SweepRepairs int     `json:"sweep_repairs"`
-	// Times is what due times and ticks have shown, if the clock of those who submit was wrong.
+	// Times is what due times and ticks have shown, if the submitters' clock was wrong.
 	Times *TimesReport `json:"times,omitempty"`
 	// Files is what tasks with files have shown, if there were any.
 	Files *FilesReport `json:"files,omitempty"`
-	// Disk says how the disk of the server was filled, if it was: what a machine allows differs.
+	// Disk says how the disk of the server was filled, if it was: that depends on the machine.
 	Disk string `json:"disk,omitempty"`
 	// Seconds is how long it took until the last task had ended.
 	Seconds float64 `json:"seconds"`
-	// Load is what the log says of the load, nil if it was not read, and Breaks what was broken when. Both are for a page.
+	// Load is the load's result from the log, nil if it was not read, and Breaks what was broken
+	// when. Both are for a page.
 	Load   *load.Result `json:"-"`
 	Breaks []load.Fault `json:"-"`
-	// Incident is the incident file in which the log is, if a promise is broken.
+	// Incident is the incident file with the log, if a promise is broken.
 	Incident string `json:"incident,omitempty"`
-	// Broken says which promises are, and where to look. Odd is what no promise
-	// forbids and yet wants an explanation.
+	// Broken says which promises are broken, and where to look. Odd lists what breaks no promise
+	// but needs an explanation.
 	Broken []string `json:"broken"`
 	Odd    []string `json:"odd"`
 	// Dir is where the data is, if it was kept.

@@ -18,18 +18,18 @@ import (
 	"millrace/cmd/millrace/chaos/proxy"
 )
 
-// crew is an installation: a NATS server, schedulers and workers, each a process
-// of its own; whoever speaks to the server does so through a proxy of its own.
+// crew is an installation: a NATS server, schedulers and workers, each a process of its own; each
+// client of the server connects through a proxy of its own.
 type crew struct {
 	cfg     *Config
 	dir     string
 	server  *process
 	others  map[Target]*process
 	proxies map[Target]*proxy.Proxy
-	ours    *proxy.Proxy // of this process; nothing happens to it
+	ours    *proxy.Proxy // of this process; without faults
 	locks   map[place]*sync.Mutex
 	spawner *spawner
-	secret  string   // password of all that are part of it
+	secret  string   // password of all processes of the installation
 	shelf   *shelf   // nil without files
 	spoils  *spoiler // of the cache
 	disk    *disk    // of the server
@@ -38,23 +38,23 @@ type crew struct {
 	injected []Injected // guarded by mu
 }
 
-// user is what all that are part of the installation call themselves, and passwordFile is where in
-// its directory their password lies.
+// user is the NATS user of all processes, and passwordFile the file in its directory with their
+// password.
 const (
 	user         = "chaos"
 	passwordFile = "password"
 )
 
-// url is where this process reaches the NATS server.
+// url returns the address at which this process reaches the NATS server.
 func (c *crew) url() string { return "nats://" + user + ":" + c.secret + "@" + c.ours.Addr() }
 
-// place is where one fault is at a time.
+// place is what can have one fault at a time.
 type place struct {
 	target Target
 	aspect string
 }
 
-// startPatience is how long a process may take until it is ready. A log is read at start.
+// startPatience is how long a process may take until it is ready. A log is read at the start.
 const startPatience = 60 * time.Second
 
 func newCrew(cfg *Config, dir string) (*crew, error) {
@@ -111,7 +111,7 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 		case name == Pusher:
 			args, settings = []string{PushCommand, c.shelf.dir}, nil
 			// So that it pushes all the time, and not only at first.
-			_ = p.Set(proxy.Mode{Kind: proxy.Throttle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)}) // a good mode
+			_ = p.Set(proxy.Mode{Kind: proxy.Throttle, Rate: shelfLarge * len(c.shelf.sums) / int(cfg.Duration/time.Second)})
 		default:
 			args = []string{"server", "--data", c.data(name)}
 		}
@@ -121,12 +121,12 @@ func newCrew(cfg *Config, dir string) (*crew, error) {
 	return c, nil
 }
 
-// LogCommand is the hidden command of the program that is a NATS server and
-// nothing else; when it is ready its URL stands in nats.url in its data directory.
+// LogCommand is the hidden command of the program that is only a NATS server; when it is ready its
+// URL is in nats.url in its data directory.
 const LogCommand = "chaos-log"
 
 // PushCommand is the hidden command of the program that pushes the folders of a directory, one
-// after the other and then again, and leaves the digest of each in its [PushedFile].
+// after the other and then again, and writes the digest of each to its [PushedFile].
 const PushCommand = "chaos-push"
 
 // cache is where the workers keep files, all in one place.
@@ -134,7 +134,7 @@ func (c *crew) cache() string { return filepath.Join(c.dir, "cache") }
 
 func (c *crew) data(name Target) string { return filepath.Join(c.dir, "data", string(name)) }
 
-// startServer starts the NATS server and leads all proxies to it.
+// startServer starts the NATS server and connects all proxies to it.
 func (c *crew) startServer(ctx context.Context) error {
 	if err := os.MkdirAll(c.data(Server), 0o700); err != nil {
 		return err
@@ -170,11 +170,10 @@ func (c *crew) process(t Target) *process {
 	return c.others[t]
 }
 
-// inject does one step, from its beginning to its end. If ctx ends, it ends the
-// fault at once.
+// inject performs one step, from its beginning to its end. If ctx ends, it ends the fault at once.
 func (c *crew) inject(ctx context.Context, s Step) error {
 	members := size{c.cfg.Workers, c.cfg.Schedulers}.members(s.Target)
-	for _, t := range members { // in this order everywhere, so nobody waits for one who waits
+	for _, t := range members { // always in this order, so that no two wait for each other
 		lock := c.locks[place{t, s.Fault.aspect()}]
 		lock.Lock()
 		defer lock.Unlock()
@@ -223,7 +222,8 @@ func (c *crew) begin(t Target, s Step) {
 	case Spoil:
 		c.spoils.begin()
 	case Fill:
-		_ = c.disk.fill(c.process(t).pid()) // what cannot be filled does no harm, and the verdict says so
+		// A disk that cannot be filled does no harm, and the verdict says so.
+		_ = c.disk.fill(c.process(t).pid())
 	default:
 		_ = c.proxies[t].Set(s.mode()) // the step was checked
 	}
@@ -252,14 +252,14 @@ func (c *crew) heal(ctx context.Context, t Target, s Step) error {
 	return nil
 }
 
-// faults are those that have ended.
+// faults returns the faults that have ended.
 func (c *crew) faults() []Injected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Injected(nil), c.injected...)
 }
 
-// oddities are what processes did that nobody asked for.
+// oddities lists what processes did unasked.
 func (c *crew) oddities() []string {
 	all := c.server.oddities()
 	for _, name := range (size{c.cfg.Workers, c.cfg.Schedulers}).members(All)[1:] {
@@ -271,7 +271,7 @@ func (c *crew) oddities() []string {
 	return all
 }
 
-// close ends everything: in order, and by force what takes longer than patience.
+// close ends everything: in order, and by force after patience.
 func (c *crew) close(patience time.Duration) {
 	var ending sync.WaitGroup
 	for _, p := range c.others {

@@ -11,20 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is how large the disk of the server is, where it has one of its own.
+// diskSize is the size of the server's disk, if it has one of its own.
 const diskSize = 128 << 20
 
-// disk is where the server keeps its data, and can be filled. Where this process may mount, it is a
-// small file system in memory, and full when a file of ballast has taken what was left; else the
-// kernel lets no file of the server grow any more, and the writes of
-// the server fail as they do on a disk that is full.
+// disk is where the server keeps its data, and can be filled. If this process may mount, it is a
+// small file system in memory, which a file of ballast fills; else the kernel stops the files of
+// the server from growing, and the server's writes fail as on a full disk.
 type disk struct {
 	dir     string
 	mounted bool
 
 	mu     sync.Mutex
 	filled int // guarded by mu
-	failed int // guarded by mu; how often it could not be filled
+	failed int // guarded by mu; how often filling failed
 }
 
 // newDisk makes the disk, if it is to be filled at all.
@@ -43,7 +42,7 @@ func newDisk(dir string, wanted bool) (*disk, error) {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// fill leaves no room to the process with an id.
+// fill leaves no room to the process with that id.
 func (d *disk) fill(pid int) error {
 	err := d.fillNow(pid)
 	d.mu.Lock()
@@ -79,8 +78,8 @@ func (d *disk) empty(pid int) error {
 	return os.Remove(d.ballast())
 }
 
-// limitFiles bounds how large files that a process writes may become. Only the bound is moved that it
-// may move itself, so that it can be moved back.
+// limitFiles bounds the size of files that a process writes. It moves only the soft limit, which
+// can be moved back.
 func limitFiles(pid int, bytes uint64) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &now); err != nil {
@@ -89,7 +88,7 @@ func limitFiles(pid int, bytes uint64) error {
 	return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(bytes, now.Max), Max: now.Max}, nil)
 }
 
-// played says which disk was filled, and how often.
+// played describes which disk was filled, and how often.
 func (d *disk) played() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +105,7 @@ func (d *disk) failures() int {
 	return d.failed
 }
 
-// close gives the disk back, when nobody uses it any more.
+// close unmounts the disk, when nothing uses it any more.
 func (d *disk) close() {
 	if d.mounted {
 		_ = syscall.Unmount(d.dir, syscall.MNT_DETACH)

@@ -15,10 +15,10 @@ import (
 // maxFile bounds a scenario file, in bytes.
 const maxFile = 1 << 20
 
-// ParseSteps reads a scenario file: YAML with one field, steps, a list of
-// mappings with the fields of [Step]. The name is used in messages only. The
-// steps are valid for so many workers and schedulers, in the order of their
-// beginning. The error has a line "name:LINE: what is wrong" for every mistake.
+// ParseSteps reads a scenario file: YAML with one field, steps, a list of mappings with the fields
+// of [Step]. name is used in messages only. The returned steps are valid for these numbers of
+// workers and schedulers, in the order of their beginning. The error has a line "name:LINE: what is
+// wrong" for every mistake.
 func ParseSteps(name string, text []byte, workers, schedulers int) ([]Step, error) {
 	f := stepFile{name: name, size: size{workers, schedulers}}
 	if len(text) > maxFile {
@@ -32,7 +32,7 @@ func ParseSteps(name string, text []byte, workers, schedulers int) ([]Step, erro
 	return f.steps, nil
 }
 
-// stepFile is a scenario file on its way to steps.
+// stepFile is a scenario file being parsed.
 type stepFile struct {
 	name  string
 	size  size
@@ -84,7 +84,7 @@ func (f *stepFile) read(text []byte) {
 	}
 }
 
-// fields are those of a mapping; each may be there once.
+// fields returns the fields of a mapping; each may occur once.
 func (f *stepFile) fields(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -157,7 +157,7 @@ func (f *stepFile) step(n ast.Node) {
 	f.lines = append(f.lines, lineOf(n))
 }
 
-// lineOf is where a node begins: a mapping without braces with its first key.
+// lineOf returns the line where a node begins: a mapping without braces begins with its first key.
 func lineOf(n ast.Node) int {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
 		n = m.Values[0].Key

@@ -13,8 +13,8 @@ import (
 	"millrace/incident"
 )
 
-// keepIncident leaves the log of a run that has broken a promise in an incident file, and returns its name: in the folder where
-// the run was started, for that of its data may be removed.
+// keepIncident writes the log of a run that has broken a promise to an incident file, and returns
+// its name. The file is in the folder where the run was started, for the run's data may be removed.
 func (c *Config) keepIncident(records []events.Record, broken []string) (string, error) {
 	name := fmt.Sprintf("chaos-%s-%d.mri", strings.TrimSuffix(filepath.Base(c.Scenario), filepath.Ext(c.Scenario)), c.Seed)
 	details, err := json.Marshal(struct {

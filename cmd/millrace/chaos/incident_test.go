@@ -7,7 +7,7 @@ import (
 	"millrace/incident"
 )
 
-// The log of a run that has broken a promise is left in a file, with the plan and what was broken.
+// A run that broke a promise leaves its log in a file, with the plan and the broken promises.
 func TestIncident(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := Config{Scenario: "./outage.yaml", Seed: 7}

@@ -14,14 +14,14 @@ import (
 
 // Judgement is what a log says about the promises.
 type Judgement struct {
-	// Tasks is how many there are.
+	// Tasks is the number of tasks.
 	Tasks int
-	// Lost are acknowledged submissions that the log does not know, Duplicated
-	// tasks with two accepted ends in one life, Stuck those that have not ended.
+	// Lost are acknowledged submissions that the log does not have, Duplicated tasks with two
+	// accepted ends in one life, Stuck those that have not ended.
 	Lost, Duplicated, Stuck []task.ID
-	// Broken says which promises are broken, and where to look; nothing if none is.
+	// Broken says which promises are broken, and where to look.
 	Broken []string
-	// Odd is what the log holds and nobody should have written.
+	// Odd lists records of the log that should not have been written.
 	Odd []string
 	// States counts the tasks by state.
 	States map[task.State]int
@@ -29,13 +29,13 @@ type Judgement struct {
 	Decisions, Unjudged int
 }
 
-// judge holds a log that has come to rest against the promises, with the rows of
-// a read model if there are any. It is the one place that decides whether a run
-// was good. The counts are its own, the promises those of package verify.
+// judge checks a log that has come to rest against the promises, with the rows of a read model if
+// there are any. This is the only place that decides whether a run was good. The counts are its
+// own, the promises those of package verify.
 func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, rules duties.Settings) Judgement {
 	j := count(records, acknowledged)
 	if acknowledged == nil {
-		acknowledged = []task.ID{} // none is not "not known"
+		acknowledged = []task.ID{} // an empty list, not "unknown"
 	}
 	v := verify.New(verify.Config{Settled: true, Settings: rules, Acknowledged: acknowledged, Keep: 10})
 	for i := range records {
@@ -76,7 +76,7 @@ func judge(records []events.Record, rows []task.Task, acknowledged []task.ID, ru
 func count(records []events.Record, acknowledged []task.ID) Judgement {
 	j := Judgement{States: map[task.State]int{}}
 	tasks := map[task.ID]task.Task{}
-	ended := map[task.ID]bool{} // in the present life
+	ended := map[task.ID]bool{} // in the current life
 	var order []task.ID
 	for i := range records {
 		r := &records[i]

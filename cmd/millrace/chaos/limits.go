@@ -18,14 +18,15 @@ import (
 	"millrace/task/reason"
 )
 
-// Limits of a load have keys that are common to all tasks. A limit counts tasks, and what is told here of it is what ran: no
-// place is free in the log before all of an attempt has ended outside of it.
+// Limits of a load have keys shared by all tasks. A limit counts tasks, and this code reports what
+// actually ran: a place is free in the log only after all of an attempt has ended outside the log.
 
-// labelLimit is the label that names the limit under which a task stands.
+// labelLimit is the label that names a task's limit.
 const labelLimit = "limit"
 
-// bounds are the limits of a load of so many tasks in a second, by what the label says, each with the chance in a hundred that
-// a task has it. All but short tasks only wait: one that a limit refuses or cancels shows nothing else.
+// bounds returns the limits of a load with that many tasks per second, by the value of the label,
+// each with the chance in a hundred that a task has it. Tasks other than short ones only wait: a
+// task that a limit refuses or cancels shows nothing else.
 func bounds(rate float64) []bound {
 	places := max(1, int(math.Ceil(rate/10)))
 	how := limit.Rate{Limit: places, Burst: 2 * places, Key: "/rate"}
@@ -42,7 +43,7 @@ func bounds(rate float64) []bound {
 type bound struct {
 	label  string
 	chance int
-	any    bool // of tasks of all kinds
+	any    bool // for tasks of all kinds
 	places limit.Concurrency
 	rate   limit.Rate
 }
@@ -58,7 +59,8 @@ func (b *bound) set(s *birth.Submission) {
 	s.Labels[labelLimit] = b.label
 }
 
-// restrain puts some of the orders under limits. Those that others meet at one place run longer, so that they do meet.
+// restrain puts some of the orders under limits. Tasks that compete for one place run longer, so
+// that they do meet.
 func restrain(orders []order, seed uint64, rate float64) {
 	chance := rand.New(rand.NewPCG(seed, 2))
 	all := bounds(rate)
@@ -85,14 +87,14 @@ func restrain(orders []order, seed uint64, rate float64) {
 
 // LimitsReport is what limits have shown.
 type LimitsReport struct {
-	// Tasks is how many tasks stood under limits and ran, and Most how many ran at a time under each key.
+	// Tasks is how many tasks under limits ran, and Most how many ran at a time under each key.
 	Tasks int            `json:"tasks"`
 	Most  map[string]int `json:"most"`
-	// Refused is how many ended because a limit had no place, Replaced how many were stopped to make place for another: so says
-	// the log.
+	// Refused is how many ended because a limit had no place, Replaced how many were stopped to
+	// make place for another, both by the log.
 	Refused  int `json:"refused"`
 	Replaced int `json:"replaced"`
-	// Exceeded is how often more ran than a limit allows, or one sooner.
+	// Exceeded is how often more ran than a limit allows, or one too early.
 	Exceeded int `json:"exceeded"`
 }
 
@@ -119,15 +121,15 @@ func (l *LimitsReport) count(records []events.Record) {
 // limited is a task that was submitted under limits.
 type limited struct {
 	spec *job.Spec
-	// asked is when it was submitted first, in seconds since the machine started.
+	// asked is when it was first submitted, in seconds since the machine started.
 	asked float64
 }
 
-// apartRates is how far the clocks of two schedulers may be from one another, and more.
+// apartRates is more than the clocks of two schedulers may differ.
 const apartRates = 0.25 // seconds
 
-// judgeLimits holds what ran against the limits of the tasks. A worker that was suspended cannot stop what it runs, so that counts
-// until then; see [witnesses.judge].
+// judgeLimits checks what ran against the limits of the tasks. A suspended worker cannot stop what
+// it runs, so that counts only until the suspension; see [witnesses.judge].
 func judgeLimits(all []*Stint, tasks map[task.ID]limited, suspended func(*Stint) float64) (r LimitsReport, broken []string) {
 	r.Most = map[string]int{}
 	byKey, rated := map[string][]*Stint{}, map[string][]float64{}
@@ -167,7 +169,8 @@ func judgeLimits(all []*Stint, tasks map[task.ID]limited, suspended func(*Stint)
 	return r, broken
 }
 
-// crowd is how many tasks ran at once, of those that stand under one key, and when that was more than the limit of one that began.
+// crowd returns how many tasks under one key ran at a time, and when that was more than the limit
+// of one that began.
 func crowd(stints []*Stint, tasks map[task.ID]limited, suspended func(*Stint) float64) (most int, broken []string) {
 	slices.SortFunc(stints, func(a, b *Stint) int { return cmp.Compare(a.Began, b.Began) })
 	var running []*Stint
@@ -191,8 +194,8 @@ func crowd(stints []*Stint, tasks map[task.ID]limited, suspended func(*Stint) fl
 	return most, broken
 }
 
-// hasty says which start came sooner than a rate allows, if one did: a task is admitted as soon as it is asked for and the rate
-// lets it, at the earliest, and starts then or later.
+// hasty reports a start that came sooner than a rate allows: a task is admitted as soon as it is
+// asked for and the rate allows it, at the earliest, and starts then or later.
 func hasty(asked, starts []float64, rate limit.Rate) string {
 	slices.Sort(asked)
 	slices.Sort(starts)

@@ -14,7 +14,7 @@ import (
 	"millrace/task/limit"
 )
 
-// A third of a load stands under limits, with each policy, and none of them is refused.
+// A third of a load stands under limits, under every policy, and none of these tasks is refused.
 func TestLimitsOfALoad(t *testing.T) {
 	kinds := map[string]int{}
 	for _, o := range workload(3, 2*time.Minute, 10, 0, 6*time.Second) {
@@ -34,7 +34,8 @@ func TestLimitsOfALoad(t *testing.T) {
 	}
 }
 
-// What ran is held against the limits: as many tasks at once as the limit says, and no start sooner than the rate lets it.
+// The judge compares what ran with the limits: at most Max tasks at once, and no start before the
+// rate allows it.
 func TestJudgeLimits(t *testing.T) {
 	two := &job.Spec{Concurrency: []limit.Concurrency{{Max: 2, Key: "/k"}}}
 	slow := &job.Spec{Rate: []limit.Rate{{Limit: 2, Burst: 2, Key: "/r"}}} // one in half a second

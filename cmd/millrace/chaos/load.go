@@ -14,20 +14,20 @@ import (
 	"millrace/task/value"
 )
 
-// order is one task that the load asks for.
+// order is one task that the load submits.
 type order struct {
 	at         time.Duration // since the beginning
 	submission birth.Submission
-	// version is which of a shelf it runs with; 0 for none.
+	// version is the version of the shelf that it runs with; 0 for none.
 	version int
 	// cancel is how long after its submission it is cancelled; 0 for never.
 	cancel time.Duration
 }
 
-// workload makes the tasks of a run: so many in a second until the end, at most
-// limit of them if that is above 0. Two thirds are short; the others fail once
-// or always, are due later, are cancelled, or run for up to a lease and a bit,
-// so that a fault finds them running. A third stands under limits. Like [Plan] it is a pure function.
+// workload makes the tasks of a run: rate per second until the end, at most limit if that is above
+// 0. Two thirds are short; the others fail once or always, are due later, are cancelled, or run for
+// up to a lease and a bit, so that a fault finds them running. A third have limits. Like [Plan] it
+// is a pure function.
 func workload(seed uint64, duration time.Duration, rate float64, limit int, lease time.Duration) []order {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	n := int(duration.Seconds() * rate)
@@ -74,8 +74,8 @@ func workload(seed uint64, duration time.Duration, rate float64, limit int, leas
 	return orders
 }
 
-// roundOf is what the log says of the load of a run. Comes says when each task was to come and
-// might run, since the run began; length is how long they came.
+// roundOf computes the load's result from the log. comes says when each task was to come and might
+// run, since the run began; length is how long they came.
 func roundOf(records []events.Record, submitted []task.ID, comes map[task.ID]time.Duration, began time.Time, length time.Duration) load.Round {
 	t := load.NewTally(load.Plan{Profile: load.Profile{For: length}})
 	ours := map[task.ID]bool{}
@@ -109,7 +109,7 @@ func roundOf(records []events.Record, submitted []task.ID, comes map[task.ID]tim
 		case k.State.Terminal() && !was.Terminal():
 			open--
 			if k.Attempt == 0 {
-				t.Started(at) // it waits no more
+				t.Started(at) // it no longer waits
 			}
 			t.Ended(at, k.State == task.Finished)
 			t.Done(due, at)
@@ -118,7 +118,8 @@ func roundOf(records []events.Record, submitted []task.ID, comes map[task.ID]tim
 	return t.Round(open, 0, 0)
 }
 
-// brokenAt is what was broken, in the time of a run that began then; end is that of what was never mended.
+// brokenAt returns what was broken, relative to the beginning of the run; end replaces the end of
+// faults that were never mended.
 func brokenAt(faults []Injected, began, end time.Time) (all []load.Fault) {
 	for _, f := range faults {
 		until := f.Ended
@@ -130,7 +131,7 @@ func brokenAt(faults []Injected, began, end time.Time) (all []load.Fault) {
 	return all
 }
 
-// planned says when each task was to come and might run.
+// planned returns when each task was to come and might run.
 func (s *submitter) planned() map[task.ID]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 type Injected struct {
 	Fault  Fault
 	Target Target
-	// Began is just before the fault. Ended is when it was over: the link is good,
-	// the process goes on, was started, or (the server's) takes connections.
+	// Began is just before the fault. Ended is when it was over: the link is good, the process goes
+	// on, was started, or (for the server) accepts connections.
 	Began, Ended time.Time
 }
 
-// Latency sums up durations, in milliseconds.
+// Latency summarises durations, in milliseconds.
 type Latency struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50"`
@@ -42,32 +42,33 @@ func latencyOf(all []time.Duration) Latency {
 	}
 }
 
-// Figures are what a log and the times of the faults say about how Millrace
-// dealt with them. Times in the log are those of the server that stored it.
+// Figures say how Millrace dealt with the faults, by the log and the times of the faults. Times in
+// the log are those of the server that stored it.
 type Figures struct {
-	// Detection is from a fault that silences a worker to the first fact that
-	// says so: its node is offline, or one of its attempts is lost or taken over.
+	// Detection is from a fault that silences a worker to the first fact about it: its node is
+	// offline, or one of its attempts is lost or taken over.
 	Detection Latency
 	// Takeover is from such a fault to the next start of each task that ran there.
 	Takeover Latency
-	// Reconnect is from the end of a fault that silenced a worker, or the server,
-	// to the first fact that proves the worker useful again: its node is ready
-	// (online, in a log without that), or it has claimed a task.
+	// Reconnect is from the end of a fault that silenced a worker, or the server, to the first fact
+	// that proves the worker useful again: its node is ready (online, in a log without that), or it
+	// has claimed a task.
 	Reconnect Latency
-	// Start is from the moment at which a task may first run, its submission or its
-	// due time, to the start of its first attempt: what those who submit feel of a fault.
+	// Start is from the moment at which a task may first run, its submission or its due time, to
+	// the start of its first attempt: how submitters experience a fault.
 	Start Latency
-	// Takeovers counts attempts that took over, LostAttempts those that the
-	// scheduler declared lost, Late results of fenced attempts.
+	// Takeovers counts attempts that took over, LostAttempts those that the scheduler declared
+	// lost, Late results of fenced attempts.
 	Takeovers, LostAttempts, Late int
-	// Repairs counts the offers that a scheduler placed because whoever should have, did not.
+	// Repairs counts the offers that a scheduler placed because the process that should have did
+	// not.
 	Repairs int
-	// Odd is what no promise forbids and yet wants an explanation.
+	// Odd lists what breaks no promise but needs an explanation.
 	Odd []string
 }
 
-// Measure reads the figures off a log in order, given the faults and how long a
-// silent node may go unnoticed.
+// Measure computes the figures from a log in order, given the faults and how long a silent node may
+// go unnoticed.
 func Measure(records []events.Record, faults []Injected, silence time.Duration) Figures {
 	m := measure{records: records, faults: faults, silence: silence}
 	for i := range records {
@@ -88,7 +89,7 @@ func Measure(records []events.Record, faults []Injected, silence time.Duration) 
 			}
 			takeover = append(takeover, m.takenOver(f)...)
 		} else if f.Fault != Term {
-			continue // a slow link is there all the time
+			continue // a slow link always answers
 		}
 		if m.usable(f.Ended).After(f.Ended) {
 			continue // it comes back with the server
@@ -102,7 +103,7 @@ func Measure(records []events.Record, faults []Injected, silence time.Duration) 
 	return m.figures
 }
 
-// nodeReady is the fact that a node has proved that it gets work.
+// nodeReady is the fact that a node has proved its route.
 const nodeReady events.Type = "node.ready"
 
 type measure struct {
@@ -113,7 +114,7 @@ type measure struct {
 	figures  Figures
 }
 
-// next is when the next fault of a target, or of the server, begins after a time.
+// next returns when the next fault of a target, or of the server, begins after a time.
 func (m *measure) next(target Target, after time.Time) time.Time {
 	next := time.Unix(1<<40, 0)
 	for _, f := range m.faults {
@@ -124,7 +125,7 @@ func (m *measure) next(target Target, after time.Time) time.Time {
 	return next
 }
 
-// usable is the first time from t on at which the server takes connections.
+// usable returns the first time from t on at which the server accepts connections.
 func (m *measure) usable(t time.Time) time.Time {
 	for again := true; again; {
 		again = false
@@ -144,7 +145,7 @@ func (m *measure) disturbed(f *Injected) bool {
 	})
 }
 
-// there tells whether a worker was up at a time, as far as the log says.
+// there tells whether a worker was up at a time, by the log.
 func (m *measure) there(n Target, at time.Time) bool {
 	there := true
 	for i := range m.records {
@@ -161,7 +162,7 @@ func (m *measure) there(n Target, at time.Time) bool {
 	return there
 }
 
-// running are the attempts that a node ran at a time, by epoch.
+// running returns the attempts that a node ran at a time, by epoch.
 func (m *measure) running(n Target, at time.Time) map[uint64]task.ID {
 	live := map[task.ID]uint64{}
 	for i := range m.records {
@@ -218,8 +219,8 @@ func (m *measure) detected(f *Injected) (time.Duration, bool) {
 	return 0, false
 }
 
-// unnoticed is how much longer than the time to live of a heartbeat a fault may
-// last without a fact, before that is odd.
+// unnoticed is how much longer than a heartbeat's time to live a fault may last without a fact
+// before that is odd.
 const unnoticed = 4 * time.Second
 
 func (m *measure) takenOver(f *Injected) []time.Duration {
@@ -246,7 +247,7 @@ func (m *measure) takenOver(f *Injected) []time.Duration {
 	return all
 }
 
-// back is how long after up a worker was of use.
+// back returns how long after up a worker was useful.
 func (m *measure) back(worker Target, up time.Time) (time.Duration, bool) {
 	limit := m.next(worker, up)
 	for i := range m.records {
@@ -295,13 +296,13 @@ func (m *measure) allBack(server *Injected) []time.Duration {
 func (m *measure) count() {
 	type turn struct {
 		since   uint64
-		others  bool // somebody other than a scheduler opened it
+		others  bool // a process other than a scheduler opened it
 		offered bool
 	}
 	turns := map[task.ID]turn{}
 	births := map[task.ID]int{}
 	since := map[task.ID]time.Time{} // when tasks that have not started may, unless limits say when
-	limited := map[task.ID]bool{}    // what schedulers admit, they offer
+	limited := map[task.ID]bool{}    // schedulers offer what they admit
 	var starts []time.Duration
 	abnormal := map[string][]task.ID{}
 	var repaired, twice []task.ID
@@ -378,7 +379,7 @@ func (m *measure) count() {
 	}
 }
 
-// whyOdd says of the ways in which tasks end abnormally why no promise is broken by it.
+// whyOdd says why certain abnormal ends of tasks break no promise.
 var whyOdd = map[string]string{
 	reason.Lost:    ", as is promised where the end of a process that was being cancelled was not seen",
 	reason.Poison:  ", as is promised where so many nodes were lost with it",

@@ -66,7 +66,7 @@ func (o *observer) follow(ctx context.Context) {
 // add is called with mu held.
 func (o *observer) add(r *events.Record) {
 	o.last = r.Seq
-	if r.IsFact() { // probes go when they are old
+	if r.IsFact() { // probes are removed when they are old
 		o.seen[r.Seq] = r.Fact.ID
 	}
 	if id := r.Fact.Task; id != "" {
@@ -81,7 +81,7 @@ func (o *observer) add(r *events.Record) {
 	}
 }
 
-// online counts the workers that are.
+// online counts the online workers.
 func (o *observer) online() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +94,7 @@ func (o *observer) online() int {
 	return n
 }
 
-// counts are the tasks that have ended, and all.
+// counts returns how many tasks have ended, run, and exist.
 func (o *observer) counts() (ended, running, all int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +109,7 @@ func (o *observer) counts() (ended, running, all int) {
 	return ended, running, len(o.tasks)
 }
 
-// done tells whether tasks are there and have ended.
+// done tells whether these tasks exist and have ended.
 func (o *observer) done(ids []task.ID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,7 +118,7 @@ func (o *observer) done(ids []task.ID) bool {
 			return false
 		}
 	}
-	for _, t := range o.tasks { // also those of which nobody heard
+	for _, t := range o.tasks { // also those that were never acknowledged
 		if !t.State.Terminal() {
 			return false
 		}
@@ -126,14 +126,14 @@ func (o *observer) done(ids []task.ID) bool {
 	return true
 }
 
-// facts are those that have been in the log so far, by sequence.
+// facts returns the facts in the log so far, by sequence.
 func (o *observer) facts() map[uint64]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.seen)
 }
 
-// vanished lists facts that were in the log before it was read, and are not any more, or are others.
+// vanished lists facts that were in the log before it was read, and are missing or different now.
 func vanished(before map[uint64]string, records []events.Record) []string {
 	there := make(map[uint64]string, len(records))
 	last := uint64(0)
@@ -170,7 +170,7 @@ func readLog(ctx context.Context, store *jet.Store) ([]events.Record, error) {
 			return nil, err
 		}
 		for i := range records {
-			records[i].Raw = nil // only what it says is of interest, and a soak has many
+			records[i].Raw = nil // only the decoded fact matters, and a soak has many
 		}
 		all = append(all, records...)
 		at = records[len(records)-1].Seq

@@ -8,8 +8,8 @@ import (
 	"millrace/task"
 )
 
-// A log that loses or changes what it has shown has broken the first promise of
-// all, whatever the rest of it says.
+// A log that loses or changes a record that it has shown breaks the first promise, whatever else it
+// holds.
 func TestVanished(t *testing.T) {
 	var s story
 	s.born(1, "t")

@@ -12,15 +12,15 @@ import (
 	"millrace/task/value"
 )
 
-// Scenario is a way to make faults.
+// Scenario is a kind of plan.
 type Scenario struct {
 	Name string
-	// What says in a line what happens.
+	// What describes it in a line.
 	What string
 	make func(*planner)
 }
 
-// Scenarios lists those that [Plan] knows.
+// Scenarios lists the scenarios that [Plan] knows.
 var Scenarios = []Scenario{
 	{"kill", "kill -9 of workers, some for longer than their lease, some only for a moment", (*planner).kill},
 	{"pause", "SIGSTOP of workers for longer than their lease, then SIGCONT", (*planner).pause},
@@ -38,26 +38,26 @@ var Scenarios = []Scenario{
 	{"mix", "all of these but files and full-disk, by chance", (*planner).mix},
 }
 
-// Frame is what a plan depends on, and all that it depends on.
+// Frame is everything that a plan depends on.
 type Frame struct {
 	Seed     uint64
 	Scenario string // one of [Scenarios], or "all" for "mix"
 	// Duration is when the last fault has ended. At least 5s.
 	Duration time.Duration
-	// Workers and Schedulers are how many there are; at least 1 worker.
+	// Workers and Schedulers are their numbers; at least 1 worker.
 	Workers, Schedulers int
-	// Lease is how long a silent worker keeps its tasks and Silence how long a
-	// silent node counts as online; faults that are to be noticed last longer.
+	// Lease is how long a silent worker keeps its tasks and Silence how long a silent node counts
+	// as online; faults that must be noticed last longer.
 	Lease, Silence time.Duration
 }
 
-// shortest is the duration below which a plan would have no room.
+// shortest is the shortest duration that a plan fits in.
 const shortest = 5 * time.Second
 
-// Plan makes the faults of a scenario, in the order of their beginning. It is a
-// pure function: the same frame gives the same steps. No target has two faults
-// at once, and all have ended at f.Duration, but for a process that takes its
-// time to end after SIGTERM. The error says what is wrong with the frame.
+// Plan makes the faults of a scenario, in the order of their beginning. It is a pure function: the
+// same frame gives the same steps. No target has two faults at one time, and all have ended at
+// f.Duration, except that a process may take longer to end after SIGTERM. The error says what is
+// wrong with the frame.
 func Plan(f Frame) ([]Step, error) {
 	name := f.Scenario
 	if name == "all" {
@@ -82,7 +82,7 @@ func Plan(f Frame) ([]Step, error) {
 	return p.steps, nil
 }
 
-// ScenarioNames are the names of [Scenarios].
+// ScenarioNames returns the names of [Scenarios].
 func ScenarioNames() []string {
 	names := make([]string, len(Scenarios))
 	for i, s := range Scenarios {
@@ -91,7 +91,7 @@ func ScenarioNames() []string {
 	return names
 }
 
-// quiet is how long nothing is broken at first, so that work is under way.
+// quiet is how long nothing is broken at first, so that work is in progress.
 const quiet = 1500 * time.Millisecond
 
 // planner makes one plan from left to right.
@@ -114,11 +114,11 @@ func (p *planner) between(least, most time.Duration) time.Duration {
 
 func (p *planner) wait(least, most time.Duration) { p.now += p.between(least, most) }
 
-// one tells whether something happens that happens once in n times.
+// one returns true once in n times.
 func (p *planner) one(n int) bool { return p.chance.IntN(n) == 0 }
 
-// longer is a time after which a silent worker has lost its leases and its node
-// was found silent, brief one after which neither is the case.
+// longer is a time after which a silent worker has lost its leases and its node was found silent;
+// brief is one after which neither is the case.
 func (p *planner) longer() time.Duration {
 	gone := max(p.Lease, p.Silence+2*time.Second)
 	return p.between(gone+500*time.Millisecond, gone*3/2)
@@ -128,11 +128,11 @@ func (p *planner) brief() time.Duration {
 	return p.between(200*time.Millisecond, max(min(p.Lease, p.Silence)/2, 300*time.Millisecond))
 }
 
-// fits tells whether a fault of this length ends before the end.
+// fits tells whether a fault of this length ends in time.
 func (p *planner) fits(length time.Duration) bool { return p.now+length <= p.Duration }
 
-// add adds a fault that begins some time after now, if its target has no other
-// one; it ends with the plan at the latest.
+// add adds a fault that begins some time after now, if its target has no other one; it ends with
+// the plan at the latest.
 func (p *planner) add(after time.Duration, fault Fault, target Target, length time.Duration) bool {
 	return p.addStep(after, Step{Fault: fault, Target: target, For: value.Duration(length)})
 }
@@ -150,8 +150,8 @@ func (p *planner) addStep(after time.Duration, s Step) bool {
 	return true
 }
 
-// worker chooses a worker whose fault would leave another one in peace, unless
-// there is only one; false if none can be had now.
+// worker chooses a worker whose fault leaves another one undisturbed, unless there is only one;
+// false if there is none now.
 func (p *planner) worker(length time.Duration) (Target, bool) {
 	var free []Target
 	for _, w := range p.size.members(Workers) {
@@ -230,8 +230,8 @@ func (p *planner) flap() {
 	}
 }
 
-// doubleDrop is the one that defeated a predecessor. It takes 48 s; in less time
-// everything shrinks alike.
+// doubleDrop is the scenario that defeated a predecessor. It takes 48 s; with less time everything
+// shrinks proportionally.
 func (p *planner) doubleDrop() {
 	w := Worker(1 + p.chance.IntN(p.Workers))
 	scale := min(1, float64(p.Duration-p.now)/float64(48*time.Second))
@@ -250,8 +250,8 @@ func (p *planner) serverRestart() {
 	}
 }
 
-// serverKilled kills the server, if wanted just when the tasks of a dead worker
-// are to be taken over.
+// serverKilled kills the server; with takeover, just when the tasks of a dead worker are to be
+// taken over.
 func (p *planner) serverKilled(takeover bool) {
 	length := p.between(200*time.Millisecond, 2*time.Second)
 	if p.one(4) {
@@ -276,7 +276,7 @@ func (p *planner) schedulerKill() {
 	}
 }
 
-// schedulerKilled kills a scheduler or all of them, if wanted just before a worker dies.
+// schedulerKilled kills one scheduler or all; with worker, just before a worker dies.
 func (p *planner) schedulerKilled(worker bool) {
 	if p.Schedulers == 0 {
 		return
@@ -325,8 +325,8 @@ func (p *planner) clockJump() {
 	}
 }
 
-// clockJumps has one clock jump, ahead or back, by up to ten minutes. Every other time
-// the process is killed meanwhile, and so starts with a clock that is wrong.
+// clockJumps makes one clock jump, ahead or back, by up to ten minutes. Every other time the
+// process is killed meanwhile, and so starts with a wrong clock.
 func (p *planner) clockJumps() {
 	s := p.clockShift()
 	if p.Schedulers > 0 && p.one(3) {
@@ -341,7 +341,7 @@ func (p *planner) clockJumps() {
 	}
 }
 
-// clockShift is a jump of somebody's clock, and back.
+// clockShift is a jump of a clock, and back.
 func (p *planner) clockShift() Step {
 	s := Step{Fault: Clock, For: value.Duration(p.between(p.Lease/2, 2*p.Lease)), Shift: Shift(p.between(10*time.Second, 10*time.Minute))}
 	if p.one(2) {
@@ -350,7 +350,7 @@ func (p *planner) clockShift() Step {
 	return s
 }
 
-// files breaks what brings folders to tasks.
+// files breaks the delivery of folders to tasks.
 func (p *planner) files() {
 	acts := []func(){
 		func() { p.add(0, Kill, Pusher, p.between(50*time.Millisecond, time.Second)) },
@@ -361,7 +361,7 @@ func (p *planner) files() {
 				p.addStep(0, p.killed(w))
 			}
 		},
-		func() { // it takes its time to fetch, and is killed meanwhile
+		func() { // it is killed while it fetches
 			s := Step{Fault: Throttle, Rate: 1 << 20, For: value.Duration(p.between(time.Second, 3*time.Second))}
 			if w, ok := p.worker(s.For.Std() + time.Second); ok {
 				s.Target = w
@@ -376,7 +376,7 @@ func (p *planner) files() {
 	}
 }
 
-// fullDisk has the server's disk filled, for a moment or for longer than anybody keeps a lease.
+// fullDisk fills the server's disk, for a moment or for longer than any lease.
 func (p *planner) fullDisk() {
 	for i := 0; p.fits(500 * time.Millisecond); i++ {
 		length := p.between(300*time.Millisecond, p.Lease)

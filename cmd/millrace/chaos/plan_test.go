@@ -15,8 +15,8 @@ func frame(scenario string) Frame {
 	return Frame{Seed: 1, Scenario: scenario, Duration: 40 * time.Second, Workers: 3, Schedulers: 2, Lease: 6 * time.Second, Silence: 6 * time.Second}
 }
 
-// A seed that once found something must find it again: what a frame gives is
-// part of what the command promises.
+// A seed that once found something must find it again: the plan that follows from a frame is part
+// of what the command promises.
 func TestPlansAreGolden(t *testing.T) {
 	var b strings.Builder
 	for _, name := range ScenarioNames() {

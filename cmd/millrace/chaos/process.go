@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// restartPause is how long a process that ended by itself stays away, as with a service manager.
+	// restartPause is how long a process that ended by itself stays down, as with a service
+	// manager.
 	restartPause = 250 * time.Millisecond
-	// stopPatience is what a process gets to end in order, at the end of a run.
+	// stopPatience is how long a process may take to end in order, at the end of a run.
 	stopPatience = 5 * time.Second
 	// noServer is the exit code of a process that found no NATS server when it started.
 	noServer = 4
 )
 
-// process is one process of the installation, kept running until it is stopped.
+// process is one process of the installation, restarted until it is stopped.
 type process struct {
 	name    Target
 	argv    []string
@@ -33,8 +34,8 @@ type process struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd     // guarded by mu; nil before the first start
 	ended   chan struct{} // guarded by mu; closed when cmd has ended
-	wanted  bool          // guarded by mu; whether it is to run
-	odd     []string      // guarded by mu; ends that nobody asked for
+	wanted  bool          // guarded by mu; whether it should run
+	odd     []string      // guarded by mu; unexpected ends
 	retries *time.Timer   // guarded by mu; starts it again
 }
 
@@ -75,7 +76,7 @@ func (p *process) spawn() error {
 	return nil
 }
 
-// over notes an end that nobody asked for, and sees to a new start.
+// over records an unexpected end, and arranges a new start.
 func (p *process) over(cmd *exec.Cmd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +97,8 @@ func (p *process) over(cmd *exec.Cmd) {
 	})
 }
 
-// end makes the process end: with SIGKILL at once or, politely, with SIGTERM and
-// after patience with SIGKILL. It returns when it has ended, and false if it had to be killed.
+// end ends the process: with SIGKILL at once or, if polite, with SIGTERM and after patience with
+// SIGKILL. It returns when the process has ended, and false if it had to be killed.
 func (p *process) end(polite bool, patience time.Duration) bool {
 	p.mu.Lock()
 	p.wanted = false
@@ -124,7 +125,7 @@ func (p *process) end(polite bool, patience time.Duration) bool {
 	return !polite
 }
 
-// signal sends a signal to the process, if it is there.
+// signal sends a signal to the process, if it runs.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +134,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// pid is the process's; 0 if it was never started.
+// pid returns the process's id; 0 if it was never started.
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +150,7 @@ func (p *process) oddities() []string {
 	return p.odd
 }
 
-// await waits until ready says so, and fails if the process ends before.
+// await waits until ready returns true, and fails if the process ends before.
 func (p *process) await(ctx context.Context, limit time.Duration, ready func() bool) error {
 	p.mu.Lock()
 	ended := p.ended
@@ -172,7 +173,7 @@ func (p *process) await(ctx context.Context, limit time.Duration, ready func() b
 	return nil
 }
 
-// lastLine is the last line of a file, for messages.
+// lastLine returns the last line of a file, for messages.
 func lastLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -185,8 +186,8 @@ func lastLine(path string) string {
 	return "it has said nothing"
 }
 
-// surroundings is the environment of the processes: that of this one, without what
-// would lead them elsewhere, and with a home in dir.
+// surroundings is the environment of the processes: this one's, without variables that would change
+// their behaviour, and with a home in dir.
 func surroundings(dir string) ([]string, error) {
 	var env []string
 	for _, e := range os.Environ() {
@@ -207,7 +208,7 @@ func surroundings(dir string) ([]string, error) {
 	return env, nil
 }
 
-// removeAll removes a folder in which a process may still be at its end.
+// removeAll removes a folder in which a process may still be ending.
 func removeAll(dir string) error {
 	var err error
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {

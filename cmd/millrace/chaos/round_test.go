@@ -8,7 +8,8 @@ import (
 	"millrace/task"
 )
 
-// The load of a run counts from when each task was to come, and what was broken has its times on the same axis.
+// Latencies count from when each task was planned to arrive, and the faults have their times on the
+// same axis.
 func TestRoundOf(t *testing.T) {
 	s := &story{}
 	s.born(1.5, "late") // it was to come at 1

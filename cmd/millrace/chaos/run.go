@@ -21,11 +21,10 @@ import (
 	"millrace/task/value"
 )
 
-// Run starts an installation, breaks it as planned while it works, waits until it
-// has come to rest and judges its log. It ends whatever it has started, also if
-// ctx ends, and then returns ctx's error. Any other error means that the
-// installation could not be started or that cfg is wrong; a broken promise is
-// no error but a verdict.
+// Run starts an installation, breaks it as planned while it works, waits until it has come to rest
+// and judges its log. It ends everything that it has started, also if ctx ends, and then returns
+// ctx's error. Any other error means that the installation could not be started or that cfg is
+// wrong; a broken promise is a verdict, not an error.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -63,7 +62,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	return report, err
 }
 
-// hurry is what processes get to end when somebody is in one.
+// hurry is how long processes may take to end when the run is interrupted.
 const hurry = 500 * time.Millisecond
 
 // run is one run.
@@ -91,7 +90,7 @@ func (r *run) close() {
 	}
 }
 
-// beside runs something until the run is closed.
+// beside runs something in the background until the run is closed.
 func (r *run) beside(ctx context.Context, do func(context.Context)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -148,7 +147,8 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// callers is the client of those who submit: on a connection of its own, with a clock that a step may shift.
+// callers returns the submitters' client: on a connection of its own, with a clock that a step may
+// shift.
 func (r *run) callers(ctx context.Context) (*client.Client, error) {
 	nc, err := r.cfg.Dial(r.crew.url(), "millrace chaos callers")
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *run) serves(ctx context.Context) func() bool {
 // errPatience: there was time enough for an answer.
 var errPatience = errors.New("no answer in time")
 
-// play does what the run is about.
+// play performs the run.
 func (r *run) play(ctx context.Context) (Report, error) {
 	orders := workload(r.cfg.Seed, r.cfg.Duration, r.cfg.Rate, r.cfg.Tasks, r.cfg.Layout.AckWait)
 	if r.crew.shelf != nil {
@@ -226,11 +226,11 @@ func (r *run) play(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// sweepPause is how long after one collection of garbage the next comes.
+// sweepPause is the pause between two garbage collections.
 const sweepPause = 3 * time.Second
 
-// sweep removes files that nothing needs, beside everything else. What the run needs is among what it must
-// not remove. It is not killed: a mark that it left would have pushes wait for a minute.
+// sweep removes unneeded files, while everything else goes on. It must not remove what the run
+// needs. It is not killed: its remaining mark would make pushes wait for a minute.
 func (r *run) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepPause)
 	defer tick.Stop()
@@ -239,12 +239,13 @@ func (r *run) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1}) // what it did wrong, tasks find out
+			// Tasks detect what it did wrong.
+			_, _ = r.client.SweepFiles(ctx, client.FilesSweep{Versions: 1})
 		}
 	}
 }
 
-// step does one step at its time.
+// step performs one step at its time.
 func (r *run) step(ctx context.Context, s Step) error {
 	timer := time.NewTimer(time.Until(r.began.Add(s.At.Std())))
 	defer timer.Stop()
@@ -264,8 +265,8 @@ func (r *run) step(ctx context.Context, s Step) error {
 	return err
 }
 
-// settle waits until everything has ended that is to end, as long as something does:
-// too few workers for the load are slow, and no task of theirs is stuck.
+// settle waits until everything has ended that must end, as long as some task does: with too few
+// workers for the load, tasks are slow but not stuck.
 func (r *run) settle(ctx context.Context) {
 	r.say("the last fault is over; waiting for the rest")
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -290,7 +291,7 @@ func (r *run) settle(ctx context.Context) {
 	}
 }
 
-// conclude reads the log and says what it shows. Broke is why the run ended early, if it did.
+// conclude reads the log and makes the report. broke is why the run ended early, if it did.
 func (r *run) conclude(ctx context.Context, broke error) Report {
 	r.say("reading the log")
 	faults := r.crew.faults()
@@ -369,7 +370,7 @@ func (r *run) conclude(ctx context.Context, broke error) Report {
 	return report
 }
 
-// lastFact is the sequence of the last record that a read model reflects.
+// lastFact returns the sequence of the last record that a read model reflects.
 func lastFact(records []events.Record) uint64 {
 	last := uint64(0)
 	for i := range records {
@@ -380,7 +381,7 @@ func lastFact(records []events.Record) uint64 {
 	return last
 }
 
-// rows reads a read model; at rest it does not matter whose.
+// rows reads the read model; once at rest, any server's will do.
 func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
 	rows := []task.Task{}
 	ask := client.ListRequest{Limit: 200, OldestFirst: true, AtLeast: last}
@@ -398,8 +399,8 @@ func (r *run) rows(ctx context.Context, last uint64) ([]task.Task, error) {
 	}
 }
 
-// views compares the read models of all schedulers with the log, as far as counts
-// show a difference. Which of them answers is chance, so each is asked several times.
+// views compares the read models of all schedulers with the log, by counts. Which of them answers
+// is random, so it asks several times.
 func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) []string {
 	for range 4 * r.cfg.Schedulers {
 		once, cancel := context.WithTimeout(ctx, 5*tryTime)
@@ -417,7 +418,7 @@ func (r *run) views(ctx context.Context, last uint64, want map[task.State]int) [
 	return nil
 }
 
-// tick tells how far the run is, now and then.
+// tick reports the progress of the run, now and then.
 func (r *run) tick(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -34,10 +34,10 @@ const (
 	shelfSmall = 12
 )
 
-// exitBytes is how a task ends that has found other files than those of its version.
+// exitBytes is the exit code of a task that has found other files than those of its version.
 const exitBytes = 86
 
-// shelfVersions is how many versions a run of this duration has.
+// shelfVersions returns how many versions a run of this duration has.
 func shelfVersions(duration time.Duration) int { return min(max(int(duration/(4*time.Second)), 3), 12) }
 
 // newShelf writes all versions below a directory. The same seed gives the same ones.
@@ -76,21 +76,21 @@ func newShelf(dir string, seed uint64, n int) (*shelf, error) {
 
 func (s *shelf) version(v int) string { return filepath.Join(s.dir, "v"+strconv.Itoa(v)) }
 
-// PushedFile is where whoever pushes a folder of the shelf leaves its digest.
+// PushedFile is where the pusher of a folder writes its digest.
 func PushedFile(folder string) string { return folder + ".digest" }
 
-// OtherDigest ends the name of the file that holds a digest of a folder which had another one before.
+// OtherDigest ends the name of the file with the digest of a folder that had another one before.
 const OtherDigest = ".other"
 
-// check is a command that ends with 0 if it finds just what a version holds.
+// check is a command that ends with 0 if it finds exactly the content of a version.
 func (s *shelf) check(v int, sleep string) string {
 	return `sum=$(find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64)
 if [ "$sum" != ` + s.sums[v-1] + ` ] || [ ! -x run.sh ] || [ "$(readlink link)" != data/1 ]; then find . | xargs ls -ld; exit ` + strconv.Itoa(exitBytes) + `; fi
 sleep ` + sleep
 }
 
-// fill has every other short task of a workload run with files: with the version that is the latest
-// at its time, or with one before.
+// fill gives every other short task of a workload files: of the latest version at its time, or of
+// an earlier one.
 func (s *shelf) fill(orders []order, seed uint64, duration time.Duration) {
 	chance := rand.New(rand.NewPCG(seed, 2))
 	for i := range orders {
@@ -108,7 +108,7 @@ func (s *shelf) fill(orders []order, seed uint64, duration time.Duration) {
 	}
 }
 
-// pushed waits until a version can be had, and names it.
+// pushed waits until a version exists, and names it.
 func (s *shelf) pushed(ctx context.Context, v int) (*job.Files, error) {
 	for {
 		digest, err := os.ReadFile(PushedFile(s.version(v)))
@@ -135,7 +135,7 @@ type FilesReport struct {
 	Spoiled int `json:"spoiled"`
 }
 
-// judge says what the log tells of tasks with files.
+// judge checks the log's tasks with files.
 func (s *shelf) judge(records []events.Record) (r FilesReport, broken, odd []string) {
 	for v := range s.sums {
 		if _, err := os.Stat(PushedFile(s.version(v + 1))); err == nil {

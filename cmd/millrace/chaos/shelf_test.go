@@ -14,7 +14,7 @@ import (
 	"millrace/task/reason"
 )
 
-// TestShelf: a version is known by all of its bytes, and by nothing else.
+// TestShelf checks that a version is recognized by all of its bytes, and by nothing else.
 func TestShelf(t *testing.T) {
 	s, err := newShelf(filepath.Join(t.TempDir(), "a"), 7, 2)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestShelf(t *testing.T) {
 	ends(exitBytes)
 }
 
-// TestShelfJudges: of tasks with files, whatever their other troubles.
+// TestShelfJudges checks how the shelf judges tasks with files.
 func TestShelfJudges(t *testing.T) {
 	s := &shelf{dir: t.TempDir(), sums: []string{"x"}}
 	if err := os.WriteFile(PushedFile(s.version(1)), []byte("digest"), 0o600); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Shift is by how much a process takes its machine's clock to be ahead; below zero, behind.
+// Shift is by how much a process believes its machine's clock to be ahead; below zero, behind.
 type Shift time.Duration
 
 func (s Shift) String() string { return time.Duration(s).String() }
@@ -15,7 +15,7 @@ func (s Shift) String() string { return time.Duration(s).String() }
 // MarshalText writes the form that [time.ParseDuration] reads.
 func (s Shift) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a duration that may be below zero, such as "-5m".
+// UnmarshalText parses a duration that may be negative, such as "-5m".
 func (s *Shift) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -25,13 +25,12 @@ func (s *Shift) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ShiftEnv names the file in which a process looks for its [Shift] each time that
-// it looks at the clock.
+// ShiftEnv names the file from which a process reads its [Shift] each time it reads the clock.
 const ShiftEnv = "MILLRACE_CHAOS_CLOCK"
 
 func (c *crew) clockFile(t Target) string { return filepath.Join(c.dir, string(t)+".clock") }
 
-// shift sets a process's notion of its machine's clock.
+// shift sets how a process perceives its machine's clock.
 func (c *crew) shift(t Target, s Shift) error {
 	next := c.clockFile(t) + ".next"
 	if err := os.WriteFile(next, []byte(s.String()), 0o600); err != nil {

@@ -5,9 +5,8 @@ import (
 	"runtime"
 )
 
-// spawner starts processes that die with this one, even if it is killed. The
-// kernel takes that to mean the thread which started them, so there is one
-// thread that does nothing else and stays.
+// spawner starts processes that die with this one, even if it is killed. The kernel ties them to
+// the thread that started them, so one thread does nothing else and stays.
 type spawner struct{ orders chan func() }
 
 func newSpawner() *spawner {

@@ -2,8 +2,8 @@ package chaos
 
 import "syscall"
 
-// attributes give a process a group of its own, so that a signal for us is none
-// for it, and a signal when we are gone.
+// attributes give a process a group of its own, so that it does not get our signals, and a signal
+// when we are gone.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package chaos
 
 import "syscall"
 
-// attributes give a process a group of its own, so that a signal for us is none for it.
+// attributes give a process a group of its own, so that it does not get our signals.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

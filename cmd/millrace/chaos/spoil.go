@@ -11,7 +11,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// spoiler changes what lies in a cache of files, as long as it is told to.
+// spoiler changes files in a cache, from start to stop.
 type spoiler struct {
 	dir    string
 	chance *rand.Rand
@@ -22,7 +22,7 @@ type spoiler struct {
 	all  sync.WaitGroup
 }
 
-// spoilPause is how long after one change the next comes.
+// spoilPause is the pause between two changes.
 const spoilPause = 20 * time.Millisecond
 
 func (s *spoiler) begin() {
@@ -60,9 +60,9 @@ func (s *spoiler) done() int {
 	return s.n
 }
 
-// once changes one file of the cache that was chosen by chance, as a task of the superuser could
-// that uses the version: what is only being fetched is out of its reach. Whatever is in the way of
-// that is as good: the cache changes meanwhile.
+// once changes one random file of the cache, as a task with root rights that uses the version
+// could: files that are only being fetched are out of its reach. If something prevents it, nothing
+// is lost: the cache is changing just then.
 func (s *spoiler) once() {
 	slots, _ := filepath.Glob(filepath.Join(s.dir, "trees", "*", "ready"))
 	if len(slots) == 0 {

@@ -12,11 +12,11 @@ import (
 	"millrace/task/value"
 )
 
-// Fault is what is done to a target.
+// Fault is what happens to a target.
 type Fault string
 
-// The faults. Those of processes end with the process running again, those of
-// links with a good link.
+// The faults. Those of processes end with the process running again, those of links with a good
+// link.
 const (
 	// Kill ends a process with SIGKILL and starts it again.
 	Kill Fault = "kill"
@@ -28,35 +28,35 @@ const (
 	// Spoil changes files in the cache of the workers, again and again.
 	Spoil Fault = "spoil"
 
-	// Clock shifts what a process takes for its machine's clock, and back: two jumps.
+	// Clock shifts how a process perceives its machine's clock, and back: two jumps.
 	Clock Fault = "clock"
 
-	// Fill has the disk of the NATS server full, and makes room again.
+	// Fill fills the disk of the NATS server, and makes room again.
 	Fill Fault = "fill"
 
 	Cut       Fault = "cut"       // every connection is reset, and each new one
-	Blackhole Fault = "blackhole" // nothing passes, and nobody is told
-	HalfOpen  Fault = "half-open" // the server's end is gone, the other one is not told
+	Blackhole Fault = "blackhole" // nothing passes, and neither end notices
+	HalfOpen  Fault = "half-open" // the server's end is gone, and the client does not notice
 	Delay     Fault = "delay"     // everything is late, each way
-	Throttle  Fault = "throttle"  // little passes in a second
+	Throttle  Fault = "throttle"  // few bytes pass per second
 	Drop      Fault = "drop"      // some chunk of each connection is lost, and the connection reset
-	Stall     Fault = "stall"     // every so many chunks one is held up, and what comes behind it
-	Lose      Fault = "lose"      // every so many chunks one is left out, and nobody is told
+	Stall     Fault = "stall"     // every n-th chunk is held up, and what follows it
+	Lose      Fault = "lose"      // every n-th chunk is left out, and neither end notices
 )
 
 // Faults lists all of them.
 var Faults = []Fault{Kill, Term, Pause, Spoil, Clock, Fill, Cut, Blackhole, HalfOpen, Delay, Throttle, Drop, Stall, Lose}
 
-// ofProcess tells whether the fault is one of a process, or of what it has on disk, rather than one of its link.
+// ofProcess tells whether the fault affects a process, or its files, rather than its link.
 func (f Fault) ofProcess() bool {
 	return f == Kill || f == Term || f == Pause || f == Spoil || f == Clock || f == Fill
 }
 
-// counts tells whether the fault is of every so many chunks.
+// counts tells whether the fault affects every n-th chunk.
 func (f Fault) counts() bool { return f == Drop || f == Stall || f == Lose }
 
-// aspect is what of a target the fault is done to. Its clock may be wrong whatever
-// else happens to it; a process that is not there has no link.
+// aspect is the part of a target that the fault affects. Its clock may be wrong whatever else
+// happens to it; a process that is down has no link.
 func (f Fault) aspect() string {
 	if f == Clock {
 		return "clock"
@@ -64,13 +64,13 @@ func (f Fault) aspect() string {
 	return "process"
 }
 
-// silences tells whether nothing is heard of the target during the fault.
+// silences tells whether the target is silent during the fault.
 func (f Fault) silences() bool {
 	return f == Kill || f == Pause || f == Cut || f == Blackhole || f == HalfOpen
 }
 
-// Target is the name of what a fault is done to: one process ("worker-1",
-// "scheduler-2", "server"), all of a kind ("workers", "schedulers") or "all".
+// Target is the name of a fault's target: one process ("worker-1", "scheduler-2", "server"), all of
+// a kind ("workers", "schedulers") or "all".
 type Target string
 
 // Targets that are not one worker or scheduler.
@@ -79,12 +79,12 @@ const (
 	Workers    Target = "workers"
 	Schedulers Target = "schedulers"
 	All        Target = "all"
-	// Pusher pushes folders, and Cache is where workers keep them; they are there if a
-	// scenario has one of them.
+	// Pusher pushes folders, and Cache is where workers keep them; they exist if a scenario has one
+	// of them.
 	Pusher Target = "pusher"
 	Cache  Target = "cache"
-	// Callers are those who submit and cancel tasks and make schedules; all that can be wrong with
-	// them is their clock. They make schedules if a scenario has them.
+	// Callers submit and cancel tasks and make schedules; only their clock can be wrong. They make
+	// schedules if a scenario has them as a target.
 	Callers Target = "callers"
 )
 
@@ -96,32 +96,31 @@ func Scheduler(i int) Target { return Target("scheduler-" + strconv.Itoa(i)) }
 
 func (t Target) isWorker() bool { return strings.HasPrefix(string(t), "worker-") }
 
-// Step is one fault: when, what, to whom, for how long.
+// Step is one fault: when, which, its target, and how long.
 type Step struct {
-	// At is when it begins, since the load does.
+	// At is when it begins, since the load began.
 	At     value.Duration `json:"at"`
 	Fault  Fault          `json:"fault"`
 	Target Target         `json:"target"`
 	// For is how long it lasts.
 	For value.Duration `json:"for"`
-	// Delay is by how much a slow link is late, each way, or how long a stalled one holds a
-	// chunk up; only where Fault is [Delay] or [Stall]. Default 200ms.
+	// Delay is by how much a slow link is late, each way, or how long a stalled one holds a chunk
+	// up; only if Fault is [Delay] or [Stall]. Default 200ms.
 	Delay value.Duration `json:"delay,omitempty"`
-	// Rate is how many bytes a throttled link passes on in a second; only where
-	// Fault is [Throttle]. Default 16384.
+	// Rate is how many bytes a throttled link passes per second; only if Fault is [Throttle].
+	// Default 16384.
 	Rate int `json:"rate,omitempty"`
-	// Every is which chunk of a connection is lost or held up, at least 2; only where
-	// Fault is [Drop] (default 20), [Stall] or [Lose] (default 2: every second one).
+	// Every says which chunk of a connection is lost or held up, at least 2; only if Fault is
+	// [Drop] (default 20), [Stall] or [Lose] (default 2: every second one).
 	Every int `json:"every,omitempty"`
-	// Shift is by how much a clock jumps, ahead or back; only where Fault is
-	// [Clock]. Default 5m.
+	// Shift is by how much a clock jumps, ahead or back; only if Fault is [Clock]. Default 5m.
 	Shift Shift `json:"shift,omitempty"`
 }
 
-// End is when the fault is to end.
+// End is when the fault ends.
 func (s Step) End() time.Duration { return s.At.Std() + s.For.Std() }
 
-// String says the step in a line.
+// String describes the step in a line.
 func (s Step) String() string {
 	text := fmt.Sprintf("%7.2fs  %-9s %-12s for %v", s.At.Std().Seconds(), s.Fault, s.Target, s.For)
 	switch s.Fault {
@@ -141,7 +140,7 @@ func (s Step) String() string {
 	return text
 }
 
-// mode is what the proxy of a target does during the step.
+// mode is the mode of the target's proxy during the step.
 func (s Step) mode() proxy.Mode {
 	kind := map[Fault]proxy.Kind{
 		Cut: proxy.Cut, Blackhole: proxy.Blackhole, HalfOpen: proxy.HalfOpen,
@@ -150,7 +149,7 @@ func (s Step) mode() proxy.Mode {
 	return proxy.Mode{Kind: kind, Delay: s.Delay.Std(), Rate: s.Rate, Every: s.Every}
 }
 
-// withDefaults fills in what belongs to the fault.
+// withDefaults sets the defaults of the fault's fields.
 func (s Step) withDefaults() Step {
 	switch s.Fault {
 	case Delay:
@@ -169,14 +168,14 @@ func (s Step) withDefaults() Step {
 	return s
 }
 
-// size is how many there are of what can be a target.
+// size is the number of workers and schedulers.
 type size struct{ workers, schedulers int }
 
-// several tells whether a target stands for others.
+// several tells whether a target stands for several.
 func (t Target) several() bool { return t == Workers || t == Schedulers || t == All }
 
-// members are the single targets that a target stands for, the server first;
-// nothing if there is no such target.
+// members returns the single targets of a target, the server first; none if there is no such
+// target.
 func (n size) members(t Target) []Target {
 	all := func(name func(int) Target, count int) []Target {
 		var list []Target
@@ -204,7 +203,7 @@ func (n size) members(t Target) []Target {
 	return nil
 }
 
-// names lists the targets there are, for messages.
+// names lists the targets, for messages.
 func (n size) names() string {
 	text := "server, pusher, cache, callers, all"
 	if n.schedulers > 0 {
@@ -213,7 +212,7 @@ func (n size) names() string {
 	return text + fmt.Sprintf(", workers, %s to %s", Worker(1), Worker(n.workers))
 }
 
-// validate refuses a step that could not be done.
+// validate refuses an impossible step.
 func (s Step) validate(n size) error {
 	members := n.members(s.Target)
 	switch {
@@ -247,8 +246,8 @@ func (s Step) validate(n size) error {
 	return nil
 }
 
-// clash finds the step among those before that has not ended when s begins and
-// is done to the same aspect of the same target.
+// clash finds an earlier step that has not ended when s begins and affects the same aspect of the
+// same target.
 func clash(s Step, before []Step, n size) (Step, bool) {
 	var mine []Target
 	for _, b := range before {

@@ -16,12 +16,12 @@ import (
 const (
 	// tryTime bounds one exchange with the server.
 	tryTime = 2 * time.Second
-	// tryAgain is how long a client waits after one that came to nothing.
+	// tryAgain is the pause of a client after a failed exchange.
 	tryAgain = 100 * time.Millisecond
 )
 
-// submitter plays the clients: it submits what is ordered, again and again under
-// the same id until that is acknowledged, and cancels what is to be cancelled.
+// submitter plays the clients: it submits the orders, again and again under the same id until they
+// are acknowledged, and cancels those to be cancelled.
 type submitter struct {
 	client  *client.Client
 	shelf   *shelf // nil without files
@@ -31,13 +31,14 @@ type submitter struct {
 	acknowledged []task.ID                 // guarded by mu
 	open         int                       // guarded by mu; submitted and not acknowledged
 	refused      []string                  // guarded by mu
-	delays       map[task.ID]time.Duration // guarded by mu; of those that were submitted with one
-	limited      map[task.ID]limited       // guarded by mu; those that somebody has tried to submit under limits
-	comes        map[task.ID]time.Duration // guarded by mu; when each was to come and might run, since the beginning
+	delays       map[task.ID]time.Duration // guarded by mu; of those submitted with one
+	limited      map[task.ID]limited       // guarded by mu; those submitted, or tried, under limits
+	// Guarded by mu; when each was to come and might run, since the beginning.
+	comes map[task.ID]time.Duration
 }
 
-// run submits each order at its time after start, and returns when all have been
-// begun or ctx has ended; the acknowledgements may come later, until patient ends.
+// run submits each order at its time after start, and returns when all have been begun or ctx has
+// ended; acknowledgements may come later, until patient ends.
 func (s *submitter) run(ctx, patient context.Context, start time.Time, orders []order) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -102,7 +103,7 @@ func (s *submitter) play(ctx context.Context, o order) {
 	}
 }
 
-// restrained notes a task that is about to be submitted under limits.
+// restrained records a task that is about to be submitted under limits.
 func (s *submitter) restrained(o *birth.Submission) error {
 	if !o.Spec.Limited() {
 		return nil
@@ -114,7 +115,7 @@ func (s *submitter) restrained(o *birth.Submission) error {
 	return err
 }
 
-// insist does something until it succeeds or is refused for good.
+// insist repeats do until it succeeds or is refused for good.
 func (s *submitter) insist(ctx context.Context, do func(context.Context) error) error {
 	for {
 		once, cancel := context.WithTimeout(ctx, tryTime)
@@ -137,7 +138,7 @@ func (s *submitter) count(n int) {
 	s.open += n
 }
 
-// refuse notes what came to nothing although there was time.
+// refuse records what failed although there was time.
 func (s *submitter) refuse(what string, ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,28 +147,28 @@ func (s *submitter) refuse(what string, ctx context.Context, err error) {
 	}
 }
 
-// all are the acknowledged submissions so far.
+// all returns the acknowledged submissions so far.
 func (s *submitter) all() []task.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]task.ID(nil), s.acknowledged...)
 }
 
-// delayed are the acknowledged submissions that were to begin later, and by how much.
+// delayed returns the acknowledged submissions with a delay, and the delay.
 func (s *submitter) delayed() map[task.ID]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.delays)
 }
 
-// underLimits are the tasks that were submitted under limits, so far as anybody knows.
+// underLimits returns the tasks that were submitted under limits, as far as known.
 func (s *submitter) underLimits() map[task.ID]limited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.limited)
 }
 
-// waiting is how many submissions or cancels have no answer yet.
+// waiting returns how many submissions or cancels have no answer yet.
 func (s *submitter) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,26 +18,26 @@ import (
 	"millrace/task/value"
 )
 
-// Shifted is the clock of this machine, or what a file that holds a [Shift] makes of it. The file is
-// read at each look at the clock; without one the clock is right.
+// Shifted returns the clock of this machine, changed by the [Shift] in a file. The file is read
+// each time; without one the clock is right.
 func Shifted(path string) func() time.Time {
 	if path == "" {
 		return time.Now
 	}
 	return func() time.Time {
-		text, _ := os.ReadFile(path) // without one, nothing is wrong
+		text, _ := os.ReadFile(path) // without one, the clock is right
 		shift, _ := time.ParseDuration(strings.TrimSpace(string(text)))
 		return time.Now().Round(0).Add(shift)
 	}
 }
 
-// What a run with wrong clocks tolerates.
+// Tolerances of a run with wrong clocks.
 const (
-	// timesApart is by how much a time that a process wrote, or reckoned with, may differ from
-	// that at which the server stored it.
+	// timesApart is by how much a time that a process wrote, or used, may differ from when the
+	// server stored it.
 	timesApart = 2 * time.Second
-	// tickLate is how late a decision on a tick may be without being odd: another scheduler has to
-	// see first that one is gone.
+	// tickLate is how late a decision on a tick may be without being odd: another scheduler must
+	// first notice that one is gone.
 	tickLate = 3 * time.Second
 	// impatient is the pending timeout of short tasks. Nothing makes them wait that long.
 	impatient = 2 * time.Minute
@@ -45,8 +45,8 @@ const (
 
 // TimesReport is what a run with wrong clocks shows of due times and ticks.
 type TimesReport struct {
-	// Delayed counts tasks that were submitted with a delay, Ticks those of schedules that were
-	// due, and Missed the ticks on which nobody has decided.
+	// Delayed counts tasks that were submitted with a delay, Ticks the due ticks of schedules, and
+	// Missed the ticks without a decision.
 	Delayed int `json:"delayed"`
 	Ticks   int `json:"ticks"`
 	Missed  int `json:"missed"`
@@ -54,9 +54,9 @@ type TimesReport struct {
 	Late Latency `json:"late_ms"`
 }
 
-// judgeTimes holds the times in a log against those at which its server stored what bears them. A
-// task that was submitted with a delay is due by the log's time, give or take apart; nothing starts
-// before it is due, and nothing expires before its time.
+// judgeTimes compares the times in a log with those at which its server stored the facts. A task
+// with a delay is due by the log's time, give or take apart; no task starts before it is due, and
+// none expires early.
 func judgeTimes(records []events.Record, delays map[task.ID]time.Duration, apart time.Duration) (r TimesReport, broken []string) {
 	violate := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
 	born := map[task.ID]time.Time{}
@@ -83,7 +83,7 @@ func judgeTimes(records []events.Record, delays map[task.ID]time.Duration, apart
 			if early := due[id].Sub(rec.Stored); !due[id].IsZero() && early > 0 {
 				violate("task %s starts %v before it is due", id, early.Round(time.Millisecond))
 			}
-			delete(due, id) // of later attempts the retry decides
+			delete(due, id) // for later attempts the retry decides
 		case task.GivenUp:
 			if waited := rec.Stored.Sub(born[id]); e.Reason == reason.Expired && waited < impatient-timesApart {
 				violate("task %s, which may wait for %v, expires %v after it was submitted", id, impatient, waited.Round(time.Millisecond))
@@ -93,7 +93,7 @@ func judgeTimes(records []events.Record, delays map[task.ID]time.Duration, apart
 	return r, broken
 }
 
-// ticker plays the people who make schedules, with the clock of the callers, while that is wrong.
+// ticker plays the users that make schedules, with the callers' clock, while that is wrong.
 type ticker struct {
 	client *client.Client // the callers'
 
@@ -101,13 +101,13 @@ type ticker struct {
 	made []schedule.Stored // guarded by mu
 }
 
-// schedulesMade is how many schedules a run has, and schedulePeriod how far their ticks are apart.
+// schedulesMade is how many schedules a run has, and schedulePeriod the interval of their ticks.
 const (
 	schedulesMade  = 6
 	schedulePeriod = 2 * time.Second
 )
 
-// run makes schedules, spread over the time that there is load, until ctx ends.
+// run makes schedules, spread over the time of the load, until ctx ends.
 func (t *ticker) run(ctx context.Context, load time.Duration) {
 	pause := time.NewTicker(max(load/(schedulesMade+1), time.Millisecond))
 	defer pause.Stop()
@@ -153,7 +153,8 @@ func (t *ticker) end(ctx context.Context) (at time.Time, err error) {
 	return at, nil
 }
 
-// judge compares the ticks that schedules should have had until a time with the decisions in the log.
+// judge compares the ticks that schedules should have had until a time with the decisions in the
+// log.
 func (t *ticker) judge(records []events.Record, until time.Time, r *TimesReport) (broken, odd []string) {
 	decisions := map[string][]*events.Record{}
 	for i := range records {

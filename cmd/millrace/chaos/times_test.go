@@ -14,7 +14,7 @@ import (
 	"millrace/task/value"
 )
 
-// What callers, workers and schedulers with wrong clocks would leave in a log is found there.
+// The judge finds what callers, workers and schedulers with wrong clocks would leave in a log.
 func TestJudgeTimes(t *testing.T) {
 	delayed := map[task.ID]time.Duration{"d": 3 * time.Second}
 	birth := func(due float64) task.Submitted {
@@ -26,7 +26,7 @@ func TestJudgeTimes(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		tell func(s *story)
-		want string // part of what is broken; "" for nothing
+		want string // part of the broken promise; "" for none
 	}{
 		"in time": {func(s *story) {
 			s.put(1, events.KindHold, "d", "chaos", birth(4))
@@ -70,7 +70,8 @@ func TestJudgeTimes(t *testing.T) {
 	}
 }
 
-// A tick without a decision is missed, one that is decided on too early breaks a promise, and one that is late is odd.
+// A tick without a decision is missed, an early decision breaks a promise, and a late one is
+// reported as odd.
 func TestJudgeTicks(t *testing.T) {
 	define := func(since, changed float64) schedule.Stored {
 		return schedule.Stored{Changed: after(changed), Definition: schedule.Definition{

@@ -17,10 +17,10 @@ import (
 	"millrace/task/job"
 )
 
-// Witness is a shell script that runs a command and writes down that it runs: a line when it begins,
-// five a second while it goes on, and one when it ends, to a file outside of the log. Times are those
-// of the machine's clock that is never set. What runs is the only witness of whether two attempts
-// of one task run at once, for the log may take one for dead that does not know of it.
+// Witness is a shell script that runs a command and records that it runs: a line when it begins,
+// five per second while it goes on, and one when it ends, to a file outside the log. Times are
+// those of the machine's clock that is never set. Only the running program shows whether two
+// attempts of one task run at one time: the log may hold one for dead that does not know of it.
 //
 //	sh SCRIPT FILE COMMAND [ARGUMENT...]
 const Witness = `say() { read -r now _ </proc/uptime; echo "$1 $MILLRACE_TASK $MILLRACE_NODE $MILLRACE_ATTEMPT.$$ $now" >>"$file"; }
@@ -36,18 +36,18 @@ say ends
 exit "$code"
 `
 
-// Stint is one run of a task by its own word.
+// Stint is one run of a task, as its witness recorded it.
 type Stint struct {
 	Task task.ID
 	Node string
 	// Who is its attempt and process.
 	Who string
-	// Began and Last are its first word and its last one, in seconds since the machine started.
-	// It may have run for a moment longer.
+	// Began and Last are its first and last line, in seconds since the machine started. It may have
+	// run for a moment longer.
 	Began, Last float64
 }
 
-// ReadStints reads what witnesses have written.
+// ReadStints parses what witnesses have written.
 func ReadStints(text string) ([]*Stint, error) {
 	var all []*Stint
 	open := map[string]*Stint{}
@@ -103,7 +103,7 @@ func Overlaps(all []*Stint) []Overlap {
 	return found
 }
 
-// witnesses are those of a run.
+// witnesses are the witnesses of a run.
 type witnesses struct{ dir string }
 
 func newWitnesses(dir string) (*witnesses, error) {
@@ -114,7 +114,7 @@ func newWitnesses(dir string) (*witnesses, error) {
 func (w *witnesses) script() string { return filepath.Join(w.dir, "witness") }
 func (w *witnesses) file() string   { return filepath.Join(w.dir, "runs") }
 
-// attend has the command of a task write down that it runs.
+// attend makes the command of a task record that it runs.
 func (w *witnesses) attend(r *job.Run) {
 	command := r.Argv
 	if r.Shell != "" {
@@ -123,15 +123,16 @@ func (w *witnesses) attend(r *job.Run) {
 	r.Shell, r.Argv = "", append([]string{"sh", w.script(), w.file()}, command...)
 }
 
-// witnessed is what witnesses have seen: which runs overlapped, where limits were exceeded, and how many witnesses there were.
+// witnessed is what witnesses have recorded: which runs overlapped, where limits were exceeded, and
+// how many witnesses there were.
 type witnessed struct {
 	overlapping, exceeded []string
 	limits                LimitsReport
 	runs                  int
 }
 
-// judge says what the witnesses have seen. A worker that was suspended cannot stop what it runs, so what overlaps, or is too
-// much, for that breaks no promise.
+// judge summarises the witnesses' records. A suspended worker cannot stop what it runs, so an
+// overlap or an excess for that reason breaks no promise.
 func (w *witnesses) judge(faults []Injected, tasks map[task.ID]limited) (seen witnessed, err error) {
 	text, err := os.ReadFile(w.file())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +161,8 @@ func (w *witnesses) judge(faults []Injected, tasks map[task.ID]limited) (seen wi
 	return seen, nil
 }
 
-// suspendedAt is when the worker of a run was suspended first while that went on, in seconds since the machine started.
+// suspendedAt returns when the worker of a run was first suspended during it, in seconds since the
+// machine started.
 func suspendedAt(s *Stint, faults []Injected, started time.Time) float64 {
 	first := math.Inf(1)
 	for _, f := range faults {
@@ -172,7 +174,7 @@ func suspendedAt(s *Stint, faults []Injected, started time.Time) float64 {
 	return first
 }
 
-// uptime is for how long the machine is up.
+// uptime returns how long the machine is up.
 func uptime() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {

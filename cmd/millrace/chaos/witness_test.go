@@ -31,8 +31,8 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// A witness runs its command, ends as that does, and writes down when. What overlaps breaks a promise,
-// unless the worker of the first run was suspended and could not stop it.
+// A witness runs its command, exits as the command does, and records when. Overlapping runs break a
+// promise, unless the worker of the first run was suspended and could not stop it.
 func TestWitness(t *testing.T) {
 	w, err := newWitnesses(t.TempDir())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"millrace/view"
 )
 
-// incidentSource is what an incident file has. What is missing in it are gaps.
+// incidentSource reads the facts of an incident file. Missing ones become gaps.
 func incidentSource(in *text, between [2]view.Moment) (source, error) {
 	f, err := in.read()
 	if err != nil {
@@ -21,7 +21,7 @@ func incidentSource(in *text, between [2]view.Moment) (source, error) {
 	}
 	m := &f.Manifest
 	from := source{span: replay.NewSpan(1), incident: f, marks: marksOf(f.Notes)}
-	from.ackWait, _ = time.ParseDuration(m.AckWait) // a file that does not say leaves it open
+	from.ackWait, _ = time.ParseDuration(m.AckWait) // unknown if the file does not say
 	switch {
 	case m.Left > 0:
 		from.partial = "the incident file holds only what lived in its span"
@@ -55,7 +55,7 @@ func (s *source) add(r *events.Record, begin view.Moment) error {
 	return s.span.Add(r, r.Seq >= s.incident.Manifest.From.Seq && within(begin, r))
 }
 
-// gap notes that facts are missing; what else is missing changes nothing here.
+// gap records that facts are missing; other missing parts do not matter here.
 func (s *source) gap(m *incident.Missing) {
 	if m.Section == incident.SectionFacts.String() {
 		s.span.Missing(m.Why)
@@ -69,7 +69,7 @@ func marksOf(notes []incident.Note) (marks []replay.Mark) {
 	return marks
 }
 
-// keepNotes adds the marks that a session has made to the file.
+// keepNotes adds a session's marks to the file.
 func (a *Commands) keepNotes(name string, from source, marks []replay.Mark) error {
 	had := marksOf(from.incident.Notes)
 	var notes []incident.Note

@@ -8,11 +8,11 @@ import (
 	"millrace/replay"
 )
 
-// replayPrinter says what came of a command: in lines, or as an object of JSON.
+// replayPrinter prints the result of a command: in lines, or as a JSON object.
 type replayPrinter struct {
 	a      *Commands
 	asJSON bool
-	person bool // somebody types, and wants to be asked
+	person bool // a person types, and should be prompted
 }
 
 func (p *replayPrinter) prompt(x *replay.Session) {
@@ -37,7 +37,7 @@ func (p *replayPrinter) print(answer *replay.Answer) error {
 	return nil
 }
 
-// frameLines say what there is at a point, a line for each thing.
+// frameLines describes a point, in one line per thing.
 func frameLines(f *replay.Frame) []string {
 	lines := []string{told.PointFact(f, told.PointTime)}
 	add := func(indent string, more ...string) {

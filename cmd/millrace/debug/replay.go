@@ -27,19 +27,19 @@ import (
 	"millrace/view"
 )
 
-// Commands are those of this room.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }
 
-// Exit codes of replay beside those that all commands have.
+// Exit codes of replay beside the common ones.
 const (
 	replayNone    = 1
 	replayDamaged = 3
 )
 
-// replayFlags are what `millrace replay` was told.
+// replayFlags are the flags of `millrace replay`.
 type replayFlags struct {
 	typed.Output
 	focus       [4]string // by the order of replay.FocusKinds
@@ -122,7 +122,7 @@ func commandsHelp() string {
 	return text.String()
 }
 
-// looksAt is what the flags have the session look at.
+// looksAt returns the focus that the flags choose.
 func (f *replayFlags) looksAt() (focus replay.Focus, err error) {
 	for i, id := range f.focus {
 		switch {
@@ -153,7 +153,7 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 	}
 	rules := view.Rules{Task: s.Task(), Node: node.Settings{TTL: s.NodeTTL}}
 	if from.ackWait > 0 {
-		rules.Task.AckWait = from.ackWait // what holds, whatever the settings say by now
+		rules.Task.AckWait = from.ackWait // the lease that holds, whatever the settings say by now
 	}
 	gaps := span.Gaps()
 	for _, g := range gaps[:min(len(gaps), mostGaps)] {
@@ -195,10 +195,10 @@ func (a *Commands) replay(ctx context.Context, f *replayFlags, file string, focu
 // source is what a session steps through.
 type source struct {
 	span    *replay.Span
-	ackWait time.Duration // how long a silent worker keeps its lease; 0 if that is not known
+	ackWait time.Duration // how long a silent worker keeps its lease; 0 if unknown
 	marks   []replay.Mark
-	partial string // why no promise can be held against it; "" if that can be done
-	// incident is the incident file from which it comes; nil if it comes from none.
+	partial string // why promises cannot be checked against it; "" if they can
+	// incident is the incident file that it comes from; nil for none.
 	incident *incident.File
 }
 
@@ -242,7 +242,7 @@ func spanName(file string) string {
 	return filepath.Base(file)
 }
 
-// greeting says what a session steps through.
+// greeting describes what a session steps through.
 func greeting(span *replay.Span) string {
 	text := fmt.Sprintf("#%d to #%d, %s; ? lists the commands", span.From(), span.To(), told.Plural(span.Len(), "message"))
 	if gaps := span.Gaps(); len(gaps) > 0 {
@@ -251,7 +251,7 @@ func greeting(span *replay.Span) string {
 	return text
 }
 
-// play does the commands, and tells whether the last one that looked for something has found it.
+// play performs the commands, and tells whether the last search succeeded.
 func (a *Commands) play(ctx context.Context, x *replay.Session, span *replay.Span, f *replayFlags) (found bool, err error) {
 	found = true
 	p := replayPrinter{a: a, asJSON: f.JSON(), person: len(f.commands) == 0 && term.Terminal(a.In)}

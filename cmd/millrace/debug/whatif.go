@@ -25,10 +25,11 @@ import (
 	"millrace/whatif"
 )
 
-// whatifMistake is the exit code of whatif if decisions come out differently under their own settings.
+// whatifMistake is the exit code of whatif if decisions come out differently under their own
+// settings.
 const whatifMistake = 2
 
-// whatifFlags are what `millrace whatif` was told.
+// whatifFlags are the flags of `millrace whatif`.
 type whatifFlags struct {
 	typed.Output
 	sets        []string
@@ -117,11 +118,11 @@ Ends with 2 if a decision comes out differently under its own settings. docs/wha
 	return c
 }
 
-// judged is what reads a log.
+// judged reads a log and judges its decisions.
 type judged struct {
 	*whatif.Judge
 	cfg    whatif.Config
-	player *whatif.Player // nil if nothing is simulated
+	player *whatif.Player // nil without a simulation
 	from   view.Moment
 	first  uint64 // of the records from that moment on
 	last   uint64 // of all that were read
@@ -169,7 +170,8 @@ func (j *judged) Add(r *events.Record) error {
 	return j.Judge.Add(r)
 }
 
-// report sums up, and plays the log if that was asked for: from where it was told to, or else from the first difference.
+// report summarises, and simulates the log if requested: from the requested moment, or else from
+// the first difference.
 func (j *judged) report() *whatif.Report {
 	r := j.Report()
 	if j.player == nil {
@@ -241,8 +243,9 @@ func (a *Commands) whatifLog(ctx context.Context, cfg whatif.Config, until view.
 		return nil, err
 	}
 	defer cl.Close()
-	cfg.Settings.AckWait = cl.Store().AckWait() // what holds, whatever the settings say by now
-	cfg.Partial = a.Inside != nil               // an incident file that was opened
+	// The lease that holds, whatever the settings say by now.
+	cfg.Settings.AckWait = cl.Store().AckWait()
+	cfg.Partial = a.Inside != nil // an opened incident file
 	to := uint64(0)
 	if until != (view.Moment{}) {
 		p, err := a.PointAt(ctx, cl, "--until", until)
@@ -320,7 +323,8 @@ func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
 			told.Plural(t.All, "task"), t.Differ, t.Unknown, t.Later, t.Same)
 	}
 	led := slices.DeleteFunc(slices.Clone(r.Unknown), func(u whatif.Unknown) bool {
-		return slices.ContainsFunc(r.Changes, func(c whatif.Change) bool { return c.Task == u.Task && c.Seq == u.From }) // it was told
+		// It was printed.
+		return slices.ContainsFunc(r.Changes, func(c whatif.Change) bool { return c.Task == u.Task && c.Seq == u.From })
 	})
 	for _, u := range led[:f.first(len(led))] {
 		fmt.Fprintf(a.Out, "unknown from #%d: task %s, by %s\n", u.From, u.Task, term.Printable(u.Why))
@@ -367,7 +371,7 @@ func emptied(d whatif.Depth) string {
 	return "at " + stamp(d.Emptied)
 }
 
-// lot says what became of a task.
+// lot describes what became of a task.
 func lot(l *whatif.Lot) string {
 	text := "not started"
 	if !l.Started.IsZero() {
@@ -382,7 +386,7 @@ func lot(l *whatif.Lot) string {
 	return text + ", " + told.Plural(l.Attempts, "attempt")
 }
 
-// first is how many of so many are printed.
+// first returns how many of n are printed.
 func (f *whatifFlags) first(n int) int {
 	if f.limit > 0 {
 		return min(n, f.limit)

@@ -48,10 +48,10 @@ func (a *Commands) calendarApply() *cobra.Command {
 	})
 }
 
-// calendarRow is a calendar and how it stands.
+// calendarRow is a calendar and its current state.
 type calendarRow struct {
 	schedule.StoredCalendar
-	// Open is whether it is open now, and Turns when that changes; zero if not within a year.
+	// Open tells whether it is open now, and Turns when that changes; zero if not within a year.
 	Open  bool      `json:"open"`
 	Turns time.Time `json:"turns,omitzero"`
 }
@@ -60,7 +60,7 @@ func rowOfCalendar(c schedule.StoredCalendar, now time.Time) (calendarRow, *sche
 	row := calendarRow{StoredCalendar: c}
 	hours, err := c.Hours()
 	if err != nil {
-		return row, nil // none that is stored
+		return row, nil // no stored calendar is
 	}
 	row.Open = hours.Open(now)
 	row.Turns, _ = hours.Turns(now)

@@ -22,20 +22,20 @@ import (
 	"millrace/view"
 )
 
-// What the commands of all kinds of definitions share: apply, history and rm.
+// The commands that all kinds of definitions share: apply, history and rm.
 
-// applied is a kind of definitions that are stored as files have them.
+// applied describes a kind of definitions that are stored from files.
 type applied[D any] struct {
 	what, use string
 	read      func(c *cobra.Command, paths []string) ([]typed.FileOf[D], error)
 	name      func(*D) string
 	store     func(*client.Client, context.Context, D, ...uint64) (revision uint64, changed bool, err error)
-	// before and after are done with all of them and with each; nil for nothing.
+	// before and after, if not nil, are called with all of them and with each.
 	before func(*cobra.Command, *client.Client, []typed.FileOf[D]) error
 	after  func(context.Context, *client.Client, *D)
 }
 
-// applying is the command that stores definitions.
+// applying returns the command that stores definitions.
 func applying[D any](a *Commands, k *applied[D]) *cobra.Command {
 	var o typed.Output
 	var files []string
@@ -109,7 +109,7 @@ with "-", those from stdin. If any file is wrong, nothing is stored.`,
 	return c
 }
 
-// countOf is how many definitions are in files.
+// countOf returns how many definitions are in files.
 func countOf[D any](files []typed.FileOf[D]) (n int) {
 	for i := range files {
 		n += len(files[i].All)
@@ -117,12 +117,13 @@ func countOf[D any](files []typed.FileOf[D]) (n int) {
 	return n
 }
 
-// definitionFacts are the changes of a definition of a kind.
+// definitionFacts returns the changes of a definition of a kind.
 func definitionFacts(ctx context.Context, v view.View, kind, name string) ([]events.Record, error) {
 	return view.All(ctx, v, view.Definition(definition.Named(kind, name)))
 }
 
-// editionOf is a definition as a sight has it: of the past what its facts add up to, else what present reads.
+// editionOf returns a definition as of a sight: for the past the state of its facts, for the
+// present the result of present.
 func editionOf[D any](s *reach.Sight, changes []events.Record, name string, read func(string, definition.Definition) (D, error), present func() (D, error)) (D, error) {
 	if s.Past == nil {
 		return present()
@@ -131,7 +132,7 @@ func editionOf[D any](s *reach.Sight, changes []events.Record, name string, read
 	return d, s.Unknown(err)
 }
 
-// difference is the command that compares definitions.
+// difference returns the command that compares definitions.
 func difference[D any](a *Commands, kind string, complete reach.Completer, read func(string, definition.Definition) (D, error)) *cobra.Command {
 	return look.Of(a.App).Diff(&look.Compared{
 		What: kind, Complete: complete,
@@ -148,7 +149,7 @@ moment and now. A field is named by its path in the JSON of "` + kind + ` show",
 	})
 }
 
-// thenLine says as a comment of which moment of the past a file is; "" in the present.
+// thenLine is a comment that says of which past moment a file is; "" for the present.
 func thenLine(s *reach.Sight, now time.Time) string {
 	if s.Past == nil {
 		return ""
@@ -156,7 +157,7 @@ func thenLine(s *reach.Sight, now time.Time) string {
 	return "# " + s.Words(now) + "\n"
 }
 
-// history is the command that lists the changes of a definition.
+// history returns the command that lists the changes of a definition.
 func (a *Commands) history(what string, none error, complete reach.Completer) *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
@@ -188,7 +189,7 @@ func (a *Commands) history(what string, none error, complete reach.Completer) *c
 	return c
 }
 
-// changesShown is how many changes of a job are worth a line when it is shown.
+// changesShown is how many changes of a job are shown with it.
 const changesShown = 5
 
 // changeLines are the last changes of a job as comments in its file, the latest first.
@@ -201,7 +202,7 @@ func changeLines(changes []events.Record) string {
 	return b.String()
 }
 
-// removal is the command that removes definitions.
+// removal returns the command that removes definitions.
 func (a *Commands) removal(what, short string, complete reach.Completer, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{

@@ -80,7 +80,7 @@ when their hold ends. Earlier failures no longer count.`,
 	return c
 }
 
-// jobCircuit is how the breaker of a job stands; nil if the job has none.
+// jobCircuit returns the state of a job's breaker; nil if the job has none.
 func jobCircuit(ctx context.Context, v view.View, j *job.Job) (*breaker.Circuit, error) {
 	if j.Breaker == nil {
 		return nil, nil

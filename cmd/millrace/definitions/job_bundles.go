@@ -13,13 +13,13 @@ import (
 	"millrace/task/job"
 )
 
-// pushFilesOf pushes the folders that job files name, and puts their versions in the place of them. A
-// folder is meant from where the file lies.
+// pushFilesOf pushes the folders that job files name, and replaces them by their versions. A folder
+// is relative to its file's.
 func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed.FileOf[job.Job]) error {
 	for _, f := range read {
 		for i := range f.All {
 			j := &f.All[i]
-			pushed := map[string]files.Ref{} // what two steps have in common is one bundle
+			pushed := map[string]files.Ref{} // a folder that two steps share is one bundle
 			pin := func(name string, of *job.Files) (*job.Files, error) {
 				if of == nil || !files.IsFolder(of.Bundle) {
 					return of, nil
@@ -57,8 +57,8 @@ func (a *Commands) pushFilesOf(c *cobra.Command, cl *client.Client, read []typed
 	return nil
 }
 
-// bundleOf is the name of the bundle that a folder of a job or step becomes: its own, unless that looks
-// like a digest or is too long.
+// bundleOf returns the name of the bundle for a folder of a job or step: the job's or step's own
+// name, unless that looks like a digest or is too long.
 func bundleOf(name string) string {
 	if files.ValidBundleName(name) == nil {
 		return name

@@ -56,7 +56,7 @@ func (a *Commands) jobValidate() *cobra.Command {
 	return c
 }
 
-// fileReport is what was found in a job file.
+// fileReport is the result of checking a job file.
 type fileReport struct {
 	File     string        `json:"file"`
 	Jobs     []string      `json:"jobs"`
@@ -87,7 +87,7 @@ func reportOf(f typed.FileOf[job.Job]) fileReport {
 	return r
 }
 
-// printReports lists the good files on stdout and what is wrong on stderr.
+// printReports lists the good files on stdout and the problems on stderr.
 func (a *Commands) printReports(reports []fileReport) error {
 	for _, r := range reports {
 		if len(r.Problems) == 0 {

@@ -68,7 +68,7 @@ func (f *whenFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&f.Calendar, "calendar", nil, "`window` in which nothing fires: \"2026-12-24..2026-12-26\", \"sat,sun\", \"mon-fri 22:00-06:00\" (repeat it)")
 }
 
-// policyFlags are those that say what becomes of ticks.
+// policyFlags are the flags for overlapping and missed ticks.
 func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.CatchUp, "catchup", "", "which ticks to make up for that passed while nothing could fire: "+strings.Join(job.CatchUps, ", ")+" (default last)")
@@ -78,7 +78,7 @@ func (f *whenFlags) policyFlags(c *cobra.Command) {
 	fs.IntVar(&f.PauseAfter, "pause-after", 0, "pause when so many tasks in a row have failed (default never)")
 }
 
-// when is what the flags say. A zero interval is kept, so that it is refused.
+// when returns the schedule of the flags. A zero interval is kept, so that it is refused.
 func (f *whenFlags) when() job.Schedule {
 	s := f.Schedule
 	s.Every, s.Jitter, s.Spread, s.CatchUpWindow = value.Duration(f.every.D), value.Duration(f.jitter.D), value.Duration(f.spread.D), value.Duration(f.window.D)
@@ -165,7 +165,7 @@ With -f, a file in YAML or JSON has everything: {name, schedule: {cron, …}, ta
 	return c
 }
 
-// definition makes a schedule of the command line.
+// definition makes a schedule from the command line.
 func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFlags, delay *typed.Span, file string, args []string) (*schedule.Definition, error) {
 	if file != "" {
 		if len(args) > 0 {
@@ -193,7 +193,7 @@ func (a *Commands) definition(c *cobra.Command, w *whenFlags, run *submit.RunFla
 	return d, nil
 }
 
-// hence is the time that is so long from now, as a schedule says it.
+// hence returns the time that long from now, in a schedule's form.
 func (a *Commands) hence(d time.Duration) string { return a.Now().Add(d).UTC().Format(time.RFC3339) }
 
 func (a *Commands) definitionFile(c *cobra.Command, file string) (*schedule.Definition, error) {
@@ -313,7 +313,7 @@ func scheduleTable(rows []client.ScheduleRow, now time.Time) term.Table {
 	return t
 }
 
-// runCell says how the latest task stands, and since when.
+// runCell shows the state of the latest task, and since when.
 func runCell(r *client.Run, now time.Time) term.Cell {
 	if r == nil {
 		return term.Cell{}
@@ -328,7 +328,7 @@ func runCell(r *client.Run, now time.Time) term.Cell {
 	return c
 }
 
-// shownSchedule is a schedule as `schedule show` has it in JSON.
+// shownSchedule is a schedule in the JSON of `schedule show`.
 type shownSchedule struct {
 	client.ScheduleView
 	Changes []client.ShownFact `json:"changes"`
@@ -351,7 +351,7 @@ without a task and without a reason is a hole.`,
 	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := query.Past(since, a.Now()); err != nil { // before anything is asked
+		if _, err := query.Past(since, a.Now()); err != nil { // before anything is requested
 			return exit.Misuse(c, "--since: %w", err)
 		}
 		if limit < 1 || limit > 1000 {
@@ -436,7 +436,7 @@ func (a *Commands) scheduleDetails(s *shownSchedule, plan *schedule.Plan) term.T
 	return t
 }
 
-// tickTable lays out what became of ticks, and the next ones.
+// tickTable lays out the outcomes of past ticks, and the next ones.
 func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
 	t := term.Table{Header: []string{"TICK", "BECAME", "TASK", "STATE", "TRIGGER", "WHY"}, Spare: []string{"TRIGGER", "TASK"},
 		Foot: []string{fmt.Sprintf("%s, %s", told.Plural(len(s.Ticks), "tick"), told.Plural(s.Holes, "hole"))}}
@@ -461,7 +461,7 @@ func (a *Commands) tickTable(s *shownSchedule, plan *schedule.Plan) term.Table {
 	return t
 }
 
-// zoned is a tick on the clock of its schedule's zone.
+// zoned is a tick in its schedule's time zone.
 func zoned(t time.Time, plan *schedule.Plan) string {
 	return t.In(plan.Zone()).Format("2006-01-02 15:04:05 -07:00")
 }

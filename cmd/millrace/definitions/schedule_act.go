@@ -208,8 +208,8 @@ a task gets no second one.`,
 	return c
 }
 
-// backfill makes the tasks of ticks, at most so many at once. Those that are there already and have not
-// ended, perhaps of a call that was interrupted, count.
+// backfill makes the tasks of ticks, at most parallel unfinished ones at a time. Existing
+// unfinished ones, perhaps of an interrupted call, count.
 func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string, ticks []schedule.Tick, parallel int, asJSON bool) (err error) {
 	if len(ticks) > parallel {
 		a.Note("%s, at most %d at once; if this is interrupted, give the same command again to go on", told.Plural(len(ticks), "tick"), parallel)
@@ -260,7 +260,7 @@ func (a *Commands) backfill(ctx context.Context, cl *client.Client, name string,
 	return nil
 }
 
-// backfillOne makes the task of a tick, unless it has one, and tells whether it has not ended.
+// backfillOne makes the task of a tick, unless it has one, and tells whether that is unfinished.
 func (a *Commands) backfillOne(ctx context.Context, cl *client.Client, name string, tick time.Time) (one client.BackfilledTick, open bool, err error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -276,7 +276,7 @@ func (a *Commands) backfillOne(ctx context.Context, cl *client.Client, name stri
 	return one, !t.State.Terminal(), err
 }
 
-// stillOpen waits a moment and returns those tasks that have not ended.
+// stillOpen waits a moment and returns the unfinished tasks.
 func stillOpen(ctx context.Context, cl *client.Client, ids []task.ID) ([]task.ID, error) {
 	select {
 	case <-ctx.Done():

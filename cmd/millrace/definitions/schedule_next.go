@@ -119,7 +119,7 @@ and --until without a zone of their own are times of --timezone.`,
 // maxNext bounds how many ticks are shown.
 const maxNext = 10_000
 
-// allNext shows what comes next of all schedules.
+// allNext shows the next ticks of all schedules.
 func (a *Commands) allNext(c *cobra.Command, from, until, zone string, n int, o *typed.Output) error {
 	place, err := time.LoadLocation(zone)
 	if err != nil {
@@ -180,10 +180,10 @@ func timelineTable(ticks []schedule.Upcoming, stored map[string]*schedule.Stored
 	return t
 }
 
-// shownTick is a tick as JSON shows it.
+// shownTick is a tick in JSON.
 type shownTick struct {
 	schedule.Tick
-	// Local is the tick on the clock of the schedule's zone.
+	// Local is the tick in the schedule's time zone.
 	Local string `json:"local"`
 }
 

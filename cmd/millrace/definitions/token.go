@@ -32,14 +32,14 @@ func (a *Commands) Tokens() *cobra.Command {
 	return c
 }
 
-// completeTokens are the names of tokens.
+// completeTokens completes the names of tokens.
 func (a *Commands) completeTokens() reach.Completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && c.Name() != "rm" {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-			tokens, _ := cl.Tokens(ctx) // those that can be read
+			tokens, _ := cl.Tokens(ctx) // the valid ones
 			names := make([]string, len(tokens))
 			for i := range tokens {
 				names[i] = tokens[i].Name + "\t" + string(tokens[i].Role)
@@ -138,7 +138,7 @@ func (a *Commands) tokenList() *cobra.Command {
 	return c
 }
 
-// expiry says when a token is refused from.
+// expiry says when a token stops working.
 func expiry(at, now time.Time) string {
 	switch {
 	case at.IsZero():

@@ -1,4 +1,5 @@
-// Package excerpt writes an incident file of a log, for the command line and for pages. It knows nothing of who asks, and of where the file goes.
+// Package excerpt writes an incident file from a log, for the command line and for pages. It does
+// not know the caller, nor where the file goes.
 package excerpt
 
 import (
@@ -19,31 +20,35 @@ import (
 	"millrace/view"
 )
 
-// ErrBefore means that the log begins behind the span.
+// ErrBefore: the log begins after the span.
 var ErrBefore = errors.New("the log begins later")
 
-// Log is where the file is read from.
+// Log is the log that the file is made from.
 type Log interface {
-	// History are all facts of a task in order. The error wraps [task.ErrUnknown] if there is no such task.
+	// History returns all facts of a task in order. The error wraps [task.ErrUnknown] if there is
+	// no such task.
 	History(ctx context.Context, id task.ID) ([]events.Record, error)
-	// PointAt is the place that a moment chooses; false if the log begins later.
+	// PointAt returns the place of a moment; false if the log begins later.
 	PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error)
-	// Until hands on all records of the log up to a sequence, in order.
+	// Until passes all records of the log up to a sequence to each, in order.
 	Until(ctx context.Context, seq uint64, each func(*events.Record) error) error
-	// Printed hands on the messages in which the lines of some tasks lie, at most [outputs.MaxTogether], as they are stored.
+	// Printed passes the stored messages with the lines of some tasks, at most
+	// [outputs.MaxTogether], to each.
 	Printed(ctx context.Context, ids []task.ID, each func(seq uint64, stored time.Time, subject string, body []byte) error) error
 }
 
-// Wish is what the file is to have.
+// Wish says what the file must hold.
 type Wish struct {
-	// Task is around whose life the span lies; "" for that around Moment, of which the zero one is the end of the log.
+	// Task is the task whose life the span covers; "" for a span around Moment, whose zero value is
+	// the end of the log.
 	Task   task.ID
 	Moment view.Moment
-	// Window is how long before and after that it reaches, at least 0.
+	// Window is how far the span extends before and after that, at least 0.
 	Window time.Duration
-	// Logs adds what the tasks have printed, and Raw hides nothing.
+	// Logs adds what the tasks have printed; Raw hides nothing.
 	Logs, Raw bool
-	// AckWait is how long a lease lasts, and Settings are those by which duties are judged; see [SettingsOf].
+	// AckWait is how long a lease lasts; Settings are those by which duties are judged; see
+	// [SettingsOf].
 	AckWait  time.Duration
 	Settings map[string]string
 	// Now is the time.
@@ -53,7 +58,7 @@ type Wish struct {
 // judges are the settings by which duties are judged.
 var judges = map[string]bool{"start_deadline": true, "node_ttl": true, "beat": true, "sweep": true, "grace": true}
 
-// SettingsOf are the settings by which duties are judged, as a file has them.
+// SettingsOf returns the settings by which duties are judged, in the form of a file.
 func SettingsOf(s *settings.Values) map[string]string {
 	is := map[string]string{}
 	for _, d := range settings.All {
@@ -64,8 +69,9 @@ func SettingsOf(s *settings.Values) map[string]string {
 	return is
 }
 
-// Write writes the file, and returns what its end says of it. It reads the log twice: once to find out what belongs into the file. The error
-// wraps [ErrBefore] or [task.ErrUnknown] before anything is written; after another one what is written is no file.
+// Write writes the file, and returns its final manifest. It reads the log twice: first to find out
+// what belongs in the file. The error wraps [ErrBefore] or [task.ErrUnknown] before anything is
+// written; after any other error the output is not a valid file.
 func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manifest, error) {
 	m := incident.Manifest{Millrace: told.ThisBuild().Version, Made: w.Now.UTC(), Outputs: w.Logs, Raw: w.Raw, AckWait: w.AckWait.String(), Settings: w.Settings}
 	if !w.Raw {
@@ -104,7 +110,7 @@ func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manife
 	return write(ctx, log, &w, choice, m, out)
 }
 
-// span is what is asked for: the times between which facts are wanted.
+// span returns the requested times between which facts are wanted.
 func (w *Wish) span(ctx context.Context, log Log, m *incident.Manifest) (from, to time.Time, err error) {
 	switch {
 	case w.Task != "":
@@ -117,7 +123,8 @@ func (w *Wish) span(ctx context.Context, log Log, m *incident.Manifest) (from, t
 		if k := events.FoldTask(w.Task, facts); !k.State.Terminal() {
 			to = w.Now
 		}
-	case w.Moment.Seq == 0 && !w.Moment.At.IsZero(): // it may lie before the log, and the span reach into it
+	// It may lie before the log, and the span reach into it.
+	case w.Moment.Seq == 0 && !w.Moment.At.IsZero():
 		m.Around = w.Moment.At.UTC().Format(time.RFC3339)
 		from, to = w.Moment.At, w.Moment.At
 	default:
@@ -134,7 +141,7 @@ func (w *Wish) span(ctx context.Context, log Log, m *incident.Manifest) (from, t
 	return from.Add(-w.Window), to.Add(w.Window), nil
 }
 
-// write writes what was chosen, and returns the manifest as it stands at the end.
+// write writes the choice, and returns the final manifest.
 func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, m incident.Manifest, out io.Writer) (incident.Manifest, error) {
 	m.Tasks, m.AllOf = choice.Tasks()
 	to, err := incident.NewWriter(out, m)
@@ -177,7 +184,7 @@ func write(ctx context.Context, log Log, w *Wish, choice *incident.Choice, m inc
 	return m, err
 }
 
-// writeOutput writes what the tasks that are there have printed.
+// writeOutput writes what the chosen tasks have printed.
 func writeOutput(ctx context.Context, log Log, choice *incident.Choice, redactor *incident.Redactor, w *incident.Writer) error {
 	hide := func(*incident.Lines) {}
 	if redactor != nil {
@@ -196,5 +203,5 @@ func writeOutput(ctx context.Context, log Log, choice *incident.Choice, redactor
 	return nil
 }
 
-// FileName is what the file is called, if nobody says otherwise.
+// FileName is the default name of the file.
 func FileName(m *incident.Manifest) string { return fmt.Sprintf("incident-%d.mri", m.To.Seq) }

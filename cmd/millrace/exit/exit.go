@@ -1,4 +1,4 @@
-// Package exit holds the codes that the command ends with, and what is said with them.
+// Package exit holds the exit codes of the command, and the hints printed with them.
 package exit
 
 import (
@@ -39,8 +39,8 @@ const (
 	Mute     = 7
 	Worse    = 8
 
-	// What a task that was waited for can come to, beside its own code; the
-	// numbers are those of timeout(1) and of a shell.
+	// Outcomes of an awaited task, beside its own code; the numbers are those of timeout(1) and of
+	// a shell.
 	TaskTimeout  = 124
 	TaskAbnormal = 125
 	Interrupted  = 130
@@ -86,12 +86,12 @@ waiting ends with 130; the task goes on.
   2    CRITICAL: a promise is broken
   3    UNKNOWN: it could not check, for instance because of a wrong flag`
 
-// Fault is an error together with what the command makes of it.
+// Fault is an error with its exit code and hint.
 type Fault struct {
 	Code int
-	// Err is what is wrong; nil if everything has been said.
+	// Err is the error; nil if everything has been printed.
 	Err error
-	// Hint is a line that says what to do next; "" if err says it.
+	// Hint is a line that says what to do next; "" if Err says it.
 	Hint string
 }
 
@@ -104,7 +104,7 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// With ends the command with a code and without a word.
+// With ends the command with a code and without a message.
 func With(code int) error {
 	if code == OK {
 		return nil
@@ -112,15 +112,15 @@ func With(code int) error {
 	return &Fault{Code: code}
 }
 
-// Misuse is an error in what was typed, with the usage of the command it was typed for.
+// Misuse is an error in what was typed, with the command's usage.
 func Misuse(c *cobra.Command, format string, args ...any) error {
 	return &Fault{Code: Usage, Err: fmt.Errorf(format, args...), Hint: "usage: " + usageLine(c)}
 }
 
-// Hint is a line that says what to do next.
+// Hint formats a line that says what to do next.
 func Hint(format string, args ...any) string { return "hint: " + fmt.Sprintf(format, args...) }
 
-// Of finds the exit code and the hint for an error of any layer; nil for none.
+// Of returns the exit code and the hint for an error of any layer; nil for none.
 func Of(err error) *Fault {
 	var f *Fault
 	var said *jet.ServiceError
@@ -200,7 +200,7 @@ func Of(err error) *Fault {
 	return &Fault{Code: Error, Err: err}
 }
 
-// denied says how the user gets a right that it lacks.
+// denied says how the user gets a missing right.
 func denied(err error) *Fault {
 	lacks, _ := errors.AsType[*link.Denied](err)
 	if lacks.Listening && strings.HasPrefix(lacks.Subject, "_INBOX") {
@@ -209,13 +209,13 @@ func denied(err error) *Fault {
 	return &Fault{Code: Refused, Err: err, Hint: Hint("`millrace nats permissions` prints what each role needs: grant it to this user of the NATS server, or be another one")}
 }
 
-// full tells whether an error is the NATS server's word that there is no room.
+// full tells whether an error means that the NATS server has no room.
 func full(err error) bool {
 	_, is := link.Full(err)
 	return is
 }
 
-// serviceCode is the exit code for an error code of a millrace server.
+// serviceCode returns the exit code for an error code of a millrace server.
 func serviceCode(code string) int {
 	switch code {
 	case "400":
@@ -230,7 +230,7 @@ func serviceCode(code string) int {
 	return Error
 }
 
-// OfTask is the exit code of a command that waited for a task.
+// OfTask returns the exit code of a command that waited for a task.
 func OfTask(t task.Task) int {
 	switch t.State {
 	case task.Finished:
@@ -256,7 +256,7 @@ func usageLine(c *cobra.Command) string {
 	return c.UseLine()
 }
 
-// letterFault explains why something cannot be dismissed; nil if that is not what is wrong.
+// letterFault explains why something cannot be dismissed; nil if the error is another one.
 func letterFault(err error) *Fault {
 	switch {
 	case errors.Is(err, task.ErrNotDead):
@@ -269,7 +269,7 @@ func letterFault(err error) *Fault {
 	return nil
 }
 
-// WhoYouAre is what to do when a server does not know who asks.
+// WhoYouAre is the advice when a server does not accept the credentials.
 const WhoYouAre = "say who you are with --creds, --nkey, --token-file, --user and --password-file, or --context"
 
 // MisuseOf marks an error as one in what was typed.

@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// All is one error of several, with the exit code of the first.
+// All joins several errors, with the exit code of the first.
 func All(errs []error) error {
 	if len(errs) == 0 {
 		return nil
@@ -14,7 +14,7 @@ func All(errs []error) error {
 	return &f
 }
 
-// First returns the first error that has something to say.
+// First returns the first error with a message.
 func First(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package export writes JSON records as lines of JSON, as an array or as CSV, and goes on with a
-// file that was written partly. It knows nothing of where records come from.
+// Package export writes JSON records as lines of JSON, as an array or as CSV, and continues a
+// partial file. It does not know where records come from.
 package export
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Kind is a form of files.
+// Kind is a file format.
 type Kind int
 
 // The kinds of files.
@@ -25,7 +25,8 @@ const (
 	JSON // one array
 )
 
-// KindOf is the kind of that name, or, if it is "", the one that the end of a file's name says: JSONL if that says none.
+// KindOf returns the format of that name or, if it is "", the one of a file name's extension; JSONL
+// by default.
 func KindOf(name, file string) Kind {
 	if name == "" {
 		name = strings.TrimPrefix(filepath.Ext(file), ".")
@@ -39,24 +40,25 @@ func KindOf(name, file string) Kind {
 	return JSONL
 }
 
-// Source is what is to be written.
+// Source is what is written.
 type Source struct {
 	Records Records
-	// Known returns the fields that records would have, for the head of a CSV without any. Default: none is known.
+	// Known returns the fields that records would have, for the header of a CSV without records.
+	// Default: unknown.
 	Known func() ([]string, error)
 }
 
-// Records calls each with every record in order, the same ones each time it is
-// called, and returns the error of each, if that returned one.
+// Records calls each with every record in order, the same ones at each call, and stops with the
+// error of each.
 type Records func(each func(record []byte) error) error
 
-// ErrOther means that a file is not the beginning of what is to be exported.
+// ErrOther: the file is not the beginning of this export.
 var ErrOther = errors.New("it does not hold the beginning of these records: write to another file")
 
-// tellEach is after how many records progress is told.
+// tellEach is the number of records between two progress reports.
 const tellEach = 1000
 
-// Write writes all records and returns how many there were.
+// Write writes all records and returns their number.
 func Write(w io.Writer, kind Kind, s Source, tell func(n int)) (int, error) {
 	f, err := newForm(kind, s)
 	if err != nil {
@@ -75,9 +77,9 @@ type File interface {
 	Truncate(size int64) error
 }
 
-// Resume writes the records that a file lacks behind those that it holds, and returns
-// how many it then has. What stands after its last complete record is cut off. The error
-// wraps [ErrOther] if the last record in it is not the one that stands there in records. An array cannot be resumed.
+// Resume appends the records that a file lacks, and returns how many it then has. It first cuts off
+// anything after the last complete record. The error wraps [ErrOther] if that record differs from
+// the one at its place in records. An array cannot be resumed.
 func Resume(file File, kind Kind, s Source, tell func(n int)) (int, error) {
 	if kind == JSON {
 		return 0, errors.New("an array cannot be resumed")
@@ -111,7 +113,7 @@ func Resume(file File, kind Kind, s Source, tell func(n int)) (int, error) {
 	return f.write(out, have.n, records, tell)
 }
 
-// form turns records into what stands in a file.
+// form encodes records for a file.
 type form struct {
 	kind    Kind
 	columns []string
@@ -119,7 +121,7 @@ type form struct {
 	foot    []byte
 }
 
-// AddFields adds the fields of a record to those of others, in their order.
+// AddFields appends those fields of a record that are not among all, in their order.
 func AddFields(all []string, record []byte) []string {
 	keys, _ := fields(record)
 	for _, k := range keys {
@@ -139,7 +141,7 @@ func newForm(kind Kind, s Source) (*form, error) {
 		f.head, f.foot = []byte("["), []byte("\n]\n")
 		return f, nil
 	}
-	// A first look finds the columns: those of the first record, then what others add.
+	// A first pass finds the columns: those of the first record, then additional ones.
 	err := s.Records(func(record []byte) error {
 		f.columns = AddFields(f.columns, record)
 		return nil
@@ -153,7 +155,7 @@ func newForm(kind Kind, s Source) (*form, error) {
 	return f, err
 }
 
-// encode is a record as it stands in the file, with its end.
+// encode returns a record as in the file, with its end.
 func (f *form) encode(record []byte) ([]byte, error) {
 	if f.kind != CSV {
 		var b bytes.Buffer
@@ -202,8 +204,8 @@ func (f *form) write(out *bufio.Writer, skip int, records Records, tell func(n i
 	return n, errors.Join(err, out.Flush())
 }
 
-// held is what a file has: so many records, of which the last is given, and where
-// the last complete one ends.
+// held is the content of a file: the number of records, the last one, and where the last complete
+// one ends.
 type held struct {
 	n    int
 	end  int64
@@ -232,7 +234,7 @@ func (f *form) heldRows(r io.Reader) (held, error) {
 	ends := &lastByte{r: r}
 	in := csv.NewReader(ends)
 	in.FieldsPerRecord = -1
-	h := held{n: -1} // the head is no record
+	h := held{n: -1} // the header is not a record
 	before := h
 	for {
 		cells, err := in.Read()
@@ -249,7 +251,7 @@ func (f *form) heldRows(r io.Reader) (held, error) {
 		}
 		if h.n < 0 && !slices.Equal(cells, f.columns) {
 			if _, err := in.Read(); err == io.EOF && ends.b != '\n' {
-				return held{}, nil // not even the head is complete
+				return held{}, nil // not even the header is complete
 			}
 			return h, fmt.Errorf("its columns are others: %w", ErrOther)
 		}
@@ -262,7 +264,7 @@ func (f *form) heldRows(r io.Reader) (held, error) {
 	}
 }
 
-// check compares the last record of a file with the one that ought to stand there.
+// check compares the last record of a file with the one that should be there.
 func (f *form) check(h *held, records Records) error {
 	n := 0
 	found := errors.New("found")
@@ -288,7 +290,7 @@ func (f *form) check(h *held, records Records) error {
 	return err
 }
 
-// lastByte notes the last byte that was read.
+// lastByte remembers the last byte read.
 type lastByte struct {
 	r io.Reader
 	b byte
@@ -302,10 +304,10 @@ func (l *lastByte) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// whole is the column of records that are no objects.
+// whole is the column of records that are not objects.
 const whole = "value"
 
-// fields are the keys of a record, in their order, and their values.
+// fields returns the keys of a record, in their order, and their values.
 func fields(record []byte) (keys []string, values map[string]json.RawMessage) {
 	if err := json.Unmarshal(record, &values); err != nil || values == nil {
 		return []string{whole}, map[string]json.RawMessage{whole: record}
@@ -328,7 +330,7 @@ func fields(record []byte) (keys []string, values map[string]json.RawMessage) {
 	return keys, values
 }
 
-// cell is a JSON value as it stands in CSV: text as it is, nothing for null.
+// cell returns a JSON value for CSV: text as it is, nothing for null.
 func cell(value json.RawMessage) string {
 	var text string
 	switch {

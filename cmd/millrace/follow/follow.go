@@ -12,7 +12,8 @@ import (
 	"millrace/task/output"
 )
 
-// Follow shows what a task prints, and all that it is expanded into, until it has ended, and ends with its exit code.
+// Follow shows what a task and all its children print, until the task has ended, and ends with its
+// exit code.
 func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJSON bool) error {
 	p := a.Progress()
 	defer p.Stop()
@@ -33,7 +34,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 			return a.WriteLine(l)
 		}
 		if l.Stream == output.Status {
-			return nil // the standing has said it
+			return nil // the progress line has said it
 		}
 		lines.before = names.of(l.Step)
 		mark := marks.before(l.Task, l.Attempt)
@@ -65,7 +66,7 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 	p.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // the one of the two that noticed first may call it otherwise
+			err = ctx.Err() // either of the two may have noticed first, with another error
 		}
 		return a.stillRunning(ctx, c, err, []task.ID{id})
 	}
@@ -83,10 +84,11 @@ func (a *Commands) Follow(ctx context.Context, c *client.Client, id task.ID, asJ
 	return exit.With(exit.OfTask(ended))
 }
 
-// Until says how long a command that has made a task stays: while the task prints, until its end, or not at all.
+// Until says how long a command that has made a task stays: while the task prints, until its end,
+// or not at all.
 type Until struct{ Follow, Wait, JSON bool }
 
-// Made tells of a task that was made: what it prints until its end, how it ended, or else its receipt.
+// Made prints about a new task: its output until its end, its end, or else its receipt.
 func (a *Commands) Made(ctx context.Context, c *client.Client, r client.Receipt, u Until) error {
 	switch {
 	case u.Follow:

@@ -9,19 +9,18 @@ import (
 	"millrace/task/output"
 )
 
-// outputLine is a line of a task's output as JSON shows it.
+// outputLine is a line of a task's output in JSON.
 type outputLine struct {
 	Task task.ID `json:"task"`
-	// Step is that of the whole that was asked for; "" if it was one task.
+	// Step is its step of the whole; "" for a single task.
 	Step    string `json:"step,omitempty"`
 	Attempt int    `json:"attempt"`
 	Epoch   uint64 `json:"epoch"`
 	output.Line
 }
 
-// lineWriter prints lines as the program did: to out what it wrote to stdout,
-// to errs the rest. The pieces of a long line are put together again, unless
-// another line comes between them.
+// lineWriter prints lines as the program did: to out what it wrote to stdout, to errs the rest. It
+// joins the pieces of a long line, unless another line comes between them.
 type lineWriter struct {
 	out, errs io.Writer
 	open      map[io.Writer]openLine // by where it is printed
@@ -29,7 +28,7 @@ type lineWriter struct {
 	colour    term.Colour            // of the next one
 }
 
-// openLine is whose line is not complete.
+// openLine identifies an incomplete line.
 type openLine struct {
 	epoch  uint64
 	stream string
@@ -62,7 +61,7 @@ func (w *lineWriter) write(epoch uint64, l output.Line) (complete bool, err erro
 	return !l.More, err
 }
 
-// mark prints a line that parts what stands above from what follows, to where errors go.
+// mark prints a line that separates what follows from what is above, to where errors go.
 func (w *lineWriter) mark(text string) error {
 	if _, goesOn := w.open[w.errs]; goesOn {
 		delete(w.open, w.errs)
@@ -72,7 +71,7 @@ func (w *lineWriter) mark(text string) error {
 	return err
 }
 
-// lineText is a line as people read it: an entry of a log begins with its level.
+// lineText is a line for people: an entry of a log begins with its level.
 func lineText(l *output.Line) string {
 	if l.Stream != output.Log {
 		return l.Text

@@ -13,10 +13,10 @@ import (
 	"millrace/task/output"
 )
 
-// logLevels are the levels of entries, from the least.
+// logLevels are the levels of entries, from the least important.
 var logLevels = []string{"debug", "info", "warn", "error"}
 
-// logFilter says which lines of a task's output are wanted.
+// logFilter chooses lines of a task's output.
 type logFilter struct {
 	attempt int
 	stream  typed.Choice
@@ -24,9 +24,9 @@ type logFilter struct {
 	since   string
 	grep    string
 
-	from    time.Time      // what since means
-	until   time.Time      // later lines are none; zero for any time
-	pattern *regexp.Regexp // what grep means; nil for any text
+	from    time.Time      // the time of since
+	until   time.Time      // later lines are left out; zero for any time
+	pattern *regexp.Regexp // the expression of grep; nil for any text
 }
 
 func newLogFilter() logFilter {
@@ -44,7 +44,7 @@ func (f *logFilter) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.grep, "grep", "", "only lines in which a regular `expression` is found, such as '(?i)error'")
 }
 
-// parse reads what is not read yet.
+// parse parses what is not parsed yet.
 func (f *logFilter) parse(now time.Time) (err error) {
 	if f.attempt < 0 {
 		return fmt.Errorf("--attempt is %d, want 1 or more", f.attempt)
@@ -62,7 +62,7 @@ func (f *logFilter) parse(now time.Time) (err error) {
 	return nil
 }
 
-// wants tells whether a line is shown. An expression is looked for in what is shown of it.
+// wants tells whether a line is shown. The expression is matched against the shown text.
 func (f *logFilter) wants(attempt int, l *output.Line) bool {
 	return (f.attempt == 0 || f.attempt == attempt) &&
 		(f.stream.Value == "" || f.stream.Value == l.Stream) &&
@@ -71,10 +71,10 @@ func (f *logFilter) wants(attempt int, l *output.Line) bool {
 		(f.pattern == nil || f.pattern.MatchString(lineText(l)))
 }
 
-// later tells whether a line was printed after the moment that is looked at.
+// later tells whether a line was printed after the chosen moment.
 func (f *logFilter) later(l *output.Line) bool { return !f.until.IsZero() && l.At.After(f.until) }
 
-// grave orders levels; one that nobody knows is an info.
+// grave orders levels; an unknown one counts as info.
 func grave(level string) int {
 	if i := slices.Index(logLevels, level); i >= 0 {
 		return i

@@ -21,14 +21,14 @@ import (
 	"millrace/view"
 )
 
-// logFlags are what `millrace task logs` was told.
+// logFlags are the flags of `millrace task logs`.
 type logFlags struct {
 	typed.Output
 	logFilter
 	follow bool
 	times  bool
 	tail   int
-	in     view.View // what it shows
+	in     view.View // the view shown
 }
 
 // Logs is millrace task logs.
@@ -86,7 +86,8 @@ func (a *Commands) logs(ctx context.Context, c *client.Client, s *reach.Sight, i
 		a.NoteMoment(s)
 	}
 	asking, cancel := a.Asking(ctx)
-	members, err := client.MembersOf(asking, s.View, id) // else a task that is not there would look like a quiet one
+	// Else an unknown task would look like a quiet one.
+	members, err := client.MembersOf(asking, s.View, id)
 	cancel()
 	if err != nil {
 		return s.Unknown(err)
@@ -122,16 +123,17 @@ func (a *Commands) logs(ctx context.Context, c *client.Client, s *reach.Sight, i
 	return a.endLogs(ctx, members, f, p, err)
 }
 
-// logPrinter prints the lines that are wanted of one task or several.
+// logPrinter prints the wanted lines of one task or several.
 type logPrinter struct {
 	a     *Commands
 	f     *logFlags
 	names *labels
 	gaps  *lineGaps
-	// shown is the last line shown or left out, of each epoch; with skip what is not beyond that is.
+	// shown is the last line shown or left out, by epoch; with skip, lines up to there are left
+	// out.
 	shown map[uint64]int
 	skip  bool
-	// seen is whether the attempt that was asked for has printed anything.
+	// seen tells whether the requested attempt has printed anything.
 	seen  bool
 	show  func(outputLine) error
 	flush func() error
@@ -165,7 +167,7 @@ func (a *Commands) logPrinter(f *logFlags) *logPrinter {
 	return p
 }
 
-// batch shows what is wanted of a batch.
+// batch shows the wanted lines of a batch.
 func (p *logPrinter) batch(b client.StepLines) error {
 	for _, l := range b.Lines.Lines {
 		if p.f.later(&l) {
@@ -185,10 +187,10 @@ func (p *logPrinter) batch(b client.StepLines) error {
 			return err
 		}
 	}
-	return p.flush() // who follows sees it at once
+	return p.flush() // a follower sees it at once
 }
 
-// ofStep begins what is said of a step.
+// ofStep begins a remark about a step.
 func ofStep(step string) string {
 	if step == "" {
 		return ""
@@ -222,7 +224,7 @@ func (a *Commands) knownAttempt(ctx context.Context, members []client.Member, f 
 		if err != nil {
 			return err
 		}
-		found := told.Tries(records) // also of lives before
+		found := told.Tries(records) // also of earlier lives
 		if slices.ContainsFunc(found, func(t task.Try) bool { return t.Attempt == n }) {
 			return nil
 		}
@@ -233,7 +235,7 @@ func (a *Commands) knownAttempt(ctx context.Context, members []client.Member, f 
 	return &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("there is no attempt %d: %s", n, made), Hint: exit.Hint("`millrace task attempts %s` lists them", root.ID)}
 }
 
-// noteUnheard says of which attempts output may be missing at their end.
+// noteUnheard says which attempts may lack output at their end.
 func (a *Commands) noteUnheard(ctx context.Context, m *client.Member, f *logFlags, gaps *lineGaps) error {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -251,30 +253,31 @@ func (a *Commands) noteUnheard(ctx context.Context, m *client.Member, f *logFlag
 	return nil
 }
 
-// clockSlack is by how much the clock of a worker may be behind the server's, at the most, as [logclock] has it.
+// clockSlack is by how much a worker's clock may lag behind the server's at most, as in [logclock].
 const clockSlack = 2 * time.Second
 
-// start says where to begin, so that little is read that is not wanted.
+// start says where to begin, so that few unwanted lines are read.
 func (f *logFlags) start(ctx context.Context, c *client.Client, members []client.Member) (client.OutputStart, error) {
 	switch {
 	case f.tail >= 0 && len(members) == 1:
 		return c.OutputTail(ctx, members[0].Task.ID, f.tail, f.from, f.wants)
 	case !f.from.IsZero():
-		return client.OutputStart{Time: f.from.Add(-clockSlack)}, nil // lines are stored after they were printed
+		// Lines are stored after they were printed.
+		return client.OutputStart{Time: f.from.Add(-clockSlack)}, nil
 	}
 	return client.OutputStart{}, nil
 }
 
-// lineGaps tells where lines of an epoch are missing.
+// lineGaps finds where lines of an epoch are missing.
 type lineGaps struct {
-	last   map[uint64]int // the last number seen, by epoch
-	partly bool           // reading began somewhere: what came before the first line of an epoch is not known
+	last map[uint64]int // the last number seen, by epoch
+	// Reading began in the middle: what came before an epoch's first line is unknown.
+	partly bool
 }
 
 func newLineGaps() *lineGaps { return &lineGaps{last: map[uint64]int{}} }
 
-// before returns how many lines are missing before the one with number n, which is
-// then the last one seen.
+// before returns how many lines are missing before number n, and remembers n.
 func (g *lineGaps) before(epoch uint64, n int) int {
 	last, seen := g.last[epoch]
 	g.last[epoch] = max(last, n)
@@ -284,7 +287,7 @@ func (g *lineGaps) before(epoch uint64, n int) int {
 	return max(n-last-1, 0)
 }
 
-// streamColour is that of a line on a terminal.
+// streamColour is the colour of a line on a terminal.
 func streamColour(l *output.Line) term.Colour {
 	switch {
 	case l.Stream == output.Stdout:
@@ -297,10 +300,10 @@ func streamColour(l *output.Line) term.Colour {
 	return term.Faint
 }
 
-// tail keeps the last lines that were added.
+// tail keeps the last lines added.
 type tail struct {
 	lines []outputLine
-	next  int // where the oldest one is, once all places are taken
+	next  int // where the oldest one is, once all places are used
 }
 
 func (t *tail) add(l outputLine, most int) {

@@ -11,10 +11,10 @@ import (
 	"millrace/task"
 )
 
-// maxLabel is how wide the name of a step is made before its lines.
+// maxLabel is the greatest width of a step's name before its lines.
 const maxLabel = 24
 
-// labels are the names of steps before their lines, which stand in one column as far as that is known.
+// labels are the names of steps before their lines, in one column as far as the widths are known.
 type labels struct{ widest int }
 
 // of is the label of a step; "" for the whole.
@@ -36,10 +36,11 @@ func (l *labels) know(members []client.Member) {
 	}
 }
 
-// attemptMarks part the attempts of each task in its output.
+// attemptMarks separate the attempts of each task in its output.
 type attemptMarks struct{ last map[task.ID]int }
 
-// before is the line that parts an attempt from what was shown of the task before; "" if nothing was, or it is the same.
+// before is the line that separates an attempt from what was shown of the task before; "" if
+// nothing was, or the attempt is the same.
 func (m *attemptMarks) before(id task.ID, attempt int) string {
 	if m.last == nil {
 		m.last = map[task.ID]int{}
@@ -52,7 +53,7 @@ func (m *attemptMarks) before(id task.ID, attempt int) string {
 	return fmt.Sprintf("--- attempt %d ---", attempt)
 }
 
-// wholeText says in one line how a whole stands: how many of its steps have ended, and which run.
+// wholeText summarises a whole in one line: how many of its steps have ended, and which run.
 func wholeText(members []client.Member) string {
 	ended, failed, all := 0, 0, 0
 	var running, waiting []string

@@ -41,9 +41,8 @@ the first that did not finish (see "millrace help exit-codes").`,
 	return c
 }
 
-// WaitAll waits for tasks, prints how each ended, in the order given, and
-// returns the exit code of the first that did not finish. With asJSON it prints
-// the task, or a list of them if there are several.
+// WaitAll waits for tasks, prints how each ended, in the order given, and returns the exit code of
+// the first that did not finish. With asJSON it prints the task, or a list if there are several.
 func (a *Commands) WaitAll(ctx context.Context, c *client.Client, ids []task.ID, asJSON bool) error {
 	p := a.Progress()
 	defer p.Stop()
@@ -100,7 +99,7 @@ func (a *Commands) stillRunning(ctx context.Context, c *client.Client, err error
 		a.Note("interrupted; %s: `millrace task logs -f %s` follows it, `millrace task cancel %s` ends it", what, ids[0], ids[0])
 		return exit.With(exit.Interrupted)
 	case errors.Is(err, context.DeadlineExceeded):
-		// The wait's own context has ended; the question has a bound of its own.
+		// The wait's own context has ended; the request has a bound of its own.
 		asking, cancel := a.Asking(context.WithoutCancel(ctx))
 		defer cancel()
 		why := what

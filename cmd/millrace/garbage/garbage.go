@@ -1,4 +1,4 @@
-// Package garbage fits what garbage may lie about to what a process does.
+// Package garbage adapts garbage collection to what a process does.
 package garbage
 
 import (
@@ -13,64 +13,65 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// How much garbage may lie about. The runtime's own share, as much as there is in use, has a busy server
-// collect many times a second while its heap is small, which cost a tenth of all processor time; and a
-// server at rest keeps it for hours. So the share follows the work: what a collection costs grows with
-// what is in use, and how often one is due with what is allocated in a second. By ratePercent for each
-// MiB in a second it takes about a hundredth of a processor, whatever is in use.
+// How much garbage is allowed. By the runtime's own rule, as much as there is in use, a busy server
+// with a small heap collects many times per second, which costs a tenth of all processor time, and
+// an idle server keeps the garbage for hours. So the share follows the work: the cost of a
+// collection grows with the memory in use, and how often one is due with the allocation rate. With
+// ratePercent for each MiB/s it takes about a hundredth of a processor, whatever is in use.
 const (
 	ratePercent = 20
 	maxPercent  = 400
 	minPercent  = 10
-	// leastSpare is never too much: a small heap would be collected again and again.
+	// leastSpare is always allowed: a small heap would be collected again and again.
 	leastSpare = 4 << 20
-	// tightPart is the part of what is in use that is free for garbage when there is no room for it. The
-	// runtime would else do nothing but collect.
+	// tightPart is the part of the memory in use that is allowed as garbage when there is no room
+	// for it. Otherwise the runtime would do nothing but collect.
 	tightPart = 4
-	// machinePart is the part of the memory of the machine, or of the control group, that is there for this process.
+	// machinePart is the part of the machine's, or the control group's, memory that this process
+	// may use.
 	machinePart = 0.8
 
-	// calmRate is how many bytes are allocated in a second, at most, by a process at rest.
+	// calmRate is the highest allocation rate of an idle process, in bytes per second.
 	calmRate = 2 << 20
 
-	// shortBurst is how many bytes a burst allocates that is over before memory is worth taking for it: twice what
-	// ten thousand no-op tasks do. Whoever has come from rest and allocated more has work that lasts, and takes to
-	// the share that this asks for within about workLooks, however patient its pace.
+	// shortBurst is how many bytes a burst allocates that is over before more memory pays: twice
+	// what ten thousand no-op tasks do. A process that was idle and has allocated more has lasting
+	// work, and reaches the share for its rate within about workLooks, however patient its pace.
 	shortBurst = 512 << 20
 	workLooks  = 2
 
 	weighEvery = time.Second
-	// usedLooks is how many looks count for what must be there, which is the least that lived meanwhile. The
-	// NATS server lets go of blocks of messages that it has read only when garbage is collected, and then
-	// keeps their room for the next ones.
+	// usedLooks is how many looks count for the memory in use, which is the least that was live
+	// meanwhile. The NATS server releases blocks of messages that it has read only at a collection,
+	// and then keeps their room for the next ones.
 	usedLooks = 60
 )
 
-// Pace is how a process takes to a share that its work asks for.
+// Pace is how a process approaches the share for its work.
 type Pace struct {
-	looks int    // that the way to a higher share takes, more or less
-	least uint64 // how many bytes of garbage are never too much
-	spare uint64 // and how many are enough
+	looks int    // until a higher share is reached, roughly
+	least uint64 // bytes of garbage that are always allowed
+	spare uint64 // and bytes that are enough
 }
 
 var (
-	// Slowly is for a process that stays, so that a short burst takes little memory.
+	// Slowly is for a long-lived process, so that a short burst takes little memory.
 	Slowly = Pace{16, leastSpare, math.MaxUint64}
-	// Briskly is for one whose heap is small whatever it does: a worker has work from one moment to the next, and what it may
-	// leave about is little memory.
+	// Briskly is for a process whose heap is always small: a worker gets work from one moment to
+	// the next, and the garbage that it may leave is little memory.
 	Briskly = Pace{1, 48 << 20, 64 << 20}
-	// AtOnce is for one that has but one thing to do. Its pages are all new ones, which cost the system as much as
-	// collecting does.
+	// AtOnce is for a process with a single job. Its pages are all new ones, which cost the system
+	// as much as collecting does.
 	AtOnce = Pace{1, leastSpare, 512 << 20}
 )
 
-// restLooks are the looks, counted from when a process has come to rest, at which it gives memory back to the
-// system: blocks of messages are reused and outlive some collections, and what the NATS server has
-// indexed of the latest ones goes after two minutes. By itself the runtime would keep much of it.
+// restLooks are the looks, counted from when a process became idle, at which it returns memory to
+// the system: blocks of messages are reused and survive some collections, and the NATS server drops
+// its index of the latest ones after two minutes. By itself the runtime would keep much of it.
 var restLooks = []int{20, 40, 60, 130}
 
-// garbagePercent is how much garbage may lie about, in per cent of the bytes in use, where rate bytes
-// are allocated in a second, the process may take limit bytes, at the pace at.
+// garbagePercent returns how much garbage is allowed, in per cent of the used bytes, given the
+// allocation rate in bytes per second, the process's limit in bytes, and its pace.
 func garbagePercent(used, rate, limit uint64, at Pace) int {
 	if used == 0 {
 		return maxPercent // nothing is known, and little is in use
@@ -82,8 +83,8 @@ func garbagePercent(used, rate, limit uint64, at Pace) int {
 	return int(min(percent, room*100/float64(used)))
 }
 
-// looksAfter is how many looks the way to a higher share takes for a process that has allocated so many bytes since it was
-// at rest.
+// looksAfter returns how many looks the way to a higher share takes for a process that has
+// allocated that many bytes since it was idle.
 func (p Pace) looksAfter(allocated uint64) int {
 	if allocated > shortBurst {
 		return min(p.looks, workLooks)
@@ -91,7 +92,8 @@ func (p Pace) looksAfter(allocated uint64) int {
 	return p.looks
 }
 
-// approach is the share of garbage that follows one on the way to another, so many looks long; a lower one comes at once.
+// approach returns the next share on the way to another, which takes that many looks; a lower one
+// comes at once.
 func approach(share, to, looks int) int {
 	if share == 0 || to <= share {
 		return to
@@ -99,12 +101,12 @@ func approach(share, to, looks int) int {
 	return share + max((to-share)/looks, 1)
 }
 
-// heapLimit is from how many bytes on the runtime collects whatever it costs: what the process may
-// take or, where that is too little for what is in use, a little more than that.
+// heapLimit is from how many bytes on the runtime collects at any cost: what the process may use
+// or, if that is too little for what is in use, a little more than that.
 func heapLimit(used, may uint64) uint64 { return max(may, used+used/tightPart) }
 
-// memory is how many bytes this process may take: so many as the settings say, 0 for what there is, but no
-// more than a part of what its control group or the machine has.
+// memory returns how many bytes this process may use: the setting, 0 for what there is, but at most
+// a part of what its control group or the machine has.
 func memory(setting uint64) uint64 {
 	all, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 	if err != nil {
@@ -117,8 +119,8 @@ func memory(setting uint64) uint64 {
 	return min(setting, may)
 }
 
-// Ease sets the runtime's garbage collection by what is in use, what is allocated and what the
-// process may take, until ctx ends. Whoever sets GOGC or GOMEMLIMIT has decided that for themselves.
+// Ease sets the runtime's garbage collection by the memory in use, the allocation rate and the
+// process's limit, until ctx ends. If GOGC or GOMEMLIMIT is set, Ease leaves that part alone.
 func Ease(ctx context.Context, setting uint64, at Pace) error {
 	may := memory(setting)
 	ownShare, ownLimit := os.Getenv("GOGC") == "", os.Getenv("GOMEMLIMIT") == ""
@@ -162,8 +164,8 @@ type heapWatch struct {
 	allocated uint64
 }
 
-// look takes in how many bytes lived when garbage was last collected, and how many were ever allocated. It
-// returns the least that lived lately, and how many are allocated in a second.
+// look takes how many bytes were live at the last collection, and how many were ever allocated. It
+// returns the least that was live lately, and the allocation rate per second.
 func (h *heapWatch) look(live, allocated uint64) (least, rate uint64) {
 	if len(h.lived) == usedLooks {
 		h.lived = h.lived[1:]

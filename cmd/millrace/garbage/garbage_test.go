@@ -93,7 +93,7 @@ func TestApproach(t *testing.T) {
 	}
 }
 
-// A short burst takes little memory, and work that lasts is soon given what it asks for.
+// A short burst takes little memory, and lasting work soon gets the memory that it needs.
 func TestLooksAfter(t *testing.T) {
 	for _, c := range []struct {
 		name string

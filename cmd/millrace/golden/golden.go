@@ -1,4 +1,4 @@
-// Package golden compares tables with files, for tests of the other rooms.
+// Package golden compares tables with files, for tests of the other packages.
 package golden
 
 import (
@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Golden files show local times. To set time.Local would race with the
-// goroutines that imported packages have started.
+// Golden files show local times. Setting time.Local would race with goroutines that imported
+// packages have started.
 func init() { _ = os.Setenv("TZ", "UTC") }
 
 // Table compares a table with testdata/golden/<name>.txt; go test -update writes it.

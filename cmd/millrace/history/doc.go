@@ -1,10 +1,10 @@
-// Package history shows the log as it is: fact by fact.
+// Package history shows the log fact by fact.
 package history
 
 import "millrace/cmd/millrace/reach"
 
-// Commands are those about facts, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }

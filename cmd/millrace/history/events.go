@@ -28,7 +28,7 @@ func (a *Commands) Command() *cobra.Command {
 	return c
 }
 
-// tailFlags are what `millrace events tail` was told.
+// tailFlags are the flags of `millrace events tail`.
 type tailFlags struct {
 	typed.Output
 	from     uint64
@@ -60,7 +60,7 @@ func (a *Commands) eventsTail() *cobra.Command {
 	fs.StringVar(&f.node, "node", "", "only facts about or from this `node`")
 	fs.Uint64VarP(&f.last, "last", "n", 10, "begin so many messages before the end of the log")
 	fs.Uint64Var(&f.last, "tail", 10, "the same as --last")
-	fs.Lookup("tail").Hidden = true // what it is called where lines and records are printed
+	fs.Lookup("tail").Hidden = true // its name in commands that print lines and records
 	fs.BoolVarP(&f.follow, "follow", "f", true, "go on with new ones until Ctrl-C")
 	fs.BoolVar(&f.noFollow, "no-follow", false, "the same as --follow=false: stop at the present end of the log")
 	fs.BoolVar(&f.probes, "probes", false, "also the probes by which processes check that the log takes messages")
@@ -93,7 +93,7 @@ func (a *Commands) eventsTail() *cobra.Command {
 	return c
 }
 
-// wanted returns the test that the flags make of a message; about is the task that --task means.
+// wanted returns the test of the flags for messages; about is the task of --task.
 func (f *tailFlags) wanted(about task.ID) (func(*events.Record) bool, error) {
 	if f.task != "" {
 		if err := reach.PlausibleID(f.task); err != nil {
@@ -154,7 +154,7 @@ func (a *Commands) tail(ctx context.Context, c *client.Client, f *tailFlags, wan
 	}
 }
 
-// printEvent prints one line; the columns have fixed widths, for what comes is not known.
+// printEvent prints one line; its columns have fixed widths, for later lines are unknown.
 func (a *Commands) printEvent(r *events.Record, asJSON bool) error {
 	if asJSON {
 		return a.WriteLine(client.ShowFact(r))
@@ -167,7 +167,7 @@ func (a *Commands) printEvent(r *events.Record, asJSON bool) error {
 	return err
 }
 
-// shortAbout is what a fact is about; of a task the end of its id.
+// shortAbout is what a fact is about; for a task the end of its id.
 func shortAbout(f *events.Fact) string {
 	if f.Task != "" {
 		return f.Task.Short()

@@ -1,4 +1,5 @@
-// Package incident holds the commands about incident files: a span of the log that is carried elsewhere.
+// Package incident holds the commands for incident files: files with a span of the log, to be taken
+// elsewhere.
 package incident
 
 import (
@@ -11,14 +12,14 @@ import (
 	"millrace/cmd/millrace/typed"
 )
 
-// Commands are those of this room, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct {
 	*reach.App
-	// run is a run of the whole command that looks into an incident file; it returns the exit code.
+	// run runs the whole command line against an incident file; it returns the exit code.
 	run func(ctx context.Context, inside *reach.Inside, args []string, in io.Reader, out, errs io.Writer) int
 }
 
-// Of are the commands of a run; another one looks into a file by way of run.
+// Of returns the commands of a run; run runs the command line against a file.
 func Of(a *reach.App, run func(ctx context.Context, inside *reach.Inside, args []string, in io.Reader, out, errs io.Writer) int) *Commands {
 	return &Commands{a, run}
 }

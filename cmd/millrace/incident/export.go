@@ -24,7 +24,7 @@ import (
 	"millrace/view"
 )
 
-// exportFlags are what `millrace incident export` was told.
+// exportFlags are the flags of `millrace incident export`.
 type exportFlags struct {
 	around string
 	window time.Duration
@@ -70,12 +70,12 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 	return c
 }
 
-// center is what the flags ask for: a task, or a moment.
+// center returns the task or the moment that the flags ask for.
 func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags) (id task.ID, m view.Moment, err error) {
 	m, bad := reach.ParseMoment(f.around, a.Now())
 	switch {
 	case bad == nil && m.Seq > 0:
-		_, err = a.PointAt(ctx, cl, "--around", m) // it says so if the log does not reach there
+		_, err = a.PointAt(ctx, cl, "--around", m) // the error says so if the log does not reach there
 		return "", m, err
 	case bad == nil && m.At.Add(-f.window).After(a.Now()):
 		return "", m, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--around: %s has not come yet", f.around)}
@@ -146,7 +146,7 @@ func (a *Commands) write(ctx context.Context, cl *client.Client, f *exportFlags,
 	return nil
 }
 
-// said says in words what a file holds.
+// said describes what a file holds.
 func said(m *incident.Manifest) string {
 	text := fmt.Sprintf("%s, #%d to #%d, %d of %s that the log has until then", told.Plural(m.Facts, "fact"), m.From.Seq, m.To.Seq, m.Tasks, told.Plural(m.AllOf, "task"))
 	if m.Outputs {
@@ -158,7 +158,8 @@ func said(m *incident.Manifest) string {
 	return text + "; redacted"
 }
 
-// fresh is a file that is there when all of it is written, or not at all; - is stdout. Its name may be given in the end.
+// fresh is a file that appears completely or not at all; - is stdout. Its name may be set at the
+// end.
 type fresh struct {
 	name   string
 	stdout io.Writer
@@ -193,7 +194,8 @@ func (f *fresh) close(err error) error {
 	}
 	err = errors.Join(err, f.file.Sync(), f.file.Close())
 	if err == nil {
-		if err = os.Link(f.file.Name(), f.name); errors.Is(err, os.ErrExist) { // unlike a rename, it takes nobody's place
+		// Unlike a rename, it replaces no file.
+		if err = os.Link(f.file.Name(), f.name); errors.Is(err, os.ErrExist) {
 			err = f.taken()
 		}
 	}

@@ -71,7 +71,7 @@ Without a command it reads commands from stdin, line by line, until q or the end
 	return c
 }
 
-// sayMissing says what is missing in a file, and of what nothing is told for that reason.
+// sayMissing prints what is missing in a file, and which things are therefore left out.
 func (a *Commands) sayMissing(f *incident.File) {
 	for _, m := range f.Missing {
 		a.Note("damaged: %s", told.Missing(m))
@@ -84,7 +84,7 @@ func (a *Commands) sayMissing(f *incident.File) {
 	}
 }
 
-// inside lays a file out, and has somebody look at it.
+// inside loads a file into a server, and calls look with it.
 func (a *Commands) inside(ctx context.Context, name string, f *incident.File, look func(context.Context, *reach.Inside) error) error {
 	s, _, err := a.LoadSettings(nil, settings.Dev)
 	if err != nil {
@@ -104,7 +104,8 @@ func (a *Commands) inside(ctx context.Context, name string, f *incident.File, lo
 	})
 }
 
-// lay lays the facts of a file into a data directory, and returns of which moments it tells: up to the first that is missing.
+// lay writes the facts of a file into a data directory, and returns the span that it covers: up to
+// the first missing fact.
 func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point, err error) {
 	if d, err := time.ParseDuration(f.Manifest.AckWait); err == nil && d > 0 {
 		s.AckWait = d
@@ -131,7 +132,7 @@ func lay(dir string, s *settings.Values, f *incident.File) (from, to view.Point,
 	return from, to, err
 }
 
-// printed are the messages of the output, in their order.
+// printed returns the messages of the output, in their order.
 func printed(f *incident.File) (iter.Seq2[embed.Message, error], error) {
 	var all []embed.Message
 	for l, err := range f.Output() {
@@ -150,7 +151,7 @@ func printed(f *incident.File) (iter.Seq2[embed.Message, error], error) {
 	}, nil
 }
 
-// prompt does the commands that are typed, line by line.
+// prompt runs the commands that are typed, line by line.
 func (a *Commands) prompt(ctx context.Context, inside *reach.Inside) error {
 	person := term.Terminal(a.In)
 	ask := func() {

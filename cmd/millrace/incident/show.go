@@ -17,7 +17,7 @@ import (
 	"millrace/incident"
 )
 
-// damaged is the code of a file of which something is missing.
+// damaged is the exit code for a file with missing parts.
 const damaged = 3
 
 func (a *Commands) show() *cobra.Command {
@@ -40,7 +40,7 @@ Ends with 3 if something is missing, else with 0.`,
 				incident.Manifest
 				Notes   []incident.Note    `json:"notes,omitempty"`
 				Missing []incident.Missing `json:"missing,omitempty"`
-				// Incomplete are things of which facts are missing.
+				// Incomplete are things with missing facts.
 				Incomplete []string `json:"incomplete,omitempty"`
 			}{f.Manifest, f.Notes, f.Missing, f.Incomplete})
 		} else {

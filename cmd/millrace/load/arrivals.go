@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Arrival is one thing that comes.
+// Arrival is one event of a load.
 type Arrival struct {
 	N    int           // from 0
-	At   time.Duration // after the load has begun
+	At   time.Duration // since the load began
 	Kind Kind
 }
 
-// Arrivals are all of a run, in order. They depend on the plan and on chance, a number from 0 up to 1 at each
-// call, and never on how the system does: a load that waited for answers would come slower whenever
-// the system is slow, and would leave out just what is to be measured.
+// Arrivals returns all arrivals of a run, in order. They depend on the plan and on chance, a number
+// from 0 up to 1 at each call, and never on the system: a load that waited for answers would slow
+// down whenever the system is slow, and would leave out just what must be measured.
 func (p Plan) Arrivals(chance func() float64) iter.Seq[Arrival] {
 	return func(yield func(Arrival) bool) {
-		// due is in arrivals, as if the rate were 1: the wave then says when that many have come.
+		// due counts arrivals at rate 1: the wave then says when that many have come.
 		var due float64
 		for n := 0; ; n++ {
 			if p.Spacing == Even {
@@ -34,7 +34,7 @@ func (p Plan) Arrivals(chance func() float64) iter.Seq[Arrival] {
 	}
 }
 
-// when is the time by which so many have come on average.
+// when is the time by which n arrivals have come on average.
 func (p *Profile) when(n float64) time.Duration {
 	seconds := n / p.Rate // at the average rate
 	if len(p.Wave) == 0 {

@@ -6,5 +6,5 @@ import (
 	"millrace/events/logtest"
 )
 
-// Results that people have kept stay readable: they are what later ones are compared with.
+// Stored results stay readable: later results are compared with them.
 func TestResultCorpus(t *testing.T) { logtest.JSONCorpus[Result](t, "testdata/corpus/load") }

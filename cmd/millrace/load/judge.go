@@ -7,34 +7,35 @@ import (
 	"slices"
 )
 
-// Finding is what a figure of a result is beside that of an earlier one.
+// Finding compares a figure of a result with that of an earlier one.
 type Finding struct {
 	What string `json:"what"`
 	// Was and Is are the medians over the rounds.
 	Was float64 `json:"was"`
 	Is  float64 `json:"is"`
-	// Low and High are the interval for how many times as bad it is as it was; above 1 is worse.
+	// Low and High are the interval of the ratio between now and before; above 1 is worse.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Worse says that it has become worse beyond noise.
+	// Worse tells that it has become worse beyond noise.
 	Worse bool `json:"worse"`
 }
 
-// How sure a finding must be. Doubt is how likely it may be that any figure of a comparison is called worse although
-// nothing has changed but by chance; Margin is by which part a figure must be worse to count at all.
+// How sure a finding must be. Doubt is how likely it may be that any figure of a comparison is
+// called worse although only chance has changed it; Margin is by which share a figure must be worse
+// to count at all.
 const (
 	Doubt  = 0.05
 	Margin = 0.05
 )
 
-// figure is something that is judged.
+// figure is a figure that is judged.
 type figure struct {
 	what   string
 	of     func(*Round) float64
 	higher bool // is better
 }
 
-// figures leaves out what hangs on single tasks: p99.9 and max.
+// figures leaves out what depends on single tasks: p99.9 and max.
 var figures = []figure{
 	{"done per second", func(r *Round) float64 { return r.PerSecond }, true},
 	{"until the start p50, ms", func(r *Round) float64 { return r.Start.P50 }, false},
@@ -44,11 +45,11 @@ var figures = []figure{
 	{"server memory, max, MiB", func(r *Round) float64 { return float64(r.Memory) / (1 << 20) }, false},
 }
 
-// ErrUnlike says that two results cannot be compared.
+// ErrUnlike: two results cannot be compared.
 var ErrUnlike = errors.New("cannot be compared")
 
-// Compare judges a result by an earlier one of the same plan. A task that was lost, duplicated or failed more than in any
-// round before is worse without further ado.
+// Compare judges a result by an earlier one of the same plan. More lost, duplicated or failed tasks
+// than in any earlier round count as worse in any case.
 func Compare(was, is *Result) ([]Finding, error) {
 	k, err := fits(was, is, len(is.Rounds))
 	if err != nil {
@@ -79,7 +80,8 @@ func Compare(was, is *Result) ([]Finding, error) {
 	return append(found, Finding{What: "failed, lost, duplicated", Was: median(before), Is: median(now), Worse: slices.Max(now) > slices.Max(before)}), nil
 }
 
-// Comparable tells beforehand whether a result that will have so many rounds can be compared with an earlier one.
+// Comparable tells beforehand whether a result with that many rounds can be compared with an
+// earlier one.
 func Comparable(was, is *Result, rounds int) error {
 	_, err := fits(was, is, rounds)
 	return err
@@ -113,14 +115,16 @@ func median(all []float64) float64 {
 	return (all[(n-1)/2] + all[n/2]) / 2
 }
 
-// rank says which of the m·n ratios of all pairs, in order, is the end of the interval: the k-th from below is above the
-// true ratio with a chance of at most doubt, whatever the distribution of the rounds is (Hodges and Lehmann, by the
-// distribution of Mann and Whitney's U). It is 0 if there are too few rounds.
+// rank returns which of the m·n ratios of all pairs, in order, is the end of the interval: the k-th
+// from below is above the true ratio with a chance of at most doubt, whatever the distribution of
+// the rounds (Hodges and Lehmann, by the distribution of Mann and Whitney's U). It is 0 if there
+// are too few rounds.
 func rank(m, n int, doubt float64) int {
 	if m == 0 || n == 0 {
 		return 0
 	}
-	// ways[j][u] is in how many orders of i rounds before and j now there are u pairs with the one now below.
+	// ways[j][u] is in how many orders of i rounds before and j now there are u pairs with the one
+	// now below.
 	ways := make([][]*big.Int, n+1)
 	for i := range m + 1 {
 		for j := range n + 1 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// result has rounds with such a start latency, and everything else always the same.
+// result has one round for each of these start latencies; everything else in them is the same.
 func result(starts ...float64) *Result {
 	r := &Result{Profile: "steady", Rate: 10, Seconds: 1, Spacing: Even}
 	for _, s := range starts {
@@ -71,7 +71,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The ranks are those of tables of Mann and Whitney's U: the largest value that is significant, and one more.
+// The expected ranks come from tables of Mann and Whitney's U: the largest significant value, plus
+// one.
 func TestRank(t *testing.T) {
 	for _, c := range []struct {
 		m, n  int
@@ -87,7 +88,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// Where nothing has changed, a comparison finds something worse as seldom as it says.
+// Where nothing has changed, a comparison reports a change for the worse no more often than it
+// claims.
 func TestDoubt(t *testing.T) {
 	by := rand.New(rand.NewPCG(3, 4))
 	noisy := func() *Result {

@@ -1,6 +1,6 @@
-// Package load describes loads and judges what a system makes of them: which tasks come when, what became of
-// them, whether that is worse than before, and a page that shows it. It is pure: package bench makes
-// the tasks and reads the log.
+// Package load describes loads and judges how a system handles them: which tasks come when, what
+// became of them, whether that is worse than before, and a page that shows it. It is pure: package
+// bench makes the tasks and reads the log.
 package load
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Kind is what one arrival brings.
+// Kind says what one arrival brings.
 type Kind string
 
 // The kinds of arrivals.
@@ -16,31 +16,31 @@ const (
 	Noop    Kind = "no-op"   // a task that does nothing
 	Program Kind = "program" // a process that ends at once
 	Retry   Kind = "retry"   // a task whose first attempt fails
-	Limited Kind = "limited" // a task with a key of which one runs at a time
+	Limited Kind = "limited" // a task with a key; one per key runs at a time
 	Fan     Kind = "fan-out" // a task, many that need it, and one that needs all of those
-	Tick    Kind = "tick"    // a schedule that is due
+	Tick    Kind = "tick"    // a due schedule
 )
 
 // Spacings of arrivals.
 const (
-	Poisson = "poisson" // as from many people who know nothing of each other
-	Even    = "even"    // one after the other, like a clock
+	Poisson = "poisson" // as from many independent users
+	Even    = "even"    // at equal intervals
 )
 
-// Spacings are all of them, the default first.
+// Spacings lists them all, the default first.
 var Spacings = []string{Poisson, Even}
 
 // Profile describes a load.
 type Profile struct {
 	Name, About string
-	// Rate is how many arrivals a second there are on average, For how long they come, unless somebody says otherwise.
+	// Rate is the average number of arrivals per second; For is how long they come by default.
 	Rate float64
 	For  time.Duration
-	// Wave says how the rate swings: stretches that repeat. Default: it does not.
+	// Wave says how the rate varies: stretches that repeat. Default: it does not.
 	Wave []Stretch
-	// Mix is what arrives.
+	// Mix says what arrives.
 	Mix []Share
-	// Ahead is how long before its time an arrival is told to the server.
+	// Ahead is how long before its time an arrival is submitted to the server.
 	Ahead time.Duration
 }
 
@@ -50,7 +50,7 @@ type Stretch struct {
 	Of  float64 // times the average rate
 }
 
-// Share is how much of a load one kind is. Those of a profile add up to 1.
+// Share is the share of one kind in a load. The shares of a profile add up to 1.
 type Share struct {
 	Kind Kind
 	Of   float64
@@ -58,7 +58,7 @@ type Share struct {
 
 var mix = []Share{{Noop, 0.5}, {Program, 0.2}, {Retry, 0.15}, {Limited, 0.15}}
 
-// Profiles are all that there are.
+// Profiles lists all profiles.
 var Profiles = []Profile{
 	{Name: "burst", About: "no-op tasks; four fifths of them in one second of five", Rate: 1000, For: 30 * time.Second,
 		Wave: []Stretch{{time.Second, 4}, {4 * time.Second, 0.25}}, Mix: []Share{{Noop, 1}}},
@@ -69,7 +69,7 @@ var Profiles = []Profile{
 	{Name: "long-haul", About: "mixed, slowly and for long, to see what grows", Rate: 50, For: time.Hour, Mix: mix},
 }
 
-// Names are those of all profiles.
+// Names returns the names of all profiles.
 func Names() []string {
 	names := make([]string, len(Profiles))
 	for i := range Profiles {
@@ -84,7 +84,7 @@ type Plan struct {
 	Spacing string
 }
 
-// NewPlan is a run of a profile; a rate or duration of 0 is the profile's.
+// NewPlan returns a run of a profile; a rate or duration of 0 is the profile's.
 func NewPlan(name string, rate float64, d time.Duration, spacing string) (Plan, error) {
 	for _, p := range Profiles {
 		if p.Name != name {

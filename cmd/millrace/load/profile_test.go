@@ -10,7 +10,7 @@ import (
 
 func chance() func() float64 { return rand.New(rand.NewPCG(1, 2)).Float64 }
 
-// Each profile brings what it says, as often as it says.
+// Each profile brings the tasks that it declares, as often as it declares.
 func TestProfiles(t *testing.T) {
 	if got, want := Names(), []string{"burst", "steady", "mixed", "fanout", "schedules", "long-haul"}; !slices.Equal(got, want) {
 		t.Errorf("the profiles are %v, want %v", got, want)
@@ -27,7 +27,8 @@ func TestProfiles(t *testing.T) {
 				n, before = n+1, a.At
 				counts[a.Kind]++
 			}
-			// Six standard deviations of a Poisson process: chance is always the same here, and other chance would do.
+			// Six standard deviations of a Poisson process: chance is always the same here, and
+			// other chance would do.
 			if want := p.Rate * p.For.Seconds(); math.Abs(float64(n)-want) > 6*math.Sqrt(want) || spacing == Even && math.Abs(float64(n)-want) > 1 {
 				t.Errorf("%s, %s: %d arrivals, want about %.0f", p.Name, spacing, n, want)
 			}

@@ -20,7 +20,7 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 	"mib":    func(bytes int64) string { return Figure(float64(bytes) / (1 << 20)) },
 }).Parse(reportPage))
 
-// Figure is a number for people.
+// Figure formats a number for people.
 func Figure(v float64) string {
 	switch {
 	case v >= 100:
@@ -37,7 +37,7 @@ type Row struct {
 	Values []string
 }
 
-// Rows is what people read of a result, a value for each round.
+// Rows returns the table of a result, with a value for each round.
 func (r *Result) Rows() []Row {
 	var rows []Row
 	add := func(what string, value func(*Round) string) {
@@ -83,10 +83,10 @@ type Fault struct {
 	What        string
 }
 
-// looked tells whether somebody has looked at the server meanwhile.
+// looked tells whether the server's use was measured.
 func (r Round) looked() bool { return r.Memory > 0 }
 
-// Interval is the finding's, in words.
+// Interval is the finding's interval, in words.
 func (f Finding) Interval() string {
 	if f.High == 0 {
 		return ""
@@ -94,7 +94,7 @@ func (f Finding) Interval() string {
 	return fmt.Sprintf("%.2f to %.2f", f.Low, f.High)
 }
 
-// Verdict is the finding's, in a word.
+// Verdict is the finding's verdict, in a word.
 func (f Finding) Verdict() string {
 	if f.Worse {
 		return "worse"
@@ -123,7 +123,7 @@ type band struct{ X, Width, What string }
 
 type series struct {
 	Name, Line string
-	// Alone says that there is one point only, at X and Y.
+	// Alone tells that there is only one point, at X and Y.
 	Alone bool
 	X, Y  string
 }
@@ -131,13 +131,14 @@ type series struct {
 // mark is a label of an axis.
 type mark struct{ At, Text string }
 
-// line is one series before it is drawn. Points that are no number are left out.
+// line is one series before it is drawn. Points that are not a number are left out.
 type line struct {
 	name string
 	of   func(*Point) float64
 }
 
-// WriteReport writes one page that needs nothing else: no script, no font, no server. Faults are what was broken in the rounds.
+// WriteReport writes a self-contained page: no script, no font, no server. faults are what was
+// broken in the rounds.
 func WriteReport(w io.Writer, r *Result, findings []Finding, faults []Fault) error {
 	type drawn struct {
 		Charts []chart
@@ -158,13 +159,13 @@ func WriteReport(w io.Writer, r *Result, findings []Finding, faults []Fault) err
 	return reportTemplate.Execute(w, data)
 }
 
-// charts are those of a round, all on the same axis of time.
+// charts returns the charts of a round, all on the same time axis.
 func charts(r *Round, faults []Fault) []chart {
 	every := max(r.Every, 1e-9)
 	rate := func(of func(*Point) int) func(*Point) float64 {
 		return func(p *Point) float64 { return float64(of(p)) / every }
 	}
-	// A part into which nothing was to come has no latency.
+	// A part without arrivals has no latency.
 	ms := func(of func(*Latency) float64) func(*Point) float64 {
 		return func(p *Point) float64 {
 			if p.Start.Max == 0 {
@@ -257,7 +258,7 @@ func draw(r *Round, faults []Fault, title string, logarithmic bool, lines []line
 
 func place(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// steps are round numbers from 0 to the first that is no less than high: three to six of them.
+// steps returns round numbers from 0 to the first that is not below high: three to six of them.
 func steps(high float64) []float64 {
 	if high <= 0 {
 		return []float64{0, 1}
@@ -267,7 +268,7 @@ func steps(high float64) []float64 {
 		if n := math.Ceil(high/(of*math.Pow(10, exponent)) - 1e-9); n <= 5 {
 			all := make([]float64, int(n)+1)
 			for i := range all {
-				// By way of its text: 3 × 0.1 is to be 0.3.
+				// Through its text: 3 × 0.1 must be 0.3.
 				all[i], _ = strconv.ParseFloat(fmt.Sprintf("%.0fe%.0f", of*float64(i), exponent), 64)
 			}
 			return all

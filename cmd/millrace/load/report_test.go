@@ -40,7 +40,7 @@ func sampleRound() Round {
 	r := Round{Arrivals: 3, Tasks: 3, PerSecond: 1.5, Every: 1, Start: Latency{1, 2, 3, 4, 5}, Depth: 7, Memory: 50 << 20}
 	for i := range 4 {
 		p := Point{At: float64(i), Arrived: i, Started: 2 * i, Ended: 3, Depth: 7 - i, Memory: int64(i) << 20, Busy: 0.25}
-		if i != 2 { // into which nothing was to come
+		if i != 2 { // no task was due in that second
 			p.Start = Latency{0.3, 3, 30, 300, 3000}
 		}
 		r.Points = append(r.Points, p)
@@ -97,7 +97,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What was broken stands on the axis of each drawing, at its time, and in a table; what nobody has measured has no drawing.
+// Each fault stands on the axis of each drawing, at its time, and in a table; an unmeasured series
+// has no drawing.
 func TestReportOfFaults(t *testing.T) {
 	round := sampleRound() // of 4 s
 	round.Memory = 0
@@ -119,7 +120,7 @@ func TestReportOfFaults(t *testing.T) {
 	}
 }
 
-// Names are what somebody has written into a file.
+// Names come from files that others may have written.
 func TestReportEscapes(t *testing.T) {
 	bad := `"></title><script>alert(1)</script>&'`
 	text, elements, said := page(t, &Result{Profile: bad, Spacing: bad, Version: bad}, []Finding{{What: bad}})
@@ -131,7 +132,7 @@ func TestReportEscapes(t *testing.T) {
 	}
 }
 
-// A report is written of whatever there is.
+// A report can be written of any result, however little it has.
 func TestReportOfLittle(t *testing.T) {
 	one := sampleRound()
 	one.Points = one.Points[:1]

@@ -12,8 +12,9 @@ const longest = time.Hour
 // mostPoints bounds how many points a round has while the load comes.
 const mostPoints = 600
 
-// Tally adds up one round, of which it is told in the log's order. Its times are from when the load began. Latencies are from when an arrival
-// was to come, so a stall counts for all that it has delayed and nothing is to be corrected afterwards.
+// Tally adds up one round, from events in the log's order. Times are since the load began.
+// Latencies count from when an arrival was due, so a stall counts for everything that it has
+// delayed, and no correction is needed.
 type Tally struct {
 	every            time.Duration
 	round            Round
@@ -22,18 +23,18 @@ type Tally struct {
 	waiting          int
 	start, end, sent *hdrhistogram.Histogram
 	points           []point
-	looked           time.Duration // when the server was last looked at
+	looked           time.Duration // when the server was last measured
 	used             time.Duration // its processor time until then
 }
 
 type point struct {
 	Point
 	start, end *hdrhistogram.Histogram
-	counted    bool // something began or ended to wait in it
-	waiting    int  // after that
+	counted    bool // a task began or stopped waiting in it
+	waiting    int  // waiting after that
 }
 
-// NewTally is that of a run of a plan.
+// NewTally returns the tally of a run of a plan.
 func NewTally(p Plan) *Tally {
 	t := &Tally{every: time.Second, start: histogram(3), end: histogram(3), sent: histogram(3)}
 	for t.every*mostPoints < p.For {
@@ -46,7 +47,7 @@ func histogram(digits int) *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, longest.Microseconds(), digits)
 }
 
-// at is the point of a time. What comes before the load begins belongs to the first one.
+// at returns the point of a time. Earlier times count for the first point.
 func (t *Tally) at(at time.Duration) *point {
 	n := int(max(at, 0) / t.every)
 	for len(t.points) <= n {
@@ -67,7 +68,7 @@ func (t *Tally) record(d time.Duration, in ...*hdrhistogram.Histogram) {
 	}
 }
 
-// Sent counts an arrival that was handed over.
+// Sent counts a submitted arrival.
 func (t *Tally) Sent(a Arrival, at time.Duration) {
 	t.round.Arrivals++
 	t.at(a.At).Arrived++
@@ -80,7 +81,7 @@ func (t *Tally) Born(at time.Duration) {
 	t.wait(at, 1)
 }
 
-// wait notes that so many tasks more wait for their start.
+// wait records that more tasks wait for their start.
 func (t *Tally) wait(at time.Duration, more int) {
 	t.waiting += more
 	t.round.Depth = max(t.round.Depth, t.waiting)
@@ -112,8 +113,8 @@ func (t *Tally) Done(due, at time.Duration) {
 	t.record(at-due, t.end, t.at(due).end)
 }
 
-// Sample notes what the server takes, and what processor time it has used since the load began. That was used
-// since the last sample, so it counts where the middle between both is.
+// Sample records the server's memory, and the processor time it has used since the load began. That
+// was used since the last sample, so it counts in the middle between both.
 func (t *Tally) Sample(at time.Duration, memory int64, used time.Duration) {
 	if at < 0 { // schedules are stored before the load begins
 		t.used = used
@@ -126,7 +127,8 @@ func (t *Tally) Sample(at time.Duration, memory int64, used time.Duration) {
 	t.looked, t.used = at, used
 }
 
-// Round is what all came to. Server and worker are what each task cost, lost how many tasks have no end.
+// Round returns the result. server and worker are the cost per task, lost how many tasks have no
+// end.
 func (t *Tally) Round(lost int, server, worker float64) Round {
 	r := t.round
 	r.Lost, r.Server, r.Worker, r.Every = lost, server, worker, t.every.Seconds()
@@ -144,7 +146,7 @@ func (t *Tally) Round(lost int, server, worker float64) Round {
 			waiting = p.waiting
 		}
 		r.Points[i].Start, r.Points[i].End = latency(p.start), latency(p.end)
-		if r.Points[i].Memory == 0 { // nobody looked
+		if r.Points[i].Memory == 0 { // it was not measured
 			r.Points[i].Memory = memory
 		}
 		memory = r.Points[i].Memory

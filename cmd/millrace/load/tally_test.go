@@ -8,7 +8,8 @@ import (
 func TestTally(t *testing.T) {
 	const ms = time.Millisecond
 	l := NewTally(Plan{Profile: Profile{For: 2 * time.Second}})
-	// Two arrivals in the first second, of which one waits for three, and one in the second: in the log's order.
+	// Two arrivals in the first second, one of which starts 3 s late, and one in the second, in the
+	// order of the log.
 	l.Sent(Arrival{At: 100 * ms}, 101*ms)
 	l.Born(101 * ms)
 	l.Started(110 * ms)
@@ -62,7 +63,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// What cannot be is counted, and left out of nothing.
+// Impossible times are reported as out of range, and count as 0 or an hour.
 func TestOutOfRange(t *testing.T) {
 	l := NewTally(Plan{Profile: Profile{For: time.Second}})
 	l.Begun(time.Second, 0)

@@ -55,7 +55,7 @@ that "artifacts" names; with --all those of all attempts. --get writes them to a
 	return c
 }
 
-// artifactsOf are those of the current attempt, or of all.
+// artifactsOf returns the artifacts of the current attempt, or of all.
 func (a *Commands) artifactsOf(ctx context.Context, cl *client.Client, id task.ID, all bool) ([]task.Left, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func refusedText(left []task.Left) string {
 	return ": " + term.Printable(left[0].Refused)
 }
 
-// shownArtifacts are the files of an attempt as they are printed.
+// shownArtifacts are the artifacts of an attempt as they are printed.
 type shownArtifacts struct {
 	task.Left
 	Entries []files.Entry `json:"entries"`

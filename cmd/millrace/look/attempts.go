@@ -17,7 +17,7 @@ import (
 	"millrace/task"
 )
 
-// taskAttempts lists what a task has tried.
+// taskAttempts lists the attempts of a task.
 func (a *Commands) taskAttempts() *cobra.Command {
 	var o typed.Output
 	c := &cobra.Command{
@@ -47,7 +47,7 @@ followed and where in the stream MR_TASKLOG their output is.
 		type attempt struct {
 			task.Try
 			Log *outputs.Range `json:"log,omitempty"`
-			// LogMayGoOn says that more may have been printed than was stored.
+			// LogMayGoOn tells that more may have been printed than was stored.
 			LogMayGoOn bool `json:"log_may_go_on,omitempty"`
 		}
 		all := make([]attempt, len(found))
@@ -62,7 +62,7 @@ followed and where in the stream MR_TASKLOG their output is.
 	return c
 }
 
-// triesTable lays attempts out; logs is nil if nobody has looked.
+// triesTable lays attempts out; logs is nil if they were not read.
 func triesTable(tries []task.Try, logs map[uint64]outputs.Range, now time.Time) term.Table {
 	t := term.Table{Header: []string{"TRY", "NODE", "STARTED", "TOOK", "OUTCOME", "EXIT", "THEN"}, Spare: []string{"THEN", "LOG", "EXIT", "STARTED"}, Foot: []string{told.Plural(len(tries), "attempt")}}
 	if logs != nil {

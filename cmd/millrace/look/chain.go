@@ -16,12 +16,12 @@ import (
 // shownCause is a cause in JSON.
 type shownCause struct {
 	Why string `json:"why"`
-	// Task is the one that it is about; "" for what is no fact about a task.
+	// Task is the task of the cause; "" if it is not a fact about a task.
 	Task task.ID `json:"task,omitempty"`
 	client.ShownFact
 }
 
-// chain prints what led to where a task is, in the present or the past.
+// chain prints what led to a task's state, in the present or the past.
 func (a *Commands) chain(ctx context.Context, s reach.Sight, id task.ID, o *typed.Output) error {
 	if s.Past != nil {
 		s.Past.NotRecorded = nil // causes are facts

@@ -22,14 +22,14 @@ const (
 	exitTrouble   = 2
 )
 
-// comparison is how two things differ, or one at two moments, in JSON.
+// comparison lists how two things differ, or one at two moments, in JSON.
 type comparison struct {
 	Was     side          `json:"was"`
 	Is      side          `json:"is"`
 	Changes []view.Change `json:"changes"`
 }
 
-// side is one of the two that are compared: its name by what it is, and the moment of the past.
+// side is one of the two compared: its name by what it is, and the moment of the past.
 type side map[string]any
 
 func sideOf(what, name string, s *reach.Sight) side {
@@ -40,17 +40,17 @@ func sideOf(what, name string, s *reach.Sight) side {
 	return is
 }
 
-// Compared is a kind of things of which two are compared, or one at two moments.
+// Compared describes a kind of things of which two are compared, or one at two moments.
 type Compared struct {
 	What, Long, Example string
 	Complete            reach.Completer
-	// Named makes the name of what somebody has typed; nil if that is it.
+	// Named turns what the user has typed into a name; nil if that is the name.
 	Named func(ctx context.Context, cl *client.Client, typed string) (string, error)
 	// Read returns what is compared, by its form in JSON.
 	Read func(ctx context.Context, s *reach.Sight, name string) (any, error)
 }
 
-// Diff is the command that compares.
+// Diff returns the command that compares.
 func (a *Commands) Diff(k *Compared) *cobra.Command {
 	var o typed.Output
 	var at []string
@@ -115,7 +115,7 @@ func (a *Commands) compare(ctx context.Context, cl *client.Client, k *Compared, 
 			}
 		}
 	}
-	moments := append(slices.Clone(at), "", "") // what is not given is now
+	moments := append(slices.Clone(at), "", "") // what is not given means now
 	var sights [2]reach.Sight
 	var values [2]any
 	var sides [2]side
@@ -160,8 +160,8 @@ func changeTable(changes []view.Change) term.Table {
 	return t
 }
 
-// troubled is an error of a comparison: that of diff, whatever is the matter, unless somebody has interrupted it or
-// all is said.
+// troubled gives any error of a comparison the code that diff uses, unless it is an interruption or
+// was printed already.
 func troubled(err error) error {
 	f := exit.Of(err)
 	if f == nil || f.Err == nil {

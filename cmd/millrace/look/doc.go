@@ -1,10 +1,10 @@
-// Package look shows tasks: what they are, were and wait for.
+// Package look shows tasks: their state, their past and what they wait for.
 package look
 
 import "millrace/cmd/millrace/reach"
 
-// Commands are those that look at tasks, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }

@@ -9,8 +9,8 @@ import (
 	"millrace/view"
 )
 
-// doubt is what is to be doubted about the node on which a task depends, by the
-// settings of this command; nil for nothing.
+// doubt returns the doubts about the node on which a task depends, by the settings of this command;
+// nil for none.
 func (a *Commands) doubt(ctx context.Context, c *client.Client, t *task.Task) (*node.Doubt, error) {
 	s, err := a.Settings()
 	if err != nil {

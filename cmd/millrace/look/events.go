@@ -51,7 +51,7 @@ may be incomplete, because their worker was lost. -o json prints the facts as th
 	return c
 }
 
-// History lays the history of a task out.
+// History lays out the history of a task.
 func History(records []events.Record) term.Table {
 	t := term.Table{Header: []string{"SEQ", "TIME", "+", "TYPE", "TRY", "NODE", "BY", "DETAILS"}, Spare: []string{"BY", "SEQ", "+", "TRY"}}
 	var before time.Time

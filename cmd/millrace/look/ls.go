@@ -26,28 +26,28 @@ import (
 	"millrace/view"
 )
 
-// Tasks are the commands below millrace task that look at tasks.
+// Tasks returns the commands below millrace task that show tasks.
 func (a *Commands) Tasks() []*cobra.Command {
 	return []*cobra.Command{a.taskList(), a.taskShow(), a.taskTree(), a.Why(), a.taskDiff(), a.taskEvents(), a.taskArtifacts(), a.taskAttempts(), a.taskTrace()}
 }
 
-// ListFlags are what `millrace task ls` was told.
+// ListFlags are the flags of `millrace task ls`.
 type ListFlags struct {
 	typed.Output
 	States       []string
 	labels       []string
 	Since, Until string
 	consistent   string
-	after        string // the last task of the page before
+	after        string // the last task of the previous page
 	query        string
 	names        bool
-	all          bool // of all pages
+	all          bool // all pages
 	watch        bool
 	sight        func(context.Context, *client.Client) (reach.Sight, error)
 	Request      client.ListRequest
 }
 
-// lastWrite is the value of a --consistent that names no sequence.
+// lastWrite is the value of --consistent without a sequence.
 const lastWrite = "last"
 
 func (a *Commands) taskList() *cobra.Command {
@@ -111,7 +111,7 @@ which tasks were suspect and how far programs were; --since and --until still co
 	return c
 }
 
-// FilterFlags are the flags that choose tasks, the same for all commands that do.
+// FilterFlags adds the flags that choose tasks, the same for all such commands.
 func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	r, fs := &f.Request, c.Flags()
 	fs.StringVar(&r.Job, "job", "", "of this job")
@@ -130,7 +130,7 @@ func (f *ListFlags) FilterFlags(c *cobra.Command) {
 	fs.BoolVar(&r.OldestFirst, "oldest", false, "oldest first")
 }
 
-// PageFlags are the flags that lead from one page to the next.
+// PageFlags adds the flags for paging.
 func (f *ListFlags) PageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.after, "after", "", "go on after the page whose last task was this one, an `id`")
 	fs.StringVar(&f.Request.Cursor, "cursor", "", "go on after the page whose \"next\" in JSON was this `cursor`")
@@ -144,7 +144,7 @@ func (a *Commands) GoOn(ctx context.Context, c *client.Client, f *ListFlags) (er
 	return err
 }
 
-// Read makes the request of the flags.
+// Read turns the flags into the request.
 func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	r := &f.Request
 	if _, err := query.Parse(f.query, now); err != nil {
@@ -187,8 +187,8 @@ func (f *ListFlags) Read(c *cobra.Command, now time.Time) (err error) {
 	return nil
 }
 
-// Times reads the flags that are times. A command reads them twice: before it connects, so that
-// what is mistyped is refused at once, and afterwards, when it knows the log's time.
+// Times parses the flags that are times. A command does so twice: before it connects, so that a
+// mistyped one is refused at once, and afterwards, when it knows the log's time.
 func (f *ListFlags) Times(c *cobra.Command, now time.Time) (err error) {
 	for flag, to := range map[string]*time.Time{"since": &f.Request.Since, "until": &f.Request.Until} {
 		if !c.Flags().Changed(flag) {
@@ -209,7 +209,7 @@ func (a *Commands) list(ctx context.Context, c *client.Client, f *ListFlags) err
 	}
 	r, patience := f.Request, a.Conn.Timeout
 	filter := client.FilterOf(&r)
-	if _, err := filter.Start(); err != nil { // nobody need be asked
+	if _, err := filter.Start(); err != nil { // no request is needed
 		return err
 	}
 	if f.consistent == lastWrite {
@@ -284,7 +284,7 @@ func (a *Commands) printPage(page *client.ListPage, f *ListFlags, s *reach.Sight
 	return a.Print(t)
 }
 
-// TaskTable lays a page of tasks out, children below their parents.
+// TaskTable lays out a page of tasks, children below their parents.
 func TaskTable(page *client.ListPage, now time.Time) term.Table {
 	t := term.Table{
 		Header: []string{"ID", "STATE", "WHAT", "QUEUE", "NODE", "TRY", "AGE", "TOOK", "MESSAGE"},
@@ -326,7 +326,7 @@ func idsOf(tasks []task.Task) []task.ID {
 	return ids
 }
 
-// standingText says how far a task is that runs; "" if nothing is known of that.
+// standingText returns the progress of a running task; "" if unknown.
 func standingText(page *client.ListPage, id task.ID) string {
 	if l := page.Live[id]; l != nil {
 		return strings.TrimSpace(l.Text())
@@ -337,7 +337,7 @@ func standingText(page *client.ListPage, id task.ID) string {
 	return ""
 }
 
-// took is how long the last attempt runs or ran.
+// took returns how long the last attempt runs or ran.
 func took(t *task.Task, now time.Time) string {
 	switch {
 	case t.Live() && !t.StartedAt.IsZero():
@@ -348,7 +348,7 @@ func took(t *task.Task, now time.Time) string {
 	return ""
 }
 
-// CountsLine is the number of tasks by state, in the order of a task's life.
+// CountsLine lists the numbers of tasks by state, in the order of a task's life.
 func CountsLine(counts map[string]int) string {
 	var parts []string
 	for _, s := range task.States() {

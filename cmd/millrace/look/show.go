@@ -87,7 +87,7 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 		}{t, parts, doubt, live, checkpoint, told.Tries(records), phases, late, s.Past})
 	}
 	if live != nil && !t.Live() {
-		live.Phase = "" // it is over
+		live.Phase = "" // that phase is over
 	}
 	out := Details(&t, now)
 	if s.Past != nil {
@@ -104,12 +104,12 @@ func (a *Commands) showTask(ctx context.Context, cl *client.Client, s reach.Sigh
 		return err
 	}
 	if err := a.Print(timeline(phases, cmp.Or(term.Width(a.Out), 80))); err != nil || t.Attempt < 2 {
-		return err // the one attempt is shown already
+		return err // the only attempt is shown already
 	}
 	return a.Print(triesTable(told.Tries(records), nil, now))
 }
 
-// Details lays one task out.
+// Details lays out one task.
 func Details(t *task.Task, now time.Time) term.Table {
 	out := term.Table{Title: "Task " + string(t.ID), Foot: []string{fmt.Sprintf("as of sequence %d", t.Seq)}}
 	state := told.StateCell(t.State)
@@ -160,7 +160,7 @@ func Details(t *task.Task, now time.Time) term.Table {
 	return out
 }
 
-// childrenText names the children of a task, and when their nodes were looked at, if that matters.
+// childrenText names the children of a task, and when their nodes were read, if that matters.
 func childrenText(c *task.Children) string {
 	text := term.Cut(fmt.Sprintf("%d: %s", len(c.Names), strings.Join(c.Names, ", ")), 200)
 	if c.AtSeq > 0 {

@@ -16,8 +16,8 @@ import (
 	"millrace/task/output"
 )
 
-// standing reads what the program of a task says of itself; nil where there is
-// nothing of its present attempt, or it cannot be had.
+// standing reads the progress and the checkpoint of a task; nil if its current attempt has none, or
+// they cannot be read.
 func standing(ctx context.Context, c *client.Client, t *task.Task) (*output.Live, *output.Checkpoint) {
 	var live *output.Live
 	var checkpoint *output.Checkpoint
@@ -48,7 +48,7 @@ func standingFields(out *term.Table, l *output.Live, c *output.Checkpoint, now t
 	}
 }
 
-// surroundingFields lay out what is special about a process's surroundings.
+// surroundingFields lay out the special settings of a process.
 func surroundingFields(out *term.Table, r *job.Run) {
 	out.Field("user", r.User)
 	if r.EnvClear {

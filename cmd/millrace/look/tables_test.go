@@ -108,7 +108,7 @@ func steps(now time.Time) *client.ListPage {
 	}
 }
 
-// presumed is a view of some facts, and of nodes of which there are none.
+// presumed is a view of some facts, with nodes that no fact registered.
 type presumed struct {
 	*view.World
 	nodes view.Page

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// phaseName is how much of the name of a phase is shown, and phaseColumn the room of that, of how long it took and of gaps; the
-	// axis has the rest.
+	// phaseName is how much of the name of a phase is shown, and phaseColumn the room for it, for
+	// its duration and for gaps; the axis has the rest.
 	phaseName   = 26
 	phaseColumn = phaseName + 11
 	leastAxis   = 20
 	widestAxis  = 64
-	// shownLanes is how many lines a timeline has: of more, those of the first attempts are left out.
+	// shownLanes is how many lines a timeline has at most: the first attempts are left out.
 	shownLanes = 20
 )
 
-// timeline lays the phases of a task out on one axis, on a terminal of so many columns.
+// timeline lays out the phases of a task on one axis, on a terminal of that many columns.
 func timeline(phases []view.Phase, columns int) term.Table {
 	if len(phases) == 0 {
 		return term.Table{}
@@ -54,7 +54,7 @@ func timeline(phases []view.Phase, columns int) term.Table {
 	return t
 }
 
-// marks are the columns of an axis that a part of it touches: at least one.
+// marks returns the columns of an axis that a part of it covers: at least one.
 func marks(from, to, whole time.Duration, axis int) (first, end int) {
 	if whole <= 0 {
 		return 0, 1
@@ -68,7 +68,7 @@ func marks(from, to, whole time.Duration, axis int) (first, end int) {
 	return first, max(end, first+1)
 }
 
-// axisText is the head of an axis: when it begins and ends, as precisely as it has to be.
+// axisText is the header of an axis: when it begins and ends, as precisely as necessary.
 func axisText(from, to time.Time, axis int) string {
 	form := time.TimeOnly
 	switch from, to := from.Local(), to.Local(); {
@@ -81,10 +81,10 @@ func axisText(from, to time.Time, axis int) string {
 	return begin + strings.Repeat(" ", max(axis-len(begin)-len(end), 1)) + end
 }
 
-// timelines are the forms in which phases are drawn.
+// timelines are the formats in which phases can be drawn.
 var timelines = map[string]func(string, []picture.Span) string{"mermaid": picture.Gantt, "svg": picture.Timeline}
 
-// spansOf are phases as they are drawn.
+// spansOf converts phases for drawing.
 func spansOf(phases []view.Phase) []picture.Span {
 	spans := make([]picture.Span, len(phases))
 	for i, p := range phases {

@@ -40,7 +40,7 @@ collectors read; --send sends them to the endpoint in the variables of OpenTelem
 		var all []spans.Span
 		for _, m := range members {
 			if m.Task.State == task.Unknown {
-				continue // not born yet
+				continue // not yet submitted
 			}
 			list, err := telemetry.Past(asking, cl.History, m.Task.ID, a.Now())
 			if err != nil {

@@ -21,9 +21,9 @@ import (
 	"millrace/view"
 )
 
-// leaf is a task in the tree of those into which another was expanded.
+// leaf is a task in the tree of a task's children.
 type leaf struct {
-	// Name is that of its step, its node, or the number of its value of a list.
+	// Name is the name of its step or node, or the number of its value in a list.
 	Name   string     `json:"name,omitempty"`
 	Task   task.ID    `json:"task"`
 	State  task.State `json:"state"`
@@ -33,14 +33,14 @@ type leaf struct {
 	Times   int            `json:"attempt,omitempty"`
 	Took    value.Duration `json:"took,omitempty"`
 	Node    string         `json:"node,omitempty"`
-	// Needs are those that it waits for; their names are those of steps beside it.
+	// Needs are the tasks that it waits for, by the names of steps beside it.
 	Needs    *task.Needs `json:"needs,omitempty"`
 	Children []leaf      `json:"children,omitempty"`
-	// At is the moment of the past of a whole tree.
+	// At is the past moment of a whole tree.
 	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
-// drawings are the forms in which a tree is drawn.
+// drawings are the formats in which a tree can be drawn.
 var drawings = map[string]func(*picture.Node) string{"mermaid": picture.Mermaid, "dot": picture.Dot, "svg": picture.SVG}
 
 func (a *Commands) taskTree() *cobra.Command {
@@ -64,7 +64,8 @@ list is named by its path, such as sum/0.`,
 	c.Flags().BoolVar(&dot, "dot", false, "the same as -o dot")
 	c.Flags().StringVar(&step, "step", "", "print the id of this `step` only")
 	c.Flags().StringVar(&step, "id", "", "the same as --step")
-	c.Flags().Lookup("id").Hidden = true // its name before; elsewhere --id is that of a task
+	// Its former name; in other commands --id is the id of a task.
+	c.Flags().Lookup("id").Hidden = true
 	reach.WatchFlag(c, &watch)
 	sight := a.AtFlag(c, reach.Then{})
 	o.Flags(c, "table", "json", "mermaid", "dot", "svg")
@@ -118,7 +119,7 @@ list is named by its path, such as sum/0.`,
 	return c
 }
 
-// StepPaths are the paths of the steps below a task.
+// StepPaths returns the paths of the steps below a task.
 func StepPaths(b *view.Branch, now time.Time) []string {
 	root := leafOf(b, now)
 	return root.paths("", nil)
@@ -136,7 +137,7 @@ func leafOf(b *view.Branch, now time.Time) leaf {
 	return l
 }
 
-// find is the leaf at a path of names; nil if there is none.
+// find returns the leaf at a path of names; nil if there is none.
 func (l *leaf) find(path []string) *leaf {
 	if len(path) == 0 {
 		return l
@@ -149,7 +150,7 @@ func (l *leaf) find(path []string) *leaf {
 	return nil
 }
 
-// paths adds those of all leaves below it, as find takes them.
+// paths appends the paths of all leaves below it, as find takes them.
 func (l *leaf) paths(above string, all []string) []string {
 	for i := range l.Children {
 		path := above + l.Children[i].Name
@@ -165,7 +166,7 @@ func (l *leaf) table() term.Table {
 	return t
 }
 
-// ids adds those of the leaf and of all below it.
+// ids appends the ids of the leaf and of all below it.
 func (l *leaf) ids(all []task.ID) []task.ID {
 	all = append(all, l.Task)
 	for i := range l.Children {
@@ -174,7 +175,7 @@ func (l *leaf) ids(all []task.ID) []task.ID {
 	return all
 }
 
-// rows adds the leaf and those below it; lead stands before its name, and below before theirs.
+// rows adds the leaf and those below it; lead precedes its name, and below theirs.
 func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below string) {
 	name := l.Name
 	if lead == "" {
@@ -204,7 +205,7 @@ func (l *leaf) rows(t *term.Table, short func(task.ID) string, lead, below strin
 	}
 }
 
-// picture is the tree as others draw it.
+// picture converts the tree for drawing.
 func (l *leaf) picture() picture.Node {
 	n := picture.Node{ID: l.Task, Name: l.Name, Text: told.State(l.State, l.Reason), State: l.State}
 	if n.Name == "" {
@@ -222,5 +223,5 @@ func (l *leaf) picture() picture.Node {
 	return n
 }
 
-// unmade is said of a child that nobody has made yet.
+// unmade describes a child that was not made yet.
 const unmade = "not made yet"

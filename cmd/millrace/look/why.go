@@ -18,14 +18,14 @@ import (
 	"millrace/view"
 )
 
-// Explanation is one with its facts as they are shown.
+// Explanation is an explanation with its facts as they are shown.
 type Explanation struct {
 	view.Explanation
-	// Facts are those that led to the state.
+	// Facts are the facts that led to the state.
 	Facts []client.ShownFact `json:"facts"`
 	// Seq is the sequence of the last fact about the task.
 	Seq uint64 `json:"seq"`
-	// At is the moment of the past at which it was so.
+	// At is its past moment.
 	At *reach.ShownPoint `json:"at,omitempty"`
 }
 
@@ -82,14 +82,14 @@ which it is a copy, the tasks that it needed, its attempts, retries and takeover
 	return c
 }
 
-// Explain says why a task is where it is, as far as a sight goes.
+// Explain says why a task is in its state, as far as a sight shows it.
 func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight, id task.ID) (*Explanation, error) {
 	settings, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}
 	rules := settings.Task()
-	rules.AckWait = c.Store().AckWait() // what holds, whatever the settings say by now
+	rules.AckWait = c.Store().AckWait() // the lease that holds, whatever the settings say by now
 	e, err := view.Why(ctx, s.View, id, view.Rules{Task: rules, Node: node.Settings{TTL: settings.NodeTTL}, Now: s.Now(), Holders: told.NamedHolders})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (a *Commands) Explain(ctx context.Context, c *client.Client, s *reach.Sight
 	return &Explanation{*e, client.ShowFacts(e.Decisive), e.Folded.Seq, s.Past}, nil
 }
 
-// whyTable says it in words.
+// whyTable explains it in words.
 func whyTable(e *Explanation, now time.Time) term.Table {
 	state := told.StateCell(e.State)
 	if e.Reason != "" {
@@ -152,10 +152,10 @@ func whyTable(e *Explanation, now time.Time) term.Table {
 	return t
 }
 
-// shownParts is how many children that failed, or run, are named.
+// shownParts is how many failed, or running, children are named.
 const shownParts = 5
 
-// partFields say under a name how the children of a task stand, and name those that failed and those that run.
+// partFields summarises the children of a task under a name, and names failed and running ones.
 func partFields(t *term.Table, name string, p *view.Parts) {
 	if p == nil {
 		return

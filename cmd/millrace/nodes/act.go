@@ -67,8 +67,7 @@ and lasts until "millrace node uncordon".`
 	return c
 }
 
-// sayNode prints what has become of a node; running is how much it runs, -1 if
-// nobody looked.
+// sayNode prints the new state of a node; running is how many tasks it runs, -1 if unknown.
 func (a *Commands) sayNode(n node.Node, running int, o *typed.Output) error {
 	rules, err := a.nodeRules()
 	if err != nil {
@@ -90,7 +89,7 @@ func (a *Commands) sayNode(n node.Node, running int, o *typed.Output) error {
 	return err
 }
 
-// drainLook is how often a drain looks how much is left.
+// drainLook is how often a drain checks how much is left.
 const drainLook = 300 * time.Millisecond
 
 // awaitDrained waits until a node runs nothing, as far as the log knows.
@@ -213,7 +212,7 @@ ready and who must act, and ends with code 6.`,
 	return c
 }
 
-// unready says why a node is not what was waited for, and who must act.
+// unready says why a node has not reached the awaited state, and who must act.
 func unready(n node.Node, stable time.Duration, now time.Time, rules node.Settings) string {
 	text := fmt.Sprintf("timed out waiting: node %s is %s", n.ID, n.State)
 	if n.Reason != "" {

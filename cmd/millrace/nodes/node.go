@@ -75,10 +75,10 @@ func (a *Commands) nodeList() *cobra.Command {
 	return c
 }
 
-// busyNodes is what is asked of the past about nodes: how much they ran as well.
+// busyNodes is a past moment's request about nodes and their load.
 var busyNodes = reach.Then{Asks: true, Lacks: []string{"heartbeats"}}
 
-// nodeTable lays the nodes out.
+// nodeTable lays out the nodes.
 func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 	now := s.Now()
 	t := term.Table{
@@ -114,7 +114,7 @@ func nodeTable(page *client.NodePage, s *reach.Sight) term.Table {
 	return t
 }
 
-// onNode makes what runs a command that is given one node's name.
+// onNode makes the RunE of a command for one node, by its name.
 func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id node.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		id := node.ID(args[0])
@@ -135,7 +135,7 @@ func (a *Commands) onNode(do func(ctx context.Context, cl *client.Client, id nod
 	}
 }
 
-// nodeRules are the numbers by which it is said what must happen to a node.
+// nodeRules are the numbers by which it is judged what must happen to a node.
 func (a *Commands) nodeRules() (node.Settings, error) {
 	s, err := a.Settings()
 	return node.Settings{TTL: s.NodeTTL}, err
@@ -184,7 +184,7 @@ func (a *Commands) nodeShow() *cobra.Command {
 	return c
 }
 
-// busy adds how busy a node is, and in the present when it last beat: of that only a server knows.
+// busy adds how busy a node is, and in the present its last heartbeat, which only a server knows.
 func busy(v *client.NodeView, nodes []client.NodeView) {
 	for i := range nodes {
 		if n := &nodes[i]; n.ID == v.ID {
@@ -194,7 +194,7 @@ func busy(v *client.NodeView, nodes []client.NodeView) {
 	}
 }
 
-// nodesIn looks at nodes.
+// nodesIn lists nodes in a sight.
 func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.NodeListRequest, rules node.Settings) func(context.Context) (client.NodePage, error) {
 	return reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.NodePage, error) {
 		asked := r
@@ -203,7 +203,7 @@ func (a *Commands) nodesIn(ctx context.Context, cl *client.Client, s *reach.Sigh
 	}, func(ctx context.Context) (client.NodePage, error) { return client.NodesOf(ctx, s.View, s.Now(), rules) })
 }
 
-// nodeFacts reads the facts of a node, of which there must be some.
+// nodeFacts reads the facts of a node; none is an error.
 func nodeFacts(ctx context.Context, v view.View, id node.ID) ([]events.Record, error) {
 	records, err := view.All(ctx, v, view.Node(id))
 	if err == nil && len(records) == 0 {

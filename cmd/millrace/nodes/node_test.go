@@ -14,7 +14,7 @@ import (
 	"millrace/task/value"
 )
 
-// A list never calls a node ready of which nothing was heard for longer than a heartbeat lasts.
+// A list never calls a node ready that has been silent for longer than its heartbeat is valid.
 func TestASilentNodeIsNotReady(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)

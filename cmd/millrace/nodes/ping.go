@@ -17,14 +17,14 @@ import (
 	"millrace/task/value"
 )
 
-// pingsAtOnce is how many nodes are asked side by side.
+// pingsAtOnce is how many nodes are asked concurrently.
 const pingsAtOnce = 64
 
-// pinged is how a node has answered.
+// pinged is the answer of a node.
 type pinged struct {
 	Node node.ID `json:"node"`
 	*node.Pong
-	// Took is how long that has taken; Error is why nothing came.
+	// Took is how long the answer took; Error says why there is none.
 	Took  value.Duration `json:"took,omitempty"`
 	Error string         `json:"error,omitempty"`
 }
@@ -70,7 +70,7 @@ needs a millrace server. It ends with 1 if one of them does not answer.`,
 	return c
 }
 
-// expected lists the nodes of which a process should be there.
+// expected lists the nodes that should have a process.
 func (a *Commands) expected(ctx context.Context, cl *client.Client) ([]node.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package opened keeps incident files that browsers have opened, in memory and for a while: each is a world of its own that can be looked
-// at as of any moment, and stepped through.
+// Package opened keeps incident files that browsers have opened, in memory and for a while: each is
+// a world of its own that can be viewed as of any moment, and stepped through.
 package opened
 
 import (
@@ -22,16 +22,16 @@ import (
 	"millrace/view"
 )
 
-// Bounds of what is kept.
+// Bounds of the open files.
 const (
-	// MaxUpload is how large a file may be, and maxUnpacked how much it may hold.
+	// MaxUpload is how many bytes a file may have, and maxUnpacked how many unpacked.
 	MaxUpload   = 32 << 20
 	maxUnpacked = 256 << 20
-	// Most is how many files are open at once, and mostOfOne how many of one caller. Of his own the one goes that nobody has looked at for
-	// longest.
+	// Most is how many files are open at one time, and mostOfOne how many of one caller. Beyond
+	// that, the caller's least recently viewed file is closed.
 	Most      = 8
 	mostOfOne = 3
-	// Keep is how long a file stays at which nobody looks.
+	// Keep is how long an unviewed file stays open.
 	Keep = time.Hour
 	// maxFolded is how many moments of a file stay folded.
 	maxFolded = 4
@@ -39,40 +39,40 @@ const (
 
 // Errors of the shelf.
 var (
-	// ErrFull refuses a file: others have taken all places.
+	// ErrFull: other callers have taken all places.
 	ErrFull = fmt.Errorf("%d incident files are open, which is all there is room for: close one, or wait", Most)
-	// ErrGone: there is no such file, or not any more.
+	// ErrGone: there is no such file, or no longer.
 	ErrGone = errors.New("there is no such incident file, or it was closed because it was not used for so long")
 )
 
-// Shelf has the files.
+// Shelf holds the open files.
 type Shelf struct {
 	opening sync.Mutex // one is unpacked at a time
 
 	mu    sync.Mutex
-	files []*File // guarded by mu; the one that was looked at last stands last
+	files []*File // guarded by mu; the most recently viewed is last
 }
 
-// File is an open one.
+// File is an open incident file.
 type File struct {
-	// Name is what paths have, and Title what the file was called.
+	// Name is its name in paths, and Title its file name.
 	Name, Title string
 	By          string
 	Opened      time.Time
-	// Size is how many bytes it has.
+	// Size is its size in bytes.
 	Size int
 	*incident.File
-	// From and To are the first and the last moment of which it tells.
+	// From and To are the first and the last moment that it covers.
 	From, To view.Point
 
-	looked  time.Time // guarded by the mu of the shelf
+	looked  time.Time // guarded by the shelf's mu
 	records []events.Record
 	ticks   view.Slice
 	about   map[view.Ref][]int32 // places of records
 	printed map[task.ID][]incident.Lines
 
 	mu     sync.Mutex
-	folded []*view.Folding // guarded by mu; the one that was asked last stands last
+	folded []*view.Folding // guarded by mu; the most recently used is last
 	steps  *stepping       // guarded by mu
 }
 
@@ -94,7 +94,8 @@ func (s *Shelf) Open(title, by string, data []byte, now time.Time) (*File, error
 	return f, nil
 }
 
-// makeRoom drops what nobody looks at any more, and the oldest of a caller who has his share; false if there is no room.
+// makeRoom closes expired files, and the oldest of a caller that has its share; false if there is
+// no room.
 func (s *Shelf) makeRoom(by string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +113,12 @@ func (s *Shelf) makeRoom(by string, now time.Time) bool {
 	return len(s.files) < Most
 }
 
-// drop must be called with mu held.
+// drop is called with mu held.
 func (s *Shelf) drop(now time.Time) {
 	s.files = slices.DeleteFunc(s.files, func(f *File) bool { return now.Sub(f.looked) > Keep })
 }
 
-// Find finds a file at which somebody looks. The error is [ErrGone].
+// Find returns an open file and marks it as viewed. The error is [ErrGone].
 func (s *Shelf) Find(name string, now time.Time) (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,14 +140,14 @@ func (s *Shelf) Close(name string) {
 	s.files = slices.DeleteFunc(s.files, func(f *File) bool { return f.Name == name })
 }
 
-// Drop closes what nobody has looked at for long.
+// Drop closes files that were not viewed for long.
 func (s *Shelf) Drop(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(now)
 }
 
-// Files are those that are open, in the order in which they were opened.
+// Files returns the open files, in the order in which they were opened.
 func (s *Shelf) Files(now time.Time) []*File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *Shelf) Files(now time.Time) []*File {
 	return slices.SortedFunc(slices.Values(s.files), func(a, b *File) int { return a.Opened.Compare(b.Opened) })
 }
 
-// read unpacks a file. What is damaged in it is left out.
+// read unpacks a file. It leaves out damaged parts.
 func read(data []byte) (*File, error) {
 	is, err := incident.OpenUpTo(data, maxUnpacked)
 	if err != nil {
@@ -180,7 +181,7 @@ func read(data []byte) (*File, error) {
 	f.To = view.Point{Seq: last.Seq, At: last.Stored}
 	f.From = view.Point{Seq: max(is.Manifest.From.Seq, 1), At: is.Manifest.From.Stored}
 	for l, err := range is.Output() {
-		if err == nil { // a batch that cannot be read is one that is missing
+		if err == nil { // an unreadable batch counts as missing
 			id := task.ID(l.Subject[strings.LastIndexByte(l.Subject, '.')+1:])
 			f.printed[id] = append(f.printed[id], l)
 		}
@@ -191,7 +192,8 @@ func read(data []byte) (*File, error) {
 	return f, nil
 }
 
-// At is the world as it was at a moment; the zero one is the end. The error wraps [view.ErrQuery] if the file does not tell of that.
+// At returns the world as of a moment; the zero moment is the end. The error wraps [view.ErrQuery]
+// if the file does not cover it.
 func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, error) {
 	p, found, err := f.PointAt(ctx, m)
 	if err == nil && (!found || p.Seq < f.From.Seq || m.Seq > f.To.Seq) {
@@ -211,7 +213,8 @@ func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, 
 		is = view.NewFolding(p, func(_ context.Context, _ view.Kind, each func(*events.Record) error) error {
 			return f.until(p.Seq, each)
 		}, nil)
-		if err := is.Fold(ctx, view.Tasks); err != nil { // that has everything, and is done once
+		// That includes everything, and is done once.
+		if err := is.Fold(ctx, view.Tasks); err != nil {
 			return view.Folded{}, p, err
 		}
 	}
@@ -220,7 +223,7 @@ func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, 
 	return is.Past(facts{f}), p, nil
 }
 
-// until hands on all records up to a sequence.
+// until passes all records up to a sequence to each.
 func (f *File) until(seq uint64, each func(*events.Record) error) error {
 	for i := range f.records {
 		if f.records[i].Seq > seq {
@@ -233,7 +236,7 @@ func (f *File) until(seq uint64, each func(*events.Record) error) error {
 	return nil
 }
 
-// facts are those about single things.
+// facts are the facts about single things.
 type facts struct{ *File }
 
 // About implements [view.Facts].
@@ -247,19 +250,19 @@ func (f facts) About(ctx context.Context, ref view.Ref) (about []events.Record, 
 	return about, nil
 }
 
-// place is where the first record lies whose sequence is at least this one.
+// place returns the index of the first record with at least this sequence.
 func (f *File) place(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(f.records, seq, func(r events.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
 	return i
 }
 
-// Page returns the next records from a sequence on, at most so many.
+// Page returns at most most records from a sequence on.
 func (f *File) Page(_ context.Context, from uint64, most int) ([]events.Record, error) {
 	i := f.place(from)
 	return f.records[i:min(i+most, len(f.records))], nil
 }
 
-// PointAt is the place that a moment chooses; false if the file begins later.
+// PointAt returns the place of a moment; false if the file begins later.
 func (f *File) PointAt(_ context.Context, m view.Moment) (view.Point, bool, error) {
 	n := len(f.records)
 	if m != (view.Moment{}) {
@@ -273,13 +276,14 @@ func (f *File) PointAt(_ context.Context, m view.Moment) (view.Point, bool, erro
 	return view.Point{Seq: f.records[n-1].Seq, At: f.records[n-1].Stored}, true, nil
 }
 
-// Printout is what a task has printed until a time, as far as the file has it; the zero time is its end.
+// Printout returns what a task has printed until a time, as far as the file has it; the zero time
+// is its end.
 func (f *File) Printout(_ context.Context, id task.ID, until time.Time) (api.Printout, error) {
 	var all printout
 	for i := range f.printed[id] {
 		b, err := lines(&f.printed[id][i])
 		if err != nil {
-			continue // what is none of ours has no lines
+			continue // a foreign message has no lines
 		}
 		for _, l := range b.Lines {
 			if until.IsZero() || !l.At.After(until) {
@@ -290,14 +294,15 @@ func (f *File) Printout(_ context.Context, id task.ID, until time.Time) (api.Pri
 	slices.SortStableFunc(all, func(a, b client.NumberedLine) int {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.N, b.N))
 	})
-	all = slices.CompactFunc(all, func(a, b client.NumberedLine) bool { return a.Epoch == b.Epoch && a.N == b.N }) // stored twice
+	// Stored twice.
+	all = slices.CompactFunc(all, func(a, b client.NumberedLine) bool { return a.Epoch == b.Epoch && a.N == b.N })
 	for i := range all {
 		all[i].Number = i + 1
 	}
 	return api.Printout{Lines: len(all), Printed: all}, nil
 }
 
-// printout are lines in order, all of them.
+// printout are all lines, in order.
 type printout []client.NumberedLine
 
 // Window implements [api.Printed].
@@ -324,7 +329,7 @@ func (p printout) Search(_ context.Context, from, most int, back bool, m output.
 	return hits, max(reached, from-1), nil
 }
 
-// Decisions are those on the ticks of a schedule from a time on.
+// Decisions returns the decisions on ticks of a schedule from a time on.
 func (f *File) Decisions(_ context.Context, name string, from time.Time) (all []events.Record, err error) {
 	for i := range f.ticks {
 		if r := &f.ticks[i]; r.Fact.Schedule == name && !r.Stored.Before(from) {

@@ -29,7 +29,8 @@ func known(t *testing.T) []byte {
 	return data
 }
 
-// Files are few, and go when nobody looks at them; who opens many loses the one that he has looked at least.
+// The shelf keeps few files and drops unused ones; a user who opens many loses the one looked at
+// longest ago.
 func TestShelf(t *testing.T) {
 	t.Parallel()
 	data := known(t)
@@ -106,7 +107,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// What a task has printed has numbers over all attempts, whatever came twice or in another order; lines of later than the moment are not there.
+// The output of a task is numbered across all attempts, also when lines came twice or out of order;
+// lines from after the moment are absent.
 func TestPrintout(t *testing.T) {
 	t.Parallel()
 	batch := func(attempt int, epoch uint64, n int, texts ...string) incident.Lines {

@@ -17,7 +17,7 @@ import (
 	"millrace/view"
 )
 
-// Bounds of who steps through a file.
+// Bounds of stepping through a file.
 const (
 	maxBreaks   = 8
 	maxCommands = 50
@@ -30,33 +30,36 @@ type stepping struct {
 	gaps    []replay.Gap
 }
 
-// Where says where somebody stands in a file: at a sequence, with these breakpoints, looking at something, and what he does from there.
+// Where is a position in a file: at a sequence, with these breakpoints and this focus, and the
+// commands to run from there.
 type Where struct {
 	At uint64
-	// Of is what he looks at, as "task ID"; "" for everything.
+	// Of is the focus, as "task ID"; "" for everything.
 	Of     string
 	Breaks []string
 	Do     []string
 }
 
-// Seen is what he sees there.
+// Seen is what the user sees there.
 type Seen struct {
 	*replay.Frame
-	// Says is what came of the last command, in words; Wrong is what was wrong with it, or with what was asked.
+	// Says is the result of the last command, in words; Wrong is what was wrong with it, or with
+	// the position.
 	Says, Wrong string
 	Breaks      []*replay.Breakpoint
 	Around      []replay.Line
 	Causes      []replay.Line
 	Marks       []replay.Mark
 	Gaps        []replay.Gap
-	// Between tells that the point is between two facts, so that its sequence does not name it.
+	// Between tells that the point is between two facts, so that its sequence does not identify it.
 	Between bool
 }
 
-// moves are the commands that go elsewhere; no others are done.
+// moves are the commands that move the point; no others are allowed.
 var moves = []string{"s", "S", "n", "N", "f", "F", "c", "C", "w", "w!", "/", "/!"}
 
-// Step looks at a file from where somebody stands. What is wrong with what he asks stands in the answer; the error is another one.
+// Step runs commands from a position in a file. Errors of the request are in the answer; the
+// returned error is any other one.
 func (f *File) Step(ctx context.Context, w Where, rules view.Rules, margin time.Duration) (*Seen, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +83,7 @@ func (f *File) Step(ctx context.Context, w Where, rules view.Rules, margin time.
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	_, _ = x.Do(ctx, "o all") // that is always there
+	_, _ = x.Do(ctx, "o all") // that is always possible
 	if w.Of != "" {
 		try("o " + w.Of)
 	}
@@ -114,7 +117,7 @@ func (f *File) Step(ctx context.Context, w Where, rules view.Rules, margin time.
 	return seen, nil
 }
 
-// begin has a session, which must be called with mu held.
+// begin makes the session. It is called with mu held.
 func (f *File) begin(rules view.Rules, margin time.Duration) error {
 	if f.steps != nil {
 		return nil
@@ -136,7 +139,7 @@ func (f *File) begin(rules view.Rules, margin time.Duration) error {
 	return nil
 }
 
-// spanOf is what a file has, to be stepped through, and why no promise can be held against it.
+// spanOf returns the file's span for stepping, and why promises cannot be checked against it.
 func spanOf(f *incident.File) (span *replay.Span, partial string, err error) {
 	span = replay.NewSpan(1)
 	switch m := &f.Manifest; {
@@ -166,7 +169,8 @@ func spanOf(f *incident.File) (span *replay.Span, partial string, err error) {
 	return span, partial, nil
 }
 
-// setBreaks has the session stop at these, and at no others: to find the places of one takes a pass over the span.
+// setBreaks gives the session exactly these breakpoints: finding the places of one takes a pass
+// over the span.
 func (f *File) setBreaks(ctx context.Context, texts []string, seen *Seen) {
 	var wanted []string
 	for _, text := range texts {
@@ -191,7 +195,7 @@ func (f *File) setBreaks(ctx context.Context, texts []string, seen *Seen) {
 	}
 }
 
-// lines reads a batch of what a task has printed.
+// lines decodes a batch of a task's lines.
 func lines(l *incident.Lines) (b output.Lines, err error) {
 	if err = json.Unmarshal(l.Body, &b); err == nil {
 		b.OneByOne()

@@ -14,11 +14,12 @@ import (
 	"millrace/jet/roles"
 )
 
-// seenWithin is how long an action waits for lists to show what it has done.
+// seenWithin is how long an action waits for lists to show its effect.
 const seenWithin = 2 * time.Second
 
-// act has a verb of the service done, as a button asks for it: the fields of its form, and those in its address, are those of the request. Then it leads back to the
-// page of the button, or to the task that was made.
+// act performs a verb of the service for a button: the fields of its form, and those in its
+// address, are the fields of the request. Then it redirects to the page of the button, or to the
+// new task.
 func (s *Site) act(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	verb := roles.Verb(r.PathValue("verb"))
 	if verb.Access() == "" || verb.Access() == roles.Reading {
@@ -63,7 +64,7 @@ func (s *Site) settle(ctx context.Context) {
 	}
 }
 
-// seeOther leads on to a page. A path that is none of the pages' leads to the first one.
+// seeOther redirects to a page. A path that is not a page's leads to the first page.
 func seeOther(w http.ResponseWriter, r *http.Request, to string) {
 	is, err := url.Parse(to)
 	if err != nil || is.IsAbs() || is.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "..") || strings.ContainsRune(to, '\\') {

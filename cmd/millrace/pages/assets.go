@@ -16,14 +16,14 @@ import (
 //go:embed assets foreign
 var files embed.FS
 
-// asset is a file that pages load. It never changes under its path, in which its digest stands.
+// asset is a file that pages load. It never changes under its path, which contains its digest.
 type asset struct {
 	digest       string
 	kind         string
 	body, zipped []byte
 }
 
-// assets are all of them, by their names.
+// assets are all assets, by their names.
 type assets map[string]*asset
 
 func newAssets() *assets {
@@ -37,7 +37,7 @@ func newAssets() *assets {
 			kind := mime.TypeByExtension(path.Ext(e.Name()))
 			body, err := files.ReadFile(dir + "/" + e.Name())
 			if err != nil {
-				panic("pages: " + err.Error()) // likewise
+				panic("pages: " + err.Error()) // it is part of the program
 			}
 			if kind == "" || strings.HasSuffix(e.Name(), ".txt") {
 				continue // no page loads it
@@ -51,13 +51,13 @@ func newAssets() *assets {
 
 func zip(body []byte) []byte {
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
 	_, _ = z.Write(body)                                  // a bytes.Buffer takes everything
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// path is where an asset is, below where the pages begin.
+// path returns the path of an asset, relative to where the pages begin.
 func (all *assets) path(name string) string {
 	if a := (*all)[name]; a != nil {
 		return "assets/" + a.digest + "/" + name
@@ -65,7 +65,7 @@ func (all *assets) path(name string) string {
 	return "assets/none/" + name
 }
 
-// serve sends an asset to whoever asks: there is nothing of anybody in it.
+// serve sends an asset to any caller: assets contain no data.
 func (all *assets) serve(w http.ResponseWriter, r *http.Request) {
 	a := (*all)[r.PathValue("name")]
 	if a == nil || a.digest != r.PathValue("digest") {
@@ -81,5 +81,5 @@ func (all *assets) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 		body = a.zipped
 	}
-	_, _ = w.Write(body) // nobody may be there to take it
+	_, _ = w.Write(body) // the receiver may be gone
 }

@@ -16,7 +16,7 @@ import (
 
 var bulkPage = page{name: "bulk", path: "/bulk/{do}", verb: roles.TaskList, show: showBulk}
 
-// bulkActs are what can be done to many tasks at once.
+// bulkActs are the commands for many tasks.
 var bulkActs = map[string]struct {
 	verb       roles.Verb
 	Label, Why string
@@ -25,28 +25,29 @@ var bulkActs = map[string]struct {
 	"retry":  {roles.TasksRetry, "Retry", "They get another life and start again, under the same ids. What has not ended, or has finished, is left out."},
 }
 
-// typedAbove is of how many tasks the number has to be typed.
+// typedAbove is from how many tasks on the user must type the number.
 const typedAbove = 100
 
-// bulkData is what would become of many tasks, or what has.
+// bulkData describes a command for many tasks, before or after it ran.
 type bulkData struct {
 	Do, Label, Why string
 	Verb           string
 	// Query chooses the tasks if there are no IDs.
 	Query string
 	IDs   []string
-	// Would is what it would be done to.
+	// Would is the dry run.
 	Would client.BulkReport
 	First []taskRow
-	// Done is what was done; nil before that.
+	// Done is the result; nil before.
 	Done *client.BulkReport
-	// Typed is whether the number has to be typed, and Wrong why nothing was done.
+	// Typed tells whether the number must be typed, and Wrong why nothing was done.
 	Typed  bool
 	Wrong  string
 	Reason string
 }
 
-// showBulk says what would become of the tasks that a query or a list of ids chooses. It changes nothing.
+// showBulk shows what would happen to the tasks that a query or a list of ids chooses. It changes
+// nothing.
 func showBulk(ctx context.Context, l *look) (any, error) {
 	act, ok := bulkActs[l.r.PathValue("do")]
 	if !ok {
@@ -68,7 +69,7 @@ func showBulk(ctx context.Context, l *look) (any, error) {
 	return d, d.foresee(ctx, l)
 }
 
-// request is what the verb is asked for.
+// request returns the request of the verb.
 func (d *bulkData) request(more map[string]any) map[string]any {
 	request := map[string]any{"all": true, "filter": map[string]any{"query": d.Query}}
 	if len(d.IDs) > 0 {
@@ -82,7 +83,8 @@ func (d *bulkData) request(more map[string]any) map[string]any {
 
 func (d *bulkData) foresee(ctx context.Context, l *look) error {
 	if err := l.ask(ctx, roles.Verb(d.Verb), d.request(map[string]any{"dry_run": true}), &d.Would); err != nil {
-		if api.ProblemOf(err).Status == http.StatusBadRequest { // such as for tasks in a state in which it can be done to none
+		// Such as for tasks in a state in which it is impossible.
+		if api.ProblemOf(err).Status == http.StatusBadRequest {
 			d.Wrong = err.Error()
 			return nil
 		}
@@ -99,10 +101,11 @@ func (d *bulkData) foresee(ctx context.Context, l *look) error {
 	return nil
 }
 
-// bulkRounds is how often the verb is asked for while somebody waits: each time it takes a thousand tasks.
+// bulkRounds is how often the verb is requested while the user waits: each time it takes a thousand
+// tasks.
 const bulkRounds = 5
 
-// bulk does it, as one batch, and says what became of it.
+// bulk runs the command, as one batch, and shows the result.
 func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	act, ok := bulkActs[r.PathValue("do")]
 	switch {
@@ -119,7 +122,7 @@ func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	d := &bulkData{Do: r.PathValue("do"), Label: act.Label, Why: act.Why, Verb: string(act.verb), Query: r.PostForm.Get("q"), IDs: r.PostForm["task"], Reason: r.PostForm.Get("reason")}
 	l := s.newLook(r, c, &bulkPage, r.URL.Query())
 	l.Title = act.Label + " tasks"
-	if r.PostForm.Get("batch") == "" { // else it goes on
+	if r.PostForm.Get("batch") == "" { // else it continues
 		if err := l.ask(r.Context(), act.verb, d.request(map[string]any{"dry_run": true, "limit": 1}), &d.Would); err != nil {
 			s.refuse(w, r, c, err)
 			return
@@ -151,7 +154,8 @@ func (s *Site) bulk(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	s.server.Send(w, r, "text/html; charset=utf-8", body)
 }
 
-// differs says why what was confirmed is not what would be done now, if so: it may be fewer, and no more.
+// differs says why the confirmed command differs from what would be done now: it may be fewer
+// tasks, but not more.
 func (d *bulkData) differs(count, typed string) string {
 	n, err := strconv.Atoi(count)
 	switch {
@@ -170,7 +174,7 @@ func tasksOf(n int) string {
 	return count(n) + " tasks"
 }
 
-// do asks for the verb until there is nothing left, or who waits has waited long enough.
+// do repeats the verb until nothing is left, or the user has waited long enough.
 func (d *bulkData) do(ctx context.Context, l *look, batch string) error {
 	sum := client.BulkReport{Batch: batch, States: map[string]int{}}
 	refused := map[task.ID]bool{}

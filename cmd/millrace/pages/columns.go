@@ -18,15 +18,15 @@ import (
 	"millrace/jet/roles"
 )
 
-// column is one of the list of tasks. The URL names those that are shown; a file has all of them.
+// column is a column of the list of tasks. The URL names the shown ones; a file has all of them.
 type column struct {
 	Name, Title, Class string
-	// Usual is whether it is shown unless somebody says otherwise.
+	// Usual tells whether it is shown by default.
 	Usual bool
 	text  func(r *taskRow) string
 }
 
-// columns are all of them. Those that the templates draw in a way of their own have texts for files.
+// columns are all columns. Those that templates draw in their own way have texts for files.
 var columns = []column{
 	{"state", "state", "c-state", true, func(r *taskRow) string { return r.State.String() }},
 	{"id", "id", "c-id", true, func(r *taskRow) string { return string(r.ID) }},
@@ -67,10 +67,10 @@ var columns = []column{
 	{"since", "since", "c-time", true, func(r *taskRow) string { return stamp(r.Since) }},
 }
 
-// Text is what a task has in a column.
+// Text returns a task's text in a column.
 func (c column) Text(r taskRow) string { return c.text(&r) }
 
-// At is when it was, of a column that has a time.
+// At returns a task's time in a column of times.
 func (c column) At(r taskRow) time.Time {
 	switch c.Name {
 	case "submitted":
@@ -99,7 +99,8 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// shownColumns are those that a query names, or the usual ones, in the order of the table.
+// shownColumns returns the columns that a query names, or the usual ones, in the order of the
+// table.
 func shownColumns(names []string) (shown []column) {
 	for _, c := range columns {
 		if slices.Contains(names, c.Name) {
@@ -117,10 +118,11 @@ func shownColumns(names []string) (shown []column) {
 	return shown
 }
 
-// mostExported bounds a file of tasks.
+// mostExported bounds the number of tasks in a file.
 const mostExported = 100_000
 
-// export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of JSON.
+// export sends the tasks that a query chooses as a file, page by page: as CSV, or each as a line of
+// JSON.
 func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	l := s.newLook(r, c, &tasksPage, r.URL.Query())
 	kind := l.Asked("as")
@@ -163,7 +165,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 		}
 		if err != nil {
 			w.Header().Set(exportEnd, "failed")
-			panic(http.ErrAbortHandler) // who reads it must not take it for whole
+			panic(http.ErrAbortHandler) // the reader must not mistake it for a complete file
 		}
 		if cursor == "" || n == mostExported {
 			end := "whole"
@@ -176,7 +178,7 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 	}
 }
 
-// exportEnd is a trailer that says whether a file has all that was asked for.
+// exportEnd is a trailer that says whether the file is complete.
 const exportEnd = "Millrace-Export"
 
 // linesTo writes tasks as lines of JSON.
@@ -218,13 +220,13 @@ func tableTo(w io.Writer) func([]taskRow) error {
 			for i := range columns {
 				cells[i] = columns[i].Name
 			}
-			_ = table.Write(cells) // Flush tells
+			_ = table.Write(cells) // Flush returns the error
 		}
 		for i := range rows {
 			for j := range columns {
 				cells[j] = columns[j].text(&rows[i])
 			}
-			_ = table.Write(plainCells(cells)) // likewise
+			_ = table.Write(plainCells(cells)) // Flush returns the error
 		}
 		table.Flush()
 		return table.Error()

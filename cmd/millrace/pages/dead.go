@@ -21,18 +21,18 @@ import (
 
 var (
 	deadPage = page{name: "dead", path: "/dead", entry: "Dead letters", verb: roles.DeadList, show: showDead, takesForm: true, inFiles: true}
-	// buryPage does what has been looked at before, and says what came of it.
+	// buryPage performs the command that was shown before, and shows the result.
 	buryPage = page{name: "buried", path: "/dead/do", verb: roles.DeadDismiss, show: showBuried, takesForm: true}
 )
 
-// Bounds of what the page of dead letters shows, and does at once.
+// Bounds of what the page of dead letters shows, and does in one step.
 const (
 	shownMessages = 50
 	buriedAtOnce  = 500
 	shownChosen   = 20
 )
 
-// What can be done with dead letters.
+// The commands for dead letters.
 const (
 	doRetry = "retry"
 	doDrop  = "drop"
@@ -46,31 +46,31 @@ type deadData struct {
 	Next              string
 	First             bool
 	Messages          messagesPanel
-	// Chosen is what would be done; nil if nobody has asked.
+	// Chosen is what would be done; nil if nothing was chosen.
 	Chosen *chosenLetters
 }
 
 // deadRow is a task in the list of dead letters.
 type deadRow struct {
 	task.Task
-	// Who must act, and what he can do.
+	// Who says who must act, and what they can do.
 	Who string
 }
 
 type messagesPanel struct {
 	panel
 	Rows []view.Message
-	// Next is what the next page comes before; 0 if this is the last.
+	// Next is the Before of the next page; 0 if this is the last.
 	Next uint64
 }
 
-// chosenLetters are those to which something is to be done, and how many they are.
+// chosenLetters are the letters of a command, and their number.
 type chosenLetters struct {
 	panel
 	Do      string
 	Whole   bool // all that match the query
 	N       int
-	More    bool // only the first of them at once
+	More    bool // only the first of them are done in one step
 	Reasons []reasonCount
 	Tasks   []task.Task
 	IDs     []task.ID
@@ -102,7 +102,8 @@ func showDead(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// actsOnDead says who must act on a dead letter, by why it is one. Nobody does so by himself: that is what makes it one.
+// actsOnDead says who must act on a dead letter, by the reason for it. No process acts on it: that
+// makes it a dead letter.
 func actsOnDead(t *task.Task) string {
 	switch t.Reason {
 	case reason.Unplaced:
@@ -116,7 +117,7 @@ func actsOnDead(t *task.Task) string {
 }
 
 func (p *messagesPanel) find(ctx context.Context, l *look) {
-	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // what is no number is the latest
+	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // not a number means the latest
 	found, err := l.List(ctx, view.Query{Kind: view.Messages, Before: before, Filter: view.Filter{Limit: shownMessages}})
 	p.fail(err)
 	p.Rows = found.Messages
@@ -125,7 +126,7 @@ func (p *messagesPanel) find(ctx context.Context, l *look) {
 	}
 }
 
-// verbOf is what is asked for.
+// verbOf returns the verb of a command.
 func verbOf(do string) (roles.Verb, error) {
 	switch do {
 	case doRetry:
@@ -136,7 +137,7 @@ func verbOf(do string) (roles.Verb, error) {
 	return "", client.Wrongf("do is %q, want %s or %s", do, doRetry, doDrop)
 }
 
-// find finds out which letters a form means: those that are named, or all that match the query.
+// find finds the letters of a form: the named ones, or all that match the query.
 func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
 	if text = cmp.Or(text, l.typed.Get("q")); l.typed.Get("all") != "" {
 		c.Whole = true
@@ -171,7 +172,8 @@ func (c *chosenLetters) find(ctx context.Context, l *look, text string) error {
 	return nil
 }
 
-// named has the letters whose ids the form has. Those that are no dead letters any more are left out.
+// named reads the letters whose ids the form has. It leaves out those that are no longer dead
+// letters.
 func (c *chosenLetters) named(ctx context.Context, l *look) error {
 	names := l.typed["task"]
 	if len(names) > buriedAtOnce {
@@ -193,18 +195,19 @@ func (c *chosenLetters) named(ctx context.Context, l *look) error {
 	return nil
 }
 
-// buriedData is what became of letters.
+// buriedData is the result for some letters.
 type buriedData struct {
 	Do string
-	// Done are those to which it was done, as one batch.
+	// Done are the letters that were changed, as one batch.
 	Done    []task.ID
 	Batch   string
 	Refused []client.Refusal
-	// Left is how many were not tried: there was no time.
+	// Left is how many were not tried: time ran out.
 	Left int
 }
 
-// showBuried does to letters what somebody has been shown before, and says what came of it. Who only asks for it is led to the list.
+// showBuried performs the command that was shown before, and shows the result. A GET is redirected
+// to the list.
 func showBuried(ctx context.Context, l *look) (any, error) {
 	if l.r.Method != http.MethodPost {
 		return nil, elsewhere("/dead")

@@ -24,7 +24,8 @@ func (p *place) die(id task.ID, because string) {
 	p.seen()
 }
 
-// Dead letters are listed with who must act, chosen by a query, looked at before anything is done, and retried or dropped together.
+// Dead letters are listed with who must act; a query chooses some, the operator reviews them, and
+// retries or drops them together.
 func TestDead(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -50,7 +50,7 @@ func TestTable(t *testing.T) {
 	want := [][]string{{"1", "x", "", ""}, {"", "null", "[1]", ""}, {"", "", "", "plain"}, {"", "", "", "7"}}
 	for i := range want {
 		if i < len(rows) && want[i][1] == "null" && rows[i][1] == "" {
-			want[i][1] = "" // nothing, however it is said
+			want[i][1] = "" // empty, however that is written
 		}
 	}
 	if !reflect.DeepEqual(rows, want) {
@@ -128,7 +128,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// What others have made is what the manifest says, and nothing else is there.
+// The manifest lists every foreign file, and there is no other.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	text, err := files.ReadFile("foreign/manifest.txt")

@@ -31,7 +31,7 @@ const (
 	shownEvents = 100
 	readEvents  = 5_000 // records, of which a filter may choose few
 	readAtOnce  = 500
-	askedTasks  = 300 // of which it is asked to which job, queue or schedule they belong
+	askedTasks  = 300 // of which the job, queue or schedule is looked up
 	shownCauses = 50
 )
 
@@ -40,9 +40,10 @@ type eventsData struct {
 	factsAsked
 	Types []string
 	Rows  []factRow
-	// Next is what the page of older facts comes before; 0 if there are none. Read is how far this one has read.
+	// Next is the Before of the page of older facts; 0 if there are none. Read is how far this page
+	// has read.
 	Next, Read uint64
-	// First is whether the newest are here.
+	// First tells whether the newest are here.
 	First  bool
 	Chosen bool
 }
@@ -69,7 +70,7 @@ type factChoice struct {
 	since, until         time.Time
 }
 
-// choice reads what was typed. The error says which of it is wrong.
+// choice parses the form. The error says which field is wrong.
 func (a *factsAsked) choice(now time.Time) (c factChoice, err error) {
 	c.FactFilter = view.FactFilter{Task: task.ID(a.Task), Node: a.Node}
 	for name := range strings.SplitSeq(a.Type, ",") {
@@ -92,16 +93,16 @@ func (a *factsAsked) choice(now time.Time) (c factChoice, err error) {
 	return c, c.Validate()
 }
 
-// belongs is what has to be known of the task of a fact.
+// belongs is what must be known of a fact's task.
 type belongs struct{ queue, job, schedule string }
 
-// asksTask tells whether the choice depends on what the task of a fact belongs to.
+// asksTask tells whether the choice depends on the task of a fact.
 func (c *factChoice) asksTask() bool { return c.Queue != "" || c.job != "" || c.schedule != "" }
 
-// wants tells whether a record is chosen; of says what its task belongs to.
+// wants tells whether a record is chosen; of returns what its task belongs to.
 func (c *factChoice) wants(r *events.Record, of func(task.ID) belongs) bool {
 	if !r.IsFact() && r.Err == nil {
-		return false // a message by which somebody has seen that the log takes them
+		return false // a probe of the log
 	}
 	f := &r.Fact
 	if c.actor != "" && f.Actor != c.actor || !c.since.IsZero() && r.Stored.Before(c.since) || !c.until.IsZero() && r.Stored.After(c.until) {
@@ -138,7 +139,7 @@ func showEvents(ctx context.Context, l *look) (any, error) {
 		return d, nil
 	}
 	d.Chosen = c.Chooses()
-	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // what is no number is the end
+	before, _ := strconv.ParseUint(l.Asked("before"), 10, 64) // not a number means the end
 	end := l.Point.Seq
 	if before > 0 && before <= end {
 		end = before - 1
@@ -217,7 +218,7 @@ func (d *eventsData) find(ctx context.Context, l *look, c *factChoice, end uint6
 	return nil
 }
 
-// recordsBetween are the records from one sequence to another.
+// recordsBetween returns the records from one sequence to another.
 func recordsBetween(ctx context.Context, log api.Log, from, to uint64) (all []events.Record, err error) {
 	for from <= to {
 		records, err := log.Page(ctx, from, int(to-from+1)) //nolint:gosec // they are few
@@ -241,7 +242,7 @@ func factRowOf(r *events.Record) factRow {
 	return row
 }
 
-// aboutOf says what a record is about, and where the page of that is.
+// aboutOf returns what a record is about, and the path of its page.
 func aboutOf(r *events.Record) (thing string, link []string) {
 	f := &r.Fact
 	switch {
@@ -277,12 +278,12 @@ type eventData struct {
 	Subject string
 	Corr    string
 	Task    task.ID
-	// Text is the message as it was written, and Error why nobody can read it.
+	// Text is the message as it was written, and Error why it is unreadable.
 	Text, Error string
 	Causes      []causeRow
 	CausesWrong panel
 	Missing     []task.ID
-	// Before and After are the facts next to it about the same thing.
+	// Before and After are the neighbouring facts about the same thing.
 	Before, After *factRow
 }
 
@@ -311,7 +312,8 @@ func showEvent(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// findCauses finds what led to a fact: on the chain of its thing, and of a task what led to where that was.
+// findCauses finds what led to a fact: on the chain of its thing, and for a task also what led to
+// its state then.
 func (d *eventData) findCauses(ctx context.Context, l *look, r *events.Record) error {
 	ref := view.RefOf(r)
 	if ref.Kind == 0 || ref.Kind == view.Nodes && node.ID(ref.ID).Validate() != nil {

@@ -14,7 +14,8 @@ import (
 	"millrace/task/definition"
 )
 
-// What is typed above the list chooses facts; of those of a task it counts what the task belongs to.
+// The query above the list chooses facts; for the facts of a task, the queue, job and schedule of
+// the task match as well.
 func TestFactChoice(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -72,7 +73,8 @@ func TestFactChoice(t *testing.T) {
 	}
 }
 
-// The log is listed from its end, page by page, and each fact has a page with what led to it and what was written.
+// The page lists the log from its end, page by page, and each fact has a page with its causes and
+// its raw text.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -17,8 +17,8 @@ var graphPage = page{name: "graph", path: "/tasks/{id}/graph", verb: roles.TaskT
 
 // Bounds of what a graph shows.
 const (
-	mostChildren = 30  // of a list; of more only those that failed or run stand by themselves
-	mostNodes    = 300 // of the whole; of more only those, and what they need or what needs them
+	mostChildren = 30  // of a list; beyond it only failed or running ones are drawn singly
+	mostNodes    = 300 // of the whole; beyond it only those, and what they need or what needs them
 	mostRead     = 5000
 )
 
@@ -33,12 +33,12 @@ type graphData struct {
 	From    time.Time
 	To      time.Time
 	Rows    []graphRow
-	// Folded is how many tasks do not stand by themselves.
+	// Folded is how many tasks are not drawn singly.
 	Folded int
 	All    bool
 	// Large tells that there are more children than are read.
 	Large int
-	// Failed are those from which a retry goes on.
+	// Failed are the tasks at which a retry continues.
 	Failed []graphRow
 }
 
@@ -46,7 +46,7 @@ type graphData struct {
 type graphRow struct {
 	task.Task
 	Name string
-	// Path is its name behind those of the tasks above it, without the first.
+	// Path is its name after those of its ancestors, without the first.
 	Path  string
 	Depth int
 	Took  time.Duration
@@ -97,7 +97,7 @@ func showGraph(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// failed are the tasks below the first from which a retry goes on.
+// failed returns the descendants at which a retry continues.
 func (d *graphData) failed() (all []graphRow) {
 	for i := range d.Rows {
 		if r := &d.Rows[i]; i > 0 && (r.State == task.Error || r.State == task.Abnormal) && r.Task.Children == nil {
@@ -107,7 +107,7 @@ func (d *graphData) failed() (all []graphRow) {
 	return all
 }
 
-// StepLink leads to a task of a graph; "" for what is none.
+// StepLink leads to a task of a graph; "" for anything else.
 func (l *look) StepLink(id task.ID) string {
 	if _, err := task.ParseID(string(id)); err != nil {
 		return ""
@@ -115,7 +115,7 @@ func (l *look) StepLink(id task.ID) string {
 	return l.Link("tasks", string(id))
 }
 
-// nodeOf is a task and all below it, as they are drawn.
+// nodeOf converts a task and its descendants for drawing.
 func nodeOf(b *view.Branch, now time.Time) picture.Node {
 	t := &b.Task
 	n := picture.Node{ID: t.ID, Name: b.Name, State: t.State, Text: "not made yet"}
@@ -137,7 +137,7 @@ func nodeOf(b *view.Branch, now time.Time) picture.Node {
 	return n
 }
 
-// tookOf is how long a task has run: that of its last attempt, or of all of a parent.
+// tookOf returns how long a task has run: its last attempt, or for a parent all of it.
 func tookOf(t *task.Task, now time.Time) time.Duration {
 	switch {
 	case t.Children != nil && t.State.Terminal():
@@ -150,7 +150,7 @@ func tookOf(t *task.Task, now time.Time) time.Duration {
 	return t.Ran.Std()
 }
 
-// notable tells whether a node, or one below it, is one that people look for: it has failed, or something is being done.
+// notable tells whether a node, or one below it, is of interest: it has failed, or is active.
 func notable(n *picture.Node) bool {
 	switch n.State {
 	case task.Error, task.Abnormal, task.Running, task.Retrying, task.Cancelling:
@@ -159,8 +159,8 @@ func notable(n *picture.Node) bool {
 	return slices.ContainsFunc(n.Children, func(c picture.Node) bool { return notable(&c) })
 }
 
-// folded is a graph of which long lists, and all of a large one, show what is notable and its neighbours one by one, and count the
-// others by their states.
+// folded reduces a graph: in long lists, and everywhere in a large graph, it keeps notable nodes
+// and their neighbours, and counts the others by their states.
 func folded(root picture.Node) (shown picture.Node, n int) {
 	return foldBelow(root, sizeOf(&root) > mostNodes)
 }
@@ -204,7 +204,8 @@ func foldBelow(of picture.Node, large bool) (picture.Node, int) {
 	return of, n
 }
 
-// neighbours are the notable ones among nodes beside each other, what they need, and what needs them.
+// neighbours returns the notable ones among nodes beside each other, what they need, and what needs
+// them.
 func neighbours(nodes []picture.Node) map[task.ID]bool {
 	near, there := map[task.ID]bool{}, map[task.ID]bool{}
 	for i := range nodes {
@@ -227,7 +228,7 @@ func neighbours(nodes []picture.Node) map[task.ID]bool {
 	return near
 }
 
-// beside tells whether a node needs one of some.
+// beside tells whether a node needs any of some.
 func beside(n *picture.Node, nodes []picture.Node) bool {
 	return slices.ContainsFunc(n.Needs, func(need task.Need) bool {
 		return slices.ContainsFunc(nodes, func(o picture.Node) bool { return o.ID == need.Task })
@@ -242,7 +243,7 @@ func sizeOf(n *picture.Node) int {
 	return size
 }
 
-// namesIn are the ids of a graph.
+// namesIn returns the ids of a graph.
 func namesIn(n *picture.Node) map[task.ID]bool {
 	all := map[task.ID]bool{n.ID: true}
 	for i := range n.Children {
@@ -253,7 +254,7 @@ func namesIn(n *picture.Node) map[task.ID]bool {
 	return all
 }
 
-// rows adds a task and those below it, as far as they are shown.
+// rows adds a task and its descendants, as far as they are shown.
 func (d *graphData) rows(b *view.Branch, above, name string, depth int, now time.Time, shown map[task.ID]bool) {
 	if !shown[b.Task.ID] {
 		return
@@ -271,7 +272,8 @@ func (d *graphData) rows(b *view.Branch, above, name string, depth int, now time
 	}
 }
 
-// gantt lays the rows out over the time of the whole: how long each waited, and how long it ran the last time.
+// gantt lays out the rows over the time of the whole: how long each waited, and how long it last
+// ran.
 func (d *graphData) gantt(now time.Time) {
 	ends := func(t *task.Task) time.Time {
 		if t.State.Terminal() {

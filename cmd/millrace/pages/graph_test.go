@@ -20,7 +20,7 @@ import (
 	"millrace/view"
 )
 
-// listOf is a list of which every so manieth has failed.
+// listOf makes a list of n children, failed of which have failed.
 func listOf(n, failed int) (root picture.Node) {
 	root = picture.Node{ID: "root", State: task.Running}
 	for i := range n {
@@ -52,7 +52,8 @@ func TestFold(t *testing.T) {
 	if shown, n = folded(listOf(200, 1)); n != 200-mostChildren || len(shown.Children) != mostChildren+1 {
 		t.Errorf("where all have failed %d are folded, %d are shown", n, len(shown.Children))
 	}
-	// A chain: of a small one all is shown, of a large one what failed, what that needs and what needs that.
+	// A chain: a small one is shown whole; of a large one, the failed step, what it needs and what
+	// needs it.
 	chain := func(n, failed int) (root picture.Node) {
 		root = listOf(n, 0)
 		for i := 1; i < n; i++ {
@@ -68,7 +69,7 @@ func TestFold(t *testing.T) {
 	if want := []string{"49 finished", "50 error", "51 finished", "397 more finished"}; n != 397 || !slices.Equal(namesOf(shown.Children), want) {
 		t.Errorf("of a long chain %d are folded: %q", n, namesOf(shown.Children))
 	}
-	// A list in a graph is folded by itself, and what holds a failure is no part of what is folded.
+	// A list in a graph is folded by itself, and no folded part hides a failure.
 	root := picture.Node{ID: "r", Children: []picture.Node{{ID: "a", Name: "a", State: task.Finished}, listOf(100, 99)}}
 	root.Children[1].Needs = []task.Need{{Task: "a"}}
 	if shown, n = folded(root); n != 98 || len(shown.Children) != 2 || len(shown.Children[1].Children) != 3 {
@@ -76,7 +77,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// whole is a tree of tasks with names that mean something to one who is not careful.
+// whole is a tree of tasks whose names do harm on a page that does not escape them.
 func whole(start time.Time) view.Branch {
 	id := func(i int) task.ID { return task.ID(fmt.Sprintf("01K0000000000000000000%04d", i)) }
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -92,7 +93,8 @@ func whole(start time.Time) view.Branch {
 	return b
 }
 
-// However steps are called, each view of a whole has no elements but its own, leads to its tasks, and says how each is.
+// Whatever the names of steps, each view of a tree has only its own elements, links to its tasks,
+// and shows the state of each.
 func TestGraphEscapes(t *testing.T) {
 	t.Parallel()
 	s := New(&httpapi.Server{})

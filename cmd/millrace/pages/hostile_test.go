@@ -23,7 +23,8 @@ import (
 	"millrace/task/where"
 )
 
-// saidBy are events of all types, each with a fact that is about what has a text for its name, if that is no task.
+// saidBy makes events of all types, each with a fact about something that has the text as its name,
+// unless that is a task.
 func saidBy(text string, id task.ID) []events.Fact {
 	about := func(f events.Fact, all ...any) (facts []events.Fact) {
 		for _, e := range all {
@@ -55,7 +56,7 @@ func saidBy(text string, id task.ID) []events.Fact {
 	return all
 }
 
-// placed is where a fact lies, by what it is about.
+// placed returns the kind and the subject of a fact, which follow from what it is about.
 func placed(f *events.Fact) (events.Kind, string) {
 	switch {
 	case f.Task != "":
@@ -80,7 +81,7 @@ func placed(f *events.Fact) (events.Kind, string) {
 	return events.KindCopies, "mr.copies"
 }
 
-// utter has all texts in a value be this one, but those of which few are valid.
+// utter sets all texts in a value to this one, except those of which only few values are valid.
 func utter(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -125,8 +126,9 @@ func utter(v reflect.Value, text string) {
 	}
 }
 
-// Whatever stands in any field of any fact of a file, names of jobs, nodes, schedules and queues among it, which no desk would have let in: each of
-// its pages is harmless, none fails, and what they lead to is there.
+// The text stands in every field of every fact of a file, the names of jobs, nodes, schedules and
+// queues included, which no desk would accept. Every page is harmless, none fails, and every link
+// leads somewhere.
 func TestHostileFacts(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -181,7 +183,8 @@ func TestHostileFacts(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-				if w.Code >= 500 || w.Code >= 400 && at == "" && !strings.Contains(path, url.PathEscape(text)) { // no page has a name that nobody may give
+				// No page has a name that is not allowed.
+				if w.Code >= 500 || w.Code >= 400 && at == "" && !strings.Contains(path, url.PathEscape(text)) {
 					t.Errorf("%.80s of %.20q is answered with %d: %s", path, text, w.Code, w.Body)
 				}
 				p.harmless(path, w.Body.String())

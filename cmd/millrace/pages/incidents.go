@@ -28,7 +28,7 @@ import (
 
 var incidentsPage = page{name: "incidents", path: "/incidents", entry: "Incidents", verb: roles.EventList, show: showIncidents}
 
-// uploadWithin is how long a file may take to come, and lookWithin how long a look into one.
+// uploadWithin is how long an upload may take, and lookWithin how long a view of a file.
 const (
 	uploadWithin = 3 * time.Minute
 	lookWithin   = 25 * time.Second
@@ -36,15 +36,16 @@ const (
 
 type incidentsData struct {
 	Failed tasksPanel
-	// Files are those that are open, and Most how many may be.
+	// Files are the open files, and Most how many may be open.
 	Files []*opened.File
 	Most  int
-	// Size is how many MiB a file may have, and Keep how long it stays.
+	// Size is how many MiB a file may have, and Keep how long it stays open.
 	Size int
 	Keep time.Duration
 }
 
-// showIncidents has the files that are open, and the tasks that have failed last: files are most often about one of those.
+// showIncidents lists the open files, and the tasks that failed last: files are mostly about one of
+// those.
 func showIncidents(ctx context.Context, l *look) (any, error) {
 	d := &incidentsData{Most: opened.Most, Size: opened.MaxUpload >> 20, Keep: opened.Keep}
 	failed, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{States: []task.State{task.Error, task.Abnormal}, Limit: shownFailed}})
@@ -54,15 +55,15 @@ func showIncidents(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// largest is how many bytes a request may have: a file is larger than anything else that comes.
+// largest returns how many bytes a request may have: a file is larger than any other request.
 func largest(r *http.Request) int64 {
 	if r.Method == http.MethodPost && r.URL.Path == "/incidents/do" {
-		return opened.MaxUpload + 64<<10 // what surrounds it in a form
+		return opened.MaxUpload + 64<<10 // the form around it
 	}
 	return 0
 }
 
-// openFile opens an incident file that a browser sends, and leads into it.
+// openFile opens an uploaded incident file, and redirects into it.
 func (s *Site) openFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	if !c.Role.May(incidentsPage.verb) {
 		s.refuse(w, r, c, api.ErrRole)
@@ -85,7 +86,7 @@ func (s *Site) openFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller
 	s.refuse(w, r, c, err)
 }
 
-// uploaded is the file in a form.
+// uploaded returns the file in a form.
 func uploaded(r *http.Request) (title string, data []byte, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
@@ -113,32 +114,32 @@ func uploaded(r *http.Request) (title string, data []byte, err error) {
 	}
 }
 
-// Bounds of a file that a page writes. It is made in memory, so that the log is not read at the pace of who fetches it, and is no larger than one that
-// can be opened here.
+// Bounds of a file that a page writes. It is made in memory, so that the log is not read at the
+// caller's pace, and it is small enough to be opened here.
 const (
 	mostWindow = 24 * time.Hour
 	// fetchWithin is how long a caller has to fetch it, once it is made.
 	fetchWithin = 5 * time.Minute
-	// mostFetched is how many are made or fetched at once, each of another caller.
+	// mostFetched is how many are made or fetched at one time, each by another caller.
 	mostFetched = 3
 )
 
-// Windows are those that a form offers for a file around something.
+// Windows are the windows that a form offers for a file.
 func (l *look) Windows() []string { return []string{"1m", "5m", "10m", "1h", "6h", "24h"} }
 
-// Hides tells whether what the caller exports is without parameters, whatever he asks for.
+// Hides tells whether the caller's exports are always without parameters.
 func (l *look) Hides() bool { return !bares(l.caller) }
 
-// bares tells whether a caller may export what people and programs have written, as it is.
+// bares tells whether a caller may export what people and programs have written, unredacted.
 func bares(c httpapi.Caller) bool { return c.Role == roles.Operator }
 
-// fetching are those who have files made.
+// fetching are the callers for whom files are being made.
 type fetching struct {
 	mu sync.Mutex
 	by map[string]bool // guarded by mu
 }
 
-// take has a caller be one of them, if there is room, until leave is called.
+// take adds a caller, if there is room, until leave is called.
 func (f *fetching) take(caller string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +157,7 @@ func (f *fetching) take(caller string) (leave func(), err error) {
 	}, nil
 }
 
-// bounded takes so many bytes at most.
+// bounded takes at most a number of bytes.
 type bounded struct {
 	bytes.Buffer
 	most int
@@ -169,7 +170,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// exportFile sends an incident file around a task or a moment. It changes nothing, so that it can be asked for in the past as well.
+// exportFile sends an incident file around a task or a moment. It changes nothing, so it also works
+// in the past.
 func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	l := s.newLook(r, c, &incidentsPage, r.URL.Query())
 	wish := excerpt.Wish{Logs: l.Asked("logs") != "", Raw: l.Asked("raw") != "", Settings: s.Settings, Now: s.server.Desk.Now()}
@@ -205,10 +207,10 @@ func (s *Site) exportFile(w http.ResponseWriter, r *http.Request, c httpapi.Call
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+excerpt.FileName(&m)+`"`)
 	w.Header().Set("Content-Length", strconv.Itoa(file.Len()))
-	_, _ = w.Write(file.Bytes()) // nobody may be there to read it
+	_, _ = w.Write(file.Bytes()) // the receiver may be gone
 }
 
-// wants reads around what the file is to be, and how far it reaches. Without a word that is the moment of the page.
+// wants parses the centre and the window of the file. By default the centre is the page's moment.
 func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err error) {
 	wish.Window = 10 * time.Minute
 	if text := l.Asked("window"); text != "" {
@@ -248,13 +250,13 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 	})
 }
 
-// closes tells whether a caller may close a file that somebody has opened.
+// closes tells whether a caller may close another caller's file.
 func closes(c httpapi.Caller, by string) bool { return by == c.Name || c.Role == roles.Operator }
 
-// Closes tells whether the caller may close a file that somebody has opened.
+// Closes tells whether the caller may close another caller's file.
 func (l *look) Closes(by string) bool { return closes(l.caller, by) }
 
-// closeFile closes one for all, if it is that of who asks, or he operates.
+// closeFile closes a file for all callers, if the caller has opened it or is an operator.
 func (s *Site) closeFile(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	f, err := s.shelf.Find(r.PathValue("file"), s.server.Desk.Now())
 	switch {
@@ -268,8 +270,8 @@ func (s *Site) closeFile(w http.ResponseWriter, r *http.Request, c httpapi.Calle
 	}
 }
 
-// fileIn is the incident file that the path of a request names. Who may look at the log may look at files; what those have in them
-// follows their own rules.
+// fileIn returns the incident file in the path of a request. A caller that may read the log may
+// read files; their content follows its own rules.
 func (s *Site) fileIn(r *http.Request, c httpapi.Caller) (*opened.File, error) {
 	if !c.Role.May(incidentsPage.verb) {
 		return nil, api.ErrRole
@@ -325,7 +327,7 @@ func (l *look) ofFile(ctx context.Context, f *opened.File) ([]byte, error) {
 	return l.site.shapes[l.page.name].whole(l)
 }
 
-// intoFile is the world of a file at a moment; "" is its end.
+// intoFile returns the world of a file at a moment; "" is its end.
 func (s *Site) intoFile(ctx context.Context, f *opened.File, at string) (*api.Sight, error) {
 	var m view.Moment
 	if at != "" {
@@ -341,7 +343,8 @@ func (s *Site) intoFile(ctx context.Context, f *opened.File, at string) (*api.Si
 	return &api.Sight{View: world, Sums: world, Point: p, Last: f.To.Seq, Past: true, Now: p.At, Rules: s.rulesOf(f), Log: f}, nil
 }
 
-// rulesOf are those by which duties in a file are judged: of what it does not say, those of this server.
+// rulesOf returns the rules by which duties in a file are judged: what the file does not say comes
+// from this server.
 func (s *Site) rulesOf(f *opened.File) view.Rules {
 	rules := s.server.Desk.Rules(time.Time{})
 	for _, d := range []struct {

@@ -52,7 +52,7 @@ func (p *place) upload(status int, name string, data []byte) string {
 	return strings.TrimPrefix(w.Header().Get("Location"), "..")
 }
 
-// known is an incident file that everybody knows.
+// known is an incident file from the examples.
 func known(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("../../../examples/incidents/reconnected-old.mri")
@@ -65,7 +65,8 @@ func known(t *testing.T) []byte {
 // stuck is the task in it that waited for ever.
 const stuck = "01KJN7E0Z06P8RXA7D3Q5VWT2C"
 
-// An incident file is a world of its own: all pages show it as of any moment, without buttons, and each link stays in it.
+// An incident file is a world of its own: all pages show it as of any moment, without buttons, and
+// each link stays in it.
 func TestOpenedFile(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -130,7 +131,8 @@ func TestOpenedFile(t *testing.T) {
 	p.get(404, to)
 }
 
-// Who steps through a file has where he stands in the URL, and sees what changed, who decided from what, and who owed what.
+// The URL holds the step that a reader is at; the page shows what changed, who decided from what,
+// and who owed what.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -171,7 +173,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// What is damaged, too large, no incident file or one too many is refused, or says what is missing.
+// A page refuses an upload that is too large, no incident file or one too many, and tells what a
+// damaged file lacks.
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -194,12 +197,12 @@ func TestUploads(t *testing.T) {
 	second := p.upload(303, "2", whole)
 	p.upload(303, "3", whole)
 	p.get(200, to)
-	p.upload(303, "4", whole) // of the same caller: what he has looked at least goes
+	p.upload(303, "4", whole) // of the same caller: the file looked at longest ago goes
 	p.get(200, to)
 	p.get(404, second)
 }
 
-// Whatever the facts of a file say, its pages are harmless.
+// Whatever the facts of a file hold, its pages are harmless.
 func TestHostileFile(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -245,7 +248,7 @@ func (p *place) exported(query string) (*incident.File, []byte) {
 	return f, []byte(text)
 }
 
-// says tells whether the facts or the output of a file have a text.
+// says tells whether the facts or the output of a file contain a text.
 func says(t *testing.T, f *incident.File, text string) bool {
 	t.Helper()
 	for r, err := range f.Whole() {
@@ -267,7 +270,8 @@ func says(t *testing.T, f *incident.File, text string) bool {
 	return false
 }
 
-// A page writes an incident file around a task or a moment, from which what people have written is removed unless an operator wants it.
+// A page writes an incident file around a task or a moment. What people have written is removed
+// from it unless an operator keeps it.
 func TestExports(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -351,7 +355,7 @@ func TestExports(t *testing.T) {
 	p.get(401, "/incidents/export?"+around)
 }
 
-// lazy is one who fetches nothing until he is let go.
+// lazy is a reader that takes nothing until the test lets it go on.
 type lazy struct {
 	*httptest.ResponseRecorder
 	begun, goOn, done chan struct{}
@@ -366,7 +370,8 @@ func (l *lazy) Write(b []byte) (int, error) {
 	return l.ResponseRecorder.Write(b)
 }
 
-// Who fetches slowly keeps nobody from exporting, has one file at a time, and not for ever; the log is read by one at a time.
+// A slow download keeps no other caller from exporting; a caller has one download at a time, with a
+// deadline, and one export reads the log at a time.
 func TestSlowExport(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -45,9 +45,9 @@ const (
 type jobsData struct {
 	panel
 	Rows []jobRow
-	// Broken says which cannot be read.
+	// Broken names jobs that are not valid.
 	Broken string
-	// Figures is why there are none.
+	// Figures says why there are none.
 	Figures panel
 }
 
@@ -57,10 +57,10 @@ type jobRow struct {
 	Runs figures
 }
 
-// figures are about the latest tasks of a job.
+// figures summarise the latest tasks of a job.
 type figures struct {
 	N, Failed int
-	// P50 and P95 are of how long those ran that have finished; 0 for none.
+	// P50 and P95 are percentiles of the duration of finished ones; 0 for none.
 	P50, P95 time.Duration
 }
 
@@ -106,7 +106,8 @@ func runsOf(ctx context.Context, v view.View, rows []client.JobRow) (map[string]
 	return of, nil
 }
 
-// summed are rows with what sums tell; if those cannot be had, the rows without, and why. Broken says which rows cannot be read.
+// summed returns rows with figures from sums; if those cannot be read, the rows without, and why.
+// broken names rows that are not valid.
 func summed[R any](p *panel, sums view.Summed, rowsOf func(view.Summed) ([]R, error)) (rows []R, broken string) {
 	rows, err := rowsOf(sums)
 	if err != nil && len(rows) == 0 {
@@ -135,7 +136,7 @@ func figuresOf(tasks []task.Task) (f figures) {
 	return f
 }
 
-// rank is the smallest of sorted values that so many of a hundred do not exceed; 0 of none.
+// rank returns the smallest of sorted values that percent of them do not exceed; 0 for none.
 func rank(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -186,7 +187,8 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	if is, err := l.Get(ctx, view.Breaker(name)); err == nil && is.Breaker != nil && !is.Breaker.Closed() {
 		d.Breaker = is.Breaker
 	}
-	schedules, _ := client.SchedulesOf(ctx, l.View) // the list of schedules says which cannot be read
+	// The list of schedules names those that are not valid.
+	schedules, _ := client.SchedulesOf(ctx, l.View)
 	for i := range schedules {
 		if schedules[i].Make.Job == name {
 			d.Schedules = append(d.Schedules, schedules[i].Name)
@@ -198,7 +200,7 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// fileOf is a job as a file has it, or as it is stored if no file can say that.
+// fileOf returns a job in the form of a job file, or as it is stored if that is impossible.
 func fileOf(j *job.Job) string {
 	text, err := jobfile.Marshal(*j)
 	if err != nil {
@@ -207,7 +209,8 @@ func fileOf(j *job.Job) string {
 	return string(text)
 }
 
-// revisionsOf are the latest changes of a job, the newest first, and how many there are before them.
+// revisionsOf returns the latest changes of a job, the newest first, and how many older ones there
+// are.
 func revisionsOf(name string, facts []events.Record) (all []revision, older int, err error) {
 	var is definition.Definition
 	var was any = struct{}{}
@@ -234,13 +237,14 @@ func revisionsOf(name string, facts []events.Record) (all []revision, older int,
 }
 
 type editorData struct {
-	// Name is that of the job that is edited, "" for a new one.
+	// Name is the edited job's, "" for a new one.
 	Name, Text string
-	// Seen is the revision of which the text was made, 0 for none.
+	// Seen is the revision that the text was made from, 0 for none.
 	Seen string
-	// Stale tells that somebody else has changed the job since.
+	// Stale tells that another user has changed the job since.
 	Stale bool
-	// Problems are what is wrong with the text; if nothing is, the rest says what it would do.
+	// Problems are the problems of the text; if there are none, the rest says what storing it would
+	// do.
 	Problems []jobfile.Problem
 	Checked  bool
 	Job      job.Job
@@ -254,7 +258,7 @@ type editorData struct {
 	Zone       string
 }
 
-// newJob is what the editor begins with.
+// newJob is the editor's initial text.
 const newJob = "name: hello\nrun: echo hello\n"
 
 func showEditor(ctx context.Context, l *look) (any, error) {
@@ -298,7 +302,7 @@ func showEditor(ctx context.Context, l *look) (any, error) {
 	return d, d.foresee(ctx, l)
 }
 
-// job is a job at the moment that is looked at.
+// job returns a job at the moment of the sight.
 func (l *look) job(ctx context.Context, name string) (definitions.StoredJob, error) {
 	is, err := l.Get(ctx, view.Definition(definition.Named(definition.DefJob, name)))
 	if err != nil {
@@ -307,7 +311,8 @@ func (l *look) job(ctx context.Context, name string) (definitions.StoredJob, err
 	return definitions.JobIn(name, *is.Definition)
 }
 
-// see notes the present revision of the job. Who begins with a new one sees what there is when the text is checked.
+// see records the current revision of the job. For a new job, the user learns of an existing one
+// when the text is checked.
 func (d *editorData) see(revision uint64) {
 	is := strconv.FormatUint(revision, 10)
 	if d.Name == "" {
@@ -316,7 +321,7 @@ func (d *editorData) see(revision uint64) {
 	d.Stale = d.Seen != "" && d.Seen != is
 }
 
-// foresee says what comes of the job if it is stored.
+// foresee says what storing the job would do.
 func (d *editorData) foresee(ctx context.Context, l *look) error {
 	text, err := json.Marshal(d.Job)
 	if err != nil {

@@ -66,7 +66,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// What is typed into the editor says what would come of it; nothing is stored until somebody has seen that.
+// The editor previews what its text would change; the server stores nothing before the user has
+// seen that.
 func TestEditor(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -192,7 +193,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// A job is run by a form of its parameters, which says beside each what is wrong with it; a task is copied in the same way, with what it had.
+// A job is run by a form of its parameters, which says beside each what is wrong with it; a copy of
+// a task uses the same form, filled with the task's values.
 func TestRunForm(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -27,25 +27,25 @@ import (
 	"millrace/task/value"
 )
 
-// look is one look at a page: who looks, at what, as of when. Templates have it as their $.
+// look is one view of a page: the caller, the page, the moment. Templates have it as their $.
 type look struct {
 	*api.Sight
-	// Title is what the page is about.
+	// Title is the title of the page.
 	Title string
-	// Data is what its show has found out.
+	// Data is the result of its show.
 	Data any
-	// At is the moment that the URL names, "" for the present.
+	// At is the moment in the URL, "" for the present.
 	At string
-	// Live tells that parts are drawn for who follows: what ages is then left to the browser.
+	// Live tells that parts are drawn for a follower: then the browser updates ages.
 	Live bool
 
-	moving bool         // the page changes though the log does not
-	file   *opened.File // whose world it is; nil for that of the server
+	moving bool         // the page changes even if the log does not
+	file   *opened.File // the file whose world it is; nil for the server's
 	site   *Site
 	caller httpapi.Caller
 	page   *page
 	query  url.Values
-	typed  url.Values // into the form of the page
+	typed  url.Values // in the form of the page
 	path   string     // of the request, escaped
 	r      *http.Request
 }
@@ -54,8 +54,8 @@ func (s *Site) newLook(r *http.Request, c httpapi.Caller, p *page, query url.Val
 	return &look{Sight: &api.Sight{}, Title: p.entry, At: query.Get("at"), site: s, caller: c, page: p, query: query, typed: r.PostForm, path: r.URL.EscapedPath(), r: r, Live: follows(r)}
 }
 
-// base leads from a path to where the pages begin. Links begin with it and never with a slash: whatever a proxy puts before the
-// path of all pages stays there.
+// base leads from a path to where the pages begin. Links begin with it and never with a slash: so
+// the prefix of a proxy stays.
 func base(path string) string {
 	if n := strings.Count(path, "/") - 1; n > 0 {
 		return strings.Repeat("../", n)
@@ -63,7 +63,7 @@ func base(path string) string {
 	return "./"
 }
 
-// link leads from a path to another one, of which the parts are given, with a query.
+// link leads from a path to another one, given by its parts, with a query.
 func link(from string, parts []string, query url.Values) string {
 	escaped := make([]string, len(parts))
 	for i, part := range parts {
@@ -79,18 +79,18 @@ func link(from string, parts []string, query url.Values) string {
 // Link leads to a page, at the same moment.
 func (l *look) Link(parts ...string) string { return link(l.path, l.within(parts), l.moment()) }
 
-// within is a path among the pages of the same world.
+// within returns a path among the pages of the same world.
 func (l *look) within(parts []string) []string {
 	if l.file == nil {
 		return parts
 	}
 	if len(parts) == 0 {
-		parts = []string{""} // its overview ends with a slash, so that what is relative stays in it
+		parts = []string{""} // its overview ends with a slash, so that relative links stay in it
 	}
 	return append([]string{"incidents", l.file.Name}, parts...)
 }
 
-// Opened is the incident file at which somebody looks; nil if it is the server's own log.
+// Opened returns the incident file shown; nil for the server's own log.
 func (l *look) Opened() *opened.File { return l.file }
 
 func (l *look) moment() url.Values {
@@ -105,7 +105,7 @@ func (l *look) LinkAt(seq uint64, parts ...string) string {
 	return link(l.path, l.within(parts), url.Values{"at": {strconv.FormatUint(seq, 10)}})
 }
 
-// To leads to a page whose path is a list of parts, as it was at a sequence; 0 for the same moment.
+// To leads to a page whose path is a list of parts, as of a sequence; 0 for the same moment.
 func (l *look) To(seq uint64, parts []string) string {
 	if seq == 0 {
 		return l.Link(parts...)
@@ -129,7 +129,8 @@ func (l *look) LinkWith(part string, pairs ...string) string {
 	return link(l.path, l.within(parts), query)
 }
 
-// Here leads to this page with some of its query changed: pairs of names and values, "" for none.
+// Here leads to this page with some of its query changed: pairs of names and values, "" removes
+// one.
 func (l *look) Here(pairs ...string) string {
 	query := maps.Clone(l.query)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -146,10 +147,10 @@ func (l *look) self() string {
 	return "./" + last
 }
 
-// Self is [look.Here] for forms, which make the query.
+// Self is [look.Here] for forms, which add the query.
 func (l *look) Self() string { return l.self() }
 
-// Back is where this page is, for an action that leads back to it.
+// Back is the address of this page, for an action that redirects to it.
 func (l *look) Back() string {
 	if len(l.query) == 0 {
 		return l.path
@@ -157,7 +158,7 @@ func (l *look) Back() string {
 	return l.path + "?" + l.query.Encode()
 }
 
-// Hidden are the fields of the query but some, for forms that keep them.
+// Hidden returns the fields of the query except some, for forms that keep them.
 func (l *look) Hidden(but ...string) (fields [][2]string) {
 	for _, name := range slices.Sorted(maps.Keys(l.query)) {
 		if !slices.Contains(but, name) {
@@ -169,7 +170,7 @@ func (l *look) Hidden(but ...string) (fields [][2]string) {
 	return fields
 }
 
-// Asked is a field of the query.
+// Asked returns a field of the query.
 func (l *look) Asked(name string) string { return l.query.Get(name) }
 
 // Asset leads to a file that the page loads.
@@ -181,10 +182,10 @@ func (l *look) Base() string { return base(l.path) }
 // Page is the name of the page.
 func (l *look) Page() string { return l.page.name }
 
-// Caller is who looks, "" for who is not known.
+// Caller returns the caller's name, "" if it is unknown.
 func (l *look) Caller() string { return l.caller.Name }
 
-// Leaves tells whether the browser can forget who the caller is.
+// Leaves tells whether the browser can log the caller out.
 func (l *look) Leaves() bool { return l.caller.Browser() }
 
 // entry is a page in the navigation.
@@ -193,7 +194,7 @@ type entry struct {
 	Here       bool
 }
 
-// Entries are the pages in the navigation that the caller may see.
+// Entries returns the pages in the navigation that the caller may see.
 func (l *look) Entries() (all []entry) {
 	for _, p := range pages {
 		if p.entry == "" || !l.caller.Role.May(p.verb) || l.file != nil && !p.inFiles || l.file == nil && p.onlyInFiles {
@@ -208,15 +209,16 @@ func (l *look) Entries() (all []entry) {
 	return all
 }
 
-// Acts tells whether the caller may have something done, and so whether there is a button for it. In the past there is none.
+// Acts tells whether the caller may perform a verb, and so whether there is a button for it. In the
+// past there is none.
 func (l *look) Acts(verb string) bool { return !l.Past && l.caller.Role.May(roles.Verb(verb)) }
 
-// May tells whether the caller may ask for something. What takes more than a view is not asked of a file.
+// May tells whether the caller may use a verb. A file answers none that need more than a view.
 func (l *look) May(verb string) bool {
 	return l.caller.Role.May(roles.Verb(verb)) && (l.file == nil || verb != string(roles.TaskDiff))
 }
 
-// ask has a verb done that only reads.
+// ask performs a verb that only reads.
 func (l *look) ask(ctx context.Context, verb roles.Verb, request, into any) error {
 	if !l.caller.Role.May(verb) || l.file != nil {
 		return api.ErrRole
@@ -224,7 +226,7 @@ func (l *look) ask(ctx context.Context, verb roles.Verb, request, into any) erro
 	return l.site.server.Desk.Ask(ctx, l.caller.Name, verb, request, into)
 }
 
-// panel is what a part of a page shows beside what it has: why it could not be found out. Other parts are shown nevertheless.
+// panel is the error of a part of a page. Other parts are shown nevertheless.
 type panel struct{ Wrong *api.Problem }
 
 func (p *panel) fail(err error) {
@@ -234,7 +236,7 @@ func (p *panel) fail(err error) {
 	}
 }
 
-// Time is a moment, and how long ago it was.
+// Time shows a moment, and how long ago it was.
 func (l *look) Time(at time.Time) template.HTML {
 	if at.IsZero() {
 		return ""
@@ -254,7 +256,8 @@ func (l *look) Time(at time.Time) template.HTML {
 		ago = ` <small class="ago">(` + ageOf(at, l.Now) + `)</small>`
 	}
 	stamp := utc.Format(time.RFC3339Nano)
-	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `" tabindex="0">` + text + `</time>` + ago) // nothing of it is foreign
+	// Nothing in it is foreign.
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `" tabindex="0">` + text + `</time>` + ago)
 }
 
 func ageOf(at, now time.Time) string {
@@ -265,7 +268,7 @@ func ageOf(at, now time.Time) string {
 	return age + " ago"
 }
 
-// For is how long something has gone on.
+// For shows how long something has gone on.
 func (l *look) For(from time.Time) template.HTML {
 	if from.IsZero() {
 		return ""
@@ -280,10 +283,10 @@ func (l *look) For(from time.Time) template.HTML {
 	return template.HTML(`<span class="for" data-since="` + from.UTC().Format(time.RFC3339Nano) + `">` + text + `</span>`)
 }
 
-// shownName is how much of a command is shown in a list.
+// shownName is how much of a command a list shows.
 const shownName = 60
 
-// functions are what templates call beside the methods of a look.
+// functions are the functions of templates beside the methods of a look.
 var functions = template.FuncMap{
 	"span":    func(d any) string { return told.Span(durationOf(d)) },
 	"took":    func(from, to time.Time) string { return told.Span(max(to.Sub(from), 0)) },
@@ -314,7 +317,7 @@ func durationOf(d any) time.Duration {
 	return 0
 }
 
-// dict gives a template several values under names.
+// dict gives a template several named values.
 func dict(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -323,13 +326,13 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// capital is a text as the beginning of a sentence.
+// capital returns a text as the beginning of a sentence.
 func capital(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[n:]
 }
 
-// count is a number that people read.
+// count formats a number for people.
 func count(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -338,7 +341,7 @@ func count(n int) string {
 	return text
 }
 
-// pretty is JSON that people read; what is none is shown as it is.
+// pretty formats JSON for people; other text stays as it is.
 func pretty(v any) string {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) == 0 {
 		return ""
@@ -350,7 +353,7 @@ func pretty(v any) string {
 	return string(text)
 }
 
-// rawText is a message of the log as it was written, laid out if it is JSON.
+// rawText returns a message of the log as it was written, indented if it is JSON.
 func rawText(raw []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -359,28 +362,29 @@ func rawText(raw []byte) string {
 	return b.String()
 }
 
-// icons tell states apart for who does not see colours. All are signs that usual fonts have.
+// icons distinguish states without colours. Common fonts have all of them.
 var icons = map[string]string{
 	"scheduled": "◷", "held": "‖", "pending": "…", "running": "▶", "retrying": "↻", "cancelling": "◌", "finished": "✓", "error": "✗", "cancelled": "⊘", "abnormal": "!",
 	"online": "◌", "ready": "✓", "draining": "‖", "quarantined": "!", "offline": "✗", "retired": "⊘",
 }
 
-// field is one of a form.
+// field is a field of a form.
 type field struct {
 	Name, Label, Value, Hint string
 	Long                     bool
 }
 
-// fields are those of a form: name, label, value, and whether it has room for several lines, again and again.
+// fields makes the fields of a form: name, label, value, and whether it has several lines,
+// repeated.
 func fields(all ...any) (list []field) {
 	for i := 0; i+3 < len(all); i += 4 {
-		long, _ := all[i+3].(bool) // templates give one
+		long, _ := all[i+3].(bool) // templates give a bool
 		list = append(list, field{Name: fmt.Sprint(all[i]), Label: fmt.Sprint(all[i+1]), Value: fmt.Sprint(all[i+2]), Long: long})
 	}
 	return list
 }
 
-// copyOf is what a copy may be told to change: the parameters, as they are.
+// copyOf returns what can be changed in a copy: the parameters, as they are.
 func copyOf(params any) string {
 	if text := jsonOf(params); text != "" {
 		return pretty(map[string]json.RawMessage{"params": json.RawMessage(text)})
@@ -388,7 +392,7 @@ func copyOf(params any) string {
 	return ""
 }
 
-// jsonOf is a value as a form has it; "" for none.
+// jsonOf returns a value for a form; "" for none.
 func jsonOf(v any) string {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if is := string(text); err == nil && is != "null" && is != "{}" {
@@ -397,7 +401,7 @@ func jsonOf(v any) string {
 	return ""
 }
 
-// rateOf is a rate as a form has it; "" for none.
+// rateOf returns a rate for a form; "" for none.
 func rateOf(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""

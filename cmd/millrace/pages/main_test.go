@@ -48,7 +48,7 @@ type place struct {
 	model  *projections.Store
 
 	mu     sync.Mutex
-	caller *httpapi.Caller // guarded by mu; nil for one whom the server does not know
+	caller *httpapi.Caller // guarded by mu; nil for one unknown to the server
 }
 
 // open makes a site whose lists follow the log.
@@ -72,7 +72,7 @@ func (p *place) project() {
 	})
 }
 
-// still makes a site whose lists show nothing yet.
+// still makes a site whose lists stay empty until the test projects the log.
 func still(t *testing.T) *place {
 	t.Helper()
 	log := jettest.Open(t, streams.Layout{})
@@ -97,7 +97,7 @@ func still(t *testing.T) *place {
 	return &place{T: t, Site: New(s), store: store, model: model, client: c, caller: &httpapi.Caller{Name: "ada", Role: roles.Operator}}
 }
 
-// as lets requests come of somebody with a role; "" is one whom the server does not know.
+// as sets the role of the caller of later requests; "" is a caller unknown to the server.
 func (p *place) as(role roles.Role) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +157,7 @@ func (p *place) submit(s birth.Submission) task.ID {
 	return r.ID
 }
 
-// node records what happens to a node, from its beginning on.
+// node records the events of a node, from its first one on.
 func (p *place) node(id node.ID, happens ...node.Event) {
 	p.Helper()
 	last := uint64(0)
@@ -171,7 +171,7 @@ func (p *place) node(id node.ID, happens ...node.Event) {
 	p.seen()
 }
 
-// seen waits until lists show what is in the log.
+// seen waits until the lists show what is in the log.
 func (p *place) seen() {
 	p.Helper()
 	last, err := p.store.Last(p.Context())
@@ -183,7 +183,7 @@ func (p *place) seen() {
 	}
 }
 
-// element is one of a page.
+// element is an element of a page.
 type element struct {
 	name string
 	attr map[string]string
@@ -211,7 +211,7 @@ func elements(t *testing.T, page string) (all []element) {
 	}
 }
 
-// links are where a page leads to, and what it loads.
+// links are the links of a page and what it loads.
 func links(t *testing.T, page string) (all []string) {
 	for _, e := range elements(t, page) {
 		for _, name := range []string{"href", "src", "action", "data-follow"} {

@@ -38,7 +38,7 @@ func showNodes(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// nodes are all of them, in the past without their heartbeats.
+// nodes returns all nodes, in the past without their heartbeats.
 func (l *look) nodes(ctx context.Context) (client.NodePage, error) {
 	return client.NodesOf(ctx, l.View, l.Now, l.Rules.Node)
 }
@@ -94,7 +94,8 @@ type stretch struct {
 	Seq      uint64
 }
 
-// stretches are the states of a node within a time, by the facts about it, the latest so many.
+// stretches returns the states of a node within a time, by its facts: the latest ones, at most
+// shownSessions.
 func stretches(id node.ID, records []events.Record, from, to time.Time) (all []stretch) {
 	n := node.Node{ID: id}
 	add := func(s stretch) {

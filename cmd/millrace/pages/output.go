@@ -21,24 +21,26 @@ import (
 	"millrace/task/output"
 )
 
-// outputPanel is a part of what a task has printed. Which one stands in the query: line is the number of the line that is meant, and from that of the first one;
-// find and level choose lines, go=next and go=previous look for one, and only=1 shows no others.
+// outputPanel is a part of what a task has printed. The query chooses it: line is the number of the
+// target line, and from that of the first one; find and level choose lines, go=next and go=previous
+// search for one, and only=1 shows no others.
 type outputPanel struct {
 	panel
 	output.Match
 	Lines []line
 	Total int
-	// Line is the number of the line that is meant, 0 for none.
+	// Line is the number of the target line, 0 for none.
 	Line int
 	Only bool
-	// Missed says what was looked for and not found; More is from which line on nobody has looked yet, 0 for none.
+	// Missed is what was searched for and not found; More is the line from which the search can
+	// continue, 0 for none.
 	Missed string
 	More   int
 	// Earlier and Later are where the pages before and after begin; 0 for none.
 	Earlier, Later int
-	// Last is the sequence of the last batch: who follows goes on behind it.
+	// Last is the sequence of the last batch: a follower goes on after it.
 	Last uint64
-	// Follow is whether more may come.
+	// Follow tells whether more may come.
 	Follow bool
 }
 
@@ -49,10 +51,10 @@ type line struct {
 	Mark bool
 }
 
-// To is the number of the last line that is shown.
+// To is the number of the last line shown.
 func (p *outputPanel) To() int { return p.Lines[len(p.Lines)-1].Number }
 
-// Levels are those that lines may be chosen by.
+// Levels are the levels by which lines may be chosen.
 func (p *outputPanel) Levels() []string { return output.Levels() }
 
 func (p *outputPanel) find(ctx context.Context, l *look, t *task.Task) error {
@@ -106,7 +108,7 @@ func matchOf(query url.Values) output.Match {
 	return output.Match{Text: query.Get("find"), Level: query.Get("level")}
 }
 
-// numberIn is a number from 1 on in a query; 0 for none.
+// numberIn returns a number from 1 on in a query; 0 for none.
 func numberIn(query url.Values, name string) int {
 	n, err := strconv.Atoi(query.Get(name))
 	if err != nil {
@@ -115,7 +117,7 @@ func numberIn(query url.Values, name string) int {
 	return max(n, 0)
 }
 
-// seek finds the next line that is chosen behind the one that is meant, or the one before; 0 if there is none.
+// seek finds the next chosen line after the target, or the one before; 0 if there is none.
 func (p *outputPanel) seek(ctx context.Context, l *look, printout *api.Printout, which string) (int, error) {
 	back := which == "previous"
 	from := p.Line + 1
@@ -161,7 +163,7 @@ func hitAt(l *look, number int, err error) error {
 	return elsewhere(path + "?" + query.Encode())
 }
 
-// choose shows the lines that are chosen, and no others.
+// choose shows only the chosen lines.
 func (p *outputPanel) choose(ctx context.Context, l *look, printout *api.Printout, from int) error {
 	hits, reached, err := printout.Search(ctx, from, shownLines, false, p.Match)
 	p.Lines = p.drawn(nil, hits)
@@ -176,7 +178,7 @@ func (p *outputPanel) choose(ctx context.Context, l *look, printout *api.Printou
 	return err
 }
 
-// drawn are lines as they are shown. What those before them have begun goes on.
+// drawn converts lines for display. What earlier lines have begun continues.
 func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
 	var pen ansi.Pen
 	for i := range lead {
@@ -189,7 +191,7 @@ func (p *outputPanel) drawn(lead, lines []client.NumberedLine) []line {
 	return all
 }
 
-// printed is what a request asks of the output of a task, for who may read that.
+// printed answers a request about a task's output, for callers that may read it.
 func (s *Site) printed(w http.ResponseWriter, r *http.Request, c httpapi.Caller, of func(ctx context.Context, p *api.Printout) error) {
 	id, err := taskIn(r)
 	if err == nil && !c.Role.May(roles.TaskOutput) {
@@ -209,7 +211,8 @@ func (s *Site) printed(w http.ResponseWriter, r *http.Request, c httpapi.Caller,
 	}
 }
 
-// sight has somebody look at what a request is about: the server's log or, where its path says so, an incident file.
+// sight calls look with what a request is about: the server's log or, if its path names one, an
+// incident file.
 func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Context, *api.Sight) error) error {
 	at := r.URL.Query().Get("at")
 	if r.PathValue("file") == "" {
@@ -228,7 +231,7 @@ func (s *Site) sight(r *http.Request, c httpapi.Caller, look func(context.Contex
 	return look(ctx, sight)
 }
 
-// taskIn reads the id in the path of a request: a whole one.
+// taskIn parses the id in the path of a request: a whole one.
 func taskIn(r *http.Request) (task.ID, error) {
 	id, err := task.ParseID(strings.ToUpper(r.PathValue("id")))
 	if err != nil {
@@ -237,7 +240,8 @@ func taskIn(r *http.Request) (task.ID, error) {
 	return id, nil
 }
 
-// lines sends lines of what a task has printed, for a page that shows them: from a number on, or, without one, the last.
+// lines sends lines of a task's output, for a page that shows them: from a number on, or else the
+// last ones.
 func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	s.printed(w, r, c, func(ctx context.Context, printout *api.Printout) error {
 		p := outputPanel{Total: printout.Lines}
@@ -256,15 +260,16 @@ func (s *Site) lines(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	})
 }
 
-// hitAnswer is where a search has led.
+// hitAnswer is the result of a search.
 type hitAnswer struct {
-	// Line is the number of the line that was found, 0 for none, and Reached that of the last one that was looked at.
+	// Line is the number of the line found, 0 for none, and Reached that of the last one that was
+	// looked at.
 	Line    int `json:"line"`
 	Reached int `json:"reached"`
 	Total   int `json:"total"`
 }
 
-// hit looks for a line, for a page that shows them.
+// hit searches for a line, for a page that shows them.
 func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	query := r.URL.Query()
 	s.printed(w, r, c, func(ctx context.Context, printout *api.Printout) error {
@@ -282,7 +287,8 @@ func (s *Site) hit(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	})
 }
 
-// output sends what a task has printed: to who follows, batch by batch, how many lines have come; else all of it as a text.
+// output sends a task's output: to a follower the number of new lines, batch by batch; else all of
+// it as text.
 func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	id, err := taskIn(r)
 	if err == nil && !c.Role.May(roles.TaskOutput) {
@@ -292,14 +298,15 @@ func (s *Site) output(w http.ResponseWriter, r *http.Request, c httpapi.Caller) 
 	case err != nil:
 		s.refuse(w, r, c, err)
 	case follows(r):
-		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64) // what is no number is the beginning
+		// Not a number means the beginning.
+		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
 		s.server.FollowOutput(w, r, c, id, after, func(b *output.Lines) ([]byte, error) { return json.Marshal(len(b.Lines)) })
 	default:
 		s.download(w, r, c, id)
 	}
 }
 
-// download sends all that a task has printed.
+// download sends everything that a task has printed.
 func (s *Site) download(w http.ResponseWriter, r *http.Request, c httpapi.Caller, id task.ID) {
 	begun, to := false, httpapi.Long(w)
 	for after := uint64(0); ; {

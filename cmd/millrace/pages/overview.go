@@ -59,10 +59,10 @@ type changeRow struct {
 	More    int
 }
 
-// plotsPanel has what came of late; nothing in the past, of which it was not counted.
+// plotsPanel has the latest counts; empty for the past, which was not counted.
 type plotsPanel struct {
 	Points []point
-	// Oldest is since when the task has been pending that has waited longest.
+	// Oldest is since when the longest-waiting pending task has been pending.
 	Oldest time.Time
 }
 
@@ -84,7 +84,7 @@ type runningPanel struct {
 	More bool
 }
 
-// runningRow is a task that runs, with how far it is and who must act next.
+// runningRow is a running task, with its progress and who must act next.
 type runningRow struct {
 	task.Task
 	Live    *output.Live
@@ -92,13 +92,14 @@ type runningRow struct {
 	Suspect *node.Doubt
 	Duty    duties.Duty
 	Overdue bool
-	// Usual is how long the like of it usually takes, and Long whether it has taken a tenth more than nearly always.
+	// Usual is how long similar tasks usually take; Long tells whether it has taken a tenth longer
+	// than nearly all of them.
 	Usual span
 	Long  bool
 }
 
-// span is how long a job takes: half of its tasks no longer than P50, and 95 of a hundred no longer than P95. Of is how many of
-// them were looked at.
+// span is how long a job takes: half of its tasks at most P50, and 95 per cent at most P95. Of is
+// the number of tasks considered.
 type span struct {
 	P50, P95 time.Duration
 	Of       int
@@ -121,7 +122,7 @@ type tasksPanel struct {
 	Tasks []task.Task
 }
 
-// nodesPanel has nodes that are not ready, or not heard of.
+// nodesPanel has nodes that are not ready, or silent.
 type nodesPanel struct {
 	panel
 	All     int
@@ -133,7 +134,7 @@ type nextPanel struct {
 	Fires []fire
 }
 
-// fire is a tick to come.
+// fire is a future tick.
 type fire struct {
 	Schedule string
 	At       time.Time
@@ -204,16 +205,17 @@ const (
 	usualMax = 1000 // jobs, at moments
 )
 
-// usual knows for a while how long jobs usually take.
+// usual remembers for a while how long jobs usually take.
 type usual struct {
 	mu sync.Mutex
 	is map[usualKey]usualSpan // guarded by mu
 }
 
-// usualKey is a job, or a step of one, at a moment of the past, of which it stays as it was; 0 is the present.
+// usualKey is a job, or a step of one, at a moment of the past, which does not change; 0 is the
+// present.
 type usualKey struct {
 	job, step string
-	root      bool // it is no child of another task
+	root      bool // it has no parent
 	seq       uint64
 }
 
@@ -222,7 +224,8 @@ type usualSpan struct {
 	at time.Time
 }
 
-// of is how long the like of a task takes: its job, or its step of that, by the latest that finished; nothing if that cannot be found out.
+// of returns how long similar tasks take: of the same job, or step of it, by the latest finished
+// ones; zero if that cannot be found out.
 func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 	if t.Job == "" {
 		return span{}
@@ -248,7 +251,7 @@ func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 		}
 	}
 	is := span{percentile(took, 50), percentile(took, 95), len(took)}
-	if l.file != nil { // whose log is another one
+	if l.file != nil { // its log is another one
 		return is
 	}
 	u.mu.Lock()
@@ -260,7 +263,7 @@ func (u *usual) of(ctx context.Context, l *look, t *task.Task) span {
 	return is
 }
 
-// stepOf is the name of a task's step, the same for all values of a list.
+// stepOf returns the name of a task's step, the same for all values of a list.
 func stepOf(t *task.Task) string {
 	name, _, _ := strings.Cut(t.Step, "/")
 	return name
@@ -304,7 +307,7 @@ func overdueFirst(r *runningRow) int {
 	return 1
 }
 
-// tasks is a page of tasks, in the present with what only that knows.
+// tasks returns a page of tasks, in the present with what only the present knows.
 func (l *look) tasks(ctx context.Context, r client.ListRequest) (page client.ListPage, err error) {
 	if err := r.Read(l.Now); err != nil {
 		return page, err
@@ -339,19 +342,21 @@ func (p *nextPanel) find(ctx context.Context, l *look) error {
 	return err
 }
 
-// fireTime is when something comes of a tick.
+// fireTime returns when a tick takes effect.
 func fireTime(t *schedule.Tick) time.Time { return t.Due }
 
-// changes knows what people have changed on things, as of their latest changes: that does not become another.
+// changes remembers what users have changed on things, as of their latest changes: that past does
+// not change.
 type changes struct {
 	mu sync.Mutex
 	of map[view.Thing][]view.Alteration // guarded by mu
 }
 
-// maxChanged is on how many things it is known.
+// maxChanged is for how many things it is remembered.
 const maxChanged = 200
 
-// find finds what was changed on a thing. Of the past it is kept where the latest change tells which ones there were before.
+// find returns the changes of a thing. For the past they are remembered if the latest change
+// determines the earlier ones.
 func (c *changes) find(ctx context.Context, l *look, thing view.Thing) ([]view.Alteration, error) {
 	keeps := l.file == nil && (!l.Past || thing.Kind != view.Nodes)
 	c.mu.Lock()

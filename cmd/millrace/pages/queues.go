@@ -28,7 +28,7 @@ type queuesPanel struct {
 	Rows []queueRow
 }
 
-// queueRow is a queue with what is said of its bounds.
+// queueRow is a queue with its bounds in words.
 type queueRow struct {
 	client.QueueView
 	Pending, Running, Held int
@@ -42,7 +42,7 @@ type limitsPanel struct {
 	More int
 }
 
-// limitRow is a limit, and how it stands.
+// limitRow is a limit, and its state.
 type limitRow struct {
 	quota.CounterState
 	Rate, Next string

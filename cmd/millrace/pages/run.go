@@ -18,17 +18,17 @@ import (
 	"millrace/view"
 )
 
-// runPage is the form by which a job is run, or a task copied with changes.
+// runPage is the form for running a job, or for copying a task with changes.
 var runPage = page{name: "run", path: "/run/{of}/{name}", verb: roles.TaskGet, show: func(ctx context.Context, l *look) (any, error) { return runForm(ctx, l) }}
 
 type runData struct {
 	*paramform.Form
-	// Of is job or task, and Name which one; Verb is what is done.
+	// Of is job or task, and Name which one; Verb is the verb to perform.
 	Of, Name string
 	Verb     roles.Verb
-	// Queue, Priority, Delay and More are what was typed beside the parameters; More is JSON.
+	// Queue, Priority, Delay and More were typed beside the parameters; More is JSON.
 	Queue, Priority, Delay, More string
-	// WrongMore says what is wrong with More, and Wrong why nothing was made.
+	// WrongMore says what is wrong with More, and Wrong why no task was made.
 	WrongMore, Wrong string
 }
 
@@ -62,7 +62,8 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 				return nil, err
 			}
 		}
-		if t.Job != "" && l.May(string(roles.JobGet)) { // what it declared then; of one that nobody can read nothing is known
+		// What it declared then; nothing is known of an unreadable one.
+		if t.Job != "" && l.May(string(roles.JobGet)) {
 			var stored definitions.StoredJob
 			if l.ask(ctx, roles.JobGet, map[string]any{"name": t.Job, "revision": t.Revision}, &stored) == nil {
 				params = stored.Params
@@ -78,10 +79,10 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 	return d, nil
 }
 
-// Typed is what the field of a parameter is called in the form.
+// Typed returns the name of a parameter's field in the form.
 func (d *runData) Typed(name string) string { return "param." + name }
 
-// run has the task made that a form asks for, or shows the form again with what is wrong.
+// run makes the task of a form, or shows the form again with the problems.
 func (s *Site) run(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	if r.ParseForm() != nil {
 		s.refuse(w, r, c, client.Wrongf("the form cannot be read"))
@@ -121,7 +122,8 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	}
 }
 
-// read makes of what was typed the request of the verb; fine is whether nothing is wrong with it.
+// read turns what was typed into the request of the verb; fine tells whether nothing is wrong with
+// it.
 func (d *runData) read(l *look) (request map[string]any, fine bool) {
 	typed := l.typed.Get
 	d.Queue, d.Priority, d.Delay, d.More = typed("queue"), typed("priority"), typed("delay"), typed("more")

@@ -28,14 +28,14 @@ var (
 
 // Bounds of what the page of a schedule shows.
 const (
-	shownTicks  = 200 // of a week, the latest that have passed and the first to come
+	shownTicks  = 200 // of a week: the latest past and the first future ones
 	listedTicks = 8   // of a day, one by one; more are counted
 )
 
 type schedulesData struct {
 	panel
 	Rows []scheduleRow
-	// Broken says which cannot be read.
+	// Broken names schedules that are not valid.
 	Broken string
 }
 
@@ -67,7 +67,8 @@ type scheduleData struct {
 	schedule.Stored
 	Fires, Zone, DST, CatchUp, Runs string
 	Week                            week
-	// Ticks are those of the week that have passed, the latest first, and Coming those that come next, whatever the week.
+	// Ticks are the week's past ticks, the latest first, and Coming the next ones, whatever the
+	// week.
 	Ticks, Coming []tickRow
 	TicksWrong    panel
 	// More tells that there are more ticks in the week than are shown.
@@ -83,11 +84,11 @@ type backfill struct {
 	// Missing is how many of them have no task.
 	Missing int
 	More    bool
-	// Done is how far all of them have come, as it is now; nil of the past.
+	// Done is the present progress of all of them; nil for the past.
 	Done *client.Backfilled
 }
 
-// week is seven days on the clock of the schedule's zone.
+// week is seven days in the schedule's time zone.
 type week struct {
 	From, Before, After string // dates
 	Days                []day
@@ -97,7 +98,7 @@ type day struct {
 	Date  string // with its name
 	Today bool
 	Ticks []tickRow // if they are few
-	// Sums count the ticks by what became of them.
+	// Sums count the ticks by their outcome.
 	Sums []tickSum
 }
 
@@ -106,18 +107,18 @@ type tickSum struct {
 	N int
 }
 
-// became is what became of a tick: a word, and the state whose looks it has.
+// became is the outcome of a tick: a word, and the state that it looks like.
 type became struct {
 	Word  string
 	State task.State
 }
 
-// tickRow is a tick, its times on the clock of the schedule's zone.
+// tickRow is a tick, with times in the schedule's time zone.
 type tickRow struct {
 	became
 	// At is the tick, Due when it was to fire if that is later, and Clock its time of day.
 	At, Due, Clock string
-	// Late is by how much later than it was to fire its task was made.
+	// Late is how much later than due its task was made.
 	Late    time.Duration
 	Task    task.ID
 	Of      task.State
@@ -127,7 +128,7 @@ type tickRow struct {
 	at time.Time
 }
 
-// nameOf reads the name of a definition in the path of a request.
+// nameOf returns the name of a definition in the path of a request.
 func (l *look) nameOf(kind string) (string, error) {
 	name := l.r.PathValue("name")
 	if err := value.ValidName(kind, name); err != nil {
@@ -188,10 +189,10 @@ func showSchedule(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// nextShown is how many ticks to come are shown, whatever the week.
+// nextShown is how many future ticks are shown, whatever the week.
 const nextShown = 5
 
-// find says of the ticks of the time that is asked for which have no task.
+// find lists the ticks of the requested time that have no task.
 func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan *schedule.Plan) error {
 	now := l.Now.In(plan.Zone())
 	from, err := query.Absolute(b.From, now)
@@ -222,7 +223,7 @@ func (b *backfill) find(ctx context.Context, l *look, of *schedule.Stored, plan 
 	return nil
 }
 
-// progress finds out how far the ticks have come, of which more may lie in that time than are shown.
+// progress finds out how the ticks stand; that time may hold more of them than are shown.
 func (b *backfill) progress(ctx context.Context, l *look, name string) {
 	if b.Wrong != nil || l.Past {
 		return
@@ -234,7 +235,7 @@ func (b *backfill) progress(ctx context.Context, l *look, name string) {
 	}
 }
 
-// toCome is what becomes of ticks that have not passed.
+// toCome is the outcome shown for future ticks.
 func (d *scheduleData) toCome() became {
 	if d.Paused != nil {
 		return became{"paused", task.Held}
@@ -242,7 +243,7 @@ func (d *scheduleData) toCome() became {
 	return became{"to come", task.Scheduled}
 }
 
-// comingOf are the next ticks of a plan.
+// comingOf returns the next ticks of a plan.
 func comingOf(plan *schedule.Plan, after time.Time, becomes became) (rows []tickRow) {
 	ticks, _ := plan.Between(after, after.AddDate(100, 0, 0), nextShown)
 	return rowsOf(ticks, plan, becomes)
@@ -257,7 +258,8 @@ func rowsOf(ticks []schedule.Tick, plan *schedule.Plan, becomes became) (rows []
 	return rows
 }
 
-// ticks are those of some time that have passed: by the definition as it is now since that holds, and those that have a task before.
+// ticks returns the past ticks of some time: by the current definition since it applies, and before
+// that those with a task.
 func (l *look) ticks(ctx context.Context, of *schedule.Stored, plan *schedule.Plan, from, until time.Time) (rows []tickRow, err error) {
 	reports, err := l.Ticks(ctx, of, from.Add(-time.Nanosecond), until.Add(-time.Nanosecond), shownTicks)
 	if err != nil {
@@ -298,7 +300,7 @@ func (r *tickRow) times(at, due time.Time, zone *time.Location) {
 	}
 }
 
-// becameOf says in a word what became of a tick.
+// becameOf returns the outcome of a tick.
 func becameOf(r *client.TickReport) became {
 	switch r.Outcome {
 	case client.TickTask:
@@ -314,7 +316,7 @@ func becameOf(r *client.TickReport) became {
 	return became{r.Outcome, task.Pending}
 }
 
-// weekOf is the Monday of the week in which a date lies, "" for today, on the clock of now.
+// weekOf returns the Monday of a date's week, "" for today, in now's time zone.
 func weekOf(date string, now time.Time) (time.Time, error) {
 	on := now
 	if date != "" {
@@ -327,7 +329,7 @@ func weekOf(date string, now time.Time) (time.Time, error) {
 	return time.Date(y, m, d-(int(on.Weekday())+6)%7, 0, 0, 0, 0, now.Location()), nil
 }
 
-// daysOf lays ticks out over the days of a week.
+// daysOf lays out ticks over the days of a week.
 func daysOf(from, now time.Time, ticks []tickRow) []day {
 	days := make([]day, 7)
 	for i := range days {

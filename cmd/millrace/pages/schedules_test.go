@@ -106,7 +106,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// Ticks end where the time ends that is asked for, and a tick that has a task tells when that was made.
+// Ticks end where the time ends that is asked for, and a tick that has a task tells when that was
+// made.
 func TestTicksOfSomeTime(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -15,12 +15,13 @@ const (
 	buckets  = 180
 )
 
-// series counts of late what ends, what fails and how long tasks wait for their start, by when the log took it. It is a
-// [projections.Observer], and so knows what the read model has folded since it was opened.
+// series counts recent ends and failures, and how long tasks wait for their start, by the log's
+// time. It is a [projections.Observer], and so covers what the read model has folded since it was
+// opened.
 type series struct {
 	mu    sync.Mutex
 	of    [buckets]bucket // guarded by mu; by the number of the bucket, modulo
-	since time.Time       // guarded by mu; when the first record came that was counted
+	since time.Time       // guarded by mu; the time of the first counted record
 }
 
 type bucket struct {
@@ -32,7 +33,7 @@ type bucket struct {
 	asked  bool
 }
 
-// Observe takes records in.
+// Observe counts records.
 func (s *series) Observe(steps []events.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +42,7 @@ func (s *series) Observe(steps []events.Step) {
 	}
 }
 
-// add must be called with mu held.
+// add is called with mu held.
 func (s *series) add(step *events.Step) {
 	was, is, at := &step.Was, &step.Is, step.Record.Stored
 	if s.since.IsZero() {
@@ -96,11 +97,12 @@ func (s *series) wait(now, oldest time.Time) {
 // point is a bucket as it is plotted.
 type point struct {
 	At int64 // seconds since 1970
-	// Done and Failed are by second, and Wait is the mean in milliseconds, -1 if nothing has started. Oldest is in seconds, -1 if it is not known.
+	// Done and Failed are per second, and Wait is the mean in milliseconds, -1 if nothing has
+	// started.
 	Done, Failed, Wait, Oldest float64
 }
 
-// points are the buckets that are over by now, in order, from the first one on of which anything is known.
+// points returns the complete buckets in order, from the first one with data on.
 func (s *series) points(now time.Time) (all []point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +127,7 @@ func (s *series) points(now time.Time) (all []point) {
 	return all
 }
 
-// percentile is the smallest of the durations that so many of a hundred do not exceed; 0 of none.
+// percentile returns the smallest of the durations that percent of them do not exceed; 0 for none.
 func percentile(of []time.Duration, percent int) time.Duration {
 	if len(of) == 0 {
 		return 0

@@ -15,17 +15,18 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// livePrefix begins the names of templates that are drawn anew for who follows. Each fills the element whose id is the rest of its
-// name.
+// livePrefix begins the names of templates that are redrawn for followers. Each fills the element
+// whose id is the rest of its name.
 const livePrefix = "live:"
 
-// shape is how a page looks.
+// shape is the templates of a page.
 type shape struct {
 	set  *template.Template
 	live []string // names of its parts, in order
 }
 
-// shapes reads the templates of pages: what all have in common is in layout.html, and each has a file with its own name.
+// shapes reads the templates of pages: layout.html holds what all have in common, and each page has
+// a file with its own name.
 func shapes(all []page) map[string]*shape {
 	made := map[string]*shape{}
 	common := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/common.html"))
@@ -46,7 +47,7 @@ func shapes(all []page) map[string]*shape {
 // whole draws a page.
 func (s *shape) whole(l *look) ([]byte, error) { return s.draw("layout.html", l) }
 
-// parts draws what of a page changes by itself.
+// parts draws the parts of a page that change by themselves.
 func (s *shape) parts(l *look) ([]httpapi.Part, error) {
 	parts := make([]httpapi.Part, len(s.live))
 	for i, name := range s.live {
@@ -70,8 +71,9 @@ func (s *shape) draw(name string, l *look) ([]byte, error) {
 	return visible(b.Bytes()), nil
 }
 
-// visible has what cannot be seen, or changes how others are seen, stand as a dot: control characters, and those that turn the
-// direction of a text. Templates have none of them, so they are of names and texts of others.
+// visible replaces characters that are invisible, or that change how others are seen, by a dot:
+// control characters, and those that change the direction of text. Templates contain none, so these
+// come from foreign names and texts.
 func visible(text []byte) []byte {
 	if !bytes.ContainsFunc(text, hidden) {
 		return text

@@ -32,38 +32,39 @@ type Site struct {
 	ran     usual
 	changed changes
 	audits  *audit.Auditor
-	shelf   opened.Shelf // incident files that somebody looks at
-	// fetching are those for whom incident files are made.
+	shelf   opened.Shelf // open incident files
+	// fetching are the callers for whom incident files are being made.
 	fetching fetching
-	// patience is how long an action waits for lists to show what it has done.
+	// patience is how long an action waits for lists to show its effect.
 	patience time.Duration
 }
 
 // page is one page.
 type page struct {
-	// name is that of its templates, and what makes its path if that is "".
+	// name is the name of its templates, and gives its path if that is "".
 	name string
 	// path is a pattern of [http.ServeMux], without the method.
 	path string
-	// entry is what it is called in the navigation; "" if it is not there.
+	// entry is its name in the navigation; "" if it is not there.
 	entry string
-	// verb is what who wants to see it must be allowed to ask for.
+	// verb is the verb that a viewer of it must be allowed to use.
 	verb roles.Verb
-	// takesForm tells that what is typed into it comes as a form to its own path; that changes nothing, but at a path that ends in /do.
+	// takesForm tells that its form is posted to its own path; only a path that ends in /do changes
+	// anything.
 	takesForm bool
-	// inFiles tells that incident files have it as well, and onlyInFiles that the server has not.
+	// inFiles tells that incident files have it, too, and onlyInFiles that the server does not.
 	inFiles, onlyInFiles bool
-	// show finds out what is on it. It is the Data of its templates.
+	// show finds out what is on it: the Data of its templates.
 	show func(ctx context.Context, l *look) (any, error)
 }
 
-// pages are all of them, in the order of the navigation.
+// pages are all pages, in the order of the navigation.
 var pages = []page{
 	overviewPage, tasksPage, bulkPage, taskPage, comparePage, runPage, graphPage, jobsPage, jobPage, editorPage, schedulesPage, schedulePage, nodesPage, nodePage, queuesPage,
 	deadPage, buryPage, eventsPage, eventPage, verifyPage, auditPage, incidentsPage, stepsPage,
 }
 
-// New makes the pages of a server. They are shown once they are its [httpapi.Server.Pages].
+// New makes the pages of a server. They are served once they are its [httpapi.Server.Pages].
 func New(server *httpapi.Server) *Site {
 	s := &Site{server: server, mux: http.NewServeMux(), assets: newAssets(), audits: audit.New(), patience: seenWithin}
 	s.shapes = shapes(pages)
@@ -99,13 +100,13 @@ func New(server *httpapi.Server) *Site {
 	return s
 }
 
-// Observe is told by the projector what the log has become.
+// Observe takes the changes of the log from the projector.
 func (s *Site) Observe(steps []events.Step) { s.late.Observe(steps) }
 
-// dropEvery is how often incident files go at which nobody looks any more.
+// dropEvery is how often unviewed incident files are closed.
 const dropEvery = time.Minute
 
-// Run does what pages have asked for and nobody waits for, until ctx ends; then it returns nil.
+// Run performs background work of pages, until ctx ends; then it returns nil.
 func (s *Site) Run(ctx context.Context) error {
 	var dropping sync.WaitGroup
 	defer dropping.Wait()
@@ -144,7 +145,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 
 type callerKey struct{}
 
-// Serve answers a request that is for a page. Who tells who asks.
+// Serve answers a request for a page. who authenticates the caller.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi.Caller, error)) {
 	w.Header().Set("Content-Security-Policy", policy)
 	_, pattern := s.mux.Handler(r)
@@ -163,10 +164,10 @@ func (s *Site) Serve(w http.ResponseWriter, r *http.Request, who func() (httpapi
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 }
 
-// known is a handler for those whom the server knows.
+// known wraps a handler for authenticated callers.
 func (s *Site) known(handle func(w http.ResponseWriter, r *http.Request, c httpapi.Caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // Serve has put it there
+		who, _ := r.Context().Value(callerKey{}).(func() (httpapi.Caller, error)) // set by Serve
 		c, err := who()
 		if err != nil {
 			s.refuse(w, r, c, err)
@@ -214,17 +215,17 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, c httpapi.Caller, p 
 	}
 }
 
-// follows tells whether who asks wants to hear what comes.
+// follows tells whether the caller wants to follow the page.
 func follows(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
-// elsewhere is the path of the page that is meant.
+// elsewhere is the path to redirect to.
 type elsewhere string
 
 func (e elsewhere) Error() string { return "see " + string(e) }
 
-// look finds out what is on a page, and has it drawn.
+// look finds out what is on a page, and draws it.
 func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *page, query url.Values, draw func(*look) error) error {
 	l := s.newLook(r, c, p, query)
 	return s.server.Desk.See(ctx, c.Name, l.At, func(ctx context.Context, sight *api.Sight) (err error) {
@@ -236,7 +237,7 @@ func (s *Site) look(ctx context.Context, r *http.Request, c httpapi.Caller, p *p
 	})
 }
 
-// refuse says on a page what is wrong, and what to do next.
+// refuse shows on a page what is wrong, and what to do next.
 func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, err error) {
 	problem := api.ProblemOf(err)
 	if errors.Is(err, api.ErrNothing) { // there is no word of documents for programs
@@ -245,11 +246,11 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	if problem.Status == http.StatusInternalServerError {
 		s.server.Log.Warn("a page has failed", "path", r.URL.Path, "error", err)
 	}
-	query, _ := url.ParseQuery(r.URL.RawQuery) // what can be read of it
+	query, _ := url.ParseQuery(r.URL.RawQuery) // as much of it as is valid
 	l := s.newLook(r, c, &page{name: "error"}, query)
 	l.Title, l.Data, l.Sight = problem.Title, wrongData{&problem, problem.Status == http.StatusUnauthorized, l.Back(), false}, &api.Sight{}
 	switch {
-	case r.URL.Path == "/login" && r.ParseForm() == nil: // a token was tried, or is to be
+	case r.URL.Path == "/login" && r.ParseForm() == nil: // a token was tried, or will be
 		l.Data = wrongData{&problem, true, r.PostForm.Get("to"), r.Method == http.MethodPost}
 	case r.Method == http.MethodPost:
 		l.Data = wrongData{&problem, problem.Status == http.StatusUnauthorized, "", false}
@@ -263,17 +264,18 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, c httpapi.Caller, 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(problem.Status)
-	_, _ = w.Write(body) // nobody may be there to read it
+	_, _ = w.Write(body) // the receiver may be gone
 }
 
-// wrongData is what is on the page of a refused request.
+// wrongData is the data of the page of a refused request.
 type wrongData struct {
 	*api.Problem
-	// Stranger is whether the server does not know who asks, To where he was going, and Tried whether he has entered a token.
+	// Stranger tells whether the caller is unknown, To is the page that it wanted, and Tried tells
+	// whether it has entered a token.
 	Stranger bool
 	To       string
 	Tried    bool
 }
 
-// jsonString is a text as JSON.
+// jsonString encodes a text as JSON.
 func jsonString(text []byte) ([]byte, error) { return json.Marshal(string(text)) }

@@ -29,7 +29,7 @@ import (
 	"millrace/view"
 )
 
-// command is a task that nobody runs here.
+// command is a task that no worker runs here.
 func command(argv ...string) birth.Submission {
 	return birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: argv}}}
 }
@@ -50,15 +50,15 @@ func ready(session string) []node.Event {
 	}
 }
 
-// hostile are texts that mean something to one who is not careful.
+// hostile are texts that do harm on a page that does not escape them.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "{{.Data}}", "javascript:alert(1)",
 	"a\x1b[31mred\x1b]8;;http://evil.example\aon", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", "nul\x00", `hx-get="/x" hx-on:click="x"`, "</title></textarea></template>",
 	strings.Repeat("w", 5000), "a/b?c#d%2fe", "\u2028line",
 }
 
-// Whatever the texts of others say, a page has no elements and attributes but its own, shows no control characters, and takes
-// nothing from elsewhere.
+// Whatever texts come from others, a page has only its own elements and attributes, shows no
+// control characters, and loads nothing from elsewhere.
 func TestPagesEscape(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -98,11 +98,11 @@ func TestPagesEscape(t *testing.T) {
 	}
 }
 
-// ofForms are what scripts read of a form, and read of a field instead that is called like that: htmx then takes a form for another one, and
-// puts it in the place of the first whenever it is drawn.
+// ofForms are properties of a form that scripts read. A field of such a name hides the property:
+// htmx then mistakes one form for another, and puts it in the place of the first at every redraw.
 var ofForms = []string{"id", "action", "method", "target", "tagName", "attributes", "dataset", "classList", "children", "childNodes", "firstChild", "nextSibling", "parentNode", "parentElement", "elements"}
 
-// harmless holds a page against what it may have.
+// harmless checks a page against what it may contain.
 func (p *place) harmless(what, page string) {
 	p.Helper()
 	for _, e := range elements(p.T, page) {
@@ -131,7 +131,8 @@ func (p *place) harmless(what, page string) {
 	}
 }
 
-// What a browser may do with a page is said on all of them, on those of refused requests as well.
+// The headers that limit what a browser may do stand on all pages, those of refused requests
+// included.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -308,7 +309,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// Buttons are verbs, under the rights of who presses them.
+// Buttons are verbs, under the rights of the user who presses them.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -366,7 +367,8 @@ func TestActions(t *testing.T) {
 	p.press(400, "/do/task.copy", "id", string(id), "task", `{`)
 }
 
-// The overview has what came of late, and how long a job usually takes, as of now; of the past it has no plots.
+// The overview of the present shows recent tasks and how long a job usually takes; that of the past
+// has no plots.
 func TestOverviewOfLate(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -432,7 +434,8 @@ func (f finished) List(_ context.Context, q view.Query) (is view.Page, err error
 	return is, nil
 }
 
-// How long something usually takes is told of its like: a parent is no step of it, and a step no other one.
+// The usual duration of a task is that of its like: parents count apart from steps, and each step
+// apart from others.
 func TestUsual(t *testing.T) {
 	t.Parallel()
 	of := func(step string, ran time.Duration) task.Task {
@@ -457,7 +460,7 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// Nodes are shown with what may be done to them, and what is done holds.
+// Nodes are shown with the actions that are possible, and each action takes effect.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -532,7 +535,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// Who has pressed a button finds in lists what it has done, however far they were behind.
+// After pressing a button, a user finds its effect in the lists, however far these were behind.
 func TestActionIsSeen(t *testing.T) {
 	t.Parallel()
 	p := still(t)
@@ -614,7 +617,7 @@ func TestLive(t *testing.T) {
 	part("rows", "s-cancelled")
 }
 
-// Any part of what was printed is shown, found and fetched, and all of it is to be had.
+// A page shows, searches and downloads any part of the output, and all of it can be had.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -16,10 +16,11 @@ import (
 	"millrace/view"
 )
 
-// stepsPage steps through an incident file: where somebody stands is in the URL, and each step is a link.
+// stepsPage steps through an incident file: the position is in the URL, and each step is a link.
 var stepsPage = page{name: "steps", path: "/steps", entry: "Steps", verb: roles.EventList, show: showSteps, inFiles: true, onlyInFiles: true}
 
-// settleMargin is how long after a deadline the fact that says so may take, of files that do not say how often a scheduler looks.
+// settleMargin is how long after a deadline its fact may come, for files that do not say how often
+// a scheduler looks.
 const settleMargin = 15 * time.Second
 
 type stepsData struct {
@@ -55,14 +56,14 @@ type lineRow struct {
 	Go   string
 }
 
-// owedRow is who owes what: before the fact, after it, or both.
+// owedRow is a duty: before the fact, after it, or both.
 type owedRow struct {
 	When string
 	replay.Duty
 	Of string
 }
 
-// steps are the commands that need nothing typed.
+// steps are the commands without arguments.
 var steps = []struct{ Do, Label, Title string }{
 	{"S", "← back", "the fact before"}, {"s", "next →", "the next fact, whatever it is about"},
 	{"N", "← of this", "the fact before about what is looked at"}, {"n", "of this →", "the next fact about what is looked at"},
@@ -81,7 +82,7 @@ func showSteps(ctx context.Context, l *look) (any, error) {
 	}
 	l.Title = "Steps"
 	d := &stepsData{Seen: seen, Of: w.Of, Fact: factRowOf(&seen.Record)}
-	// The page is at where the steps have led, so that all other links of it are, too.
+	// The page is at the new position, so that all its other links are, too.
 	from, did := strconv.FormatUint(max(seen.Seq, l.file.From.Seq), 10), []string(nil)
 	if seen.Between {
 		from, did = strconv.FormatUint(w.At, 10), w.Do
@@ -152,7 +153,7 @@ func texts(breaks []*replay.Breakpoint) (all []string) {
 	return all
 }
 
-// owedRows are the duties before a fact and after it, one if they are the same.
+// owedRows returns the duties before a fact and after it, one if they are the same.
 func owedRows(o *replay.Owed) (rows []owedRow) {
 	switch {
 	case o == nil:
@@ -171,7 +172,7 @@ func owedRows(o *replay.Owed) (rows []owedRow) {
 	return rows
 }
 
-// Looked is what somebody would look at who follows this fact: its task, node, queue or schedule; "" for none.
+// Looked returns a focus for following this fact: its task, node, queue or schedule; "" for none.
 func (d *stepsData) Looked() string {
 	f := &d.Seen.Record.Fact
 	switch {

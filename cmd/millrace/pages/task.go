@@ -40,7 +40,7 @@ type taskData struct {
 	Older   int
 	Output  outputPanel
 	Records recordsPanel
-	// Signals is whether it waits for a signal.
+	// Signals tells whether it waits for a signal.
 	Signals bool
 }
 
@@ -50,7 +50,7 @@ type lane struct {
 	State task.State
 	Took  time.Duration
 	Bars  []bar
-	// Waits are the thin bars of a lane of a whole, and Link are the parts of the path to its task.
+	// Waits are the thin bars of a lane of a whole; Link are the parts of the path to its task.
 	Waits []bar
 	Link  []string
 }
@@ -59,7 +59,7 @@ type bar struct {
 	X, Width float64
 	Seq      uint64
 	Title    string
-	State    string // whose colour it has, if not that of its line
+	State    string // whose colour it has, if not its line's
 }
 
 // fact is a fact about the task.
@@ -99,7 +99,7 @@ func showTask(ctx context.Context, l *look) (any, error) {
 	}
 	d.Signals = d.State == task.Held && len(d.Holds) > 0
 	if l.Live {
-		return d, nil // what follows has its own stream, or stays as it is
+		return d, nil // the rest has its own stream, or does not change
 	}
 	if err := d.Output.find(ctx, l, &d.Task); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func dutyOf(e *view.Explanation, l *look) *dutySaid {
 	return &dutySaid{Text: capital(who) + " must act: " + strings.ReplaceAll(what, "`", ""), By: e.By, Overdue: e.Overdue, Else: e.Else}
 }
 
-// timeline lays phases out.
+// timeline lays out phases.
 func (d *taskData) timeline(phases []view.Phase) {
 	if len(phases) == 0 {
 		return
@@ -151,7 +151,7 @@ func (d *taskData) timeline(phases []view.Phase) {
 	}
 }
 
-// factsOf are the latest facts, the newest first, and how many there are before them.
+// factsOf returns the latest facts, the newest first, and how many older ones there are.
 func factsOf(records []events.Record) (facts []fact, older int) {
 	for i := len(records) - 1; i >= 0 && len(facts) < shownFacts; i-- {
 		facts = append(facts, factOf(&records[i]))
@@ -172,7 +172,7 @@ type comparison struct {
 	Asked       bool
 }
 
-// showComparison says how a task differs from another one, or from what it was.
+// showComparison shows how a task differs from another one, or from its past.
 func showComparison(ctx context.Context, l *look) (any, error) {
 	id, err := taskIn(l.r)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 var tasksPage = page{name: "tasks", path: "/tasks", entry: "Tasks", verb: roles.TaskList, show: showTasks, inFiles: true}
 
-// taskTabs are the states by which tasks are shown, and what stands in a query for each.
+// taskTabs are the states by which tasks are shown, and the query term for each.
 var taskTabs = []struct {
 	Name, State string
 	of          []task.State
@@ -42,7 +42,7 @@ var taskTabs = []struct {
 
 type tasksData struct {
 	panel
-	// Query is what was asked for, and WrongQuery what is wrong with that.
+	// Query is the typed query, and WrongQuery what is wrong with it.
 	Query      string
 	WrongQuery string
 	Keys       []struct{ Name, Example string }
@@ -52,13 +52,13 @@ type tasksData struct {
 	First      bool
 	Columns    []column
 	All        []column
-	// Acts are what may be done to many of them.
+	// Acts are the commands for many of them.
 	Acts []bulkAct
-	// Nothing is whether there are no tasks at all.
+	// Nothing tells whether there are no tasks at all.
 	Nothing bool
 }
 
-// bulkAct is something that can be done to many tasks.
+// bulkAct is a command for many tasks.
 type bulkAct struct{ Do, Label string }
 
 // Shows tells whether a column is shown.
@@ -66,7 +66,7 @@ func (d *tasksData) Shows(name string) bool {
 	return slices.ContainsFunc(d.Columns, func(c column) bool { return c.Name == name })
 }
 
-// tab leads to the tasks of a state. Its number is that of all tasks, whatever else the query asks for.
+// tab leads to the tasks of a state. Its number counts all tasks, whatever else the query asks for.
 type tab struct {
 	Name, Link string
 	N          int
@@ -76,7 +76,7 @@ type tab struct {
 // taskRow is a task in a list.
 type taskRow struct {
 	task.Task
-	// Says is what there is to say of it: how far it is, why it has ended, what it waits for.
+	// Says is its progress, why it has ended, or what it waits for.
 	Says    string
 	Suspect bool
 }
@@ -117,7 +117,7 @@ func showTasks(ctx context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// taskRows are tasks with what there is to say of them.
+// taskRows returns tasks with their remarks.
 func taskRows(page *client.ListPage) (rows []taskRow) {
 	for i := range page.Tasks {
 		t := page.Tasks[i]
@@ -160,8 +160,8 @@ func jump(text string) (id string, ok bool) {
 	return string(is), err == nil
 }
 
-// known are the names that there are, for who types a query: those of jobs and schedules, and of queues, nodes and labels of the latest tasks. What cannot be
-// had is not known.
+// known returns the existing names, for completing a query: those of jobs and schedules, and of
+// queues, nodes and labels of the latest tasks. It leaves out what cannot be read.
 func (l *look) known(ctx context.Context) query.Known {
 	all := map[string]map[string]bool{}
 	add := func(key, name string) {
@@ -203,7 +203,7 @@ func (l *look) known(ctx context.Context) query.Known {
 	return known
 }
 
-// complete says what the word at the cursor of the query bar may become.
+// complete returns what the word at the cursor of the query bar may become.
 func (s *Site) complete(w http.ResponseWriter, r *http.Request, c httpapi.Caller) {
 	l := s.newLook(r, c, &tasksPage, r.URL.Query())
 	if !c.Role.May(roles.TaskList) {

@@ -15,7 +15,7 @@ import (
 	"millrace/task/output"
 )
 
-// What is done to many tasks is counted first, confirmed, and done as one batch to those that were chosen.
+// An action on many tasks is counted first, confirmed, and done as one batch to the chosen tasks.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -118,7 +118,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// What a query chooses is a file of all columns, which no program takes for formulas, or of lines of JSON.
+// The tasks that a query chooses can be downloaded as CSV with all columns, in which no program
+// sees formulas, or as lines of JSON.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	p := open(t)

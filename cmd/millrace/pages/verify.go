@@ -21,16 +21,17 @@ var (
 )
 
 type verifyData struct {
-	// Run is the one that goes on, or was the last; nil if there was none since the server has started.
+	// Run is the current or the last run; nil if there was none since the server started.
 	Run  *audit.Run
 	Goes bool
 	// Took is how long it took, or has gone on.
 	Took time.Duration
-	// Wrong is why nothing came of it.
+	// Wrong says why it has no result.
 	Wrong    panel
 	Findings []verify.Finding
 	More     int
-	// Most is how many messages a run reads, and Next where another one would go on, 0 if this one has come to the end.
+	// Most is how many messages a run reads, and Next where another one would continue, 0 if this
+	// one has reached the end.
 	Most int
 	Next uint64
 }
@@ -59,7 +60,7 @@ func showVerify(_ context.Context, l *look) (any, error) {
 	return d, nil
 }
 
-// beginVerify has a range verified, and leads to the page on which that is watched.
+// beginVerify requests a run over a range, and redirects to the page that shows it.
 func beginVerify(_ context.Context, l *look) (any, error) {
 	if l.r.Method != http.MethodPost {
 		return nil, elsewhere("/verify")
@@ -78,7 +79,7 @@ func beginVerify(_ context.Context, l *look) (any, error) {
 	if bounds[1] > 0 && bounds[1] < bounds[0] {
 		return nil, client.Wrongf("to is %d, before from, which is %d", bounds[1], bounds[0])
 	}
-	// Who asks while a run goes on is led to that one: there it is said.
+	// If a run is in progress, the page that the caller is redirected to shows that.
 	_ = l.site.audits.Ask(l.caller.Name, bounds[0], bounds[1], l.site.server.Desk.Now())
 	return nil, elsewhere("/verify")
 }

@@ -14,7 +14,8 @@ import (
 	"millrace/verify"
 )
 
-// The log is verified for who asks, one run at a time; what is found leads to its task and its facts.
+// The server verifies the log when asked, one run at a time; each finding leads to its task and its
+// facts.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -28,7 +29,7 @@ func TestVerify(t *testing.T) {
 	if _, h := p.get(303, "/verify/do"); h.Get("Location") != "../verify" {
 		t.Error("who only looks begins a run, or is led elsewhere")
 	}
-	// Nobody does the run yet, so it goes on.
+	// No loop serves the audits yet, so the run stays open.
 	if _, h := p.press(303, "/verify/do"); h.Get("Location") != "../verify" {
 		t.Errorf("who begins a run is led to %s", h.Get("Location"))
 	}
@@ -37,7 +38,7 @@ func TestVerify(t *testing.T) {
 	if !strings.Contains(page, "A run is in progress") || !strings.Contains(page, "Asked for by ada.") || strings.Contains(page, `method="post"`) {
 		t.Errorf("it is not said that a run goes on: %s", page)
 	}
-	// A result of an attempt that nobody began breaks a promise.
+	// The result of an attempt that never began breaks a promise.
 	now := p.client.Now()
 	forged := &events.Fact{ID: events.NewID(now), At: now, Type: events.AttemptFinished, Task: id, Actor: hostile[0], Event: task.AttemptFinished{Attempt: 1, Epoch: 99, Result: json.RawMessage(`1`)}}
 	if _, err := p.store.Append(t.Context(), forged, 0); err != nil {
@@ -67,7 +68,7 @@ func TestVerify(t *testing.T) {
 	p.press(403, "/verify/do")
 }
 
-// What a report says stands on the page, whatever it has in it.
+// The page shows what a report says, whatever it contains.
 func TestVerifyShown(t *testing.T) {
 	t.Parallel()
 	p := still(t)

@@ -1,5 +1,5 @@
-// Package picture draws graphs and timelines of tasks for other programs: Mermaid, the language of Graphviz, SVG. What is drawn
-// was named by others, so every text is escaped.
+// Package picture draws graphs and timelines of tasks in formats of other programs: Mermaid, the
+// language of Graphviz, SVG. Names in them are foreign, so every text is escaped.
 package picture
 
 import (
@@ -14,23 +14,23 @@ import (
 	"millrace/task/job"
 )
 
-// Node is a task of a graph: a box, round its children if it has any.
+// Node is a task of a graph: a box, around its children if it has any.
 type Node struct {
 	ID task.ID
-	// Name stands above Text.
+	// Name is above Text.
 	Name, Text string
 	State      task.State
 	Needs      []task.Need
 	Children   []Node
 }
 
-// colours are those of the states, by the names that Graphviz and style sheets have.
+// colours are the colours of states, by names that Graphviz and style sheets know.
 var colours = map[task.State]string{
 	task.Finished: "palegreen", task.Error: "salmon", task.Abnormal: "plum", task.Cancelled: "khaki",
 	task.Running: "lightblue", task.Retrying: "orange", task.Cancelling: "orange",
 }
 
-// Colour is that of a state.
+// Colour returns the colour of a state.
 func Colour(s task.State) string {
 	if c := colours[s]; c != "" {
 		return c
@@ -38,7 +38,7 @@ func Colour(s task.State) string {
 	return "white"
 }
 
-// condition is that of a need; "" for the success that most ask for.
+// condition returns the condition of a need; "" for success, which most ask for.
 func condition(n *task.Need) string {
 	if n.When == job.WhenSuccess {
 		return ""
@@ -54,7 +54,8 @@ func (n *Node) each(visit func(*Node)) {
 	}
 }
 
-// Dot is a graph in the language of Graphviz: parents are boxes round their children, and needs are arrows.
+// Dot returns a graph in the language of Graphviz: parents are boxes around their children, and
+// needs are arrows.
 func Dot(root *Node) string {
 	var b strings.Builder
 	b.WriteString("digraph " + strconv.Quote(string(root.ID)) + " {\n  rankdir=LR; compound=true;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n")
@@ -80,14 +81,15 @@ func (n *Node) dot(b *strings.Builder, indent string) {
 	}
 	fmt.Fprintf(b, "%ssubgraph %s {\n", indent, strconv.Quote("cluster_"+string(n.ID)))
 	fmt.Fprintf(b, "%s  label=%s; style=\"rounded,filled\"; fillcolor=%s;\n", indent, label, Colour(n.State))
-	fmt.Fprintf(b, "%s  %s [shape=point, style=invis];\n", indent, id) // what arrows to the box end at
+	// Arrows to the box end there.
+	fmt.Fprintf(b, "%s  %s [shape=point, style=invis];\n", indent, id)
 	for i := range n.Children {
 		n.Children[i].dot(b, indent+"  ")
 	}
 	fmt.Fprintf(b, "%s}\n", indent)
 }
 
-// Mermaid is a graph as a flowchart of Mermaid.
+// Mermaid returns a graph as a flowchart of Mermaid.
 func Mermaid(root *Node) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
@@ -129,7 +131,8 @@ func (n *Node) mermaid(b *strings.Builder, names map[task.ID]string, indent stri
 	fmt.Fprintf(b, "%send\n", indent)
 }
 
-// mermaidText is a text of which Mermaid reads nothing as its own, nor as HTML: all but plain characters are entities of it.
+// mermaidText escapes a text so that Mermaid interprets nothing in it, nor as HTML: all but plain
+// characters become its entities.
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, r := range term.Printable(s) {
@@ -143,7 +146,7 @@ func mermaidText(s string) string {
 	return b.String()
 }
 
-// xmlText is a text in XML, and in the value of an attribute.
+// xmlText escapes a text for XML, also for the value of an attribute.
 func xmlText(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(term.Printable(s))) // a strings.Builder takes everything
@@ -157,13 +160,14 @@ type Span struct {
 	Colour   string
 }
 
-// Gantt is a timeline as a Gantt chart of Mermaid.
+// Gantt returns a timeline as a Gantt chart of Mermaid.
 func Gantt(title string, spans []Span) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "gantt\n  title %s\n  dateFormat x\n  axisFormat %%H:%%M:%%S\n", mermaidText(title))
 	for i, s := range spans {
 		from := s.From.UnixMilli()
-		fmt.Fprintf(&b, "  %s :s%d, %d, %d\n", mermaidText(s.Name), i, from, max(s.To.UnixMilli(), from+1)) // a bar of no length is not drawn
+		// A bar of no length is not drawn.
+		fmt.Fprintf(&b, "  %s :s%d, %d, %d\n", mermaidText(s.Name), i, from, max(s.To.UnixMilli(), from+1))
 	}
 	return b.String()
 }

@@ -21,7 +21,8 @@ var nasty = []string{
 	"end", "ümlaut →", `<![CDATA[x]]> ]]>`, `x" onload="alert(1)`,
 }
 
-// graph is a parent with a step for each of the names, each of which needs the one before it, and a list in the first.
+// graph is a parent with a step for each of the nasty names, each of which needs the step before
+// it; the first step has a list of children.
 func graph() *Node {
 	root := &Node{ID: "root", Name: nasty[0], Text: nasty[1], State: task.Running}
 	for i, name := range nasty {
@@ -67,7 +68,8 @@ func elements(text string) (names, attributes, texts []string, err error) {
 	}
 }
 
-// Whatever names say, a picture has no elements and attributes but its own, and shows the names as they are.
+// Whatever the names, a picture has only its own elements and attributes, and shows the names
+// unchanged.
 func TestPicturesEscape(t *testing.T) {
 	for name, text := range map[string]string{"graph": SVG(graph()), "timeline": Timeline(nasty[1], bars()), "nothing": Timeline("none", nil)} {
 		names, attributes, texts, err := elements(text)
@@ -213,7 +215,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// Boxes stand behind what they need, beside each other, and in their parents.
+// Boxes stand behind what they need, side by side, and inside their parents.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		needs [][]int
@@ -257,7 +259,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What needs the lower one stands lower, so that lines do not cross.
+// A box that needs the lower of two stands lower, so that lines do not cross.
 func TestOrder(t *testing.T) {
 	needs := func(id task.ID, of ...task.ID) (n Node) {
 		n.ID = id

@@ -11,14 +11,14 @@ import (
 	"millrace/task"
 )
 
-// Sizes of what is drawn.
+// Sizes in the drawing.
 const (
 	boxWidth  = 170
 	boxHeight = 44
-	boxGap    = 14 // between boxes of one layer, and round them
+	boxGap    = 14 // between boxes of one layer, and around them
 	layerGap  = 40
-	headRoom  = 40 // for what is said of a parent, above its children
-	boxText   = 24 // characters that go into a box
+	headRoom  = 40 // for a parent's text, above its children
+	boxText   = 24 // characters that fit into a box
 
 	barsWidth = 640
 	barHeight = 22
@@ -31,7 +31,7 @@ const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" 
 <rect width="100%%" height="100%%" fill="white"/>
 `
 
-// Drawing is a graph with a place for everything.
+// Drawing is a graph with all positions.
 type Drawing struct {
 	Width, Height int
 	// Boxes come after those that surround them.
@@ -39,13 +39,13 @@ type Drawing struct {
 	Arrows []Arrow
 }
 
-// Box is a node with its place.
+// Box is a node with its position.
 type Box struct {
 	*Node
 	X, Y, Width, Height int
 }
 
-// TextX, NameY and TextY are where the name and the text of a box stand.
+// TextX, NameY and TextY are the positions of the name and the text of a box.
 func (b *Box) TextX() int { return b.X + 8 }
 
 // NameY is explained at TextX.
@@ -59,22 +59,23 @@ type Arrow struct {
 	From, To *Node
 	X1, Y1   int
 	X2, Y2   int
-	// When is the condition of the need; "" for the success that most ask for.
+	// When is the condition of the need; "" for success, which most ask for.
 	When string
 }
 
-// Path is the line of an arrow, as SVG has it.
+// Path returns the line of an arrow in SVG's form.
 func (a *Arrow) Path() string {
 	return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", a.X1, a.Y1, a.X1+layerGap/2, a.Y1, a.X2-layerGap/2, a.Y2, a.X2, a.Y2)
 }
 
-// LabelX and LabelY are where the condition of an arrow stands.
+// LabelX and LabelY are the position of an arrow's condition.
 func (a *Arrow) LabelX() int { return (a.X1+a.X2)/2 - boxGap }
 
 // LabelY is explained at LabelX.
 func (a *Arrow) LabelY() int { return (a.Y1+a.Y2)/2 - 4 }
 
-// Draw gives a graph its places: children stand in their parent, each to the right of what it needs and about as high as that.
+// Draw computes the positions of a graph: children lie in their parent, each to the right of what
+// it needs and at about the same height.
 func Draw(root *Node) Drawing {
 	p := place(root)
 	p.move(boxGap, boxGap)
@@ -95,7 +96,7 @@ func Draw(root *Node) Drawing {
 	return d
 }
 
-// SVG is a graph as a picture.
+// SVG draws a graph.
 func SVG(root *Node) string {
 	d := Draw(root)
 	var b strings.Builder
@@ -122,13 +123,13 @@ func SVG(root *Node) string {
 	return b.String()
 }
 
-// ShortName and ShortText are as much of them as goes into a box.
+// ShortName and ShortText are as much of them as fits into a box.
 func (n *Node) ShortName() string { return term.Cut(n.Name, boxText) }
 
 // ShortText is explained at ShortName.
 func (n *Node) ShortText() string { return term.Cut(n.Text, boxText) }
 
-// placed is a box with its place.
+// placed is a box with its position.
 type placed struct {
 	node          *Node
 	x, y          int
@@ -136,7 +137,7 @@ type placed struct {
 	children      []placed
 }
 
-// place gives a node and all below it their sizes, and their places beside each other.
+// place computes the sizes of a node and all below it, and their relative positions.
 func place(n *Node) placed {
 	p := placed{node: n, width: boxWidth, height: boxHeight}
 	if len(n.Children) == 0 {
@@ -157,7 +158,8 @@ func place(n *Node) placed {
 	return p
 }
 
-// ordered are the nodes of each layer from above to below: each about where those stand that it needs.
+// ordered returns the nodes of each layer from top to bottom: each roughly at the height of what it
+// needs.
 func ordered(nodes []Node, depths []int) (order [][]int) {
 	at, high := make(map[task.ID]int, len(nodes)), make([]float64, len(nodes))
 	for i := range nodes {
@@ -185,14 +187,16 @@ func ordered(nodes []Node, depths []int) (order [][]int) {
 	return order
 }
 
-// layers says of each node how many others it stands behind: one more than the deepest of those beside it that it needs.
+// layers returns the layer of each node: one more than the deepest of those beside it that it
+// needs.
 func layers(nodes []Node) []int {
 	at := make(map[task.ID]int, len(nodes))
 	for i := range nodes {
 		at[nodes[i].ID] = i
 	}
 	depths := make([]int, len(nodes))
-	for range nodes { // as often as there can be layers; a circle, which no job may have, ends with that
+	// As often as there can be layers; a cycle, which no job may have, ends with that.
+	for range nodes {
 		changed := false
 		for i := range nodes {
 			for _, need := range nodes[i].Needs {
@@ -208,7 +212,7 @@ func layers(nodes []Node) []int {
 	return filled(depths)
 }
 
-// filled numbers layers without a gap, so that there is something in each.
+// filled renumbers layers without gaps.
 func filled(depths []int) []int {
 	there := make([]int, len(depths)+1)
 	for _, d := range depths {
@@ -237,7 +241,7 @@ func (p *placed) draw(d *Drawing) {
 	}
 }
 
-// Timeline is a timeline as a picture: a line for each name, in the order in which those begin.
+// Timeline draws a timeline: a line for each name, in the order in which they begin.
 func Timeline(title string, spans []Span) string {
 	var b strings.Builder
 	rows := map[string]int{}

@@ -133,7 +133,7 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 	return c
 }
 
-// parseBound reads a number of at least 1, or none, which is 0.
+// parseBound parses a number of at least 1, or none, which is 0.
 func parseBound(s string) (*int, error) {
 	n := 0
 	if s == "none" {
@@ -146,7 +146,7 @@ func parseBound(s string) (*int, error) {
 	return &n, nil
 }
 
-// parseQueueRate reads --rate and --burst; nil if no rate is given.
+// parseQueueRate parses --rate and --burst; nil if no rate is given.
 func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	switch {
 	case rate == "" && burst == 0:
@@ -166,7 +166,7 @@ func parseQueueRate(rate string, burst int) (*limit.Rate, error) {
 	return &r, nil
 }
 
-// sayQueue prints what operators have said about a queue.
+// sayQueue prints an operator's settings of a queue.
 func (a *Commands) sayQueue(q queue.Queue, err error, o *typed.Output) error {
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func (a *Commands) limitShow() *cobra.Command {
 	return c
 }
 
-// limited is what is asked of the past about limits. What a scheduler has decided and not recorded yet is nowhere else.
+// limited is a past moment's request about limits. Unrecorded decisions of a scheduler are lost.
 var limited = reach.Then{Asks: true, Lacks: []string{"pauses that tasks asked for"}}
 
 func (a *Commands) limits(ctx context.Context, sight func(context.Context, *client.Client) (reach.Sight, error), r client.LimitListRequest,
@@ -149,7 +149,7 @@ func limitFields(c *quota.CounterState, now time.Time) term.Table {
 	return t
 }
 
-// inUse is how much of a limit is taken; of a rate, nothing is.
+// inUse is how much of a limit is used; nothing for a rate.
 func inUse(c *quota.CounterState) string {
 	if c.Budget != nil {
 		return c.Budget.Words()

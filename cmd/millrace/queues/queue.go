@@ -78,10 +78,11 @@ func (a *Commands) queueList() *cobra.Command {
 	return c
 }
 
-// sums is what is asked of the past about queues and limits: tasks are counted. What consumers hold is not recorded.
+// sums is a past moment's request about queues and limits: tasks are counted. What consumers hold
+// is not recorded.
 var sums = reach.Then{Asks: true, Lacks: []string{"offers by priority", "leases", "rates measured"}}
 
-// queuesIn looks at queues.
+// queuesIn lists queues in a sight.
 func (a *Commands) queuesIn(ctx context.Context, cl *client.Client, s *reach.Sight, r client.QueueListRequest) func(context.Context) (client.QueuePage, error) {
 	return reach.Look(ctx, a.App, cl, s, func(ctx context.Context, q reach.Question) (client.QueuePage, error) {
 		r.At, r.AtLeast = q.At, q.AtLeast
@@ -115,7 +116,7 @@ func shownQueues(page *client.QueuePage, s *reach.Sight) any {
 	}{then, page.Seq, s.Past}
 }
 
-// ratesFlag asks for what has to be measured, and so takes its time.
+// ratesFlag adds --rates, which must measure, and so takes time.
 func ratesFlag(c *cobra.Command, rates *bool) {
 	c.Flags().BoolVar(rates, "rates", false, "also how many tasks come and go in a second; takes half a second")
 }
@@ -141,7 +142,7 @@ func queueCell(q *client.QueueView) term.Cell {
 	return term.Tinted("open", term.Green)
 }
 
-// waitingText is how many tasks wait, and of which priorities if there are others than usual.
+// waitingText is how many tasks wait, and their priorities if there are unusual ones.
 func waitingText(q *client.QueueView) string {
 	text := strconv.Itoa(q.States[task.Pending.String()])
 	if q.MaxWaiting > 0 {
@@ -176,7 +177,7 @@ func orDash(n int) string {
 	return strconv.Itoa(n)
 }
 
-// queueRateText is the rate of a queue, and how many wait for it.
+// queueRateText is the rate of a queue, and how many tasks wait for it.
 func queueRateText(q *client.QueueView) string {
 	text := told.RateWords(q.Rate)
 	if text == "" {
@@ -277,7 +278,7 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 	return out
 }
 
-// onQueue makes what runs a command that is given one queue's name.
+// onQueue makes the RunE of a command for one queue, by its name.
 func (a *Commands) onQueue(do func(ctx context.Context, cl *client.Client, name string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := value.ValidName("queue", args[0]); err != nil {

@@ -1,4 +1,5 @@
-// Package reach is how a command finds its server and asks it: about which task, of which moment, for how long.
+// Package reach lets a command find its server, connect to it and ask it about a task or a past
+// moment, within a time.
 package reach
 
 import (
@@ -13,10 +14,10 @@ import (
 	"millrace/logclock"
 )
 
-// App is one run of the command: its streams and what the flags of all commands say.
+// App is one run of the command: its streams and the flags that all commands share.
 type App struct {
 	*term.Streams
-	// Clock is this process's, and now the time by it: the log's, once the command is connected.
+	// Clock is this process's clock; it follows the log's time once the command is connected.
 	Clock *logclock.Clock
 	Now   func() time.Time
 	// Hurry is what a second signal asks for.
@@ -24,19 +25,19 @@ type App struct {
 
 	Conn   Connection // --server and the like
 	Config string     // --config
-	Dev    bool       // what was connected to is a `millrace dev` of this machine
-	// Inside is the incident file that the command looks at in place of a server; nil for none.
+	Dev    bool       // the server is a `millrace dev` of this machine
+	// Inside is the incident file that the command reads instead of a server; nil for none.
 	Inside *Inside
-	// reached is what was connected to; nil if nothing was.
+	// reached is the server connected to; nil if there is none.
 	reached *client.Target
 }
 
-// New is a run of the command by a clock.
+// New returns a run of the command with a clock.
 func New(in io.Reader, out, errs io.Writer, clock *logclock.Clock) *App {
 	return &App{Streams: term.NewStreams(in, out, errs), Clock: clock, Now: clock.Now, Hurry: &Hurry{Now: make(chan struct{})}}
 }
 
-// Report prints an error for people and returns the exit code it stands for.
+// Report prints an error for people and returns its exit code.
 func (a *App) Report(err error) int {
 	f := exit.Of(err)
 	if f == nil {
@@ -51,13 +52,13 @@ func (a *App) Report(err error) int {
 	return f.Code
 }
 
-// LoadSettings adds up the settings; flags is nil for a command that has none for them.
+// LoadSettings adds up the settings; flags is nil for a command without settings flags.
 func (a *App) LoadSettings(flags *settings.Flags, profile string) (settings.Values, map[string]settings.Origin, error) {
 	return settings.Load(a.Config, flags, profile)
 }
 
-// Settings are those that hold where the server runs that this command talks to: of a `millrace dev`, those of its profile; in an
-// incident file, those that it names.
+// Settings returns the settings that apply on the command's server: for a `millrace dev` those of
+// its profile, for an incident file those that it names.
 func (a *App) Settings() (settings.Values, error) {
 	profile := settings.Prod
 	if a.Dev {
@@ -70,7 +71,7 @@ func (a *App) Settings() (settings.Values, error) {
 	return s, err
 }
 
-// Printing is the same run, which prints elsewhere; its own streams stay as they are.
+// Printing returns the same run with other outputs; its own streams stay as they are.
 func (a *App) Printing(out, errs io.Writer) *App {
 	other, streams := *a, *a.Streams
 	streams.Out, streams.Errs = out, errs

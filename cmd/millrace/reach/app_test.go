@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a part of a command prints elsewhere leaves the rest of it where it was.
+// A part of a command that prints elsewhere leaves the output of the rest in its place.
 func TestPrintingElsewhere(t *testing.T) {
 	var here, elsewhere bytes.Buffer
 	a := New(nil, &here, io.Discard, nil)

@@ -14,7 +14,7 @@ import (
 	"millrace/cmd/millrace/term"
 )
 
-// QuietEnd makes a success of the end that a person asked for with Ctrl-C.
+// QuietEnd turns an end by Ctrl-C into a success.
 func QuietEnd(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return nil
@@ -22,13 +22,13 @@ func QuietEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// Confirm asks a person; where none is, it refuses.
+// Confirm asks the user; without a terminal it refuses.
 func (a *App) Confirm(c *cobra.Command, question string) error {
 	if !term.Terminal(a.In) {
 		return exit.Misuse(c, "there is no terminal to ask %q; --yes answers it", question)
 	}
 	fmt.Fprintf(a.Errs, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no
+	answer, _ := bufio.NewReader(a.In).ReadString('\n') // no answer means no
 	if strings.HasPrefix(strings.ToLower(answer), "y") {
 		return nil
 	}

@@ -25,18 +25,21 @@ import (
 // AtUsage is the help of --at.
 const AtUsage = "as it was at a `moment`: a sequence of the log, or a time: -10m, 12:00, 2026-03-01"
 
-// Then is what matters where a command is asked about a moment of the past.
+// Then describes how a command answers about a moment of the past.
 type Then struct {
-	// Folds are the kinds of things that it lists, [view.Tasks] also if it counts tasks or asks for sums. What is named is read by itself.
+	// Folds are the kinds of things that it lists, and [view.Tasks] also if it counts tasks or
+	// needs sums. Named things are read singly.
 	Folds []view.Kind
-	// Asks tells that the service knows the answer, if there is one: then nothing is folded before [Look] finds that it does not.
+	// Asks tells that the service can answer: then nothing is folded before [Look] finds that it
+	// does not.
 	Asks bool
-	// Lacks names what it shows of the present and the log does not tell.
+	// Lacks names what it shows of the present and the log does not hold.
 	Lacks []string
 }
 
-// AtFlag makes a command one that may be asked about a moment of the past: it adds --at, refuses a value that is no moment before anything
-// is asked, and keeps it from --watch. What it returns is what the command looks at.
+// AtFlag lets a command answer about a moment of the past: it adds --at, refuses a wrong value
+// before anything is requested, and excludes --watch. It returns the function that opens the
+// command's sight.
 func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.Client) (Sight, error) {
 	var at string
 	c.Flags().StringVar(&at, "at", "", AtUsage)
@@ -55,7 +58,7 @@ func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.
 // End is the value of --at for the end of the log.
 const End = "end"
 
-// ParseMoment reads a moment from the command line; [End] and "" are the end of the log.
+// ParseMoment parses the value of --at; [End] and "" are the end of the log.
 func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
 	if text == "" || text == End {
 		return m, nil
@@ -109,7 +112,7 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	return unknown("the log begins later, with #%d at %s", first[0].Seq, first[0].Stored.Local().Format(timeForm))
 }
 
-// Moments refuses values that are no moments.
+// Moments refuses values that are not moments.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
 		_, err := ParseMoment(text, a.Now())
@@ -126,8 +129,8 @@ func (a *App) Moments(c *cobra.Command, at ...string) error {
 // Sight is what a command looks at: the present, or a moment of the past.
 type Sight struct {
 	View  view.View
-	Then  view.Whole       // the same, of the past; nil in the present
-	Now   func() time.Time // by which it is judged
+	Then  view.Whole       // the same, for the past; nil in the present
+	Now   func() time.Time // by which things are judged
 	Past  *ShownPoint      // nil in the present
 	fold  func(context.Context, ...view.Kind) error
 	asked bool // a server has answered about the present
@@ -137,7 +140,7 @@ type Sight struct {
 type ShownPoint struct {
 	Seq    uint64    `json:"seq"`
 	Stored time.Time `json:"stored"`
-	// NotRecorded names what is shown of the present besides, and the log does not tell.
+	// NotRecorded names what the present also shows and the log does not hold.
 	NotRecorded []string `json:"not_recorded,omitempty"`
 }
 
@@ -159,7 +162,8 @@ func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then)
 		return c.Before(ctx, kind, p.Seq, each)
 	}, nil)
 	if !then.Asks {
-		if err := model.Fold(ctx, then.Folds...); err != nil { // now, for it may take longer than an answer
+		// Now, for it may take longer than an answer.
+		if err := model.Fold(ctx, then.Folds...); err != nil {
 			return Sight{}, err
 		}
 	}
@@ -175,17 +179,19 @@ type Question struct {
 	AtLeast uint64
 }
 
-// catchUpFor is how long a look at the present waits for the server's read model to reach the end of the log.
+// catchUpFor is how long a look at the present waits for the server's read model to reach the end
+// of the log.
 const catchUpFor = 2 * time.Second
 
 // Look returns a function that asks a server, by ask.
 //
-// The first answer about the present reflects all that the log held when the command asked, so that a list shows what
-// the operator has just submitted. If the read model does not get there within two seconds, the answer is
-// what the server has, and a note says so. Later answers, of a command that watches, are what the server has.
+// The first answer about the present reflects all that the log held when the command asked, so that
+// a list shows what the operator has just submitted. If the read model does not get there within 2
+// s, the server answers with what it has, and a note says so. A command that watches takes later
+// answers as they come.
 //
-// The past is asked about at once. If no server answers, or none can tell, this process folds the whole log
-// up to that moment, which may take minutes, and folded answers from that.
+// It asks about the past at once. If no server can answer, this process folds the whole log up to
+// that moment, which may take minutes, and folded answers from that.
 func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask func(context.Context, Question) (A, error),
 	folded func(context.Context) (A, error)) func(context.Context) (A, error) {
 	if s.Past == nil {
@@ -208,7 +214,8 @@ func Look[A any](ctx context.Context, a *App, c *client.Client, s *Sight, ask fu
 	return func(context.Context) (A, error) { return answer, err }
 }
 
-// askFresh asks for an answer that reflects the end of the log, and takes an older one from a read model that lags.
+// askFresh asks for an answer that reflects the end of the log, and takes an older one from a read
+// model that lags.
 func askFresh[A any](ctx context.Context, a *App, end func(context.Context) (uint64, error), ask func(context.Context, Question) (A, error)) (A, error) {
 	last, err := end(ctx)
 	if err != nil {
@@ -228,7 +235,7 @@ func askFresh[A any](ctx context.Context, a *App, end func(context.Context) (uin
 	return answer, err
 }
 
-// Unknown says of a thing that is not there at which moment it is not.
+// Unknown adds the moment to the error about a thing that does not exist then.
 func (s *Sight) Unknown(err error) error {
 	if s.Past != nil && (errors.Is(err, task.ErrUnknown) || errors.Is(err, node.ErrUnknown) || errors.Is(err, client.ErrNoQueue) || errors.As(err, new(*definitions.Absent))) {
 		return fmt.Errorf("as of sequence %d: %w", s.Past.Seq, err)
@@ -236,7 +243,8 @@ func (s *Sight) Unknown(err error) error {
 	return err
 }
 
-// FoldLimits folds all that tells how a task of the past stands before its limits, if they hold it: that may take longer than an answer.
+// FoldLimits folds everything needed to tell where a task of the past waits before its limits, if
+// they hold it: that may take longer than an answer.
 func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
 	if s.Past == nil {
 		return nil
@@ -248,7 +256,7 @@ func (s *Sight) FoldLimits(ctx context.Context, id task.ID) error {
 	return s.fold(ctx, view.Tasks)
 }
 
-// Point is the place in the log that is looked at; without a sequence in the present.
+// Point returns the place in the log of the sight; without a sequence in the present.
 func (s *Sight) Point() view.Point {
 	if s.Past != nil {
 		return view.Point{Seq: s.Past.Seq, At: s.Past.Stored}
@@ -256,21 +264,21 @@ func (s *Sight) Point() view.Point {
 	return view.Point{At: s.Now()}
 }
 
-// NoteMoment says on stderr of what moment of the past the output is, where that has no place for it.
+// NoteMoment prints the output's past moment on stderr, for output that has no place for it.
 func (a *App) NoteMoment(s *Sight) {
 	if s.Past != nil {
 		a.Note("%s", s.Words(a.Now()))
 	}
 }
 
-// Mark says under a table of what moment of the past it is, to who looks now.
+// Mark adds the past moment under a table, relative to now.
 func (s *Sight) Mark(t *term.Table, now time.Time) {
 	if s.Past != nil {
 		t.Foot = append(t.Foot, s.Words(now))
 	}
 }
 
-// Words name the moment of the past to who looks now.
+// Words describes the past moment, relative to now.
 func (s *Sight) Words(now time.Time) string {
 	text := fmt.Sprintf("as it was at sequence %d, %s", s.Past.Seq, told.Moment(s.Past.Stored, now))
 	if len(s.Past.NotRecorded) > 0 {

@@ -10,12 +10,11 @@ import (
 	"millrace/events"
 )
 
-// blameTime is how long it may take to ask why something was not answered.
+// blameTime is how long it may take to find out why there was no answer.
 const blameTime = 2 * time.Second
 
-// Blame asks why a server that was reached has not answered what it was asked, if a millrace server
-// knows: a log that takes no messages gives no answer at all. The error that it
-// returns says so; any other is returned as it is.
+// Blame asks a millrace server why a request was not answered: a log that takes no messages gives
+// no answer at all. The returned error says so; any other error is returned as it is.
 func (a *App) Blame(ctx context.Context, err error) error {
 	unanswered := errors.Is(err, events.ErrUnknown) || client.Unreachable(err) || errors.Is(err, context.Canceled)
 	if err == nil || a.reached == nil || !unanswered || ctx.Err() != nil {
@@ -31,7 +30,8 @@ func (a *App) Blame(ctx context.Context, err error) error {
 	return &exit.Fault{Code: exit.Mute, Err: errors.New(why), Hint: exit.Of(events.ErrMute).Hint}
 }
 
-// mute is why the log takes no messages, as a millrace server says; "" if it does, or if no server says so.
+// mute returns why the log takes no messages, according to a millrace server; "" if it does, or if
+// no server answers.
 func mute(ctx context.Context, t client.Target) string {
 	ctx, cancel := context.WithTimeout(ctx, blameTime)
 	defer cancel()

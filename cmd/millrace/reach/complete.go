@@ -14,15 +14,15 @@ import (
 	"millrace/cmd/millrace/told"
 )
 
-// completionPatience bounds what a person waits for after pressing the tab key.
+// completionPatience bounds the wait of a user that presses the tab key.
 const completionPatience = 700 * time.Millisecond
 
-// Complete asks a server for words; without one there are none.
+// Complete asks a server for words; without a server there are none.
 func (a *App) Complete(c *cobra.Command, words func(context.Context, *client.Client) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(orBackground(c.Context())), completionPatience)
 	defer cancel()
 	a.Conn.Timeout = completionPatience
-	a.Errs = io.Discard // nothing has a place on a line that is being typed
+	a.Errs = io.Discard // the line being typed has no room for messages
 	cl, err := a.Connect(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -38,13 +38,13 @@ func orBackground(ctx context.Context) context.Context {
 	return ctx
 }
 
-// CompleteJobs are the names of jobs.
+// CompleteJobs completes the names of jobs.
 func (a *App) CompleteJobs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() != "rm" {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		jobs, _ := cl.Jobs(ctx) // those that can be read
+		jobs, _ := cl.Jobs(ctx) // the valid ones
 		names := make([]string, len(jobs))
 		for i, j := range jobs {
 			names[i] = j.Name + "\t" + j.Title
@@ -53,13 +53,13 @@ func (a *App) CompleteJobs(c *cobra.Command, args []string, _ string) ([]string,
 	})
 }
 
-// CompleteCalendars are the names of calendars.
+// CompleteCalendars completes the names of calendars.
 func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() != "rm" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		calendars, _ := cl.Calendars(ctx) // those that can be read
+		calendars, _ := cl.Calendars(ctx) // the valid ones
 		names := make([]string, len(calendars))
 		for i := range calendars {
 			names[i] = calendars[i].Name + "\t" + calendars[i].Title
@@ -68,13 +68,13 @@ func (a *App) CompleteCalendars(c *cobra.Command, args []string, _ string) ([]st
 	})
 }
 
-// CompleteSchedules are the names of schedules.
+// CompleteSchedules completes the names of schedules.
 func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && c.Name() != "rm" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
-		schedules, _ := cl.Schedules(ctx) // those that can be read
+		schedules, _ := cl.Schedules(ctx) // the valid ones
 		names := make([]string, len(schedules))
 		for i := range schedules {
 			names[i] = schedules[i].Name + "\t" + told.When(&schedules[i].When)
@@ -83,7 +83,7 @@ func (a *App) CompleteSchedules(c *cobra.Command, args []string, _ string) ([]st
 	})
 }
 
-// CompleteTasks are the ids of the latest tasks.
+// CompleteTasks completes the ids of the latest tasks.
 func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.List(ctx, client.ListRequest{Limit: 30})
@@ -96,7 +96,7 @@ func (a *App) CompleteTasks(c *cobra.Command, _ []string, _ string) ([]string, c
 	})
 }
 
-// CompleteNodes are the names of nodes.
+// CompleteNodes completes the names of nodes.
 func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -111,10 +111,10 @@ func (a *App) CompleteNodes(c *cobra.Command, args []string, _ string) ([]string
 	})
 }
 
-// Completer gives the words that may stand in a place of the command line.
+// Completer returns the words that may stand at a place of the command line.
 type Completer = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
-// CompleteHandlers are the handlers that the programs of nodes have.
+// CompleteHandlers completes the handlers of the nodes' programs.
 func (a *App) CompleteHandlers(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
 		page, _ := cl.Nodes(ctx, client.NodeListRequest{})
@@ -127,7 +127,7 @@ func (a *App) CompleteHandlers(c *cobra.Command, _ []string, _ string) ([]string
 	})
 }
 
-// CompleteFacts are the sequences of the latest facts.
+// CompleteFacts completes the sequences of the latest facts.
 func (a *App) CompleteFacts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -162,7 +162,7 @@ func (a *App) CompleteFacts(c *cobra.Command, args []string, _ string) ([]string
 // completedFacts is how many of the latest facts are offered.
 const completedFacts = 15
 
-// CompleteLimits are the limits under which tasks stand.
+// CompleteLimits completes the limits that apply to tasks.
 func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -177,7 +177,7 @@ func (a *App) CompleteLimits(c *cobra.Command, args []string, _ string) ([]strin
 	})
 }
 
-// CompleteQueues are the names of queues.
+// CompleteQueues completes the names of queues.
 func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -185,7 +185,7 @@ func (a *App) CompleteQueues(c *cobra.Command, args []string, _ string) ([]strin
 	return a.Complete(c, QueueNames)
 }
 
-// QueueNames are the names of the queues, as far as a server tells them.
+// QueueNames returns the names of the queues, as far as a server knows them.
 func QueueNames(ctx context.Context, cl *client.Client) []string {
 	page, _ := cl.Queues(ctx, client.QueueListRequest{})
 	var names []string
@@ -196,7 +196,7 @@ func QueueNames(ctx context.Context, cl *client.Client) []string {
 	return names
 }
 
-// CompleteFiles are the names of bundles.
+// CompleteFiles completes the names of bundles.
 func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.Complete(c, func(ctx context.Context, cl *client.Client) []string {
 		names, _ := cl.Store().BundleNames(ctx)
@@ -204,7 +204,7 @@ func (a *App) CompleteFiles(c *cobra.Command, _ []string, _ string) ([]string, c
 	})
 }
 
-// NodeNames are the names of the nodes, as far as a server tells them.
+// NodeNames returns the names of the nodes, as far as a server knows them.
 func NodeNames(ctx context.Context, c *client.Client) []string {
 	page, _ := c.Nodes(ctx, client.NodeListRequest{})
 	names := make([]string, len(page.Nodes))

@@ -20,18 +20,18 @@ import (
 // defaultTimeout bounds one exchange with the server.
 const defaultTimeout = 5 * time.Second
 
-// Connection is what flags and environment say about the NATS server, under
-// the names of the nats command line.
+// Connection is what flags and environment say about the NATS server, with the names of the nats
+// command line.
 type Connection struct {
 	server, context, user, password, creds, nkey string
 	passwordFile, tokenFile                      string
 	tlsCert, tlsKey, tlsCA, inboxPrefix          string
 	Timeout                                      time.Duration
-	bounded                                      bool // a flag or the environment says timeout
+	bounded                                      bool // a flag or the environment sets Timeout
 	set                                          *pflag.FlagSet
 }
 
-// connectionFlags are the flags with a text, and their environment variables.
+// texts are the flags with a text, and their environment variables.
 func (c *Connection) texts() []connectionFlag {
 	return []connectionFlag{
 		{"server", "s", "NATS_URL", "`URL` of the NATS server, or several with commas", &c.server},
@@ -59,12 +59,12 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	for _, f := range c.texts() {
 		fs.StringVarP(f.value, f.name, f.short, "", f.usage+" ($"+f.env+")")
 	}
-	fs.Lookup("password").Hidden = true // it is refused, with what to do instead
+	fs.Lookup("password").Hidden = true // it is refused, with advice
 	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how `long` to wait for an answer ($NATS_TIMEOUT)")
 	c.set = fs
 }
 
-// Resolve decides which server to talk to, by the flags and by the rule that programs share.
+// Resolve chooses the server, by the flags and by the rule that programs share.
 func (a *App) Resolve() (client.Target, error) {
 	c := &a.Conn
 	if a.Inside != nil {
@@ -143,7 +143,7 @@ func (a *App) Online(do func(ctx context.Context, cl *client.Client, args []stri
 	}
 }
 
-// Brief is online for a command that takes no longer than --timeout.
+// Brief is Online for a command that takes no longer than --timeout.
 func (a *App) Brief(do func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return a.Online(func(ctx context.Context, cl *client.Client, args []string) error {
 		ctx, cancel := a.Asking(ctx)
@@ -152,7 +152,7 @@ func (a *App) Brief(do func(ctx context.Context, cl *client.Client, args []strin
 	})
 }
 
-// badConnection explains an error that comes before any server was asked.
+// badConnection explains an error that occurred before any server was asked.
 func badConnection(o client.Options, err error) error {
 	if errors.Is(err, natscontext.ErrUnknown) {
 		there := "there are none; `nats context add` makes one"
@@ -167,14 +167,14 @@ func badConnection(o client.Options, err error) error {
 	return err
 }
 
-// How long a command waits for the leader of a cluster, and a process that is to stay. An election
-// takes some ten seconds at most, a cluster that starts as long as its servers do.
+// How long a command, and a long-lived process, waits for the leader of a cluster. An election
+// takes some ten seconds at most, a starting cluster as long as its servers do.
 const (
 	electionPatience = 30 * time.Second
 	FormingPatience  = 2 * time.Minute
 )
 
-// patience is how a command waits for a cluster: if --timeout was given, no longer.
+// patience is how a command waits for a cluster: no longer than --timeout, if given.
 func (a *App) patience(t client.Target) link.Patience {
 	p := link.Patience{For: electionPatience}
 	if a.Conn.bounded {
@@ -184,19 +184,19 @@ func (a *App) patience(t client.Target) link.Patience {
 	return p
 }
 
-// Electing says that a cluster has no leader.
+// Electing is the error that a cluster has no leader.
 func Electing(name string, err error) error {
 	return &exit.Fault{Code: exit.NoServer, Err: fmt.Errorf("%s: %w", name, err),
 		Hint: exit.Hint("see that more than half of its servers run; `nats server report jetstream` lists them")}
 }
 
-// NoServer says that nothing answers there, and how to have something that does.
+// NoServer is the error that no server answers there, with advice.
 func NoServer(name string, err error) error {
 	return &exit.Fault{Code: exit.NoServer, Err: NothingAt(name, err), Hint: exit.Hint("start `millrace dev`, or say where it is with --server or --context")}
 }
 
-// NothingAt says that nothing answers there; why, only if that is more than that
-// nobody listens.
+// NothingAt is the error that no server answers there; it adds the cause only if that is more than
+// a refused connection.
 func NothingAt(name string, err error) error {
 	text := "no NATS server at " + name
 	var cause *net.OpError
@@ -206,9 +206,9 @@ func NothingAt(name string, err error) error {
 	return errors.New(text)
 }
 
-// Asking bounds one exchange with the server. Without a --timeout it goes on, and says so, when there
-// is no answer after the default: a cluster that elects a leader needs longer. A log that takes no
-// messages does not, so the exchange ends then, and [App.Blame] says why.
+// Asking bounds one exchange with the server. Without a --timeout it goes on after the default
+// time, and says so: a cluster that elects a leader needs longer. For a log that takes no messages
+// waiting is useless, so the exchange ends then, and [App.Blame] says why.
 func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.Conn.bounded {
 		return context.WithTimeout(ctx, a.Conn.Timeout)
@@ -228,7 +228,7 @@ func (a *App) Asking(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// Page is the page "millrace help connection".
+// Page returns the page "millrace help connection".
 func Page(flags *pflag.FlagSet) string {
 	return `Every command that needs the NATS server finds it like this; the first rule that applies wins:
 
@@ -255,8 +255,8 @@ In "run" and "schedule add", --timeout is how long an attempt may run, in "task 
 how long to wait, in "node ping" for one answer; there $NATS_TIMEOUT says how long to wait for the server.`
 }
 
-// What a process with a server of its own is called: in metrics, in its record, and, after
-// "millrace-", as a context of the nats command line.
+// The role of a process with a server of its own: in metrics, in its record and, after "millrace-",
+// as a context of the nats command line.
 const (
 	RoleDev    = "dev"
 	RoleServer = "server"

@@ -10,12 +10,12 @@ import (
 	"millrace/view"
 )
 
-// Inside is an incident file that is laid out for commands to look at: behind a server of its own, which takes nothing. A command that
-// names no moment looks at the last one, for nothing in the file is the present.
+// Inside is an incident file prepared for commands: behind a server of its own, which accepts no
+// changes. A command without a moment looks at the last one, for a file has no present.
 type Inside struct {
 	File string
 	URL  string
-	// From and To bound what the file can tell.
+	// From and To bound what the file covers.
 	From, To view.Point
 	// Settings are those by which duties are judged.
 	Settings map[string]string
@@ -25,7 +25,7 @@ func (i *Inside) target(a *App) client.Target {
 	return client.Target{Name: "incident file " + i.File, Options: client.Options{Server: i.URL, Name: "millrace command line", Log: a.Logger(), Clock: a.Clock, Timeout: a.Conn.Timeout}}
 }
 
-// moment is the one that a command looks at which was told of this one, or of none.
+// moment returns a command's moment, or by default the file's last one.
 func (i *Inside) moment(at string) string {
 	if i == nil || at != "" {
 		return at
@@ -33,7 +33,7 @@ func (i *Inside) moment(at string) string {
 	return strconv.FormatUint(i.To.Seq, 10)
 }
 
-// tells refuses a moment of which the file does not tell: it holds only what lived in its span.
+// tells refuses a moment that the file does not cover: it holds only what lived in its span.
 func (i *Inside) tells(flag string, m view.Moment) error {
 	if i == nil || m == (view.Moment{}) {
 		return nil
@@ -47,7 +47,7 @@ func (i *Inside) tells(flag string, m view.Moment) error {
 
 const timeForm = "2006-01-02 15:04:05.000"
 
-// Explain adds to an error what an incident file has to do with it.
+// Explain adds to an error what the incident file has to do with it.
 func (i *Inside) Explain(err error) error {
 	f := exit.Of(err)
 	if i == nil || f == nil || f.Err == nil {

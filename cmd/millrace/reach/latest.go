@@ -14,7 +14,7 @@ import (
 	"millrace/view"
 )
 
-// Latest name a task by what it is of, in place of its id.
+// Latest names a task as the latest of a job or schedule, instead of by its id.
 type Latest struct{ Job, Schedule string }
 
 // Flags adds --job and --schedule.
@@ -26,7 +26,7 @@ func (l *Latest) Flags(a *App, c *cobra.Command) {
 // Given tells whether one of the flags is set.
 func (l *Latest) Given() bool { return l.Job != "" || l.Schedule != "" }
 
-// Task makes the RunE of a command about one task, by its id or by what it is the latest of, in what sight looks at.
+// Task makes the RunE of a command for one task, by its id or as the latest, in what sight opens.
 func (l *Latest) Task(a *App, sight func(context.Context, *client.Client) (Sight, error), do func(ctx context.Context, c *client.Client, s *Sight, id task.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		switch {

@@ -14,12 +14,12 @@ import (
 	"millrace/task"
 )
 
-// WithTask makes the RunE of a command about one task.
+// WithTask makes the RunE of a command for one task.
 func (a *App) WithTask(do func(ctx context.Context, c *client.Client, id task.ID) error) func(*cobra.Command, []string) error {
 	return a.WithTasks(func(ctx context.Context, c *client.Client, ids []task.ID) error { return do(ctx, c, ids[0]) })
 }
 
-// WithTasks makes the RunE of a command about several tasks.
+// WithTasks makes the RunE of a command for several tasks.
 func (a *App) WithTasks(do func(ctx context.Context, c *client.Client, ids []task.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		for _, arg := range args {
@@ -42,7 +42,7 @@ func (a *App) WithTasks(do func(ctx context.Context, c *client.Client, ids []tas
 	}
 }
 
-// PlausibleID refuses what can be neither an id nor a part of one.
+// PlausibleID refuses texts that can be neither an id nor a part of one.
 func PlausibleID(s string) error {
 	if len(s) == 26 {
 		_, err := task.ParseID(s)
@@ -54,7 +54,7 @@ func PlausibleID(s string) error {
 	return nil
 }
 
-// LaterID stands for the task that a part of an id means, before there is anybody who could be asked.
+// LaterID stands for the task of a partial id before there is a server to ask.
 func LaterID(text string) (task.ID, error) {
 	if err := PlausibleID(text); err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func LaterID(text string) (task.ID, error) {
 	return task.ID(strings.Repeat("0", 26-len(text)) + strings.ToUpper(text)), nil
 }
 
-// TaskID finds the task that a whole or shortened id means.
+// TaskID finds the task of a whole or partial id.
 func (a *App) TaskID(ctx context.Context, c *client.Client, arg string) (task.ID, error) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()

@@ -11,11 +11,11 @@ import (
 	"millrace/jet"
 )
 
-// Every user of a machine can read the arguments of every process, and shells remember them. So
-// no secret is taken from an argument: it stands in a file, or in the environment.
+// Every user of a machine can read the arguments of every process, and shells remember them. So no
+// secret is taken from an argument: it is in a file, or in the environment.
 
-// options are what the flags say, with the secrets of the files that they name. A secret that stands
-// in an argument is refused.
+// options returns the flags' connection options, with the secrets of the files that they name. It
+// refuses a secret in an argument.
 func (c *Connection) options() (o client.Options, err error) {
 	refuse := func(what, instead string) error {
 		return &exit.Fault{Code: exit.Usage, Err: fmt.Errorf("%s, where every user of this machine can read it", what), Hint: exit.Hint("%s", instead)}
@@ -51,8 +51,9 @@ func (c *Connection) options() (o client.Options, err error) {
 	return o, err
 }
 
-// ForgetEnvironment removes from the environment how NATS is reached, once that was read: no process
-// that is started later, by whatever way, is to be told. Nor is a task a part of the trace in which its worker was started.
+// ForgetEnvironment removes the NATS variables from the environment, once they were read: no later
+// child process may get them. It also removes the trace context, for tasks are not part of the
+// trace in which their worker was started.
 func ForgetEnvironment() {
 	for _, e := range os.Environ() {
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "NATS_") || name == "TRACEPARENT" {

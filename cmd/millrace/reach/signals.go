@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// Hurry is what a second signal asks of a worker: to end at once.
+// Hurry is how a second signal makes a worker end at once.
 type Hurry struct {
-	Now     chan struct{} // closed then
-	Working atomic.Bool   // there is a worker in this process
+	Now     chan struct{} // closed by the second signal
+	Working atomic.Bool   // this process has a worker
 }
 
-// sameSignal is how long after a signal another one is taken for its echo.
+// sameSignal is how long after a signal another one counts as its echo.
 const sameSignal = 200 * time.Millisecond
 
-// lastWord is how long a worker in a hurry has to give back what it runs: a second
-// to be answered by the log, and as much to end the processes.
+// lastWord is how long a worker in a hurry has to give back what it runs: a second for the log's
+// answers, and a second to end the processes.
 const lastWord = 2 * time.Second
 
-// Listen returns a context that the first signal ends: it asks for a clean end.
-// The second one asks a worker to hurry and, soon after, ends the process as a
-// signal does; where no worker runs it does so at once. What comes at the same
-// time as the first one is the first one again: timeout(1), for one, sends its
-// signal to the process and to its group.
+// Listen returns a context that the first signal ends, which asks for a clean end. The second
+// signal makes a worker hurry and soon ends the process as the signal does; without a worker it
+// does so at once. A signal that comes together with the first one counts as the first: timeout(1),
+// for example, sends its signal to the process and to its group.
 func (h *Hurry) Listen(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 8)

@@ -9,9 +9,9 @@ import (
 	"millrace/events"
 )
 
-// Span reads the log from a sequence (0 or 1 for the beginning) to another one,
-// or to its end as it is now, and hands the records on. It never stops early:
-// as long as the log has more of the range, it waits for that.
+// Span reads the log from a sequence (0 or 1 for the beginning) to another one, or to its present
+// end, and passes the records to each. It never stops early: it waits until it has read the whole
+// range.
 func (a *App) Span(ctx context.Context, c *client.Client, from, to uint64, each func(*events.Record) error) error {
 	last := func() (uint64, error) {
 		asking, cancel := a.Asking(ctx)
@@ -30,8 +30,8 @@ func (a *App) Span(ctx context.Context, c *client.Client, from, to uint64, each 
 		if err != nil || reached == end {
 			return err
 		}
-		// The last messages were perhaps timers that are gone by now; or the
-		// server is slow, and then there are some that were not seen.
+		// The last messages may have been timers that are gone; or the server is slow, and some
+		// messages are still to come.
 		now, err := last()
 		if err != nil {
 			return err
@@ -41,9 +41,8 @@ func (a *App) Span(ctx context.Context, c *client.Client, from, to uint64, each 
 	return nil
 }
 
-// spanQuiet hands on the records of a range until it has seen the last one or
-// nothing comes for a while, and returns how far it came: end if it saw that the
-// range is over.
+// spanQuiet passes the records of a range to each until it has seen the last one or nothing comes
+// for a while, and returns how far it came: end if the range is complete.
 func (a *App) spanQuiet(ctx context.Context, c *client.Client, from, end uint64, each func(*events.Record) error) (uint64, error) {
 	feed, err := c.Store().Follow(ctx, from)
 	if err != nil {
@@ -70,15 +69,16 @@ func (a *App) spanQuiet(ctx context.Context, c *client.Client, from, end uint64,
 	}
 }
 
-// batch is what a feed had at once.
+// batch is one read of a feed.
 type batch struct {
 	records []events.Record
 	err     error
 	free    chan<- []events.Record // takes the records back, for their memory
 }
 
-// readAhead reads a feed in a goroutine of its own, so that the next records are read and decoded while
-// others are dealt with. The last batch has an error, or nothing. Done is closed when nobody uses the feed any more.
+// readAhead reads a feed in its own goroutine, so that the next records are decoded while others
+// are processed. The last batch has an error, or is empty. done closes when the feed is no longer
+// used.
 func readAhead(ctx context.Context, feed events.Feed) (_ <-chan batch, done <-chan struct{}) {
 	const ahead = 2
 	batches, free, ended := make(chan batch), make(chan []events.Record, ahead), make(chan struct{})
@@ -95,7 +95,8 @@ func readAhead(ctx context.Context, feed events.Feed) (_ <-chan batch, done <-ch
 				return
 			}
 			records, err := NextRecords(ctx, feed, true)
-			b := batch{records: append(mine[:0], records...), err: err, free: free} // the feed reuses its own
+			// The feed reuses its own.
+			b := batch{records: append(mine[:0], records...), err: err, free: free}
 			select {
 			case batches <- b:
 			case <-ctx.Done():
@@ -109,13 +110,12 @@ func readAhead(ctx context.Context, feed events.Feed) (_ <-chan batch, done <-ch
 	return batches, ended
 }
 
-// quiet is how long a feed that should have a message in store may say nothing:
-// the last messages of the log may be timers that are gone, so that its last
-// sequence never comes.
+// quiet is how long a feed that should have more messages may be silent: the last messages of the
+// log may be timers that are gone, so that its last sequence never comes.
 const quiet = 2 * time.Second
 
-// NextRecords waits for the next records of a feed; with bounded only for so
-// long, and none means that there are no more.
+// NextRecords waits for the next records of a feed; with bounded only for quiet, and then none
+// means that there are no more.
 func NextRecords(ctx context.Context, feed events.Feed, bounded bool) ([]events.Record, error) {
 	if !bounded {
 		return feed.Next(ctx)

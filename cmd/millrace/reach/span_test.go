@@ -60,5 +60,5 @@ func TestReadAheadEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	_, done := readAhead(ctx, &reusing{end: 1000})
 	stop()
-	<-done // nobody has taken anything
+	<-done // no batch was taken
 }

@@ -13,11 +13,11 @@ import (
 	"millrace/near"
 )
 
-// suggestTime is how long it may take to look up which names there are.
+// suggestTime bounds looking up the existing names.
 const suggestTime = 2 * time.Second
 
-// Suggest adds to the news that nothing has a name which name may be meant. Any other error is
-// returned as it is.
+// Suggest adds to the error about an unknown name which name may be meant. It returns any other
+// error as it is.
 func (a *App) Suggest(ctx context.Context, err error) error {
 	absent, ok := errors.AsType[*definitions.Absent](err)
 	if !ok || a.reached == nil || ctx.Err() != nil {
@@ -33,10 +33,10 @@ func (a *App) Suggest(ctx context.Context, err error) error {
 	return OrMeant(err, absent.Name, namesOf(ctx, c, absent.Kind))
 }
 
-// OrMeant is an error about a name that nothing has, with the one of names that may be meant.
+// OrMeant adds to an error about an unknown name the most similar of names.
 func OrMeant(err error, name string, names []string) error {
 	meant := near.Word(name, names)
-	if meant == "" || meant == name { // it may be there now, and not then
+	if meant == "" || meant == name { // it may exist now, and not then
 		return err
 	}
 	f := *exit.Of(err)
@@ -44,7 +44,7 @@ func OrMeant(err error, name string, names []string) error {
 	return &f
 }
 
-// namesOf are the names that there are of a kind, as far as they can be read.
+// namesOf returns the existing names of a kind, as far as they can be read.
 func namesOf(ctx context.Context, c *client.Client, kind error) (names []string) {
 	switch {
 	case errors.Is(kind, definitions.ErrNoJob):

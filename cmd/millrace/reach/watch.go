@@ -16,11 +16,11 @@ import (
 // watchEvery is how often a command with --watch looks again.
 const watchEvery = time.Second
 
-// Frame is what a command shows of a moment.
+// Frame is what a command shows at one moment.
 type Frame struct {
 	Table term.Table
 	JSON  any // the same for -o json
-	// Over is whether it stays as it is.
+	// Over tells whether it will not change any more.
 	Over bool
 }
 
@@ -29,7 +29,8 @@ func WatchFlag(c *cobra.Command, watch *bool) {
 	c.Flags().BoolVarP(watch, "watch", "w", false, "print it again each second if it has changed, until Ctrl-C")
 }
 
-// Show prints what look returns; with watch again and again, each time with the patience of one request.
+// Show prints the result of look; with watch again and again, each time with the patience of one
+// request.
 func (a *App) Show(ctx context.Context, watch bool, o *typed.Output, look func(context.Context) (Frame, error)) error {
 	once := func() (Frame, error) {
 		asking, cancel := a.Asking(ctx)
@@ -78,7 +79,7 @@ func (a *App) Show(ctx context.Context, watch bool, o *typed.Output, look func(c
 	}
 }
 
-// render is a view as it is printed.
+// render formats a frame for printing.
 func (a *App) render(v *Frame, asJSON bool) ([]byte, error) {
 	var b bytes.Buffer
 	if asJSON {
@@ -91,7 +92,7 @@ func (a *App) render(v *Frame, asJSON bool) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Repaint clears the terminal for what is printed next; where none is, it does nothing.
+// Repaint clears the terminal before the next frame; it does nothing without a terminal.
 func (a *App) Repaint() {
 	if term.Terminal(a.Out) {
 		fmt.Fprint(term.Unfiltered(a.Out), "\x1b[H\x1b[2J")

@@ -89,7 +89,7 @@ that this is a record of the task.`,
 	return c
 }
 
-// membersOf are the tasks that a list has, of all pages.
+// membersOf returns the tasks of a list, from all pages.
 func (a *Commands) membersOf(ctx context.Context, cl *client.Client, r client.ListRequest) ([]client.Member, error) {
 	asking, cancel := a.Asking(ctx)
 	last, err := cl.Last(asking)
@@ -115,7 +115,7 @@ func (a *Commands) membersOf(ctx context.Context, cl *client.Client, r client.Li
 	}
 }
 
-// exporting is how records are written.
+// exporting says how records are written.
 type exporting struct {
 	to          string
 	kind        export.Kind
@@ -126,7 +126,7 @@ func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, 
 	p := a.Progress()
 	defer p.Stop()
 	others := 0
-	// The records in order, once for each call.
+	// The records in order, once per call.
 	records := func(each func(record []byte) error) error {
 		others = 0
 		return a.eachRecord(ctx, cl, r, func(item shownItem, counts bool) error {
@@ -188,13 +188,13 @@ func (a *Commands) export(ctx context.Context, cl *client.Client, r *recordsOf, 
 	return nil
 }
 
-// knownFields are the fields of records where none counts: of those that other attempts have produced.
+// knownFields returns the fields of records if none counts: those of other attempts' records.
 func (a *Commands) knownFields(ctx context.Context, cl *client.Client, r *recordsOf) ([]string, error) {
 	var fields []string
 	if r.several {
 		fields = []string{fieldTask, fieldStep}
 	}
-	quiet := Commands{a.Printing(a.Out, io.Discard)} // what was dropped has been said
+	quiet := Commands{a.Printing(a.Out, io.Discard)} // what was dropped is reported already
 	err := quiet.eachRecord(ctx, cl, r, func(item shownItem, _ bool) error {
 		fields = export.AddFields(fields, item.Item)
 		return nil

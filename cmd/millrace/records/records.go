@@ -19,8 +19,7 @@ import (
 	"millrace/task/value"
 )
 
-// Command is `millrace data`: the commands that also lie below `task data`.
-// Command is millrace data.
+// Command is `millrace data`, whose commands are also below `task data`.
 func (a *Commands) Command() *cobra.Command {
 	c := typed.Noun(&cobra.Command{
 		Use: "data", Aliases: []string{"records"},
@@ -40,10 +39,10 @@ func (a *Commands) dataCommands() []*cobra.Command {
 
 // recordsOf are the members of a whole whose records are wanted.
 type recordsOf struct {
-	about   string // what was asked for, in words
+	about   string // the request, in words
 	members []client.Member
 	tasks   map[task.ID]*task.Task
-	// several is whether each record says of which task and step it is.
+	// several tells whether each record names its task and step.
 	several bool
 }
 
@@ -55,14 +54,14 @@ func newRecordsOf(about string, members []client.Member, several bool) *recordsO
 	return r
 }
 
-// counts tells whether records are of the current or last attempt of their task.
+// counts tells whether records are from the current or last attempt of their task.
 func (r *recordsOf) counts(b *output.Records) bool {
 	t := r.tasks[b.Task]
 	return t != nil && t.Epoch == b.Epoch
 }
 
-// each says how many records were dropped, and calls each with every record once, those of a task in order, and tells whether
-// it counts: whether it is of the current or last attempt.
+// eachRecord reports how many records were dropped, and calls each with every record once, those of
+// a task in order, and with whether it counts: whether it is from the current or last attempt.
 func (a *Commands) eachRecord(ctx context.Context, c *client.Client, r *recordsOf, each func(shownItem, bool) error) error {
 	once := newRecordsOnce()
 	err := c.RecordsOf(ctx, r.members, func(b client.StepRecords) error {
@@ -75,7 +74,7 @@ func (a *Commands) eachRecord(ctx context.Context, c *client.Client, r *recordsO
 	return nil
 }
 
-// recordsOnce leaves out the records of batches that come twice.
+// recordsOnce skips the records of batches that come twice.
 type recordsOnce struct{ next map[uint64]int } // by epoch
 
 func newRecordsOnce() *recordsOnce { return &recordsOnce{map[uint64]int{}} }
@@ -94,14 +93,14 @@ func (o *recordsOnce) each(b *client.StepRecords, do func(shownItem) error) erro
 	return nil
 }
 
-// noteDropped says how many records were dropped in place of which a batch stands.
+// noteDropped reports how many records a batch replaces.
 func (a *Commands) noteDropped(b *output.Records) {
 	if b.Dropped > 0 {
 		a.Note("%s dropped: %s", told.Plural(b.Dropped, "record"), b.Reason)
 	}
 }
 
-// withRecords makes the RunE of a command about the records of a task and of all that it was expanded into.
+// withRecords makes the RunE of a command about the records of a task and its descendants.
 func (a *Commands) withRecords(do func(ctx context.Context, c *client.Client, r *recordsOf) error) func(*cobra.Command, []string) error {
 	return a.WithTask(func(ctx context.Context, c *client.Client, id task.ID) error {
 		asking, cancel := a.Asking(ctx)
@@ -114,7 +113,7 @@ func (a *Commands) withRecords(do func(ctx context.Context, c *client.Client, r 
 	})
 }
 
-// noteNone says that there are no records, for nothing else is said then.
+// noteNone reports that there are no records, for nothing else is printed then.
 func (a *Commands) noteNone(r *recordsOf, others int) {
 	text := r.about
 	if n := len(r.members) - 1; r.several && n > 0 {
@@ -127,17 +126,17 @@ func (a *Commands) noteNone(r *recordsOf, others int) {
 	a.Note("there are no records of %s%s", text, hint)
 }
 
-// dataSum is what an attempt has produced.
+// dataSum counts the records of an attempt.
 type dataSum struct {
-	// Step is that of the whole that was asked for, and Task its task.
+	// Step is its step of the whole, and Task its task.
 	Step    string  `json:"step,omitempty"`
 	Task    task.ID `json:"task,omitempty"`
 	Attempt int     `json:"attempt"`
 	Epoch   uint64  `json:"epoch"`
 	Records int     `json:"records"`
-	// Bytes is what they take in the store.
+	// Bytes is their size in the store.
 	Bytes int64 `json:"bytes"`
-	// Counts is whether they are of the current or last attempt, which are those that count.
+	// Counts tells whether they are from the current or last attempt, whose records count.
 	Counts bool `json:"counts"`
 }
 
@@ -249,7 +248,8 @@ func (a *Commands) dataTail() *cobra.Command {
 	return c
 }
 
-// showRecord prints a record on a line of its own: with where it comes from if whole is set, or if it is one of several tasks'.
+// showRecord prints a record on its own line: with its origin if whole is set, or if several tasks
+// are shown.
 func (a *Commands) showRecord(r shownItem, several, whole bool) error {
 	if whole {
 		return a.WriteLine(r)
@@ -261,8 +261,8 @@ func (a *Commands) showRecord(r shownItem, several, whole bool) error {
 	return a.WriteLine(line)
 }
 
-// lastRecords are the last records, at most so many, and how many of other attempts were passed over. What was seen is
-// noted in once.
+// lastRecords returns the last records, at most most, and how many of other attempts were skipped.
+// It remembers in once what it has seen.
 func (a *Commands) lastRecords(ctx context.Context, cl *client.Client, r *recordsOf, most int, all bool, once *recordsOnce) (last []shownItem, others int, err error) {
 	if len(r.members) > 1 {
 		err = a.eachRecord(ctx, cl, r, func(item shownItem, counts bool) error {

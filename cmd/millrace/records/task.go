@@ -15,10 +15,10 @@ import (
 	"millrace/task"
 )
 
-// shownItem is a record that a task has produced, with where it comes from.
+// shownItem is a record with its origin.
 type shownItem struct {
 	Task task.ID `json:"task"`
-	// Step is that of the whole that was asked for; "" if it was one task.
+	// Step is its step of the whole; "" for a single task.
 	Step    string          `json:"step,omitempty"`
 	Attempt int             `json:"attempt"`
 	Epoch   uint64          `json:"epoch"`
@@ -26,14 +26,14 @@ type shownItem struct {
 	Item    json.RawMessage `json:"item"`
 }
 
-// Fields that a record of several tasks' has before its own.
+// Fields that a record of several tasks has before its own.
 const (
 	fieldTask = "_task"
 	fieldStep = "_step"
 )
 
-// line is the record as it was produced; one of several tasks' with the task and step before its own fields. What
-// is no object then stands as "value".
+// line returns the record as it was produced; with several, the task and step come before its own
+// fields. A record that is not an object then is "value".
 func (r *shownItem) line(several bool) (json.RawMessage, error) {
 	if !several {
 		return r.Item, nil

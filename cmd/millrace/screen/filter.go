@@ -1,7 +1,6 @@
-// Package screen says what of a text a terminal may be sent. Most of what a person looks at was written by
-// programs that ran somewhere, or named by those who submitted them. A terminal obeys what it is
-// sent: it moves the cursor over other lines, sets its title, fills the clipboard. So nothing but text and
-// colours gets through.
+// Package screen decides what of a text may be sent to a terminal. Most of what users read was
+// written by remote programs, or named by submitters. A terminal obeys control sequences: it moves
+// the cursor over other lines, sets its title, fills the clipboard. So only text and colours pass.
 package screen
 
 import (
@@ -12,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Filter takes from a text what a terminal would obey. Colours stay, if they are wanted, to the end of
-// their line. Other sequences that end on the line go without a trace; of what remains each
-// character that is none to be shown becomes a dot. A Filter is for one terminal, and for one goroutine at a time.
+// Filter removes from a text what a terminal would obey. Colours stay, if wanted, until the end of
+// their line. Other sequences that end on the line vanish; each remaining character that cannot be
+// shown becomes a dot. A Filter is for one terminal, and for one goroutine at a time.
 type Filter struct {
-	// Colours lets colours through. Default: they go as well.
+	// Colours lets colours through. Default: they are removed, too.
 	Colours bool
 
 	coloured bool   // since the line began, or a reset
-	held     []byte // the beginning of something of which the rest has not come
+	held     []byte // the beginning of something incomplete
 }
 
 // maxHeld bounds what is held back, in bytes: no sequence is longer.
@@ -49,7 +48,8 @@ func (f *Filter) Pass(p []byte) []byte {
 	return shown
 }
 
-// next says what is shown of the first n bytes. n is 0 if more has to come before that can be told.
+// next returns what is shown of the first n bytes. n is 0 if that depends on bytes that are still
+// to come.
 func (f *Filter) next(data []byte) (n int, text string) {
 	switch c := data[0]; {
 	case c == '\n':
@@ -84,14 +84,14 @@ func (f *Filter) next(data []byte) (n int, text string) {
 	return n, string(r)
 }
 
-// showable tells whether a character has a place on the screen and changes nothing but that. Two join
-// others to one.
+// showable tells whether a character is printable and affects only its own place. Two characters
+// join others.
 func showable(r rune) bool {
 	const joiner, nonJoiner = 0x200d, 0x200c
 	return unicode.IsPrint(r) || unicode.In(r, unicode.Zs, unicode.Co) || r == joiner || r == nonJoiner
 }
 
-// sequence is next for what an escape begins.
+// sequence is next for what follows an escape.
 func (f *Filter) sequence(data []byte) (n int, text string) {
 	n, whole := sequenceLength(data)
 	switch {
@@ -110,8 +110,8 @@ func (f *Filter) sequence(data []byte) (n int, text string) {
 	return n, string(data[:n])
 }
 
-// sequenceLength is the length of the sequence that data begins with. If it is not whole, n is how much of
-// data could be its beginning.
+// sequenceLength returns the length of the sequence that data begins with. If it is incomplete, n
+// is how much of data could be its beginning.
 func sequenceLength(data []byte) (n int, whole bool) {
 	among := func(c, from, to byte) bool { return from <= c && c <= to }
 	if len(data) < 2 {

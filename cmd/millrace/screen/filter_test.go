@@ -45,7 +45,7 @@ func TestScreenShowsTextAndColours(t *testing.T) {
 	}
 }
 
-// FuzzScreen: whatever comes, no byte gets through that a terminal would obey, but in a colour.
+// FuzzScreen checks that no byte that a terminal would obey passes the filter, except in colours.
 func FuzzScreen(f *testing.F) {
 	f.Add("a\x1b[31m\x1b]52;c;x\a\r\u009b")
 	f.Fuzz(func(t *testing.T, in string) {

@@ -11,11 +11,10 @@ import (
 	"millrace/task"
 )
 
-// activityEvery is how often the counts are looked at.
+// activityEvery is how often the counts are read.
 const activityEvery = 2 * time.Second
 
-// activity tells a person at a terminal how many tasks there are whenever that
-// has changed.
+// activity prints the numbers of tasks to a terminal whenever they change.
 func (a *Commands) activity(view *projections.Store) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !term.Colourful(a.Errs) {

@@ -7,10 +7,10 @@ import (
 	"millrace/jet"
 )
 
-// askTime is how often a process asks the log what time it is.
+// askTime is how often a process asks the log for the time.
 const askTime = 5 * time.Second
 
-// keepTime has the process's clock follow the log's, and says so when the machine's is wrong. The
+// keepTime makes the process's clock follow the log's, and logs it when the machine's is wrong. The
 // clock has known the log's time since the store was opened.
 func (p *parts) keepTime(store *jet.Store) {
 	if p.keeping {

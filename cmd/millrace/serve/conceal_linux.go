@@ -2,7 +2,7 @@ package serve
 
 import "golang.org/x/sys/unix"
 
-// conceal keeps the memory, the environment and the descriptors of this process from others of the
-// same user, which could else read them in /proc. It also means that no core is dumped, and that only
-// root can debug it.
+// conceal hides the memory, the environment and the descriptors of this process from other
+// processes of the same user, which could otherwise read them in /proc. Consequently no core is
+// dumped, and only root can debug the process.
 func conceal() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) } // cannot fail for 0

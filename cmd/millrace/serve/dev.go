@@ -51,8 +51,8 @@ ready, DIR/nats.url holds the server's URL.`,
 	return c
 }
 
-// EmbeddedServer runs a server with everything behind it, and a worker if w is
-// not nil, until ctx ends. It calls ready, if that is not nil, when all is ready.
+// EmbeddedServer runs a server with everything that it needs, and a worker if w is not nil, until
+// ctx ends. It calls ready, if that is not nil, when all is ready.
 func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.Values, w *WorkerConfig, ready func(*embed.Server)) error {
 	conceal()
 	if w != nil {
@@ -105,7 +105,7 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 		context, takeBack = lendContext(server, role)
 		defer takeBack()
 	}
-	remove, err := e.Publish(server) // at last, for this is what others wait for
+	remove, err := e.Publish(server) // last, for others wait for this
 	if err != nil {
 		return err
 	}
@@ -125,10 +125,11 @@ func (a *Commands) EmbeddedServer(ctx context.Context, e *Embedded, s settings.V
 	return p.wait()
 }
 
-// Guard looks after the embedded server, and says what to do if that is in vain.
+// Guard watches over the embedded server, and adds advice if that fails.
 func Guard(ctx context.Context, server *embed.Server) error {
-	// A file that may not grow (ulimit -f) is then an error, as on a full disk, and does not end the
-	// process. Heard of and not ignored, for what is ignored is so in tasks, too.
+	// A file that may not grow (ulimit -f) then causes an error, as on a full disk, instead of
+	// ending the process. The signal is caught and not ignored, for tasks would inherit an ignored
+	// signal.
 	tooLarge := make(chan os.Signal, 1)
 	signal.Notify(tooLarge, syscall.SIGXFSZ)
 	defer signal.Stop(tooLarge)
@@ -146,8 +147,8 @@ func (a *Commands) sayReady(server *embed.Server, data string, w *WorkerConfig) 
 	}
 }
 
-// lendContext leaves a context with which the nats command line reaches the server, and returns what to say of
-// that; takeBack removes it.
+// lendContext makes a context by which the nats command line reaches the server, and returns a
+// message about it; takeBack removes the context.
 func lendContext(server *embed.Server, role string) (says string, takeBack func()) {
 	name := "millrace-" + role
 	takeBack, err := server.LendContext(name)

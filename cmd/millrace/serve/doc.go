@@ -1,10 +1,10 @@
-// Package serve holds the processes that stay: millrace dev, server and worker.
+// Package serve holds the long-lived processes: millrace dev, server and worker.
 package serve
 
 import "millrace/cmd/millrace/reach"
 
-// Commands are those that start processes, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }

@@ -30,12 +30,12 @@ type Embedded struct {
 	tlsCert, tlsKey string
 	insecure        bool
 	connections     int
-	// another is whether another port is as good if the usual one is taken.
+	// another tells whether another port will do if the usual one is taken.
 	another bool
 	Set     *pflag.FlagSet
 }
 
-// defaultPort is that of NATS, so that the nats command line finds it.
+// defaultPort is NATS's own, so that the nats command line finds it.
 const defaultPort = 4222
 
 func (e *Embedded) flags(fs *pflag.FlagSet) {
@@ -56,8 +56,8 @@ func (e *Embedded) groupFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&e.connections, "max-connections", 0, "`number` of clients that may be connected at once (default 4096)")
 }
 
-// defaultData is where data lies if nobody says where: $XDG_DATA_HOME/millrace,
-// by default below the home directory.
+// defaultData is the default data directory: $XDG_DATA_HOME/millrace, by default below the home
+// directory.
 func defaultData() string {
 	base := os.Getenv("XDG_DATA_HOME")
 	if base == "" {
@@ -70,8 +70,8 @@ func defaultData() string {
 	return filepath.Join(base, "millrace")
 }
 
-// Start starts the server and says in DIR/nats.url where it is reached only
-// when publish is called, that is, when everything behind it is ready.
+// Start starts the server. Its URL is written to DIR/nats.url only by Publish, when everything
+// behind it is ready.
 func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, error) {
 	if e.Data == "" {
 		e.Data = defaultData()
@@ -91,7 +91,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		Auth: auth, TLSCert: e.tlsCert, TLSKey: e.tlsKey, Insecure: e.insecure, Connections: e.connections, Store: s.Store, Log: log,
 	}
 	server, err := embed.Start(cfg)
-	// Where workers of other machines know the address, another one would be that of nobody.
+	// If workers of other machines know the address, another port would be of no use.
 	if errors.Is(err, embed.ErrPort) && e.another && !e.Set.Changed("port") {
 		log.Warn("the usual port is taken; using a free one", "port", e.Port)
 		cfg.Port = 0
@@ -115,7 +115,7 @@ func (e *Embedded) Start(s settings.Values, log *slog.Logger) (*embed.Server, er
 		if e.insecure && e.tlsCert == "" && server.Exposed() {
 			log.Warn("this server listens beyond this machine without TLS: anyone who sees the packets reads passwords and all data", "address", server.Address())
 		}
-		_ = os.Remove(e.urlFile()) // of a process that was killed; it is written anew when all is ready
+		_ = os.Remove(e.urlFile()) // of a killed process; it is written again when all is ready
 	}
 	return server, err
 }
@@ -138,13 +138,14 @@ func (e *Embedded) auth() (a embed.Auth, err error) {
 
 func (e *Embedded) urlFile() string { return filepath.Join(e.Data, "nats.url") }
 
-// Publish writes the server's URL to DIR/nats.url, with the credential that it has made itself, for
-// its user alone; remove takes it away again.
+// Publish writes the server's URL to DIR/nats.url, with the credential that the server has made
+// itself, readable for its user alone; remove removes the file.
 func (e *Embedded) Publish(server *embed.Server) (remove func(), err error) {
 	if err := local.WriteSecret(e.urlFile(), []byte(server.URL())); err != nil {
 		return nil, fmt.Errorf("write %s: %w", e.urlFile(), err)
 	}
-	return func() { _ = os.Remove(e.urlFile()) }, nil // it would only lead to a server that does not answer
+	// It would only lead to a server that does not answer.
+	return func() { _ = os.Remove(e.urlFile()) }, nil
 }
 
 // dialEmbedded connects within the process.

@@ -17,8 +17,8 @@ import (
 	"millrace/projections"
 )
 
-// Exhibit serves the log in a data directory to who looks at it: nothing is decided there, nothing runs, and from the moment at which it
-// calls look nothing is taken. It ends when look returns.
+// Exhibit serves the log in a data directory read-only: it decides nothing and runs nothing, and
+// from the moment at which it calls look it accepts no messages. It ends when look returns.
 func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, look func(ctx context.Context, url string) error) error {
 	log := slog.New(slog.DiscardHandler)
 	server, err := embed.Start(embed.Config{Dir: dir, Log: log})
@@ -32,7 +32,7 @@ func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, l
 	defer p.close()
 	if err := p.exhibit(dir); err != nil {
 		stop()
-		_ = p.wait() // err is why
+		_ = p.wait() // err is the reason
 		return err
 	}
 	if !p.ready() {
@@ -46,7 +46,7 @@ func (a *Commands) Exhibit(ctx context.Context, dir string, s settings.Values, l
 	return err
 }
 
-// exhibit starts what answers questions, of a log that takes no more.
+// exhibit starts the service for a log that accepts no more messages.
 func (p *parts) exhibit(dir string) error {
 	model, err := projections.Open(filepath.Join(dir, "view.db"))
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *parts) exhibit(dir string) error {
 	return nil
 }
 
-// Lay lays a log into a data directory that has none, with what its tasks have printed.
+// Lay writes a log into a data directory that has none, with the output of its tasks.
 func Lay(dir string, layout streams.Layout, log, output embed.Stream) (err error) {
 	if log.Config, err = layout.Config(wire.LogStream); err != nil {
 		return err

@@ -57,8 +57,8 @@ func (s *sizeFlag) Set(text string) error {
 	return fmt.Errorf("want a size such as 500MB or 20GiB")
 }
 
-// surroundings opens a worker's cache of files, on a connection of its own: contents are
-// large, and heartbeats do not wait behind them.
+// surroundings opens a worker's cache of files, on a connection of its own: contents are large, and
+// heartbeats must not wait behind them.
 func (p *parts) surroundings(c WorkerConfig) (process.Surroundings, error) {
 	store, _, err := p.store("millrace files")
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"millrace/private"
 )
 
-// A worker believes what lies in its folders: reports of attempts, files of tasks. So they are this
-// user's alone, and there is no default for a user who has no folder of his own: one that is shared,
-// as that for temporary files, is no place for them.
+// A worker trusts what lies in its folders: reports of attempts, files of tasks. So they must
+// belong to this user alone, and there is no default for a user without a folder of its own: a
+// shared folder, such as that for temporary files, will not do.
 
-// folders are those of a worker.
+// folders are the folders of a worker.
 type folders struct{ spool, cache, work string }
 
-// makeFolders makes them. Do it before anything is started: it may be refused.
+// makeFolders makes them. It must run before anything is started, for it may fail.
 func (w *WorkerConfig) makeFolders(s *settings.Values) (err error) {
 	if w.own.spool, err = spoolFolder(s.Spool); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (w *WorkerConfig) makeFolders(s *settings.Values) (err error) {
 	return err
 }
 
-// stateFolder makes a folder for what a worker has to remember.
+// stateFolder makes a folder for a worker's state.
 func stateFolder(name string) (string, error) {
 	if dir := os.Getenv("MILLRACE_DEV_DIR"); dir != "" {
 		return private.Own(filepath.Join(dir, name))
@@ -46,7 +46,7 @@ func stateFolder(name string) (string, error) {
 	return private.Dir(cache, "millrace", "dev", name)
 }
 
-// spoolFolder makes the folder that the setting spool names, or the one for who has not set it.
+// spoolFolder makes the folder of the setting spool, or the default one.
 func spoolFolder(set string) (dir string, err error) {
 	if set != "" {
 		dir, err = private.Own(set)
@@ -72,12 +72,12 @@ func cacheFolder(set string) (dir string, err error) {
 	return dir, unusableFolder("the cache of files", "--files-cache", err)
 }
 
-// systemCache is where root keeps working directories, for the users as whom tasks run may not pass
-// through root's home.
+// systemCache is where root keeps working directories, for the users of tasks may not pass through
+// root's home.
 const systemCache = "/var/cache"
 
-// workFolder makes the folder in which working directories are made, each for the user of its task. What
-// TMPDIR names may be shared with others: nothing that is found there is used.
+// workFolder makes the parent of working directories, each of which belongs to the user of its
+// task. $TMPDIR may be shared with others: nothing found there is used.
 func workFolder() (dir string, err error) {
 	switch managed := managed("CACHE_DIRECTORY"); {
 	case os.Getenv("TMPDIR") != "":
@@ -95,13 +95,14 @@ func workFolder() (dir string, err error) {
 	return dir, unusableFolder("working directories", "TMPDIR", err)
 }
 
-// managed is a directory that systemd has made for this service: the first, if there are several.
+// managed returns a directory that systemd has made for this service: the first, if there are
+// several.
 func managed(variable string) string {
 	first, _, _ := strings.Cut(os.Getenv(variable), ":")
 	return first
 }
 
-// userCache is this user's folder for caches. Instead names what else could be set.
+// userCache returns this user's cache folder. instead names a setting that could be used instead.
 func userCache(instead string) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -110,7 +111,7 @@ func userCache(instead string) (string, error) {
 	return dir, nil
 }
 
-// unusableFolder says for what a folder was wanted, and what chooses another one.
+// unusableFolder says what a folder was wanted for, and which setting chooses another one.
 func unusableFolder(what, choice string, err error) error {
 	if err == nil {
 		return nil

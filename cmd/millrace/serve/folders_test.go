@@ -10,7 +10,7 @@ import (
 	"millrace/private"
 )
 
-// TestFoldersOfAWorker: which place counts, of those that are set.
+// TestFoldersOfAWorker checks which of the places that are set counts.
 func TestFoldersOfAWorker(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

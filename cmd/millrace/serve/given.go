@@ -10,8 +10,8 @@ import (
 	"millrace/jet/link"
 )
 
-// given is resolve for a process that brings a server of its own: it tells
-// whether flags or environment name another one.
+// given is Resolve for a process with a server of its own: it tells whether flags or environment
+// name another one.
 func (a *Commands) given() (t client.Target, given bool, err error) {
 	if t, err = a.Resolve(); err != nil {
 		return t, false, err
@@ -19,7 +19,7 @@ func (a *Commands) given() (t client.Target, given bool, err error) {
 	return t, t.By == client.Named, nil
 }
 
-// unusable says what to do when a process cannot work on the server that was chosen.
+// unusable adds advice when a process cannot work on the chosen server.
 func (a *Commands) unusable(t client.Target, err error) error {
 	switch {
 	case errors.Is(err, jet.ErrNoJetStream):

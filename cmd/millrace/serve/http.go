@@ -18,9 +18,9 @@ import (
 	"millrace/local"
 )
 
-// listenHTTP takes the address of the settings for the service over HTTP, if they have one. The credential of the machine lies in
-// the data directory, which is this user's alone. In development a free port is as good if the usual one is taken: several servers
-// may run on a machine.
+// listenHTTP opens the address of the HTTP service, if the settings have one. The credential of the
+// machine is in the data directory, which belongs to this user alone. In development a free port
+// will do if the usual one is taken: several servers may run on a machine.
 func (p *parts) listenHTTP(data string) error {
 	config := p.settings.HTTP
 	if config.Address == "" {
@@ -52,7 +52,7 @@ func (p *parts) listenHTTP(data string) error {
 	return nil
 }
 
-// serveHTTP begins to answer with what a service knows, to those whose tokens a store has.
+// serveHTTP begins to answer through a service, for holders of a store's tokens.
 func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 	if p.http == nil {
 		return
@@ -66,8 +66,8 @@ func (p *parts) serveHTTP(service *api.Service, store *jet.Store) {
 	p.start(p.pages.Run)
 }
 
-// sayHTTP says where the service over HTTP is, and writes that to DIR/http.url until remove is called. With a link it lets a browser
-// in as well.
+// sayHTTP prints where the HTTP service is, and writes that to DIR/http.url until remove is called.
+// With link, the address admits a browser.
 func (a *Commands) sayHTTP(p *parts, data string, link bool) (remove func(), err error) {
 	if p.http == nil {
 		return func() {}, nil
@@ -80,5 +80,5 @@ func (a *Commands) sayHTTP(p *parts, data string, link bool) (remove func(), err
 	if link {
 		fmt.Fprintf(a.Errs, "This link lets a browser in, once: %s\n", p.http.Link())
 	}
-	return func() { _ = os.Remove(path) }, nil // it would only lead to nobody
+	return func() { _ = os.Remove(path) }, nil // it would lead nowhere
 }

@@ -8,7 +8,7 @@ import (
 	"millrace/monitor"
 )
 
-// watchLog has the process know whether the log takes messages.
+// watchLog keeps track of whether the log takes messages.
 func (p *parts) watchLog(store *jet.Store) {
 	if p.mute != nil {
 		return
@@ -21,7 +21,7 @@ func (p *parts) watchLog(store *jet.Store) {
 	p.start(p.mute.Run)
 }
 
-// sizeTime is how long it may take to give the streams their sizes.
+// sizeTime bounds giving the streams their sizes.
 const sizeTime = 30 * time.Second
 
 // size gives the streams beside the log their sizes.
@@ -31,7 +31,7 @@ func (p *parts) size(store *jet.Store) error {
 	return store.Size(ctx, p.settings.Sizes, p.room())
 }
 
-// room is how many bytes the streams may hold together; 0 if this process does not know.
+// room returns how many bytes the streams may hold together; 0 if this process does not know.
 func (p *parts) room() int64 {
 	if p.own == nil {
 		return p.settings.Store
@@ -39,7 +39,7 @@ func (p *parts) room() int64 {
 	return p.own.Store()
 }
 
-// watchStore has it counted how much the streams hold, and may hold.
+// watchStore adds metrics of how much the streams hold, and may hold.
 func (p *parts) watchStore(store *jet.Store) {
 	s := &monitor.Store{
 		Usages: func(ctx context.Context) ([]monitor.Usage, error) {

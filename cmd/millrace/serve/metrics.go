@@ -20,7 +20,7 @@ import (
 	"millrace/worker"
 )
 
-// figures are what a process gives to Prometheus. Methods of a nil one do nothing.
+// figures are a process's metrics for Prometheus. Methods of a nil one do nothing.
 type figures struct {
 	monitor     *monitor.Monitor
 	connections *monitor.Connections
@@ -28,8 +28,8 @@ type figures struct {
 	limits      *metrics.Limits
 }
 
-// listen takes the address of the settings, if they have one, before anything
-// else is started. What is added afterwards is served when serveFigures is called.
+// listen opens the address of the settings, if they have one, before anything else is started.
+// serveFigures serves what is added afterwards.
 func (p *parts) listen(role string) error {
 	if p.settings.Metrics == "" {
 		return nil
@@ -79,7 +79,7 @@ func (f *figures) connected(name string, store *jet.Store) {
 	}
 }
 
-// watchLog has it told whether the log takes messages.
+// watchLog adds whether the log takes messages.
 func (f *figures) watchLog(l *monitor.Log) {
 	if f != nil {
 		f.monitor.Add(l)
@@ -87,15 +87,14 @@ func (f *figures) watchLog(l *monitor.Log) {
 	}
 }
 
-// Patience of the checks: how many rounds of a loop may be missing, and what a
-// round may take.
+// Patience of the checks: how many rounds of a loop may be missing, and how long a round may take.
 const (
 	missedRounds = 3
 	slowRound    = 10 * time.Second
 )
 
-// watchServer has a server's parts counted. It is called before they start, and
-// returns the heartbeats that the scheduler is to read.
+// watchServer adds metrics of a server's parts. It is called before they start, and returns the
+// heartbeats that the scheduler must read.
 func (f *figures) watchServer(p *parts, projector *projections.Projector, store *jet.Store, config *scheduler.Config) (scheduler.Heartbeats, error) {
 	last, err := store.Last(p.ctx)
 	if err != nil {
@@ -133,7 +132,7 @@ func (f *figures) watchServer(p *parts, projector *projections.Projector, store 
 	return monitor.Watched{Heartbeats: store, Beats: beats, Now: p.clock.Now}, nil
 }
 
-// watchScheduler has the scheduler's repairs counted, by kind, and what stands under its limits.
+// watchScheduler adds metrics of the scheduler's repairs, by kind, and of its limits.
 func (f *figures) watchScheduler(s *scheduler.Scheduler) {
 	if f == nil {
 		return
@@ -146,7 +145,7 @@ func (f *figures) watchScheduler(s *scheduler.Scheduler) {
 		counts := s.Repairs()
 		all := make(map[string]int64, len(scheduler.RepairKinds))
 		for _, kind := range scheduler.RepairKinds {
-			all[string(kind)] = int64(counts[kind]) // 0, too: the first one is a rise
+			all[string(kind)] = int64(counts[kind]) // also 0: so the first one is a rise
 		}
 		return all
 	}

@@ -13,10 +13,9 @@ import (
 // maxLocalNodes bounds the search for a free name.
 const maxLocalNodes = 64
 
-// freeNodeName returns a node name that no other worker of this user on this
-// machine uses: that of the host, or host-2, host-3 …. The same number of
-// workers gets the same names at each start, so nodes stay the same over
-// restarts. Release frees it.
+// freeNodeName returns a node name that no other worker of this user on this machine uses: the
+// host's, or host-2, host-3 and so on. The same number of workers gets the same names at each
+// start, so nodes stay the same over restarts. release frees it.
 func freeNodeName() (name string, release func(), err error) {
 	folder, err := stateFolder("nodes")
 	if err != nil {
@@ -34,7 +33,8 @@ func freeNodeName() (name string, release func(), err error) {
 			return "", nil, fmt.Errorf("find a free node name: %w; choose one with --name", err)
 		}
 		if ok {
-			return name, func() { _ = lock.Unlock() }, nil // the process's end would do it too
+			// The process's end would release it, too.
+			return name, func() { _ = lock.Unlock() }, nil
 		}
 	}
 	return "", nil, fmt.Errorf("%d workers run on this machine already: choose a name with --name", maxLocalNodes)

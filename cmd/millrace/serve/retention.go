@@ -14,7 +14,7 @@ import (
 	"millrace/task/output"
 )
 
-// left is where something lies that tasks have left: what retention needs of it.
+// left is what retention needs to know about one kind of what tasks leave.
 type left struct {
 	*projections.Store
 	rec   *events.Recorder
@@ -30,7 +30,7 @@ func (l left) Drop(ctx context.Context, t *task.Task, reason string, now time.Ti
 	return l.drop(ctx, t, reason, now)
 }
 
-// keep drops what tasks have printed and produced when their jobs, or else the settings, say so.
+// keep drops the output and records of tasks when their jobs, or else the settings, say so.
 func (p *parts) keep(store *jet.Store, view *projections.Store) {
 	rec := &events.Recorder{Log: store}
 	p.keepOne(retention.Output, p.settings.LogKeep, left{view, rec, store.OutputTasks,

@@ -43,11 +43,11 @@ import (
 	"millrace/worker/process/child"
 )
 
-// dial makes one more connection to the server that holds the log. Each part
-// has its own, so that a busy one keeps no other waiting.
+// dial makes another connection to the server that holds the log. Each part has its own, so that a
+// busy one delays no other.
 type dial func(name string) (*nats.Conn, error)
 
-// parts are what a process of Millrace is made of; all that are started end together.
+// parts are the parts of a process of Millrace; all started ones end together.
 type parts struct {
 	dial     dial
 	settings settings.Values
@@ -59,14 +59,14 @@ type parts struct {
 	closers  []func()
 	group    *errgroup.Group
 	ctx      context.Context   // of the parts: ends when one of them fails
-	starting sync.WaitGroup    // parts that were started and are not ready
+	starting sync.WaitGroup    // started parts that are not ready
 	workers  sync.WaitGroup    // workers that have not ended
-	figures  *figures          // nil if no metrics are served
-	http     *httpapi.Server   // nil if nothing is served over HTTP
-	pages    *pages.Site       // likewise
-	own      *embed.Server     // the NATS server of this process; nil for one that is given
+	figures  *figures          // nil without metrics
+	http     *httpapi.Server   // nil without the HTTP service
+	pages    *pages.Site       // nil without the HTTP service
+	own      *embed.Server     // the NATS server of this process; nil if it uses another
 	mute     *monitor.Log      // whether the log takes messages; nil before a store is open
-	tracer   *telemetry.Tracer // nil if no spans are sent
+	tracer   *telemetry.Tracer // nil without tracing
 }
 
 func (a *Commands) newParts(ctx context.Context, d dial, s settings.Values, heap garbage.Pace, log *slog.Logger) *parts {
@@ -101,8 +101,8 @@ func (p *parts) patience() link.Patience {
 	}}
 }
 
-// serve starts what a server process does besides holding the log: it keeps
-// the read model in dir, answers requests from it and keeps the deadlines.
+// serve starts what a server process does besides holding the log: it keeps the read model in dir,
+// answers requests from it and keeps the deadlines.
 func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -111,7 +111,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.closers = append(p.closers, func() { _ = view.Close() }) // it can be made again from the log
+	p.closers = append(p.closers, func() { _ = view.Close() }) // it can be rebuilt from the log
 	reading, _, err := p.store("millrace projector")
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 		p.log.Warn("the streams keep the sizes that they have", "error", err)
 	}
 	settings := p.settings.Task()
-	settings.AckWait = deciding.AckWait() // what holds is what the streams were made with
+	settings.AckWait = deciding.AckWait() // the lease with which the streams were made
 	projector := &projections.Projector{Log: reading, Store: view, Logger: p.log}
 	config := scheduler.Config{
 		Settings: settings, Sweep: p.settings.Sweep, Settling: 2 * p.settings.Beat, Deliveries: deciding, Selectors: deciding,
@@ -195,7 +195,7 @@ func (p *parts) serve(dir string) (*projections.Store, error) {
 	return view, nil
 }
 
-// WorkerConfig is what the flags of a worker say.
+// WorkerConfig holds the flags of a worker.
 type WorkerConfig struct {
 	name   string
 	queues []string
@@ -214,7 +214,7 @@ func (p *parts) work(c WorkerConfig) error {
 		return err
 	}
 	p.keepTime(store)
-	if p.figures != nil { // who else would ask?
+	if p.figures != nil { // there is no other reader
 		p.watchLog(store)
 	}
 	self, err := os.Executable()
@@ -268,7 +268,7 @@ func (p *parts) work(c WorkerConfig) error {
 	return nil
 }
 
-// start runs a part until the context of all ends.
+// start runs a part until the common context ends.
 func (p *parts) start(run func(context.Context) error) {
 	p.group.Go(func() error {
 		err := run(p.ctx)
@@ -279,8 +279,8 @@ func (p *parts) start(run func(context.Context) error) {
 	})
 }
 
-// ready waits until all parts do what they are for. It returns false if they
-// end before that; wait then says why.
+// ready waits until all parts are ready. It returns false if they end before that; wait then says
+// why.
 func (p *parts) ready() bool {
 	all := make(chan struct{})
 	go func() {
@@ -296,13 +296,13 @@ func (p *parts) ready() bool {
 }
 
 // lastRound is how long the parts may take to end once the worker among them has, whose own end has
-// a bound of its own.
+// its own bound.
 const lastRound = 5 * time.Second
 
 var errLeftBehind = errors.New("some part of this process did not end when it was asked to, and is left behind")
 
-// wait returns when all parts have ended, and gives back what they held. Whatever a part waits
-// for, it has no more than lastRound from the moment at which all are to end.
+// wait returns when all parts have ended, and releases what they held. Whatever a part waits for,
+// it has at most lastRound from the moment at which all must end.
 func (p *parts) wait() error {
 	ended := make(chan error, 1)
 	go func() {
@@ -326,7 +326,7 @@ func (p *parts) wait() error {
 	}
 }
 
-// cause is why the parts are to end, if one of them has failed.
+// cause returns why the parts must end, if one of them has failed.
 func cause(ctx context.Context) error {
 	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) {
 		return why
@@ -341,7 +341,7 @@ func (p *parts) close() {
 	p.closers = nil
 }
 
-// serviceVersion is the program's version in the form that NATS services want.
+// serviceVersion returns the program's version in the form that NATS services need.
 func serviceVersion() string {
 	v := strings.TrimPrefix(told.ThisBuild().Version, "v")
 	if v == "" || v[0] < '0' || v[0] > '9' {

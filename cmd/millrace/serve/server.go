@@ -52,7 +52,7 @@ server in this process. It runs no tasks: start "millrace worker" for that.`,
 	return c
 }
 
-// serverOn runs a server process on a NATS server that is somewhere else.
+// serverOn runs a server process on an external NATS server.
 func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s settings.Values) error {
 	if e.Data == "" {
 		e.Data = defaultData()
@@ -67,7 +67,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Unlock() }() // the process's end would do it too
+	defer func() { _ = lock.Unlock() }() // the process's end would release it, too
 	p := a.newParts(ctx, a.dialTo(t), s, garbage.Slowly, a.ProcessLogger())
 	defer p.close()
 	if err := p.listen("server"); err != nil {
@@ -98,7 +98,7 @@ func (a *Commands) serverOn(ctx context.Context, t client.Target, e *Embedded, s
 	return p.wait()
 }
 
-// dialTo connects to the server that was chosen.
+// dialTo connects to the chosen server.
 func (a *Commands) dialTo(t client.Target) dial {
 	return func(name string) (*nats.Conn, error) {
 		o := t.Options

@@ -12,7 +12,8 @@ import (
 // shimName is the hidden command that keeps a process beside its worker.
 const shimName = "shim"
 
-// ShimCommand is what this program starts itself as, to keep a process beside its worker.
+// ShimCommand is the command that this program starts of itself, to keep a process beside its
+// worker.
 func ShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: shimName, Hidden: true, Args: typed.Takes(0, 0, ""),

@@ -7,7 +7,7 @@ import (
 	"millrace/task/birth"
 )
 
-// submitter submits what running tasks ask for, on behalf of their node.
+// submitter submits the children of running tasks, on behalf of their node.
 func submitter(c *client.Client) func(context.Context, birth.Submission) error {
 	return func(ctx context.Context, s birth.Submission) error { return c.Spawn(ctx, s) }
 }

@@ -14,10 +14,10 @@ import (
 	"millrace/worker"
 )
 
-// lastSpans is how long spans that were not sent yet may take when the process ends.
+// lastSpans bounds sending the remaining spans when the process ends.
 const lastSpans = 3 * time.Second
 
-// trace begins to send spans, if the environment asks for them. What is wrong there keeps nothing from running.
+// trace begins to send spans, if the environment asks for them. An error there stops nothing.
 func (p *parts) trace() {
 	t, err := telemetry.Start(p.ctx, telemetry.Config{Version: told.ThisBuild().Version, Log: p.log})
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *parts) trace() {
 	})
 }
 
-// attempts begins the spans of attempts; nil if none are sent.
+// attempts returns the tracer of attempts; nil if no spans are sent.
 func (p *parts) attempts() worker.Tracer {
 	if p.tracer == nil {
 		return nil
@@ -44,7 +44,7 @@ func (p *parts) attempts() worker.Tracer {
 	return p.tracer
 }
 
-// traceTasks has the spans of tasks sent that end from now on.
+// traceTasks sends the spans of tasks that end from now on.
 func (p *parts) traceTasks(projector *projections.Projector, decider *scheduler.Scheduler, store *jet.Store) error {
 	if p.tracer == nil {
 		return nil

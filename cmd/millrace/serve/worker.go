@@ -43,7 +43,7 @@ func (w *WorkerConfig) groupFlags(fs *pflag.FlagSet) {
 	w.files.flags(fs)
 }
 
-// check refuses what no worker can be, before anything is started for it.
+// check refuses invalid flags of a worker, before anything is started for it.
 func (w *WorkerConfig) check(c *cobra.Command) error {
 	if w.name != "" {
 		if err := node.ID(w.name).Validate(); err != nil {
@@ -119,8 +119,9 @@ without it, if the next worker of this node starts in time.`,
 	return c
 }
 
-// whichServer asks a worker's operator for its server. A worker runs whatever that says, so it
-// takes none that it only happens to find: a variable that has become empty is enough for that.
+// whichServer makes the operator name a worker's server. A worker runs whatever its server tells it
+// to, so it must not use one that it only happens to find: an empty variable is enough for that to
+// happen.
 func whichServer(t client.Target) error {
 	if t.By != client.Running {
 		return &exit.Fault{Code: exit.Usage, Err: errors.New("which server? a worker with the profile prod joins only a server that you name"),
@@ -130,7 +131,7 @@ func whichServer(t client.Target) error {
 		Hint: exit.Hint("if it is that: NATS_URL=$(cat %s) millrace worker …", filepath.Join(t.Running.Data, "nats.url"))}
 }
 
-// GuardCommand is what this program starts itself as, to guard the processes of tasks.
+// GuardCommand is the command that this program starts of itself, to guard the processes of tasks.
 func GuardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: GuardName, Hidden: true, Args: typed.Takes(0, 0, ""),

@@ -19,8 +19,8 @@ type written struct {
 	line int
 }
 
-// readFile reads the settings that a YAML file names; "" is no file.
-// What is no setting is refused with its line, for a misspelt one has no effect.
+// readFile reads the settings from a YAML file; "" is no file. It refuses an unknown name with its
+// line, for a misspelt one would have no effect.
 func readFile(path string) (map[string]written, error) {
 	if path == "" {
 		return nil, nil
@@ -43,7 +43,7 @@ func readFile(path string) (map[string]written, error) {
 	found := map[string]written{}
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
-			continue // empty, or nothing but comments
+			continue // empty, or only comments
 		}
 		if _, ok := doc.Body.(*ast.CommentGroupNode); ok {
 			continue

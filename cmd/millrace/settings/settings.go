@@ -1,4 +1,5 @@
-// Package settings adds up what a process goes by: the defaults of a profile, a file, the environment, flags.
+// Package settings adds up the settings of a process: the defaults of a profile, a file, the
+// environment, flags.
 package settings
 
 import (
@@ -28,79 +29,81 @@ import (
 	"millrace/task/duties"
 )
 
-// Profiles: which set of defaults holds.
+// Profiles choose the set of defaults.
 const (
 	Dev  = "dev"
 	Prod = "prod"
 )
 
-// Values are what the processes of an installation agree on.
+// Values are the settings on which the processes of an installation agree.
 type Values struct {
 	Profile string
 	// StartDeadline is how long a task may wait while no node serves its queue. At least 1s.
 	StartDeadline time.Duration
-	// AckWait is how long a silent worker keeps its lease. At least 1s. It has
-	// an effect only when the streams are made.
+	// AckWait is how long a silent worker keeps its lease. At least 1s. It has an effect only when
+	// the streams are made.
 	AckWait time.Duration
-	// Beat is how often a node writes its heartbeat; at most a third of NodeTTL
-	// leaves room for two that get lost.
+	// Beat is how often a node writes its heartbeat; a third of NodeTTL or less allows two lost
+	// ones.
 	Beat time.Duration
 	// NodeTTL is how long a heartbeat lasts; whole seconds, longer than Beat.
 	NodeTTL time.Duration
 	// Sweep is how often the scheduler looks for deadlines that have passed.
 	Sweep time.Duration
-	// Grace is what running tasks get to end when their worker shuts down.
+	// Grace is how long running tasks get to end when their worker shuts down.
 	Grace time.Duration
-	// Flap is the score at which a node that comes and goes is quarantined, and
-	// FlapRelease the one below which it is released; see node.FlapPolicy.
+	// Flap is the score at which a node that comes and goes is quarantined, and FlapRelease the one
+	// below which it is released; see node.FlapPolicy.
 	Flap node.FlapPolicy
-	// SyncAlways flushes every write of an embedded server before it is
-	// acknowledged; else SyncInterval bounds what the loss of the machine can take.
+	// SyncAlways flushes every write of an embedded server before it is acknowledged; else
+	// SyncInterval bounds how much is lost if the machine fails.
 	SyncAlways   bool
 	SyncInterval time.Duration
-	// Replicas is on how many servers each message lies: 1, 3 or 5. It has an
-	// effect only when the streams are made.
+	// Replicas is the number of servers that hold each message: 1, 3 or 5. It has an effect only
+	// when the streams are made.
 	Replicas int
-	// Metrics is where a process that stays serves its figures, host:port, of which
-	// port 0 is a free one and an empty host stands for all addresses of the
-	// machine. "" for nowhere. Two processes of a machine need two addresses.
+	// Metrics is where a long-lived process serves its metrics: host:port, where port 0 means a
+	// free one and an empty host all addresses of the machine. "" for nowhere. Two processes of a
+	// machine need two addresses.
 	Metrics string
-	// HTTP is where and for whom a server answers requests over HTTP; its Address is "" for nowhere.
+	// HTTP says where and for which callers a server answers requests over HTTP; its Address is ""
+	// for nowhere.
 	HTTP httpapi.Config
-	// Spool is where a worker keeps what tasks have to say that go on while NATS is
-	// away, until it is back; "" for a folder of the user's. SpoolLimit is how many
-	// bytes of output they may keep there together; see worker.Config.
+	// Spool is where a worker keeps the output and reports of tasks that go on while NATS is away;
+	// "" for a folder of the user's. SpoolLimit is how many bytes of output they may keep there
+	// together; see worker.Config.
 	Spool      string
 	SpoolLimit int64
-	// LaneIdle is how long the server keeps a consumer for tasks with a priority, a key or labels that
-	// nobody uses any more. At least 2h.
+	// LaneIdle is how long the server keeps an unused consumer for tasks with a priority, a key or
+	// labels. At least 2h.
 	LaneIdle time.Duration
-	// MaxSelectors is how many different requirements of labels tasks may ask for at the same time.
+	// MaxSelectors is how many different requirements of labels waiting tasks may have at one time.
 	MaxSelectors int
-	// TaskOutput and TaskRecords are how many bytes of output of an attempt a worker keeps, and
-	// of records it may produce; worker.NoBound for no bound. See worker.Config.
+	// TaskOutput and TaskRecords are how many bytes of an attempt's output a worker keeps, and how
+	// many of records it may produce; worker.NoBound for no bound. See worker.Config.
 	TaskOutput, TaskRecords int64
-	// Store is how many bytes the streams may hold together, 0 for what the server has room for; Sizes
-	// is how many of these each has beside the log. See streams.Sizes.
+	// Store is how many bytes the streams may hold together, 0 for what the server has room for;
+	// Sizes is how many of these each stream beside the log has. See streams.Sizes.
 	Store int64
 	Sizes streams.Sizes
-	// Memory is how many bytes a process that stays may take before it collects garbage whatever that
-	// costs, 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
+	// Memory is how many bytes a long-lived process may use before it collects garbage at any cost,
+	// 0 for four fifths of what its control group or machine has. A server needs about 400 bytes
 	// for each task that has ended, and 600 for each that is due later.
 	Memory int64
 	// NewPrivileges lets tasks gain rights by what they start; see process.Config.Elevate.
 	NewPrivileges bool
-	// LogKeep is how long a server keeps what tasks have printed after they have ended.
+	// LogKeep is how long a server keeps the output of tasks after their end.
 	LogKeep retention.Policy
 	// DataKeep is the same for their records.
 	DataKeep retention.Policy
 }
 
-// defaultMemory is the default of the setting memory: enough for a million tasks.
+// defaultMemory is the default of the setting memory, in bytes: enough for a million tasks.
 const defaultMemory = 1 << 30
 
-// slack is what a step between two writes may take before somebody else does it again, and timerSlack what
-// a timer may: when one of three servers is lost it takes 5 to 11 s until the log goes on to take what has fired.
+// Slack is how long a step between two writes may take before another process repeats it, and
+// timerSlack the same for a timer: when one of three servers is lost it takes 5 to 11 s until the
+// log sources fired timers again.
 const (
 	Slack      = 2 * time.Second
 	timerSlack = 15 * time.Second
@@ -111,15 +114,17 @@ func (s *Values) Task() duties.Settings {
 	return duties.Settings{StartDeadline: s.StartDeadline, AckWait: s.AckWait, Slack: Slack, Timer: timerSlack}
 }
 
-// Margin is how long after a deadline the fact that says so may take: two sweeps, what they take, and clocks that differ.
+// Margin is how long after a deadline its fact may come: two sweeps, their duration, and differing
+// clocks.
 func (s *Values) Margin() time.Duration { return 2*s.Sweep + Slack + 3*time.Second }
 
-// Layout returns the part of the settings by which streams are made.
+// Layout returns the settings by which streams are made.
 func (s *Values) Layout() streams.Layout {
 	return streams.Layout{Replicas: s.Replicas, SyncAlways: s.SyncAlways, AckWait: s.AckWait}
 }
 
-// Take takes over the texts of some settings, such as those of another process; names that are none are left aside.
+// Take sets some settings from their texts, such as those of another process; it skips unknown
+// names.
 func (s *Values) Take(texts map[string]string) error {
 	for i := range All {
 		if text, ok := texts[All[i].Name]; ok {
@@ -131,17 +136,17 @@ func (s *Values) Take(texts map[string]string) error {
 	return nil
 }
 
-// Setting is one of the Settings: how it is called, its defaults and its text form.
+// Setting describes one setting: its name, its defaults and its text form.
 type Setting struct {
 	Name      string // in the file; the flag has '-' for '_', the environment MILLRACE_ before
 	Usage     string
 	dev, prod string
-	processes Processes // which of them it is for; none stands for all
+	processes Processes // which processes it is for; none means all
 	read      func(s *Values, text string) error
 	Text      func(s *Values) string
 }
 
-// Processes are kinds of processes that stay.
+// Processes are kinds of long-lived processes.
 type Processes int
 
 const (
@@ -150,7 +155,7 @@ const (
 	Staying = Serving | Working
 )
 
-// of narrows a setting to some processes.
+// of limits a setting to some processes.
 func (d Setting) of(p Processes) Setting {
 	d.processes = p
 	return d
@@ -264,7 +269,7 @@ var All = []Setting{
 	keeping("data_keep_failed", "the same of the records of a task that ended otherwise", func(s *Values) *time.Duration { return &s.DataKeep.Failed }).of(Serving),
 }
 
-// noWord is the value of a setting that stands for nothing.
+// noWord is the value of an empty setting.
 const noWord = "none"
 
 // word makes a setting that is a word, or none.
@@ -311,7 +316,7 @@ func listText[T any](list []T, text func(T) string) string {
 	return cmp.Or(strings.Join(parts, ","), noWord)
 }
 
-// readProxies reads addresses, and ranges of them.
+// readProxies parses addresses, and ranges of them.
 func readProxies(s *Values, text string) error {
 	s.HTTP.ProxyFrom = nil
 	for _, one := range wordsOf(text) {
@@ -327,10 +332,10 @@ func readProxies(s *Values, text string) error {
 	return nil
 }
 
-// keepOff is the value of a setting by which nothing is dropped before its time.
+// keepOff is the value of a setting by which nothing is dropped early.
 const keepOff = "off"
 
-// keeping makes a setting that is a time for which something is kept.
+// keeping makes a setting for how long something is kept.
 func keeping(name, usage string, field func(*Values) *time.Duration) Setting {
 	return Setting{
 		Name: name, Usage: usage, dev: keepOff, prod: keepOff,
@@ -353,10 +358,10 @@ func keeping(name, usage string, field func(*Values) *time.Duration) Setting {
 	}
 }
 
-// ownSpool is the value of the setting spool that stands for a folder of the user's.
+// ownSpool is the value of the setting spool for a folder of the user's.
 const ownSpool = "auto"
 
-// readSpool reads a folder, from where the process was started.
+// readSpool parses a folder, relative to where the process was started.
 func readSpool(s *Values, text string) (err error) {
 	if s.Spool = ""; text != ownSpool {
 		s.Spool, err = filepath.Abs(text)
@@ -369,7 +374,7 @@ func readSpoolLimit(s *Values, text string) (err error) {
 	return err
 }
 
-// readBytes reads a number of bytes.
+// readBytes parses a number of bytes.
 func readBytes(text string) (int64, error) {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n == 0 || n > 1<<50 {
@@ -380,7 +385,7 @@ func readBytes(text string) (int64, error) {
 
 func spoolLimitText(s *Values) string { return bytesText(s.SpoolLimit) }
 
-// bytesText is a number of bytes as it is best read, without losing any.
+// bytesText formats a number of bytes readably, without losing any.
 func bytesText(size int64) string {
 	n := uint64(size) // #nosec G115 -- never below zero
 	text := strings.ReplaceAll(humanize.IBytes(n), " ", "")
@@ -390,7 +395,7 @@ func bytesText(size int64) string {
 	return text
 }
 
-// Values of a size that are no numbers.
+// Values of a size other than numbers.
 const (
 	autoSize = "auto" // what there is
 	noSize   = "off"  // no bound
@@ -426,13 +431,14 @@ func size(name, usage, value string, words []string, field func(*Values) *int64)
 	}
 }
 
-// Off is the value of a setting for an address by which nothing is served.
+// Off is the value of an address at which nothing is served.
 const Off = "off"
 
-// DevHTTP is where dev answers requests over HTTP if nobody says where; it takes another port if that one is taken.
+// DevHTTP is the default address of dev's HTTP service; dev takes another port if that one is
+// taken.
 const DevHTTP = "127.0.0.1:4280"
 
-// readAddress reads an address. A port alone means loopback.
+// readAddress parses an address. A port alone means loopback.
 func readAddress(field func(*Values) *string, example string) func(*Values, string) error {
 	return func(s *Values, text string) error {
 		address := field(s)
@@ -491,7 +497,7 @@ func readPeriod(d *time.Duration, text string) error {
 	return nil
 }
 
-// ReadSync reads how often the log is synced to the disk.
+// ReadSync parses how often the log is flushed to the disk.
 func ReadSync(s *Values, text string) error {
 	if text == "always" {
 		s.SyncAlways, s.SyncInterval = true, 0
@@ -504,24 +510,24 @@ func ReadSync(s *Values, text string) error {
 	return nil
 }
 
-// Origin says where the value of a setting comes from, in words.
+// Origin says in words where the value of a setting comes from.
 type Origin = string
 
-// Flags are the flags that overrule all other sources.
+// Flags are the flags that override all other sources.
 type Flags struct {
 	set     *pflag.FlagSet
 	profile string
 	values  map[string]*flagValue
 }
 
-// flagValue is what a flag says of a setting.
+// flagValue is a setting's flag.
 type flagValue string
 
 func (v *flagValue) String() string        { return string(*v) }
 func (v *flagValue) Set(text string) error { *v = flagValue(text); return nil }
 func (*flagValue) Type() string            { return "value" }
 
-// defaults says which value holds if none is set, in a command whose profile is this one unless it is told another.
+// defaults describes the default of a setting, in a command whose default profile is this one.
 func (d *Setting) defaults(profile string) string {
 	value, other, others := d.prod, Dev, d.dev
 	if profile == Dev {
@@ -533,8 +539,8 @@ func (d *Setting) defaults(profile string) string {
 	return fmt.Sprintf("default %s, with --profile %s %s", value, other, others)
 }
 
-// AddFlags gives a command a flag for every setting. Its help has those that are for the processes that it
-// starts; others are taken as well, for one line may be given to all of them.
+// AddFlags gives a command a flag for every setting. Its help shows those for the processes that it
+// starts; the others are accepted as well, so that one line can be given to all processes.
 func AddFlags(fs *pflag.FlagSet, profile string, starts Processes) *Flags {
 	f := &Flags{set: fs, values: map[string]*flagValue{}}
 	typed.InGroup(fs, typed.GroupSettings, func() {
@@ -549,10 +555,10 @@ func AddFlags(fs *pflag.FlagSet, profile string, starts Processes) *Flags {
 	return f
 }
 
-// Load adds up the settings from the defaults of the profile, the
-// settings file, which may be named, the environment and the flags (nil for none), of which the
-// later wins, and says where each comes from. Profile holds if none of them
-// names one. The error says which value is wrong, where it stands and what is wanted.
+// Load adds up the settings from the defaults of the profile, the settings file (where, or the
+// default one), the environment and the flags (nil for none), of which the later wins, and says
+// where each comes from. profile applies if none of them names one. The error says which value is
+// wrong, where it is and what is wanted.
 func Load(where string, flags *Flags, profile string) (Values, map[string]Origin, error) {
 	var s Values
 	path, err := fileOf(where)
@@ -563,7 +569,7 @@ func Load(where string, flags *Flags, profile string) (Values, map[string]Origin
 	if err != nil {
 		return s, nil, err
 	}
-	// find looks a setting up in all places but the defaults.
+	// find looks up a setting in all sources but the defaults.
 	find := func(name, flag, env string, flagValue *string) (value string, from Origin) {
 		if flags != nil && flags.set.Changed(flag) {
 			return *flagValue, "flag --" + flag
@@ -614,8 +620,7 @@ func Load(where string, flags *Flags, profile string) (Values, map[string]Origin
 	return s, origins, nil
 }
 
-// fileOf is the path of the settings file, which may be named; "" if there is none and nobody
-// asked for one.
+// fileOf returns the path of the settings file; "" if there is none and none was requested.
 func fileOf(path string) (string, error) {
 	if path == "" {
 		path = os.Getenv("MILLRACE_CONFIG")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The profiles are those that were asked for (A16): so long may a task wait for a node and
-// a worker end in peace, and at least so often is somebody looked at or heard of.
+// The profiles have the values that were asked for (A16): how long a task may wait for a node, how
+// long a worker has to end, and how often at least sweeps and heartbeats come.
 func TestProfiles(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -9,7 +9,7 @@ import (
 	"millrace/replay"
 )
 
-// Scene is what there is to see where a session stands, and what came of the command that led there.
+// Scene is what is visible at a session's point, and the result of the command that led there.
 type Scene struct {
 	Frame *replay.Frame
 	// Lines are facts around the point.
@@ -17,7 +17,7 @@ type Scene struct {
 	Span   replay.Overview
 	Marks  []replay.Mark
 	Breaks []*replay.Breakpoint
-	// Answer is what came of the command; nil for none. Err says what was wrong with it.
+	// Answer is the result of the command; nil for none. Err is its error.
 	Answer *replay.Answer
 	Err    error
 }
@@ -26,38 +26,38 @@ type Scene struct {
 type Model struct {
 	// Name is what is stepped through: a file, or the log.
 	Name string
-	// Colours says that the terminal takes colours; signs say the same.
+	// Colours tells that the terminal has colours; signs say the same.
 	Colours bool
-	// Found says that the last command that looked for something has found it.
+	// Found tells whether the last search succeeded.
 	Found bool
 
 	scene Scene
-	along bool // list the facts of the focus alone
-	// doing is the command that runs, "" for none; waiting are those that were typed behind it.
+	along bool // list only the facts of the focus
+	// doing is the running command, "" for none; waiting are those typed after it.
 	doing    string
 	waiting  []string
 	seen, of int // how far it is
 
-	asking *command          // the one whose text is typed; nil for none
+	asking *command          // the command whose text is being typed; nil for none
 	text   string            // what is typed
-	typed  map[string]string // what was typed last, by the command
+	typed  map[string]string // what was last typed, by the command
 
-	list []string // what lies over the panes; nil for nothing
+	list []string // a list over the panes; nil for none
 	what string   // what it lists
 	top  int      // how far it is scrolled
 
-	said  string // a line for the person
-	wrong bool   // it says what is wrong
+	said  string // a line for the user
+	wrong bool   // it is an error
 }
 
 // command is what a key does.
 type command struct {
 	key  string // as it is pressed
-	do   string // what the session is told
+	do   string // the session's command
 	asks bool   // for a text, first
 }
 
-// commands are what the keys do, beside those that move within the screen.
+// commands are the keys' commands, beside those that move within the screen.
 var commands = func() map[string]*command {
 	all := map[string]*command{}
 	add := func(asks bool, pairs ...string) {
@@ -71,24 +71,24 @@ var commands = func() map[string]*command {
 	return all
 }()
 
-// Ask is what the screen wants of whoever carries it; the zero value is nothing.
+// Ask is what the screen asks of its carrier; the zero value asks nothing.
 type Ask struct {
-	// Do is a command for the session: one at a time, [Model.Shown] answers it.
+	// Do is a command for the session: one at a time; [Model.Shown] takes the result.
 	Do string
-	// Along says that Scene.Lines are to be those of the focus.
+	// Along asks for the focus's facts in Scene.Lines.
 	Along bool
-	// Stop ends the command that runs.
+	// Stop ends the running command.
 	Stop bool
-	// Redraw draws all anew, Suspend leaves the terminal to the shell for a while, Quit is the end.
+	// Redraw redraws everything, Suspend leaves the terminal to the shell for a while, Quit ends.
 	Redraw, Suspend, Quit bool
 }
 
-// New is a screen with its first scene.
+// New returns a screen with its first scene.
 func New(name string, colours bool, s Scene, said string) Model {
 	return Model{Name: name, Colours: colours, Found: true, scene: s, said: said}
 }
 
-// Press is what a key does, by its name as bubbletea has it.
+// Press handles a key, by its name in bubbletea.
 func (m Model) Press(key string) (Model, Ask) {
 	switch {
 	case key == "ctrl+l":
@@ -133,7 +133,7 @@ func (m Model) Press(key string) (Model, Ask) {
 	return m.do(c.do)
 }
 
-// Type enters a text that was pasted.
+// Type enters a pasted text.
 func (m Model) Type(text string) Model {
 	if m.asking != nil {
 		m.text += strings.Join(strings.Fields(text), " ")
@@ -141,7 +141,7 @@ func (m Model) Type(text string) Model {
 	return m
 }
 
-// edit is a key while a text is typed.
+// edit handles a key while a text is typed.
 func (m Model) edit(key string) (Model, Ask) {
 	switch key {
 	case "esc", "ctrl+c":
@@ -178,7 +178,8 @@ func (m Model) edit(key string) (Model, Ask) {
 	return m, Ask{}
 }
 
-// leaf is a key while a list lies over the panes; taken says that it was for the list.
+// leaf handles a key while a list lies over the panes; taken tells whether the key was for the
+// list.
 func (m Model) leaf(key string) (next Model, taken bool) {
 	const page = 10
 	switch key {
@@ -200,13 +201,13 @@ func (m Model) leaf(key string) (next Model, taken bool) {
 	return m, true
 }
 
-// do has the session do commands, behind those that it is about to.
+// do queues commands for the session.
 func (m Model) do(lines ...string) (Model, Ask) {
 	m.waiting = append(m.waiting[:len(m.waiting):len(m.waiting)], lines...)
 	return m.next()
 }
 
-// next begins what waits, if nothing is being done.
+// next begins the next queued command, if none runs.
 func (m Model) next() (Model, Ask) {
 	if m.doing != "" || len(m.waiting) == 0 {
 		return m, Ask{}
@@ -216,7 +217,8 @@ func (m Model) next() (Model, Ask) {
 	return m, Ask{Do: m.doing, Along: m.along}
 }
 
-// Shown is what came of the command that ran. What waits behind one that was wrong is dropped, as in a script.
+// Shown takes the result of the command that ran. Commands queued behind a wrong one are dropped,
+// as in a script.
 func (m Model) Shown(s Scene) (Model, Ask) {
 	did := m.doing
 	if m.doing = ""; s.Frame != nil {
@@ -249,7 +251,7 @@ func (m Model) Shown(s Scene) (Model, Ask) {
 // Waiting tells whether a command runs.
 func (m Model) Waiting() bool { return m.doing != "" }
 
-// Seen is how far the command is that runs: it has seen so many messages of so many.
+// Seen sets the progress of the running command: messages seen, of how many.
 func (m Model) Seen(seen, of int) Model {
 	m.seen, m.of = seen, of
 	return m

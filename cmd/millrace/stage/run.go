@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// reach is how many facts on each side of the point a scene has: more than a terminal has lines.
+	// reach is how many facts on each side of the point a scene has: more than a terminal has
+	// lines.
 	reach = 200
-	// fine is in how many cells a scene has the span: more than a terminal has columns.
+	// fine is into how many cells a scene divides the span: more than a terminal has columns.
 	fine = 1000
-	// progressEvery is how often it is shown how far a command is.
+	// progressEvery is how often a command's progress is shown.
 	progressEvery = 100 * time.Millisecond
 )
 
@@ -27,8 +28,8 @@ type Terminal struct {
 	Colours bool
 }
 
-// Run shows a session on a terminal until the person ends it, or ctx. It leaves the terminal as it was, whatever
-// happens. It tells whether the last command that looked for something has found it.
+// Run shows a session on a terminal until the user ends it, or ctx. It leaves the terminal as it
+// was, whatever happens. It tells whether the last search succeeded.
 func Run(ctx context.Context, on Terminal, x *replay.Session, name, greeting string) (found bool, err error) {
 	return run(ctx, on, x, name, greeting)
 }
@@ -51,18 +52,19 @@ func run(ctx context.Context, on Terminal, x *replay.Session, name, greeting str
 	return s.model.Found, err
 }
 
-// screen carries keys to a model, and its commands to a session. Only one command at a time has the session.
+// screen carries keys to a model, and its commands to a session. Only one command at a time uses
+// the session.
 type screen struct {
 	ctx           context.Context //nolint:containedctx // bubbletea has no other way to its commands
 	session       *replay.Session
-	idle          chan struct{} // full while no command has the session
+	idle          chan struct{} // full while no command uses the session
 	model         Model
-	stop          context.CancelFunc // of the command that runs
+	stop          context.CancelFunc // of the running command
 	width, height int
 	ticks         bool // a tick will come
 }
 
-// tick asks how far the command is that runs.
+// tick asks for the progress of the running command.
 type tick struct{}
 
 // Init implements [tea.Model].
@@ -120,7 +122,7 @@ func later() tea.Cmd {
 	return tea.Tick(progressEvery, func(time.Time) tea.Msg { return tick{} })
 }
 
-// do has the session do a command, and looks at what is there then.
+// do runs a command of the session, and reads the new scene.
 func (s *screen) do(ctx context.Context, ask Ask) tea.Msg {
 	select {
 	case <-s.idle:
@@ -137,7 +139,7 @@ func (s *screen) do(ctx context.Context, ask Ask) tea.Msg {
 	return now
 }
 
-// scene is what a session shows where it stands.
+// scene returns what a session shows at its point.
 func scene(ctx context.Context, x *replay.Session, along bool) (Scene, error) {
 	f, err := x.Frame(ctx)
 	if err != nil {

@@ -44,8 +44,8 @@ const (
 	stuck  = "01JNAT00000000000000000002"
 )
 
-// story has a task that fails on one node and ends well on another, one in a queue that nobody serves, and names that
-// would like to command the terminal. Times that are typed may do something.
+// story has a task that fails on one node and succeeds on another, one in a queue without workers,
+// and names that contain terminal commands. A typed time may call a function.
 func story(t testing.TB, typed map[string]func()) *replay.Session {
 	t.Helper()
 	span := replay.NewSpan(1)
@@ -93,7 +93,7 @@ func story(t testing.TB, typed map[string]func()) *replay.Session {
 	exit := 0
 	on(failed, nil, task.AttemptFinished{Attempt: 2, Epoch: epoch, Exit: &exit}) // 14
 	add(events.KindQueue, events.Fact{Queue: "bulk", Actor: "kim", Event: queue.Resumed{}})
-	now = now.Add(6 * time.Minute) // nobody serves bulk
+	now = now.Add(6 * time.Minute) // no worker serves bulk
 	add(events.KindNode, events.Fact{Node: "a", Event: node.WentOffline{Session: "s-a", Reason: "silent"}})
 	x, err := replay.New(span, replay.Config{
 		Rules:  view.Rules{Task: duties.Settings{StartDeadline: 5 * time.Minute, AckWait: 30 * time.Second, Slack: 3 * time.Second, Timer: 15 * time.Second}, Node: node.Settings{TTL: 10 * time.Second}},
@@ -158,7 +158,7 @@ func (p *player) shown(ask Ask) {
 	p.m, p.last = p.m.Shown(s)
 }
 
-// The screen is as the golden files have it, at each size; go test -update writes them.
+// The screen matches its golden files, at each size; go test -update writes them.
 func TestScreens(t *testing.T) {
 	for name, keys := range map[string]string{
 		"begin":    "",
@@ -192,7 +192,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Whatever is on the screen, it fills the terminal exactly, and commands it nothing but colours.
+// Whatever is on the screen, it fills the terminal exactly, and sends it no commands but colours.
 func TestScreensFit(t *testing.T) {
 	p := begin(t)
 	for _, keys := range []string{"", "blate<enter>", "c", "g9<enter>", "bstate retrying<enter>", "mx a note of some length, which says why<enter>", "ca", "k", "<esc>K", "<esc>?", "<down>", "<esc>g11<enter>", "/", "<esc>z", "b" + strings.Repeat("画像 ", 80)} {
@@ -222,7 +222,7 @@ func TestScreensFit(t *testing.T) {
 	}
 }
 
-// Colours say nothing that the signs do not: without them the same text is there.
+// Colours carry nothing that the signs do not: without them the text is the same.
 func TestColours(t *testing.T) {
 	p := begin(t)
 	p.press("blate<enter>cg9<enter>")
@@ -243,7 +243,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// Each line are keys; what follows on => is where they lead to: a sequence, a text that is said, or something asked.
+// Each entry has keys, and behind => what they lead to: a sequence, a message, or a request.
 func TestKeys(t *testing.T) {
 	for name, c := range map[string]struct{ keys, want string }{
 		"step":             {"sss", "#3"},
@@ -341,7 +341,7 @@ func TestKeysWait(t *testing.T) {
 	}
 }
 
-// What is stopped leaves the session where it stood.
+// A stopped command leaves the session where it was.
 func TestStopped(t *testing.T) {
 	x := story(t, nil)
 	s := &screen{ctx: t.Context(), session: x, idle: make(chan struct{}, 1)}

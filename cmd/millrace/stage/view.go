@@ -15,7 +15,7 @@ import (
 	"millrace/replay"
 )
 
-// The smallest screen, and the widths from which on panes stand beside each other.
+// The smallest screen, and the widths from which on panes are side by side.
 const (
 	leastWidth, leastHeight = 60, 18
 	twoColumns              = 110
@@ -23,7 +23,7 @@ const (
 	allKeys                 = 140
 )
 
-// row is a line of a pane, and line one of the screen, of rows beside each other.
+// row is a line of a pane; line is one of the screen: rows side by side.
 type (
 	row struct {
 		text string
@@ -35,12 +35,12 @@ type (
 // pane is a part of the screen below a title.
 type pane struct {
 	title string
-	rows  func(width, most int) (rows []row, all int) // of all the rows that there are, the most at most
-	// window says that there is always more than is shown.
+	rows  func(width, most int) (rows []row, all int) // at most most of all rows
+	// window tells that there is always more than is shown.
 	window bool
 }
 
-// View draws the screen in so many columns and lines.
+// View draws the screen in that many columns and lines.
 func View(m Model, width, height int) string {
 	if width < leastWidth || height < leastHeight {
 		small := fmt.Sprintf("This takes %d columns and %d lines; here are %d and %d. q ends.", leastWidth, leastHeight, width, height)
@@ -51,7 +51,7 @@ func View(m Model, width, height int) string {
 	return m.paint(all, width, height)
 }
 
-// lines are rows that have the whole width.
+// lines are rows over the whole width.
 func lines(rows []row) []line {
 	all := make([]line, len(rows))
 	for i, r := range rows {
@@ -60,7 +60,7 @@ func lines(rows []row) []line {
 	return all
 }
 
-// paint makes a text of lines, of so many as there is room for.
+// paint makes a text of lines, as many as fit.
 func (m Model) paint(all []line, width, height int) string {
 	texts := make([]string, 0, len(all))
 	for _, l := range all[:min(len(all), max(height, 0))] {
@@ -87,7 +87,7 @@ func wrap(text string, width int, tint term.Colour) (rows []row) {
 	return rows
 }
 
-// head says where the point is.
+// head describes the point.
 func (m Model) head(width int) row {
 	f := m.scene.Frame
 	text := m.Name + "  " + told.PointFact(f, m.clock())
@@ -109,7 +109,7 @@ func (m Model) head(width int) row {
 	return row{ansi.Truncate(text+focus+nth, width, "…"), term.Bold}
 }
 
-// short is what something is called in a list: a task by the end of its id.
+// short names something in a list: a task by the end of its id.
 func short(about string) string {
 	if kind, id, _ := strings.Cut(about, " "); kind == "task" && len(id) > 7 {
 		return "task …" + id[len(id)-7:]
@@ -117,7 +117,7 @@ func short(about string) string {
 	return about
 }
 
-// clock writes times by the day of the point.
+// clock formats times relative to the day of the point.
 func (m Model) clock() told.Clocked {
 	if at := m.scene.Frame.Time; !at.IsZero() {
 		return told.PointClock(at)
@@ -125,7 +125,7 @@ func (m Model) clock() told.Clocked {
 	return told.PointClock(m.scene.Span.From)
 }
 
-// body are the panes, or the list that lies over them.
+// body returns the panes, or the list over them.
 func (m Model) body(width, height int) []line {
 	if m.list != nil {
 		return lines(stack([]pane{whole(m.what+"; Esc closes", m.list[m.top:]...)}, width, height))
@@ -160,7 +160,7 @@ func message(f *replay.Frame) pane {
 	return texts("message", strings.Split(text.String(), "\n")...)
 }
 
-// weighed has the state first among what has changed, then the counts: there may not be room for all.
+// weighed puts the state first among the changes, then the counts: there may not be room for all.
 func weighed(changes []string) []string {
 	weight := func(line string) int {
 		switch {
@@ -175,7 +175,7 @@ func weighed(changes []string) []string {
 	return changes
 }
 
-// briefly names a task by the end of its id.
+// briefly names tasks by the end of their ids.
 func briefly(o *replay.Owed) *replay.Owed {
 	if o == nil {
 		return nil
@@ -192,10 +192,11 @@ func signed(sign string, lines []string) []string {
 	return lines
 }
 
-// hang is how far the rows of a line are set in behind its first.
+// hang is the indent of a line's further rows.
 const hang = 4
 
-// texts is a pane of lines, each on as many rows as it takes. If there is not room for all, each has its beginning.
+// texts is a pane of lines, each on as many rows as it needs. Without enough room, each shows its
+// beginning.
 func texts(title string, lines ...string) pane {
 	return pane{title: title, rows: func(width, most int) ([]row, int) {
 		parts, all := broken(lines, width)
@@ -250,7 +251,7 @@ func inTurns(wants []int, left int) []int {
 	return has
 }
 
-// flow is a pane of short lines, as many in a row as have room there.
+// flow is a pane of short lines, as many per row as fit.
 func flow(title string, lines []string) pane {
 	return pane{title: title, rows: func(width, most int) ([]row, int) {
 		var joined []string
@@ -265,7 +266,7 @@ func flow(title string, lines []string) pane {
 	}}
 }
 
-// tint is the colour of a line by its sign: without colours the sign says the same.
+// tint returns the colour of a line by its sign: without colours the sign says the same.
 func tint(line string) term.Colour {
 	if strings.Contains(line, ", overdue") {
 		return term.Red
@@ -274,8 +275,8 @@ func tint(line string) term.Colour {
 	return map[string]term.Colour{"~": term.Yellow, "+": term.Green, "-": term.Purple, "!": term.Red, "b": term.Blue, "m": term.Blue}[sign]
 }
 
-// stack draws panes one below the other, on so many lines. Each that has something to say gets two rows, if there is
-// room for that, and what is left goes round.
+// stack draws panes one below the other, in that many lines. Each non-empty pane gets two rows, if
+// there is room, and the rest is divided.
 func stack(panes []pane, width, height int) []row {
 	var shown []pane
 	var wants, least []int
@@ -301,7 +302,7 @@ func stack(panes []pane, width, height int) []row {
 	return append(rows, make([]row, height-len(rows))...)
 }
 
-// leastRows is how many rows of a pane there are before others get more.
+// leastRows is how many rows each pane gets before any gets more.
 const leastRows = 2
 
 // rule is a line with a title in it.
@@ -310,7 +311,7 @@ func rule(title string, width int) row {
 	return row{text + strings.Repeat("-", width-ansi.StringWidth(text)), term.Faint}
 }
 
-// beside draws stacks of panes beside each other.
+// beside draws stacks of panes side by side.
 func beside(height, width int, columns ...[]pane) []line {
 	each := (width - len(columns) + 1) / len(columns)
 	all := make([]line, height)
@@ -345,7 +346,7 @@ func (m Model) factsTitle() string {
 func (m Model) facts(_, most int) ([]row, int) {
 	lines := m.scene.Lines
 	f := m.scene.Frame
-	at := 0 // the place of the point among the lines
+	at := 0 // the index of the point among the lines
 	for at < len(lines) && lines[at].Seq < f.Seq {
 		at++
 	}
@@ -377,7 +378,7 @@ func (m Model) facts(_, most int) ([]row, int) {
 
 func clockOf(at time.Time) string { return at.Local().Format("15:04:05.000") }
 
-// bar is the span as a line: what it has, and where the point is in it.
+// bar draws the span as a line: its content, and the point in it.
 func (m Model) bar(width int) []row {
 	o := m.scene.Span
 	from, to := m.clock()(o.From), m.clock()(o.To)
@@ -412,7 +413,7 @@ func (m Model) bar(width int) []row {
 	return []row{rule("span: > point, b hit, ! late or broken, m mark, . facts", width), {text: from + " " + string(cells) + " " + to}}
 }
 
-// foot says what is typed, what runs, or what was said.
+// foot is what is being typed, the running command, or the last message.
 func (m Model) foot(width int) []row {
 	switch {
 	case m.asking != nil:
@@ -436,10 +437,10 @@ func (m Model) foot(width int) []row {
 	return rows[:min(len(rows), mostSaid)]
 }
 
-// mostSaid is on how many rows something may be said.
+// mostSaid is how many rows a message may have.
 const mostSaid = 3
 
-// takes says what a command takes, and does.
+// takes describes a command's argument and effect.
 func takes(do string) string {
 	for _, c := range replay.Commands() {
 		if c.Key == do {
@@ -449,7 +450,7 @@ func takes(do string) string {
 	return "any command"
 }
 
-// keys is the line of keys, as far as there is room.
+// keys is the line of keys, as far as they fit.
 func keys(width int) row {
 	line := "n/N focus s/S any c/C run g goto b break w watch k cause m mark / find ? help q"
 	switch {

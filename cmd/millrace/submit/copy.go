@@ -56,7 +56,7 @@ stays as it is, and the copy names it.
 	return c
 }
 
-// changes are what the flags change.
+// changes returns what the flags change.
 func (a *Commands) changes(c *cobra.Command, f *RunFlags) (s birth.Submission, err error) {
 	if s.Params, s.Texts, err = typed.Params(f.ParamsIn, f.Params, a.In); err != nil {
 		return s, err

@@ -3,8 +3,8 @@ package submit
 
 import "millrace/cmd/millrace/reach"
 
-// Commands are those that submit, of one run.
+// Commands are the commands of this package, for one run.
 type Commands struct{ *reach.App }
 
-// Of are the commands of a run.
+// Of returns the commands of a run.
 func Of(a *reach.App) *Commands { return &Commands{a} }

@@ -16,12 +16,12 @@ import (
 	"millrace/view"
 )
 
-// lookedFor is how many nodes of one submission are looked for.
+// lookedFor is how many nodes of one submission are looked up.
 const lookedFor = 20
 
-// Foresee says of what was submitted that no worker serves the queue that it names, and which of the nodes and tasks
-// that it names are not there. It is accepted nevertheless: a worker may come later, and so may a task
-// whose id was chosen. What cannot be found out is not said.
+// Foresee warns after a submission if no worker serves its queue, and if nodes or tasks that it
+// names do not exist. The submission is accepted nevertheless: a worker may come later, and so may
+// a task with a chosen id. It does not mention what it cannot find out.
 func (a *Commands) Foresee(ctx context.Context, c *client.Client, s *birth.Submission) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -50,7 +50,7 @@ func (a *Commands) foreseeQueue(ctx context.Context, c *client.Client, name stri
 	}
 }
 
-// servedQueues are the queues that nodes serve, as far as a server tells them.
+// servedQueues returns the queues that nodes serve, as far as a server knows them.
 func servedQueues(ctx context.Context, c *client.Client) []string {
 	page, _ := c.Nodes(ctx, client.NodeListRequest{})
 	var names []string
@@ -80,7 +80,7 @@ func (a *Commands) foreseeNodes(ctx context.Context, c *client.Client, s *birth.
 	}
 }
 
-// ForeseeJob is Foresee for a job that was stored, and its steps.
+// ForeseeJob is Foresee for a stored job, and its steps.
 func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job) {
 	asking, cancel := a.Asking(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job)
 	}
 }
 
-// nodeNews says that a node is not there, and what becomes of the work for it.
+// nodeNews warns that a node does not exist, and what that means for its work.
 func nodeNews(name string, retired bool, meant, noNode string) string {
 	text := "nobody has registered as node " + name
 	if retired {

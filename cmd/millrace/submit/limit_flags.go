@@ -13,7 +13,7 @@ import (
 	"millrace/task/limit"
 )
 
-// limitFlags are the limits that `millrace run` was told.
+// limitFlags are the flags of `millrace run` for limits.
 type limitFlags struct {
 	concurrency []string
 	perNode     []string
@@ -37,7 +37,7 @@ func (f *limitFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.unique, "unique", "", "refuse it while another task with this `key` has not ended")
 }
 
-// set puts the flags that were given into a submission.
+// set copies the flags into a submission.
 func (f *limitFlags) set(c *cobra.Command, s *birth.Submission) error {
 	given := c.Flags().Changed
 	switch {
@@ -86,7 +86,7 @@ func (f *limitFlags) set(c *cobra.Command, s *birth.Submission) error {
 	return nil
 }
 
-// most reads a number of tasks and its key.
+// most parses a number of tasks and its key.
 func (f *limitFlags) most(flag, text string) (n int, key string, err error) {
 	number, key := f.keyed(text)
 	if n, err = strconv.Atoi(number); err != nil || n < 1 {
@@ -95,7 +95,7 @@ func (f *limitFlags) most(flag, text string) (n int, key string, err error) {
 	return n, key, nil
 }
 
-// parseBudget reads a number of starts or a run time, and the period for that after a /.
+// parseBudget parses a number of starts or a run time, and its period after a /.
 func parseBudget(text string) (b limit.Budget, err error) {
 	amount, per, timed := strings.Cut(text, "/")
 	if !timed {
@@ -108,7 +108,7 @@ func parseBudget(text string) (b limit.Budget, err error) {
 	return b, b.Run.UnmarshalText([]byte(amount))
 }
 
-// keyed parts a limit from its key.
+// keyed separates a limit from its key.
 func (f *limitFlags) keyed(text string) (limit, key string) {
 	limit, key, own := strings.Cut(text, ":")
 	if !own {

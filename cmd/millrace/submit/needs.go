@@ -11,7 +11,7 @@ import (
 	"millrace/task/value"
 )
 
-// parseNeeds reads what --needs and --needs-rule say; resolve finds the task that an id, or a part of one, means.
+// parseNeeds parses --needs and --needs-rule; resolve finds the task of an id, or of a part of one.
 func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, error)) (*task.Needs, error) {
 	if len(texts) == 0 {
 		if rule != "" {
@@ -37,7 +37,7 @@ func parseNeeds(texts []string, rule string, resolve func(string) (task.ID, erro
 	return needs, nil
 }
 
-// wantedSignal is what --signal and --signal-timeout say.
+// wantedSignal returns the signal of --signal and --signal-timeout.
 func (f *RunFlags) wantedSignal() (*job.Signal, error) {
 	switch {
 	case f.signal != "":

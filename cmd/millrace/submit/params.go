@@ -14,8 +14,9 @@ import (
 	"millrace/task/param"
 )
 
-// paramsOf are the parameters that a command line can set: those of the job that it runs, or whose schedule it runs, or
-// whose task it copies. There are none if that cannot be found out.
+// paramsOf returns the job whose parameters a command line can set: the job that it runs, or of the
+// schedule that it runs, or of the task that it copies. The job is empty if that cannot be found
+// out.
 func (a *Commands) paramsOf(ctx context.Context, cl *client.Client, c *cobra.Command, name string) (job job.Job) {
 	revision := uint64(0)
 	switch {
@@ -43,7 +44,7 @@ func (a *Commands) paramsOf(ctx context.Context, cl *client.Client, c *cobra.Com
 	return stored.Job
 }
 
-// CompleteParams are the parameters of what stands on the line, and the values that one of them may have.
+// CompleteParams completes the parameters of what is on the line, and the values of one.
 func (a *Commands) CompleteParams(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -69,7 +70,8 @@ func (a *Commands) CompleteParams(c *cobra.Command, args []string, typed string)
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// shownParams are parameters as people are shown them: the declared ones in their order, else the defaults by name.
+// shownParams returns parameters for display: the declared ones in their order, else the defaults
+// by name.
 func shownParams(p *param.Params) []param.Param {
 	all := slices.Clone(p.Declared)
 	if len(all) > 0 {
@@ -82,7 +84,7 @@ func shownParams(p *param.Params) []param.Param {
 	return all
 }
 
-// wanted says what a parameter may be, and what it is if nobody sets it: all that is known of one that is not declared.
+// wanted describes a parameter and its default; for an undeclared one only the default is known.
 func wanted(p *param.Params, d *param.Param) string {
 	switch {
 	case len(p.Declared) == 0:
@@ -95,7 +97,8 @@ func wanted(p *param.Params, d *param.Param) string {
 	return d.Allowed() + " (must be given)"
 }
 
-// helpOfJob adds to the help of a command the parameters of the job that stands on its line, if a server tells them.
+// helpOfJob adds to the help of a command the parameters of the job on its line, if a server knows
+// them.
 func (a *Commands) helpOfJob(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(c *cobra.Command, args []string) {
 		help(c, args)

@@ -14,7 +14,7 @@ import (
 	"millrace/task/where"
 )
 
-// placeFlags say where a task may run, besides the nodes that are named.
+// placeFlags say where a task may run, besides named nodes.
 type placeFlags struct {
 	labels string
 	avoid  []string
@@ -43,7 +43,7 @@ func (p *placeFlags) flags(fs *pflag.FlagSet, spread string) {
 	fs.IntVar(&p.slots, "slots", 0, "number of `slots` of a worker that it takes (default that of the job, or 1)")
 }
 
-// put writes what was given into a submission.
+// put copies the flags into a submission.
 func (p *placeFlags) put(s *birth.Submission) error {
 	labels, err := where.ParseSelector(p.labels)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *placeFlags) put(s *birth.Submission) error {
 	return nil
 }
 
-// parsePreference reads a selector, and before a colon its weight.
+// parsePreference parses a selector, with its weight before a colon.
 func parsePreference(text string) (job.Preference, error) {
 	var f job.Preference
 	if weight, rest, ok := strings.Cut(text, ":"); ok {

@@ -143,7 +143,8 @@ func (a *Commands) plan(ctx context.Context, sight func(context.Context, *client
 	return nil
 }
 
-// jobOrTask tells whether a name is a task's id or a part of one, and which. A job of that name goes before a part.
+// jobOrTask tells whether a name is a task's id or a part of one, and which. A job of that name
+// takes precedence over a part.
 func (a *Commands) jobOrTask(ctx context.Context, cl *client.Client, name string, given bool) (task.ID, bool, error) {
 	if given {
 		return "", false, nil

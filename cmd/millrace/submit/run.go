@@ -27,7 +27,7 @@ import (
 	"millrace/task/where"
 )
 
-// RunFlags are what `millrace run` was told.
+// RunFlags are the flags of `millrace run`.
 type RunFlags struct {
 	typed.Output
 	Params   []string
@@ -114,8 +114,8 @@ output and the task at the end.`,
 	return c
 }
 
-// TaskFlags are the flags that say what a task is to be, whoever submits it. Spread is under which name the
-// label goes over whose values the tasks are spread.
+// TaskFlags adds the flags that describe a task, for all commands that submit. spread is the name
+// of the flag for the label over whose values the tasks are spread.
 func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	fs := c.Flags()
 	typed.InGroup(fs, typed.GroupWhat, func() {
@@ -156,7 +156,7 @@ func (f *RunFlags) TaskFlags(c *cobra.Command, spread string) {
 	})
 }
 
-// submission makes what to submit of the command line.
+// submission turns the command line into a submission.
 func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (birth.Submission, error) {
 	var s birth.Submission
 	refuse := func(err error) (birth.Submission, error) { return s, exit.Misuse(c, "%w", err) }
@@ -192,7 +192,7 @@ func (a *Commands) submission(c *cobra.Command, f *RunFlags, args []string) (bir
 	return s, nil
 }
 
-// Wanted is what the flags of [RunFlags.TaskFlags] say of a task that runs a job or a command.
+// Wanted returns the submission of the flags of [RunFlags.TaskFlags], for a job or a command.
 func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Reader) (s birth.Submission, err error) {
 	if s.Job, s.Spec, err = f.what(job, argv); err != nil {
 		return s, err
@@ -244,8 +244,8 @@ func (f *RunFlags) Wanted(c *cobra.Command, job string, argv []string, in io.Rea
 	return s, nil
 }
 
-// due is the time of --at; zero if there is none. What it means depends on the present: a time
-// of day that has passed is tomorrow's.
+// due returns the time of --at; zero if there is none. It depends on the present: a time of day
+// that has passed means tomorrow.
 func (f *RunFlags) due(now time.Time) (at time.Time, err error) {
 	if f.at == "" {
 		return at, nil

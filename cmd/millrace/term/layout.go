@@ -9,11 +9,11 @@ import (
 // How tables are made to fit.
 const (
 	gap = 2 // columns of the terminal between two of the table
-	// lastColumn is how wide the last column of a table is at least, if it has as much to say, and
-	// lastLines on how many lines it may stand.
+	// lastColumn is the least width of a table's last column, if its text is that long, and
+	// lastLines on how many lines it may be.
 	lastColumn = 24
 	lastLines  = 3
-	// leastColumn is how narrow others are made when nothing is left to be dropped.
+	// leastColumn is the least width of others when nothing is left to be dropped.
 	leastColumn = 8
 	// widestColumn is how much of another column is shown before spare ones are dropped.
 	widestColumn = 26
@@ -25,9 +25,9 @@ type wrapped struct {
 	colour Colour
 }
 
-// fit lays the rows out, the header first, and returns how wide each column is. If bound is above 0,
-// columns that have nothing to say are dropped, long texts are cut, and the spare columns dropped until
-// the rest fits; if that is not enough, the widest are cut further. What stands in the last column is wrapped.
+// fit lays out the rows, the header first, and returns the width of each column. If bound is above
+// 0, empty columns are dropped, long texts cut, and spare columns dropped until the rest fits; if
+// that is not enough, the widest are cut further. The last column is wrapped.
 func (t *Table) fit(bound int) ([][]wrapped, []int) {
 	rows := t.cells()
 	widths := columnWidths(rows)
@@ -54,7 +54,7 @@ func (t *Table) fit(bound int) ([][]wrapped, []int) {
 	return all, widths
 }
 
-// cells are the rows, the header first, as they can be printed.
+// cells returns the rows, the header first, in printable form.
 func (t *Table) cells() [][]Cell {
 	rows := make([][]Cell, 0, len(t.Rows)+1)
 	if len(t.Header) > 0 {
@@ -110,7 +110,7 @@ func (t *Table) narrow(rows [][]Cell, widths []int, bound int) ([][]Cell, []int)
 	return rows, widths
 }
 
-// needed is how wide a table must at least be.
+// needed returns the least width of a table.
 func needed(widths []int) int {
 	sum := 0
 	for _, w := range widths[:len(widths)-1] {
@@ -119,7 +119,7 @@ func needed(widths []int) int {
 	return sum + min(widths[len(widths)-1], lastColumn)
 }
 
-// without are rows and widths that lack a column.
+// without removes a column from rows and widths.
 func without(rows [][]Cell, widths []int, column int) ([][]Cell, []int) {
 	less := make([][]Cell, len(rows))
 	for i, row := range rows {
@@ -143,8 +143,8 @@ func columnWidths(rows [][]Cell) []int {
 	return widths
 }
 
-// wrap breaks s between words into lines of at most n characters; 0 is no bound. If most is above 0 there
-// are no more lines than that, and the last one says with a sign that text is left out.
+// wrap breaks s between words into lines of at most n characters; 0 is no bound. If most is above 0
+// there are at most that many lines, and the last one ends with a sign if text is left out.
 func wrap(s string, n, most int) []string {
 	if n <= 0 || utf8.RuneCountInString(s) <= n {
 		return []string{s}
@@ -166,7 +166,8 @@ func wrap(s string, n, most int) []string {
 	return lines
 }
 
-// wordEnd is where the last word ends that goes into n characters; n if the first one does not.
+// wordEnd returns where the last word that fits into n characters ends; n if the first one does not
+// fit.
 func wordEnd(text []rune, n int) int {
 	for end := n; end > 0; end-- {
 		if text[end] == ' ' {

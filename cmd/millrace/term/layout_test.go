@@ -30,7 +30,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Whatever stands in a table, no line of it is wider than the terminal, down to what nothing can fit into.
+// Whatever a table holds, no line of it is wider than the terminal, down to 60 columns.
 func TestTablesFit(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

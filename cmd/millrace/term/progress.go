@@ -9,11 +9,11 @@ import (
 	"millrace/task"
 )
 
-// Progress is a line on a terminal that says what is waited for and how long
-// already. Where nobody looks it does nothing.
+// Progress is a line on a terminal that says what is awaited and for how long. Without a terminal
+// it does nothing.
 type Progress struct {
-	w       io.Writer // nil if nobody looks
-	lines   io.Writer // where the program's own words go as lines instead; nil for nowhere
+	w       io.Writer // nil without a terminal
+	lines   io.Writer // takes the program's own reports as lines instead; nil for none
 	columns int
 	done    chan struct{}
 	ended   sync.WaitGroup
@@ -23,9 +23,9 @@ type Progress struct {
 	text  string
 	since time.Time
 	drawn bool
-	line  string    // what was drawn last
-	drew  time.Time // when
-	hold  bool      // a line of output is not complete: nothing may be drawn
+	line  string    // what was last drawn
+	drew  time.Time // and when
+	hold  bool      // a line of output is incomplete: nothing may be drawn
 	told  time.Time // when the last line was written
 }
 
@@ -56,8 +56,8 @@ func (s *Streams) Progress() *Progress {
 	return p
 }
 
-// Say sets the line's text; the time beside it counts from t's present state. Of
-// a task that has ended there is nothing to wait for.
+// Say sets the line's text; the time beside it counts from t's current state. For an ended task it
+// does nothing.
 func (p *Progress) Say(text string, t task.Task) {
 	if t.State.Terminal() {
 		return
@@ -68,7 +68,7 @@ func (p *Progress) Say(text string, t task.Task) {
 	p.draw()
 }
 
-// More adds what the program itself says of its progress.
+// More adds the program's own progress report.
 func (p *Progress) More(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,13 +80,13 @@ func (p *Progress) More(text string) {
 	}
 }
 
-// toldEvery is how far lines about progress are apart.
+// toldEvery is the shortest time between lines about progress.
 const toldEvery = 300 * time.Millisecond
 
-// redrawEvery is how soon the line is back after output that came too fast to draw it between lines.
+// redrawEvery is how soon the line returns after output that came too fast to draw it in between.
 const redrawEvery = 100 * time.Millisecond
 
-// redraw draws the line if it is not there, or no longer as it was.
+// redraw draws the line if it is missing or has changed.
 func (p *Progress) redraw() {
 	if !p.drawn || p.words() != p.line {
 		p.draw()
@@ -109,9 +109,9 @@ func (p *Progress) draw() {
 	fmt.Fprintf(p.w, "\r\x1b[K\x1b[2m%s\x1b[0m", p.line)
 }
 
-// Around makes room, calls write, which prints to the same terminal, and tells
-// from its result whether the line that it printed is complete. Then the line of progress is drawn again, unless
-// it was just now: while much is printed it would only flicker.
+// Around removes the line, calls write, which prints to the same terminal and tells whether its
+// last line is complete, and draws the line again, unless it was drawn just now: during much output
+// it would only flicker.
 func (p *Progress) Around(write func() (complete bool, err error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Progress) Around(write func() (complete bool, err error)) error {
 	return err
 }
 
-// Clear takes the line away until it is drawn again.
+// Clear removes the line until it is drawn again.
 func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *Progress) erase() {
 	}
 }
 
-// Stop takes the line away for good. It may be called again.
+// Stop removes the line for good. It may be called again.
 func (p *Progress) Stop() {
 	p.once.Do(func() { close(p.done) })
 	p.ended.Wait()

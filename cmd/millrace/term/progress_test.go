@@ -10,7 +10,8 @@ import (
 	"millrace/task"
 )
 
-// What is waited for stays in sight: it is drawn again behind each line, and soon after a burst of lines.
+// The progress line stays in sight: it is drawn again behind each line, and soon after a burst of
+// lines.
 func TestProgressStays(t *testing.T) {
 	var screen bytes.Buffer
 	p := &Progress{w: &screen, columns: 80, done: make(chan struct{})}

@@ -13,21 +13,22 @@ import (
 	"millrace/cmd/millrace/screen"
 )
 
-// Streams are those of one run of the command.
+// Streams are the streams of one run of the command.
 type Streams struct {
 	In   io.Reader
 	Out  io.Writer
 	Errs io.Writer
-	// Demonstrating is whether progress is worth lines even where no terminal is.
+	// Demonstrating tells whether progress is printed as lines even without a terminal.
 	Demonstrating bool
 }
 
-// NewStreams keeps what is printed from doing anything to a terminal but being read there.
+// NewStreams returns streams whose outputs, if they are terminals, get no control sequences from
+// printed text.
 func NewStreams(in io.Reader, out, errs io.Writer) *Streams {
 	return &Streams{In: in, Out: onScreen(out), Errs: onScreen(errs)}
 }
 
-// WriteJSON prints one value, laid out for people and machines alike.
+// WriteJSON prints one value, indented.
 func (s *Streams) WriteJSON(v any) error {
 	e := json.NewEncoder(s.Out)
 	e.SetEscapeHTML(false)
@@ -35,15 +36,14 @@ func (s *Streams) WriteJSON(v any) error {
 	return e.Encode(v)
 }
 
-// WriteLine prints one value of a stream of them, each on a line of its own.
+// WriteLine prints one value of several, each on its own line.
 func (s *Streams) WriteLine(v any) error {
 	e := json.NewEncoder(s.Out)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// screenWriter is a terminal that a person looks at. Files and pipes are none: they get what there
-// is, byte by byte.
+// screenWriter is a terminal. Files and pipes are not: they get the bytes unchanged.
 type screenWriter struct {
 	file *os.File
 
@@ -51,7 +51,7 @@ type screenWriter struct {
 	filter screen.Filter // guarded by mu
 }
 
-// onScreen is w with a filter before it, if it is a terminal.
+// onScreen returns w with a filter before it, if it is a terminal.
 func onScreen(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && Terminal(f) {
 		return &screenWriter{file: f, filter: screen.Filter{Colours: Colourful(f)}}
@@ -59,7 +59,8 @@ func onScreen(w io.Writer) io.Writer {
 	return w
 }
 
-// Unfiltered is the terminal itself, for what this program alone says to it; w, if that is none.
+// Unfiltered returns the terminal itself, for this program's own control sequences; w, if it is not
+// a terminal.
 func Unfiltered(w io.Writer) io.Writer {
 	if s, ok := w.(*screenWriter); ok {
 		return s.file
@@ -77,7 +78,7 @@ func (s *screenWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Terminal tells whether a person looks at w.
+// Terminal tells whether w is a terminal.
 func Terminal(w any) bool {
 	if _, ok := w.(*screenWriter); ok {
 		return true
@@ -86,28 +87,28 @@ func Terminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Colourful tells whether w takes colours and is wanted to.
+// Colourful tells whether w can and should show colours.
 func Colourful(w any) bool {
 	return Terminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Fullscreen tells whether a person looks at the streams, and at a terminal on which text can be placed.
+// Fullscreen tells whether the streams are a terminal on which text can be placed.
 func (s *Streams) Fullscreen() bool {
 	return Terminal(s.In) && Terminal(s.Out) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
-// Width is how many columns w shows: those of its terminal, else what COLUMNS says, or 0 if there is no bound.
+// Width returns how many columns w shows: its terminal's, else COLUMNS, or 0 for no bound.
 func Width(w io.Writer) int {
 	if f, ok := Unfiltered(w).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
 	}
-	columns, _ := strconv.Atoi(os.Getenv("COLUMNS")) // what is no number is no bound
+	columns, _ := strconv.Atoi(os.Getenv("COLUMNS")) // not a number means no bound
 	return max(columns, 0)
 }
 
-// Note tells a person something beside the result; it never goes to stdout.
+// Note tells the user something beside the result; it never goes to stdout.
 func (s *Streams) Note(format string, args ...any) {
 	fmt.Fprintf(s.Errs, "millrace: "+format+"\n", args...)
 }

@@ -1,4 +1,4 @@
-// Package term lays out what a terminal is shown: tables, colours, a line of progress.
+// Package term lays out what a terminal shows: tables, colours, a progress line.
 package term
 
 import (
@@ -29,19 +29,18 @@ type Cell struct {
 	Colour Colour
 }
 
-// Plain is a text as it is, and Dim one that is less than what stands beside it.
+// Plain is a text as it is, and Dim a less important one.
 func Plain(s string) Cell { return Cell{Text: s} }
 func Dim(s string) Cell   { return Cell{s, Faint} }
 
 // Tinted is a text in a colour.
 func Tinted(s string, c Colour) Cell { return Cell{s, c} }
 
-// Table is rows of cells below a header; a table without one is a list of
-// names and values.
+// Table is rows of cells below a header; without a header it is a list of names and values.
 type Table struct {
 	Title  string
 	Header []string
-	// Spare are the columns that a narrow terminal does without, the least needed first.
+	// Spare are the columns that a narrow terminal drops, the least needed first.
 	Spare []string
 	Rows  [][]Cell
 	// Foot are lines below the rows.
@@ -58,7 +57,7 @@ func (t *Table) Field(name, value string) {
 	}
 }
 
-// Print writes a table to stdout as its terminal, if it is one, wants it.
+// Print writes a table to stdout, formatted for its terminal if it is one.
 func (s *Streams) Print(t Table) error { return t.Write(s.Out, Width(s.Out), Colourful(s.Out)) }
 
 // Write writes the table. If bound is above 0, no line is wider than that: see [Table.fit].
@@ -79,7 +78,7 @@ func (t *Table) Write(w io.Writer, bound int, colours bool) error {
 	return b.Flush()
 }
 
-// writeRow writes a row of which the last cell may have several lines.
+// writeRow writes a row whose last cell may have several lines.
 func writeRow(b *bufio.Writer, row []wrapped, widths []int, colours bool) {
 	lines := 1
 	for _, c := range row {
@@ -101,7 +100,7 @@ func writeRow(b *bufio.Writer, row []wrapped, widths []int, colours bool) {
 	}
 }
 
-// Paint is the text of a cell, with its colour if there are colours.
+// Paint returns the text of a cell, coloured if there are colours.
 func Paint(c Cell, colours bool) string {
 	if !colours || c.Colour == "" {
 		return c.Text
@@ -109,8 +108,8 @@ func Paint(c Cell, colours bool) string {
 	return "\x1b[" + string(c.Colour) + "m" + c.Text + "\x1b[0m"
 }
 
-// Printable replaces what could move the cursor or worse: much of what is shown
-// was written by the programs that ran.
+// Printable replaces characters that could move the cursor or worse: much of what is shown was
+// written by tasks' programs.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -123,7 +122,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut shortens s to n characters, the last of which then says so.
+// Cut shortens s to n characters; the last one marks the cut.
 func Cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

@@ -9,7 +9,7 @@ import (
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Modified is whether the sources differed from the commit.
+	// Modified tells whether the sources differed from the commit.
 	Modified bool   `json:"modified,omitempty"`
 	Built    string `json:"commit_time,omitempty"`
 	Go       string `json:"go"`

@@ -7,7 +7,7 @@ import (
 	"millrace/events"
 )
 
-// TypeCell is the type of a fact, in the colour of what it says.
+// TypeCell is the type of a fact, in a colour for its meaning.
 func TypeCell(r *events.Record) term.Cell {
 	text := FactType(r)
 	if r.Err != nil {
@@ -20,10 +20,10 @@ func TypeCell(r *events.Record) term.Cell {
 	}[r.Fact.Type])
 }
 
-// longValue is how much of a value is worth a cell.
+// longValue is how much of a value fits a cell.
 const longValue = 80
 
-// Value is a value of JSON for people: a text without its quotes; "" for none.
+// Value is a JSON value for people: a text without its quotes; "" for none.
 func Value(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) != nil {

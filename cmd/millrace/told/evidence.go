@@ -9,18 +9,18 @@ import (
 	"millrace/task"
 )
 
-// LateWord is what a fenced attempt wanted to say: evidence that never counts.
+// LateWord is what a fenced attempt tried to report: evidence that never counts.
 type LateWord struct {
 	Epoch uint64 `json:"epoch"`
 	Node  string `json:"node,omitempty"`
-	// At is when the attempt said it, and Kept when it was stored.
+	// At is when the attempt reported it, and Kept when it was stored.
 	At   time.Time   `json:"at,omitzero"`
 	Kept time.Time   `json:"kept"`
 	Type events.Type `json:"type,omitempty"`
 	Says string      `json:"says,omitempty"`
 }
 
-// LateWords are those in the history of a task, in order.
+// LateWords returns those in the history of a task, in order.
 func LateWords(records []events.Record) []LateWord {
 	var all []LateWord
 	for i := range records {
@@ -34,7 +34,7 @@ func LateWords(records []events.Record) []LateWord {
 			w.At, w.Type = said.At, said.Type
 			w.Says = FactDetails(&events.Record{Kind: events.KindChain, Fact: said})
 		} else {
-			w.Says = term.Cut(string(e.Said), 200) // whoever wrote it, it is shown
+			w.Says = term.Cut(string(e.Said), 200) // shown whatever it is
 		}
 		all = append(all, w)
 	}

@@ -1,4 +1,4 @@
-// Package told says in words what there is: facts, states, reasons, times and sizes.
+// Package told describes facts, states, reasons, times and sizes in words.
 package told
 
 import (
@@ -79,7 +79,7 @@ func AttemptAndNode(r *events.Record) string {
 	return strings.Join(parts, " ")
 }
 
-// FactDetails is what else a fact says, in words.
+// FactDetails describes the rest of a fact.
 func FactDetails(r *events.Record) string {
 	if r.Err != nil {
 		return r.Err.Error()
@@ -206,12 +206,12 @@ func FactDetails(r *events.Record) string {
 	return ""
 }
 
-// orderWords say what an operator has told a node.
+// orderWords describe an operator's orders to a node.
 var orderWords = map[node.Order]string{
 	node.OrderServe: "takes work again", node.OrderCordon: "cordoned: no new work", node.OrderDrain: "drained: no new work, and what runs ends or is given back",
 }
 
-// Took says how long something has taken; "" for no time.
+// Took says how long something took; "" for no time.
 func Took(d value.Duration) string {
 	if d == 0 {
 		return ""
@@ -249,7 +249,7 @@ func stepText(w *task.Work) string {
 	return "step " + w.Step
 }
 
-// WorkRoute says where a task waits, and of one that asks for labels for which.
+// WorkRoute says where a task waits, with its labels if it asks for any.
 func WorkRoute(w *task.Work) string {
 	if !w.Route.Selected() || w.Spec == nil {
 		return routeText(w.Route)
@@ -258,7 +258,8 @@ func WorkRoute(w *task.Work) string {
 	return askedText(queue, needs, w.Route.Priority())
 }
 
-// askedText says what a route of a selector asks of nodes; one of nodes that are named asks for no queue.
+// askedText describes what a selector's route asks of nodes; a route of named nodes asks for no
+// queue.
 func askedText(queue string, needs where.Selector, priority int) string {
 	text := "nodes with " + needs.String()
 	if queue == "" {
@@ -267,7 +268,7 @@ func askedText(queue string, needs where.Selector, priority int) string {
 	return routeText(where.QueueRoute(queue, priority)) + ", " + text
 }
 
-// routeText is a route in words.
+// routeText describes a route.
 func routeText(r where.Route) string {
 	if _, own := r.Node(); own {
 		return "for " + placeText(r)
@@ -298,7 +299,7 @@ func holdsText(holds []string) string {
 
 func due(at time.Time) string { return By("due", at) }
 
-// By says when something is; "" for no time.
+// By says when something is due or happened; "" for no time.
 func By(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -320,7 +321,7 @@ func result(r json.RawMessage) string {
 	return "result " + term.Cut(string(r), 60)
 }
 
-// Usage is what an attempt has used; "" if nobody has measured it.
+// Usage describes what an attempt has used; "" if it was not measured.
 func Usage(u *task.Usage) string {
 	if u == nil || *u == (task.Usage{}) {
 		return ""
@@ -347,7 +348,7 @@ func Usage(u *task.Usage) string {
 	return text
 }
 
-// Words joins those that are not empty.
+// Words joins the non-empty parts.
 func Words(parts ...string) string {
 	var said []string
 	for _, p := range parts {
@@ -358,10 +359,10 @@ func Words(parts ...string) string {
 	return strings.Join(said, "; ")
 }
 
-// Actor is who wrote a fact, where the fact says it.
+// Actor is the author of a fact, if the fact names it.
 func Actor(r *events.Record) string { return r.Fact.Actor }
 
-// Restored names the copies that were set back.
+// Restored names the copies that were restored.
 func Restored(e definition.CopiesRestored) string {
 	var all []string
 	for _, c := range e.Copies {
@@ -373,7 +374,7 @@ func Restored(e definition.CopiesRestored) string {
 	return "changed by hand, and set back: " + strings.Join(all, ", ")
 }
 
-// bundleDigest is the version to which a name points.
+// bundleDigest is the version that a name points to.
 func bundleDigest(text json.RawMessage) string {
 	var n definitions.NamedVersion
 	if json.Unmarshal(text, &n) != nil {

@@ -6,7 +6,7 @@ import (
 	"millrace/task"
 )
 
-// adopted says how a new session of a node came to an attempt that an earlier one has left.
+// adopted describes how a new session of a node took over an attempt that an earlier one has left.
 func adopted(e task.AttemptAdopted) string {
 	process, gap := "", ""
 	if e.PID > 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Span writes a duration with the precision that a person wants: 340ms, 12.3s,
-// 4m05s, 3h12m, 5d07h, and 0.4ms for what is over in no time.
+// Span formats a duration with a readable precision: 340ms, 12.3s, 4m05s, 3h12m, 5d07h, and 0.4ms
+// for very short ones.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -50,7 +50,7 @@ func Age(at, now time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// Moment is a time and how far away it is: "2026-03-01 12:00:00 (5m ago)".
+// Moment formats a time and its distance: "2026-03-01 12:00:00 (5m ago)".
 func Moment(at, now time.Time) string {
 	switch {
 	case at.IsZero():
@@ -61,10 +61,10 @@ func Moment(at, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", Clock(at), Span(now.Sub(at)))
 }
 
-// Clock is a time of this machine's zone.
+// Clock formats a time in this machine's zone.
 func Clock(at time.Time) string { return at.Local().Format(time.DateTime) }
 
-// ByteCount is a size in binary units.
+// ByteCount formats a size in binary units.
 func ByteCount(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -76,7 +76,7 @@ func ByteCount(n int64) string {
 	return fmt.Sprintf("%.1f %s", v, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
 }
 
-// Pairs writes labels in a fixed order: "a=1 b=2".
+// Pairs formats labels in a fixed order: "a=1 b=2".
 func Pairs(m map[string]string) string {
 	var b strings.Builder
 	for i, k := range slices.Sorted(maps.Keys(m)) {

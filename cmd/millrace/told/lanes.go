@@ -8,7 +8,7 @@ import (
 	"millrace/view"
 )
 
-// Lane is a line of a timeline: an attempt's phase, or all that was the same wait.
+// Lane is a line of a timeline: an attempt's phase, or all waits of one kind.
 type Lane struct {
 	Name   string
 	Phases []view.Phase
@@ -22,7 +22,7 @@ func (l *Lane) Took() (sum time.Duration) {
 	return sum
 }
 
-// Lanes gives the phases of a task their lines, in the order in which those begin.
+// Lanes assigns the phases of a task to lines, in the order in which those begin.
 func Lanes(phases []view.Phase) (lanes []Lane) {
 	for _, p := range phases {
 		name := Phase(&p)

@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// Bounds says in words what bounds a queue has.
+// Bounds describes the bounds of a queue.
 func Bounds(running, waiting int, rate limit.Rate, window string) string {
 	text := Words(Bound(running, "run at once"), Bound(waiting, "wait"))
 	if rate.Limit > 0 {
@@ -24,7 +24,7 @@ func Bounds(running, waiting int, rate limit.Rate, window string) string {
 	return text
 }
 
-// Bound is a bound in words.
+// Bound describes a bound.
 func Bound(n int, what string) string {
 	if n == 0 {
 		return "any number may " + what
@@ -32,10 +32,10 @@ func Bound(n int, what string) string {
 	return fmt.Sprintf("at most %d may %s", n, what)
 }
 
-// NamedHolders is how many of those that hold a limit are named.
+// NamedHolders is how many of a limit's holders are named.
 const NamedHolders = 5
 
-// NextText says how a rate is, and when it admits or when a budget begins anew.
+// NextText describes a rate, and when it next admits a task or when a budget is renewed.
 func NextText(c *quota.CounterState, now time.Time) (rate, next string) {
 	if c.Budget != nil {
 		return "", "anew " + Moment(c.Budget.Resets, now)
@@ -43,7 +43,7 @@ func NextText(c *quota.CounterState, now time.Time) (rate, next string) {
 	return RateText(c.Rate, now)
 }
 
-// RateText says how a rate is and when it admits.
+// RateText describes a rate and when it next admits a task.
 func RateText(r *quota.RateState, now time.Time) (rate, next string) {
 	if r == nil {
 		return "", ""
@@ -55,7 +55,7 @@ func RateText(r *quota.RateState, now time.Time) (rate, next string) {
 	return rate, Moment(r.Opens, now)
 }
 
-// RateWords say how often something may start; "" for a rate that is none.
+// RateWords say how often something may start; "" for no rate.
 func RateWords(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""
@@ -71,7 +71,7 @@ func RateWords(r limit.Rate) string {
 	return text
 }
 
-// LimitDuty says what a task waits for that its limits hold.
+// LimitDuty says what a task held by its limits waits for.
 func LimitDuty(t *task.Task, s *quota.Standing, now time.Time) string {
 	if s.Admitted {
 		return "offer it: its limits have admitted it"
@@ -95,7 +95,7 @@ func LimitDuty(t *task.Task, s *quota.Standing, now time.Time) string {
 	return fmt.Sprintf("admit it: %s; it is %s", strings.Join(full, ", and "), line)
 }
 
-// counterDuty says how a limit keeps tasks waiting.
+// counterDuty says how a limit makes tasks wait.
 func counterDuty(c *quota.CounterState, now time.Time) string {
 	if c.Rate != nil {
 		rate, next := RateText(c.Rate, now)

@@ -6,7 +6,7 @@ import (
 	"millrace/incident"
 )
 
-// Missing says in words what is missing.
+// Missing describes what is missing.
 func Missing(m incident.Missing) string {
 	text := m.Section
 	if m.Lines > 0 {

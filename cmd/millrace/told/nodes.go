@@ -23,7 +23,7 @@ func labelChanges(changes map[string]*string) string {
 	return strings.Join(parts, " ")
 }
 
-// NodeCell is a node's state, and that it is cordoned or drained, which are no states.
+// NodeCell is a node's state, and whether it is cordoned or drained, which are not states.
 func NodeCell(n *client.NodeView) term.Cell {
 	c := term.Tinted(n.State.String(), map[node.State]term.Colour{
 		node.Online: term.Yellow, node.Ready: term.Green, node.Draining: term.Yellow, node.Quarantined: term.Purple, node.Offline: term.Red, node.Retired: term.Faint,
@@ -37,8 +37,8 @@ func NodeCell(n *client.NodeView) term.Cell {
 	return c
 }
 
-// SeenState is the state of a node as a server sees it: one that has fallen silent is not what the log
-// last said of it.
+// SeenState is the state of a node as a server sees it: for a silent node the log's last state no
+// longer holds.
 func SeenState(n *client.NodeView) term.Cell {
 	if n.Silent {
 		return term.Tinted("silent", term.Red)

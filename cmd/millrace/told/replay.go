@@ -8,7 +8,7 @@ import (
 	"millrace/replay"
 )
 
-// Clocked writes a time of the log for those who step through it.
+// Clocked formats a time of the log for stepping through it.
 type Clocked func(at time.Time) string
 
 // PointTime is a time of the log with its day.
@@ -21,7 +21,7 @@ func pointTime(at time.Time, layout string) string {
 	return at.Local().Format(layout)
 }
 
-// PointClock is a time of the log beside another one: its day is said if that differs.
+// PointClock formats a time of the log beside another one: with its day only if that differs.
 func PointClock(beside time.Time) Clocked {
 	day := pointTime(beside, time.DateOnly)
 	return func(at time.Time) string {
@@ -32,7 +32,7 @@ func PointClock(beside time.Time) Clocked {
 	}
 }
 
-// PointFact says of a point what the fact is that it stands at, or behind.
+// PointFact describes the fact at a point, or before it.
 func PointFact(f *replay.Frame, clock Clocked) string {
 	if f.Seq == 0 {
 		return fmt.Sprintf("before the span, which goes to #%d", f.To)
@@ -88,7 +88,7 @@ func orNothing(text string) string {
 	return text
 }
 
-// Decided says by what was decided, and below that what each rule and node answered.
+// Decided says by what a decision was made, and below that what each rule and node answered.
 func Decided(d *replay.Decision) (head string, below []string) {
 	if d == nil {
 		return "", nil
@@ -125,7 +125,7 @@ func Decided(d *replay.Decision) (head string, below []string) {
 	return head, below
 }
 
-// Owed says who owes what, before a fact and after it.
+// Owed describes the duties before a fact and after it.
 func Owed(o *replay.Owed, clock Clocked) []string {
 	switch {
 	case o == nil:
@@ -182,7 +182,7 @@ func Marks(all []replay.Mark, clock Clocked) []string {
 	return lines
 }
 
-// Answered says what came of a command, but where the point is.
+// Answered describes the result of a command, without the point.
 func Answered(a *replay.Answer, clock Clocked) []string {
 	var lines []string
 	if b := a.Set; b != nil {
@@ -206,7 +206,7 @@ func Answered(a *replay.Answer, clock Clocked) []string {
 	return lines
 }
 
-// ReplayCommand says what a command of a session does.
+// ReplayCommand describes a command of a session.
 func ReplayCommand(c *replay.Command) string {
 	return fmt.Sprintf("%-18s %s", strings.TrimSpace(c.Key+" "+c.Takes), c.Says)
 }

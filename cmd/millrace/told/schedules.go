@@ -9,7 +9,7 @@ import (
 	"millrace/task/schedule"
 )
 
-// scheduleFact is what a fact of a schedule says, in words.
+// scheduleFact describes a fact of a schedule.
 func scheduleFact(event definition.ScheduleEvent) string {
 	switch e := event.(type) {
 	case definition.ScheduleFired:
@@ -38,7 +38,7 @@ func originText(o task.Origin) string {
 	return o.Trigger + " of " + text
 }
 
-// When is when a schedule fires, in few words.
+// When says briefly when a schedule fires.
 func When(s *job.Schedule) string {
 	switch {
 	case s.Cron != "":

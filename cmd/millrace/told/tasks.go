@@ -15,7 +15,7 @@ import (
 	"millrace/view"
 )
 
-// Brief is where a task is, in a few words.
+// Brief describes a task's state in a few words.
 func Brief(t *task.Task) string {
 	words := []string{t.State.String()}
 	switch t.State {
@@ -40,7 +40,7 @@ func Brief(t *task.Task) string {
 	return strings.Join(words, " ")
 }
 
-// Ending is how a task ended, in one line.
+// Ending describes how a task ended, in one line.
 func Ending(t *task.Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", t.ID, StateAndReason(t))
@@ -59,7 +59,7 @@ func Ending(t *task.Task) string {
 // StateAndReason is the state with its reason code, for example error/exit.
 func StateAndReason(t *task.Task) string { return State(t.State, t.Reason) }
 
-// State leaves out the reasons that say no more than the state.
+// State leaves out reasons that say no more than the state.
 func State(s task.State, code string) string {
 	tells := s.Terminal() && code != reason.User || s == task.Held
 	if code == "" || !tells {
@@ -68,7 +68,7 @@ func State(s task.State, code string) string {
 	return s.String() + "/" + code
 }
 
-// Phase names a phase: what was waited for, or which attempt was at work, and where.
+// Phase names a phase: what was awaited, or which attempt was at work, and where.
 func Phase(p *view.Phase) string {
 	switch {
 	case p.Attempt > 0:
@@ -79,7 +79,7 @@ func Phase(p *view.Phase) string {
 	return p.Name
 }
 
-// Retry is a retry policy in words.
+// Retry describes a retry policy.
 func Retry(r *job.Retry) string {
 	text := fmt.Sprintf("up to %d", r.Max)
 	if len(r.On) > 0 {
@@ -100,7 +100,7 @@ func Retry(r *job.Retry) string {
 	return text
 }
 
-// Tries are the attempts that the facts of a task tell of.
+// Tries returns the attempts in the facts of a task.
 func Tries(records []events.Record) []task.Try {
 	history := make([]task.Recorded, len(records))
 	for i := range records {
@@ -123,7 +123,7 @@ func Keep(k job.Keep) string {
 	return strings.Join(parts, ", ")
 }
 
-// Resources are the bounds of a task's processes; "" for none.
+// Resources describes the bounds of a task's processes; "" for none.
 func Resources(r job.Resources) string {
 	var parts []string
 	say := func(there bool, format string, v any) {
@@ -139,7 +139,7 @@ func Resources(r job.Resources) string {
 	return strings.Join(parts, ", ")
 }
 
-// Dismissal says who took a task off the list, when and why; "" if nobody has.
+// Dismissal says who dismissed a task, when and why; "" if it was not dismissed.
 func Dismissal(d *task.Dismissal, now time.Time) string {
 	if d == nil {
 		return ""
@@ -147,7 +147,7 @@ func Dismissal(d *task.Dismissal, now time.Time) string {
 	return Words("by "+d.By+" "+Moment(d.At, now), d.Reason)
 }
 
-// SuspectField says that nothing may be expected of the node of a task.
+// SuspectField says that the node of a task is in doubt.
 func SuspectField(t *term.Table, d *node.Doubt) {
 	if d != nil {
 		t.Add(term.Dim("suspect"), term.Tinted(d.String(), term.Yellow))

@@ -6,8 +6,9 @@ import (
 	"millrace/task"
 )
 
-// Unheard says of each attempt that ended without a word of its worker that its output may not be
-// whole, and after which line; last is the number of the last line of an epoch, 0 if there is none.
+// Unheard names the attempts whose worker never reported their end, so that their output may be
+// incomplete, and after which line; last returns the number of the last line of an epoch, 0 if
+// there is none.
 func Unheard(tries []task.Try, last func(epoch uint64) int) []string {
 	var notes []string
 	for i := range tries {

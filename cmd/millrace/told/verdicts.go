@@ -11,8 +11,8 @@ import (
 // maxVerdicts is how many nodes an explanation names; a plan names all.
 const maxVerdicts = 20
 
-// VerdictLines adds a line for each node: whether it may claim the task, or the rule
-// that excludes it.
+// VerdictLines adds a line for each node: whether it may claim the task, or the rule that excludes
+// it.
 func VerdictLines(t *term.Table, all []node.Verdict) {
 	for i, v := range all {
 		name := ""
@@ -27,7 +27,7 @@ func VerdictLines(t *term.Table, all []node.Verdict) {
 	}
 }
 
-// preferenceText says why a node is better than others.
+// preferenceText says why a node is preferred.
 func preferenceText(v node.Verdict) string {
 	switch {
 	case v.Ran && v.Score > 0:
@@ -40,7 +40,7 @@ func preferenceText(v node.Verdict) string {
 	return ""
 }
 
-// Verdicts adds the lines of an explanation, which must not be too many.
+// Verdicts adds the lines of an explanation, at most maxVerdicts.
 func Verdicts(t *term.Table, all []node.Verdict, id string) {
 	VerdictLines(t, all[:min(len(all), maxVerdicts)])
 	if more := len(all) - maxVerdicts; more > 0 {
@@ -48,5 +48,5 @@ func Verdicts(t *term.Table, all []node.Verdict, id string) {
 	}
 }
 
-// Join is a list of names.
+// Join joins names.
 func Join(names []string) string { return strings.Join(names, ", ") }

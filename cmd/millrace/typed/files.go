@@ -14,10 +14,10 @@ import (
 	"millrace/cmd/millrace/exit"
 )
 
-// MaxFile is more than [jobfile.Parse] takes; what is larger is not read to its end.
+// MaxFile is more than [jobfile.Parse] accepts; larger files are not read to their end.
 const MaxFile = 2 << 20
 
-// FileOf is what one file defines, or what is wrong with it.
+// FileOf is the content of one file, or its error.
 type FileOf[D any] struct {
 	Name string
 	All  []D
@@ -72,7 +72,7 @@ func ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// FileFault gives a file that is not there its exit code.
+// fileFault gives the error of a missing file its exit code.
 func FileFault(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return &exit.Fault{Code: exit.NotFound, Err: err}
@@ -80,7 +80,7 @@ func FileFault(err error) error {
 	return err
 }
 
-// jobFiles is path itself, or the job files in the folder that it is.
+// jobFiles returns path itself, or the job files in the folder at path.
 func jobFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -105,7 +105,8 @@ func jobFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// ReadFiles is ParseFiles, and an error if anything is wrong with any file or two of them define the same.
+// ReadFiles is ParseFiles, and returns an error if any file is wrong or two of them define the
+// same.
 func ReadFiles[D any](in io.Reader, c *cobra.Command, paths []string, parse func(name string, data []byte) ([]D, error), what, next string, called func(*D) string) ([]FileOf[D], error) {
 	read, err := ParseFiles(in, c, paths, parse)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Output is the form that a command was asked to print.
+// Output is the requested output format of a command.
 type Output struct {
 	Form Choice
 	flag bool // --json
 }
 
-// Flags adds -o and --json. Without forms, those are table (the default) and json.
+// Flags adds -o and --json. Without forms, these are table (the default) and json.
 func (o *Output) Flags(c *cobra.Command, forms ...string) {
 	if len(forms) == 0 {
 		forms = []string{"table", "json"}

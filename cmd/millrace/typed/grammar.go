@@ -1,4 +1,4 @@
-// Package typed reads what people type: commands, arguments and flags.
+// Package typed parses what users type: commands, arguments and flags.
 package typed
 
 import (
@@ -15,7 +15,7 @@ import (
 	"millrace/near"
 )
 
-// Takes checks the number of arguments; what names one, max < 0 is no bound.
+// Takes checks the number of arguments; what names one, most < 0 is no bound.
 func Takes(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
@@ -42,7 +42,7 @@ func Noun(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// FlagError turns a flag that cannot be understood into a usage error.
+// FlagError turns a wrong flag into a usage error.
 func FlagError(c *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		return exit.Misuse(c, "unknown flag --%s%s", name, DidYouMean(nearFlag(c, name)))
@@ -84,7 +84,7 @@ func badValue(bad *pflag.InvalidValueError) error {
 	return fmt.Errorf("%q: %w", bad.GetValue(), cause)
 }
 
-// nearFlag is the flag that name is most likely a misspelling of, or "".
+// nearFlag returns the flag that name is most likely a misspelling of, or "".
 func nearFlag(c *cobra.Command, name string) string {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -98,9 +98,8 @@ func nearFlag(c *cobra.Command, name string) string {
 	return ""
 }
 
-// nearCommand is the command below c that name is most likely a misspelling of, or the beginning
-// of. If there is none, it is the command one level further down that has this name: the one of
-// tasks, or the only one; or "".
+// nearCommand returns the command below c that name is most likely a misspelling of, or the
+// beginning of, or "".
 func nearCommand(c *cobra.Command, name string) string {
 	var names []string
 	for _, below := range c.Commands() {
@@ -133,7 +132,7 @@ func nearCommand(c *cobra.Command, name string) string {
 	return ""
 }
 
-// DidYouMean ends what is said of a word that nobody knows; "" if there is none that could be meant.
+// DidYouMean ends the message about an unknown word; "" if there is no suggestion.
 func DidYouMean(word string) string {
 	if word == "" {
 		return ""
@@ -141,8 +140,8 @@ func DidYouMean(word string) string {
 	return fmt.Sprintf("; did you mean %q?", word)
 }
 
-// SplitCommand parts the arguments into names, of which there are some at most, the last one a job, and a command after "--".
-// Names that are not there are empty.
+// SplitCommand divides the arguments into at most most names, the last one a job, and a command
+// after "--". Missing names are empty.
 func SplitCommand(c *cobra.Command, args []string, most int) (names, argv []string, err error) {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, argv = args[:dash], args[dash:]

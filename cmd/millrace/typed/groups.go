@@ -27,7 +27,7 @@ const (
 // Groups lists them in the order of the help.
 var Groups = []string{GroupTicks, GroupWhat, GroupWhen, GroupWhere, GroupLong, GroupLimits, GroupFound, GroupEmbedded, GroupWorker, GroupSettings}
 
-// GroupNote is under which annotation a flag has its group.
+// GroupNote is the annotation with a flag's group.
 const GroupNote = "millrace_group"
 
 // InGroup puts the flags that add defines into a group of the help.
@@ -42,8 +42,8 @@ func InGroup(fs *pflag.FlagSet, group string, add func()) {
 	})
 }
 
-// FlagsHelp lists the flags of a command, by group if they have any; what has none is about the command itself
-// and comes first. Lines are no longer than a terminal's.
+// FlagsHelp lists the flags of a command, by group if they have any; flags without one are about
+// the command itself and come first. Lines fit a terminal.
 func FlagsHelp(c *cobra.Command, out io.Writer) string {
 	grouped := map[string]*pflag.FlagSet{}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -8,7 +8,7 @@ import (
 	"millrace/cmd/millrace/exit"
 )
 
-// Help differs from cobra's in that it refuses what there is no help about.
+// Help differs from cobra's help command: it refuses unknown words.
 func Help(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Say more about a command or a page",
@@ -35,8 +35,8 @@ func Help(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// UsageTemplate differs from cobra's in that the flags which all commands have
-// in common are shown once, by "millrace help connection".
+// UsageTemplate differs from cobra's: the flags that all commands have in common are shown once, by
+// "millrace help connection".
 const UsageTemplate = `{{if .HasAvailableSubCommands}}Usage:
   {{.CommandPath}} COMMAND{{else if .Runnable}}Usage:
   {{.UseLine}}{{end}}{{if gt (len .Aliases) 0}}

@@ -22,7 +22,7 @@ import (
 	"millrace/task/where"
 )
 
-// Span is a flag that [query.Span] reads; set tells whether it was given.
+// Span is a flag that [query.Span] parses; Given tells whether it was set.
 type Span struct {
 	D     time.Duration
 	Given bool
@@ -41,7 +41,7 @@ func (f *Span) Set(s string) (err error) {
 	return err
 }
 
-// Wanted is the duration as a submission takes it, nil if it was not given.
+// Wanted returns the duration for a submission, nil if it was not given.
 func (f *Span) Wanted() *value.Duration {
 	if !f.Given {
 		return nil
@@ -50,13 +50,13 @@ func (f *Span) Wanted() *value.Duration {
 	return &d
 }
 
-// Seen is --if-revision: what somebody changes only if it is what he has seen.
+// Seen is --if-revision: the revision that the user has seen; a change applies only to that.
 type Seen struct {
 	R     uint64
 	Given bool
 }
 
-// Flag adds the flag, for what there is of a kind.
+// Flag adds the flag, for things of a kind.
 func (f *Seen) Flag(c *cobra.Command, kind string) {
 	of := "the `revision`"
 	if kind == "queue" {
@@ -82,7 +82,7 @@ func (f *Seen) Set(s string) (err error) {
 	return nil
 }
 
-// Revisions are what was seen: one, or any if the list is empty.
+// Revisions returns the revision seen, or an empty list for any.
 func (f *Seen) Revisions() []uint64 {
 	if !f.Given {
 		return nil
@@ -90,7 +90,7 @@ func (f *Seen) Revisions() []uint64 {
 	return []uint64{f.R}
 }
 
-// Pairs reads k=v, of which a later one wins.
+// Pairs parses k=v; a later one wins.
 func Pairs(flag string, list []string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -106,8 +106,8 @@ func Pairs(flag string, list []string) (map[string]string, error) {
 	return m, nil
 }
 
-// Params adds up the parameters of --params (a text, @file, or - for in) and of each --param: those that are JSON,
-// and those that are text, which the desk reads as the job declares them.
+// Params adds up the parameters of --params (a text, @file, or - for in) and of each --param: those
+// that are JSON, and those that are text, which the desk parses as the job declares them.
 func Params(whole string, each []string, in io.Reader) (values map[string]json.RawMessage, texts map[string]string, err error) {
 	if texts, err = Pairs("param", each); err != nil || whole == "" {
 		return nil, texts, err
@@ -127,7 +127,7 @@ func Params(whole string, each []string, in io.Reader) (values map[string]json.R
 	return values, texts, nil
 }
 
-// readParams reads a JSON object, or lines name=value as a .env file has them.
+// readParams parses a JSON object, or lines name=value as in a .env file.
 func readParams(body []byte) (values map[string]json.RawMessage, texts map[string]string, err error) {
 	wanted := errors.New("want a JSON object, such as {\"name\": \"World\"}, or lines name=value, as in a .env file")
 	if text := bytes.TrimSpace(body); json.Valid(text) || bytes.HasPrefix(text, []byte("{")) {
@@ -144,7 +144,7 @@ func readParams(body []byte) (values map[string]json.RawMessage, texts map[strin
 	return nil, texts, nil
 }
 
-// Body is the text that s is, or that stands in the file or stream that it names.
+// Body returns s itself, or the content of the file or stream that it names.
 func Body(s string, in io.Reader) ([]byte, error) {
 	switch {
 	case s == "-":
@@ -155,7 +155,7 @@ func Body(s string, in io.Reader) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// Weights reads queues with their weights, crawl=3; one without has the weight 1.
+// Weights parses queues with their weights, crawl=3; without one the weight is 1.
 func Weights(list []string) (queues []string, weights map[string]int, err error) {
 	weights = map[string]int{}
 	for _, item := range list {
@@ -172,7 +172,7 @@ func Weights(list []string) (queues []string, weights map[string]int, err error)
 	return queues, weights, nil
 }
 
-// States reads states of --state.
+// States parses states of --state.
 func States(list []string) ([]task.State, error) {
 	states, err := query.States(list)
 	if err != nil {
@@ -181,7 +181,7 @@ func States(list []string) ([]task.State, error) {
 	return states, nil
 }
 
-// ParseRate reads a number of starts, and the time for that after a /.
+// ParseRate parses a number of starts, and its period after a /.
 func ParseRate(text string) (r limit.Rate, err error) {
 	count, per, timed := strings.Cut(text, "/")
 	if r.Limit, err = strconv.Atoi(count); err != nil || r.Limit < 1 {

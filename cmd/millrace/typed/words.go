@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Words splits a line as a shell does: at blanks, but for those within quotes or behind a backslash.
+// Words splits a line as a shell does: at blanks, except within quotes or after a backslash.
 func Words(line string) (words []string, err error) {
 	var word strings.Builder
 	var quote rune

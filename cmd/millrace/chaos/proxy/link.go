@@ -11,8 +11,8 @@ import (
 
 const (
 	chunkSize = 16 << 10
-	// inFlight is how many chunks are on their way, each way: enough for what the
-	// link's delay holds back, small enough that a sender feels a blackhole.
+	// inFlight is how many chunks may be on their way, each way: enough for the link's delay, and
+	// few enough that a sender notices a blackhole.
 	inFlight = 64
 )
 
@@ -52,7 +52,7 @@ func (l *link) end(closing func(net.Conn)) {
 	}
 }
 
-// halve ends the server's end only.
+// halve ends only the server's end.
 func (l *link) halve() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *link) halved() bool {
 	return l.half
 }
 
-// connect opens the server's end; false if there is none to be had.
+// connect opens the server's end; false if that fails.
 func (l *link) connect() bool {
 	c, err := l.proxy.dial()
 	if err != nil {
@@ -102,14 +102,14 @@ func (l *link) run() {
 	both.Wait()
 }
 
-// chunk is bytes on their way.
+// chunk is a piece of data on its way.
 type chunk struct {
-	number int64 // of its connection, both ways, from 1
+	number int64 // within its connection, both ways, from 1
 	bytes  []byte
 	read   time.Time
 }
 
-// carry reads from one end and writes to the other (nil for nowhere).
+// carry reads from one end and writes to the other (nil discards).
 func (l *link) carry(from, to net.Conn) {
 	way := make(chan chunk, inFlight)
 	var writing sync.WaitGroup
@@ -134,7 +134,7 @@ func (l *link) carry(from, to net.Conn) {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				closing = hangUp // what it said last is to arrive
+				closing = hangUp // its last bytes must arrive
 			}
 			break
 		}
@@ -144,8 +144,8 @@ func (l *link) carry(from, to net.Conn) {
 	l.gone(from, closing)
 }
 
-// gone ends the link when an end of it is, unless it is the end that the client
-// is not to know of.
+// gone ends the link when one of its ends is gone, unless it is the end whose loss is hidden from
+// the client.
 func (l *link) gone(end net.Conn, closing func(net.Conn)) {
 	if l.halved() && end != l.client {
 		return
@@ -153,7 +153,7 @@ func (l *link) gone(end net.Conn, closing func(net.Conn)) {
 	l.end(closing)
 }
 
-// deliver writes a chunk when the mode lets it; false if it cannot.
+// deliver writes a chunk when the mode allows it; false if it cannot.
 func (l *link) deliver(c chunk, to net.Conn) bool {
 	sent, reached := 0, time.Now()
 	for {
@@ -164,7 +164,7 @@ func (l *link) deliver(c chunk, to net.Conn) bool {
 		case Cut:
 			return false
 		case HalfOpen:
-			return true // it goes nowhere
+			return true // it is discarded
 		case Blackhole:
 			select {
 			case <-changed:
@@ -180,7 +180,7 @@ func (l *link) deliver(c chunk, to net.Conn) bool {
 			wait = time.Duration(size) * time.Second / time.Duration(mode.Rate)
 		case Stall:
 			if c.number%int64(mode.Every) == 0 && sent == 0 {
-				wait = time.Until(reached.Add(mode.Delay)) // behind what is held up before it
+				wait = time.Until(reached.Add(mode.Delay)) // after what is held up before it
 			}
 		case Lose:
 			if c.number%int64(mode.Every) == 0 {

@@ -14,23 +14,23 @@ const (
 	Up Kind = iota
 	// Cut resets every connection, and each new one at once.
 	Cut
-	// Blackhole passes nothing on and tells nobody. What was sent meanwhile arrives
+	// Blackhole passes nothing on, and neither end notices. What was sent meanwhile arrives
 	// afterwards, as TCP would send it again.
 	Blackhole
-	// HalfOpen resets the server's end of every connection and keeps the client's,
-	// whose words go nowhere. They are reset when the mode changes.
+	// HalfOpen resets the server's end of every connection and keeps the client's, whose data is
+	// discarded. The clients' ends are reset when the mode changes.
 	HalfOpen
 	// Delay passes everything on after Mode.Delay, each way.
 	Delay
 	// Throttle passes on at most Mode.Rate bytes in a second, each way of each connection.
 	Throttle
-	// Drop loses the Mode.Every-th chunk of a connection, and resets it.
+	// Drop loses the Mode.Every-th chunk of a connection, and resets the connection.
 	Drop
-	// Stall holds each Mode.Every-th chunk of a connection up for Mode.Delay, and what
-	// comes behind it too: what TCP makes of a link that loses packets.
+	// Stall holds each Mode.Every-th chunk of a connection up for Mode.Delay, and with it what
+	// follows: the effect of a link that loses packets, over TCP.
 	Stall
-	// Lose leaves each Mode.Every-th chunk of a connection out and tells nobody, as no
-	// TCP does but a broken machine between the ends may: messages are missing, or cut.
+	// Lose omits each Mode.Every-th chunk of a connection, and neither end notices. No TCP does
+	// that, but a broken machine between the ends may: messages are missing, or cut.
 	Lose
 )
 
@@ -46,13 +46,13 @@ func (k Kind) String() string {
 // Mode is how a link behaves. The zero value is a good link.
 type Mode struct {
 	Kind Kind
-	// Delay is by how much everything is late, more than 0 where Kind is Delay, or by how
-	// much some chunks are where it is Stall.
+	// Delay is by how much everything is late, above 0 if Kind is Delay, or by how much some chunks
+	// are if it is Stall.
 	Delay time.Duration
-	// Rate is in bytes per second, more than 0 where Kind is Throttle.
+	// Rate is in bytes per second, above 0 if Kind is Throttle.
 	Rate int
-	// Every is which chunk (what one read gives) gets lost or is late, at least 2 where Kind
-	// is Drop, Stall or Lose. Where it is Drop, 2 lets a connection hardly say hello.
+	// Every says which chunk (the result of one read) is lost or late, at least 2 if Kind is Drop,
+	// Stall or Lose. With Drop, 2 barely lets a connection begin.
 	Every int
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Proxy takes connections on loopback and passes them on to one address.
+// Proxy accepts connections on loopback and passes them on to one address.
 type Proxy struct {
 	listener net.Listener
 	ctx      context.Context // ends with Close
@@ -24,7 +24,7 @@ type Proxy struct {
 	closed  bool               // guarded by mu
 }
 
-// Listen starts a proxy to an address on a free port of loopback. It must be closed.
+// Listen starts a proxy to an address on a free port of loopback. The caller closes it.
 func Listen(target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,24 +36,24 @@ func Listen(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Taken counts the connections that it was asked for.
+// Taken returns how many connections it has accepted.
 func (p *Proxy) Taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-// SetTarget says where new connections lead.
+// SetTarget sets the target of new connections.
 func (p *Proxy) SetTarget(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = addr
 }
 
-// Set changes how the proxy behaves, on connections that it has as on those to come.
+// Set changes the proxy's behaviour, for existing and new connections.
 func (p *Proxy) Set(m Mode) error {
 	if err := m.validate(); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (p *Proxy) Close() {
 	}
 	p.mu.Unlock()
 	p.stop()
-	_ = p.listener.Close() // it serves nobody any more
+	_ = p.listener.Close() // nothing uses it any more
 	p.running.Wait()
 }
 
-// now returns the mode, and a channel that tells when it is another one.
+// now returns the mode, and a channel that closes when it changes.
 func (p *Proxy) now() (Mode, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Proxy) accept() {
 			}
 			return
 		}
-		if err != nil { // no file descriptor is left, or the like
+		if err != nil { // out of file descriptors, for example
 			select {
 			case <-p.ctx.Done():
 			case <-time.After(50 * time.Millisecond):
@@ -118,7 +118,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve leads one connection to the target, when the mode lets it.
+// serve connects one connection to the target, when the mode allows it.
 func (p *Proxy) serve(client net.Conn) {
 	l := newLink(p, client)
 	if !p.add(l) {
@@ -179,14 +179,14 @@ func (p *Proxy) dial() (net.Conn, error) {
 		return nil, err
 	}
 	if c.LocalAddr().String() == c.RemoteAddr().String() {
-		// Nobody listens there, and the kernel has connected the port with itself.
+		// No process listens there, and the kernel has connected the port to itself.
 		abort(c)
 		return nil, fmt.Errorf("proxy: nobody listens on %s", target)
 	}
 	return c, nil
 }
 
-// abort ends a connection as a broken one does: with a reset, nothing sent before.
+// abort ends a connection as a broken one does: with a reset, and nothing sent before.
 func abort(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it may be closed already

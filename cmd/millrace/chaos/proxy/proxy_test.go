@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// echo is a server that sends back what it gets.
+// echo starts a server that sends back what it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func newPlace(t *testing.T) place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close) // before the echo, whose end waits for its connections
+	t.Cleanup(p.Close) // before the echo server, whose end waits for its connections
 	return place{t, p}
 }
 
@@ -87,7 +87,7 @@ func (p place) hear(c net.Conn, word string) {
 	}
 }
 
-// silent checks that nothing comes for a while and that the connection stays.
+// silent checks that nothing arrives for 100 ms and that the connection stays open.
 func (p place) silent(c net.Conn) {
 	p.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -107,7 +107,7 @@ func (p place) broken(c net.Conn) {
 	}
 }
 
-// refused checks that a new connection comes to nothing.
+// refused checks that a new connection fails.
 func (p place) refused() {
 	p.Helper()
 	c, err := net.Dial("tcp", p.proxy.Addr())
@@ -129,7 +129,7 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// What a server says before it hangs up arrives.
+// What a server sends before it hangs up still arrives.
 func TestLastWords(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -215,7 +215,7 @@ func TestDelay(t *testing.T) {
 	if took := time.Since(start); took < 2*late {
 		t.Errorf("there and back took %v, want at least %v", took, 2*late)
 	}
-	// A long delay that ends does so for what is under way, too.
+	// The end of a long delay also ends it for data that is already under way.
 	p.set(Mode{Kind: Delay, Delay: time.Hour})
 	p.say(c, "two")
 	p.silent(c)
@@ -237,7 +237,8 @@ func TestThrottle(t *testing.T) {
 
 func TestDrop(t *testing.T) {
 	p := newPlace(t)
-	p.set(Mode{Kind: Drop, Every: 4}) // a word there and back, another one there: what comes back is the fourth
+	// One word there and back, another one there: its echo is the fourth.
+	p.set(Mode{Kind: Drop, Every: 4})
 	c := p.dial()
 	p.say(c, "one")
 	p.hear(c, "one")
@@ -248,7 +249,7 @@ func TestDrop(t *testing.T) {
 func TestStall(t *testing.T) {
 	p := newPlace(t)
 	const late = 150 * time.Millisecond
-	p.set(Mode{Kind: Stall, Every: 2, Delay: late}) // what comes back is the second
+	p.set(Mode{Kind: Stall, Every: 2, Delay: late}) // the echo is the second
 	c := p.dial()
 	start := time.Now()
 	p.say(c, "one")
@@ -265,7 +266,7 @@ func TestStall(t *testing.T) {
 
 func TestLose(t *testing.T) {
 	p := newPlace(t)
-	p.set(Mode{Kind: Lose, Every: 3}) // a word there and back; the next one is gone
+	p.set(Mode{Kind: Lose, Every: 3}) // one word there and back; the next one is lost
 	c := p.dial()
 	p.say(c, "one")
 	p.hear(c, "one")

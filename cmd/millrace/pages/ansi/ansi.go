@@ -1,4 +1,4 @@
-// Package ansi shows lines that a program has coloured for a terminal as HTML.
+// Package ansi converts lines that a program has coloured for a terminal to HTML.
 package ansi
 
 import (
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Pen draws lines that a program has coloured for a terminal: of the control sequences those that colour become classes, and all others
-// nothing. What a line has begun goes on in the next one.
+// Pen converts coloured lines to HTML: colour sequences become classes, all other control sequences
+// are dropped. What one line has begun continues in the next.
 type Pen struct {
 	fore, back       string
 	bold, dim, under bool
 }
 
-// Draw is a line as HTML.
+// Draw returns a line as HTML.
 func (p *Pen) Draw(text string) template.HTML {
 	if !strings.ContainsRune(text, '\x1b') && *p == (Pen{}) {
 		return template.HTML(template.HTMLEscapeString(text)) // escaped
@@ -27,7 +27,7 @@ func (p *Pen) Draw(text string) template.HTML {
 			text = p.sequence(rest)
 		}
 	}
-	return template.HTML(b.String()) // all but the elements is escaped
+	return template.HTML(b.String()) // everything but the elements is escaped
 }
 
 func (p *Pen) span(b *strings.Builder, text string) {
@@ -56,7 +56,7 @@ func (p *Pen) span(b *strings.Builder, text string) {
 	b.WriteString(`<span class="` + strings.Join(classes, " ") + `">` + template.HTMLEscapeString(text) + `</span>`)
 }
 
-// sequence reads what follows an escape, and returns what follows that.
+// sequence reads a sequence after its escape character, and returns the rest.
 func (p *Pen) sequence(s string) string {
 	switch {
 	case s == "":
@@ -82,11 +82,11 @@ func (p *Pen) sequence(s string) string {
 	return s[1:]
 }
 
-// colour obeys a sequence of codes: the sixteen colours that style sheets have names for.
+// colour applies a sequence of codes: the sixteen colours that style sheets name.
 func (p *Pen) colour(codes string) {
 	list := strings.Split(codes, ";")
 	for i := 0; i < len(list); i++ {
-		n, _ := strconv.Atoi(list[i]) // none is 0
+		n, _ := strconv.Atoi(list[i]) // an empty one is 0
 		switch {
 		case n == 0:
 			*p = Pen{}
@@ -108,7 +108,7 @@ func (p *Pen) colour(codes string) {
 			p.back = strconv.Itoa(n % 10)
 		case n == 49:
 			p.back = ""
-		case n == 38 || n == 48: // a colour of 256, or of all: none of ours
+		case n == 38 || n == 48: // one of 256 colours, or of all: not supported
 			if i+1 < len(list) && list[i+1] == "5" {
 				i += 2
 			} else {

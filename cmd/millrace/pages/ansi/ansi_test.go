@@ -2,7 +2,7 @@ package ansi
 
 import "testing"
 
-// Colours become classes, and all other control sequences nothing.
+// Colours become classes; all other control sequences are dropped.
 func TestPen(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -1,4 +1,5 @@
-// Package paramform makes forms of the parameters of jobs, and texts of parameters of what was typed into them.
+// Package paramform makes forms for the parameters of jobs, and turns what was typed into them into
+// parameters.
 package paramform
 
 import (
@@ -24,32 +25,33 @@ const (
 	Secret Kind = "secret"
 )
 
-// Field is one of a form.
+// Field is a field of a form.
 type Field struct {
-	// Name is that of the parameter, and Label and About say what it is.
+	// Name is the parameter's name; Label and About describe it.
 	Name, Label, About string
 	Kind               Kind
 	// Options are the values of a choice.
 	Options []string
 	// Min and Max bound a number, or the characters of a text; "" for no bound.
 	Min, Max string
-	// Required is whether there has to be a value: it has none unless one is typed.
+	// Required tells whether a value must be typed, since there is no default.
 	Required bool
-	// Was is what it has unless another value is typed, and Value what stands in the field.
+	// Was is the value unless another one is typed, and Value the content of the field.
 	Was, Value string
 	// Wrong says what is wrong with the value.
 	Wrong string
 }
 
-// Form is what can be typed of the parameters of a job.
+// Form holds the parameters of a job that can be typed.
 type Form struct {
 	Fields []Field
-	// Declared is whether the job says which parameters there are. If not, others may be given.
+	// Declared tells whether the job declares its parameters. If not, others may be given.
 	Declared bool
 	params   param.Params
 }
 
-// New makes the form of a job's parameters. Now are those that a task has already; nil for a new one.
+// New makes the form of a job's parameters. now are those that a task has already; nil for a new
+// one.
 func New(p param.Params, now map[string]json.RawMessage) *Form {
 	f := &Form{Declared: len(p.Declared) > 0, params: p}
 	for i := range p.Declared {
@@ -116,7 +118,7 @@ func kindOf(value json.RawMessage) Kind {
 	return Text
 }
 
-// textOf is a value as people type it.
+// textOf returns a value as people type it.
 func textOf(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && strings.HasPrefix(strings.TrimSpace(string(value)), `"`) {
@@ -128,8 +130,8 @@ func textOf(value json.RawMessage) string {
 	return string(value)
 }
 
-// Read takes over what was typed, and returns the parameters that it sets: those that are another than they are anyway. Fields say what
-// is wrong with them; fine is whether nothing is.
+// Read reads what was typed, and returns the parameters that it changes. Fields say what is wrong
+// with them; fine tells whether nothing is.
 func (f *Form) Read(typed func(name string) string) (texts map[string]string, fine bool) {
 	texts, fine = map[string]string{}, true
 	for i := range f.Fields {

@@ -21,7 +21,7 @@ const declared = `[{"name":"env","title":"Where to","enum":["staging","productio
 	{"name":"version","type":"string","pattern":"^v"},{"name":"sites","type":"array","optional":true},{"name":"dry","type":"boolean","default":false},
 	{"name":"token","secret":true,"default":{"file":"/run/a"}}]`
 
-// A form has a field for each parameter, of its kind, with what it has anyway.
+// A form has a field for each parameter, of its kind, filled with its present value.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	f := New(params(t, declared), nil)
@@ -45,7 +45,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// What is typed sets what is another, and each field says what is wrong with it.
+// A typed value replaces the present one, and each field says what is wrong with it.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
