@@ -21,7 +21,7 @@ import (
 	"millrace/task/value"
 )
 
-// counts is a program that says numbers on both streams until a file tells it to end.
+// counts is a program that prints numbers on both streams until a file tells it to end.
 const counts = `n=0; until [ -e go ]; do n=$((n+1)); echo "out $n"; echo "err $n" >&2; sleep 0.02; done; echo "$n" > said; echo last; exit 3`
 
 func outlives(p *place.Place, shell string) birth.Submission {
@@ -62,7 +62,7 @@ func linesOf(p *place.Place, id task.ID) int {
 	return strings.Count(p.Run("task", "logs", string(id)), "\n")
 }
 
-// wantNothingKept checks that nothing is left of what outlives workers.
+// wantNothingKept checks that no folder of a kept process is left.
 func wantNothingKept(p *place.Place) {
 	p.Helper()
 	p.Until("nothing is left of it", func() bool {
@@ -119,8 +119,8 @@ func TestAdoptWhatHasEnded(t *testing.T) {
 	wantCounted(p, c, id)
 }
 
-// wantCounted waits for the end of a task that counts: on its first attempt, with exit 3,
-// each line and record there once, and nothing left of it.
+// wantCounted waits for the end of a task that counts: on its first attempt, with exit 3, with each
+// line and record stored once, and nothing left of it.
 func wantCounted(p *place.Place, c *client.Client, id task.ID) {
 	p.Helper()
 	if ended := p.Await(c, id, task.Error); ended.Attempt != 1 || ended.Exit == nil || *ended.Exit != 3 {
@@ -131,8 +131,8 @@ func wantCounted(p *place.Place, c *client.Client, id task.ID) {
 	p.Judge(c, map[task.ID]task.State{id: task.Error})
 }
 
-// A worker that does not come back in time finds its process gone, before anybody else has
-// started the task.
+// A worker that comes back too late finds its process gone, before another worker has started the
+// task.
 func TestAdoptTooLate(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -159,7 +159,8 @@ func TestAdoptTooLate(t *testing.T) {
 	p.Judge(c, map[task.ID]task.State{id: task.Finished})
 }
 
-// What is cancelled while no worker is there, or after it was adopted, is stopped, grandchildren and all.
+// A task that is cancelled while no worker runs, or after its adoption, is stopped, grandchildren
+// included.
 func TestAdoptAndCancel(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
@@ -188,7 +189,7 @@ func TestAdoptAndCancel(t *testing.T) {
 	worker.Stop()
 }
 
-// Two workers of one name at once: the later one goes on with what the earlier one runs.
+// Of two workers with one name at once, the later one adopts what the earlier one runs.
 func TestAdoptFromALivingWorker(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
@@ -205,8 +206,8 @@ func TestAdoptFromALivingWorker(t *testing.T) {
 	wantCounted(p, c, id)
 }
 
-// A worker that is suspended cannot keep its process from being stopped in time, nor can one
-// that is killed together with what keeps the process.
+// A suspended worker cannot keep its process from being stopped in time, nor can a worker that is
+// killed together with its shim.
 func TestAdoptWithoutAnybodyElse(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -227,8 +228,8 @@ func TestAdoptWithoutAnybodyElse(t *testing.T) {
 	p.Judge(c, map[task.ID]task.State{id: task.Finished})
 }
 
-// A program that says very much, in both forms, has each line and each record stored once,
-// however often its worker is killed in the midst of it, and knows of no restart.
+// A program that prints very much, in both forms, has each line and each record stored once,
+// however often its worker is killed meanwhile, and notices no restart.
 func TestAdoptFlood(t *testing.T) {
 	t.Parallel()
 	rounds, kills := 60, 3
@@ -282,8 +283,8 @@ func shims(p *place.Place) (pids []int) {
 	return pids
 }
 
-// Who keeps the process may be killed as well: with a worker there, or without. Nothing
-// of the process is left then, and the task says so. Its secret was nowhere on the disk.
+// The shim may be killed as well, with a worker running or without. Then nothing is left of the
+// process, and the task says so. Its secret was never on the disk.
 func TestAdoptWithoutShim(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
@@ -324,8 +325,8 @@ func TestAdoptWithoutShim(t *testing.T) {
 	worker.Stop()
 }
 
-// The conversation with a program goes on over a restart: what it has sent is answered, it is
-// greeted once, and told of its end.
+// The conversation with a program continues over a restart of its worker: its messages are
+// answered, it is greeted once, and it hears of its end.
 func TestAdoptConversation(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
@@ -344,7 +345,7 @@ func TestAdoptConversation(t *testing.T) {
 	id := p.SubmitAs(c, s)
 	p.Until("it is greeted", func() bool { return p.Run("task", "logs", string(id)) == "greeted 1" })
 	worker.Kill()
-	p.Write("go", "") // it speaks while nobody listens
+	p.Write("go", "") // it speaks while no worker listens
 	worker = p.Worker("only", "--spool", "kept")
 	p.Until("it is answered", func() bool { return p.Run("task", "logs", string(id)) == "greeted 1\nacknowledged" })
 	p.Run("task", "cancel", string(id))

@@ -26,8 +26,8 @@ steps:
   - {at: 9s, fault: kill, target: all, for: 500ms}
 `
 
-// Whatever is broken, nothing is lost, and nothing of it is left afterwards: the
-// place looks for processes and folders when it is left.
+// Whatever fault is injected, no task is lost, and nothing of the run is left: the place looks for
+// processes and folders at the end.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -75,8 +75,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the middle leaves nothing, although a worker is suspended and the
-// server is down.
+// Ctrl-C in the middle leaves nothing behind, even while a worker is suspended and the server is
+// down.
 func TestChaosInterrupted(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

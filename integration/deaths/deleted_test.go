@@ -13,8 +13,8 @@ import (
 	"millrace/task"
 )
 
-// An operator deletes streams under everything that runs. They come back, nothing need be started
-// again, and no attempt of a task is used up by it.
+// An operator deletes streams while processes run. The streams come back, no process needs a
+// restart, and no task loses an attempt by it.
 func TestDeletedStreams(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 3*time.Second)
@@ -31,7 +31,8 @@ func TestDeletedStreams(t *testing.T) {
 		deleted = append(deleted, "KV_"+bucket)
 	}
 	for _, stream := range deleted {
-		// Its second attempt begins, prints, stores a record and a checkpoint while the stream is away.
+		// Its second attempt begins, prints, stores a record and a checkpoint while the stream is
+		// away.
 		id := p.Submit(`while ! [ -e go ]; do sleep 0.02; done; echo "this is attempt $MILLRACE_ATTEMPT"; [ "$MILLRACE_ATTEMPT" = 2 ]`, "--retries", "1", "--dir", p.Dir)
 		p.Until("the task runs", func() bool { return p.State(c, id).State == task.Running })
 		if err := js.DeleteStream(t.Context(), stream); err != nil {
@@ -56,15 +57,16 @@ func TestDeletedStreams(t *testing.T) {
 	}
 	p.Run("schedule", "add", "s", "--every", "1s", "--", "true")
 	p.Until("a tick gets its task", func() bool { return p.Run("task", "ls", "--schedule", "s", "--names") != "" })
-	// A log that is lost between a tick's decision and the birth of its task would begin with that birth.
+	// A log that is lost between a tick's decision and the birth of its task would begin with that
+	// birth.
 	p.Run("schedule", "pause", "s")
 	p.Until("all of its ticks have had their tasks", func() bool {
 		ticks := strings.Count(p.Run("events", "tail", "--type", "schedule.admitted", "--from", "1", "--no-follow"), "schedule.admitted")
 		return ticks == len(strings.Fields(p.Run("task", "ls", "--schedule", "s", "--limit", "1000", "--names")))
 	})
 
-	// The log itself: all tasks and definitions are lost, and those that come run and are shown. What remains of
-	// definitions is their copies.
+	// The log itself: all tasks and definitions are lost; new ones run and are shown. Of the
+	// definitions only their copies remain.
 	lost := p.Submit("exec sleep 600")
 	p.Until("the task runs", func() bool { return p.State(c, lost).State == task.Running })
 	if err := js.DeleteStream(t.Context(), wire.LogStream); err != nil {

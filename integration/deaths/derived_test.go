@@ -19,8 +19,8 @@ import (
 	"millrace/task/where"
 )
 
-// Everything that is not the log or what tasks leave can be lost while tasks come and run: definitions, orders, labels and bounds
-// come back from the log, every task ends, and each tick gets its task once.
+// All but the log and the output of tasks can be lost while tasks arrive and run: definitions,
+// orders, labels and bounds come back from the log, every task ends, and each tick gets one task.
 func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -49,7 +49,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 	p.Run("node", "label", "a", "zone=eu", "--reason", "moved")
 	p.Run("queue", "limit", "narrow", "3")
 	p.Run("queue", "pause", "closed", "--reason", "shut")
-	// What is said about definitions, orders and bounds, whatever else goes on.
+	// said returns what commands show of definitions, orders and bounds.
 	said := func() string {
 		var all []string
 		for _, command := range []string{"job show j", "job show j --revision 1", "job history j", "job ls --names", "schedule ls --names", "files ls site --names", "schedule show quiet -o json"} {
@@ -78,7 +78,7 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 	var mu sync.Mutex
 	var accepted []task.ID // guarded by mu
 	load.Go(func() {
-		next := time.NewTicker(20 * time.Millisecond) // the processors are for what comes back
+		next := time.NewTicker(20 * time.Millisecond) // leaves the processors to what comes back
 		defer next.Stop()
 		for n := 0; ; n++ {
 			select {
@@ -155,7 +155,8 @@ func TestAllThatFollowsFromTheLogIsLost(t *testing.T) {
 	}
 }
 
-// wantEachTick waits until a schedule has fired so often, and checks that each of its ticks has a task.
+// wantEachTick waits until a schedule has fired so often, and checks that each of its ticks has a
+// task.
 func wantEachTick(p *place.Place, c *client.Client, name string, least int) {
 	p.Helper()
 	var reports []client.TickReport

@@ -17,8 +17,8 @@ import (
 	"millrace/task/job"
 )
 
-// A server that is away for many leases does not stop what goes on without one: its
-// output and its result are there when the server is back.
+// A server that is away for many leases does not stop what can go on without one: the output and
+// the result are there when the server is back.
 func TestContinueWithoutServer(t *testing.T) {
 	t.Parallel()
 	const ackWait = time.Second
@@ -32,7 +32,7 @@ func TestContinueWithoutServer(t *testing.T) {
 		OnDisconnect: job.DisconnectContinue,
 	}})
 	p.Await(c, id, task.Running)
-	// The worker has to know as well that the task is its own.
+	// The worker must also know that the task is its own.
 	p.Until("the process runs", func() bool { return len(place.Survivors("MILLRACE_TASK="+string(id))) > 0 })
 
 	server.Kill()

@@ -1,3 +1,3 @@
-// Package deaths holds tests of a promise: what dies or is lost takes nothing with it: processes
-// that are killed, servers that restart, streams that are deleted, disks that are full.
+// Package deaths holds tests of one promise: killed processes, restarted servers, deleted streams
+// and full disks take no task and no definition with them.
 package deaths

@@ -11,7 +11,7 @@ import (
 	"millrace/task"
 )
 
-// What runs when a dev is asked to end may end by itself.
+// A dev that is asked to end lets its running tasks end by themselves.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -20,9 +20,9 @@ func TestDrain(t *testing.T) {
 	id := p.Submit(place.StayUntilGo, "--dir", p.Dir)
 	p.Await(c, id, task.Running)
 	dev.Signal(syscall.SIGTERM)
-	dev.Signal(syscall.SIGTERM) // at the same time, as timeout(1) does it: that is one
+	dev.Signal(syscall.SIGTERM) // twice at once, as timeout(1) signals: that counts as one
 	p.Until("the node is draining", func() bool { return p.Node(c, "here").State == node.Draining })
-	waits := p.Submit("true") // nobody takes it
+	waits := p.Submit("true") // no worker takes it
 	p.Write("go", "")
 	if code := dev.Wait(); code != 0 {
 		t.Errorf("exit code %d after a clean end", code)
@@ -41,7 +41,7 @@ func TestDrain(t *testing.T) {
 	dev.Stop()
 }
 
-// What does not end within the grace time is given back and runs again later.
+// A task that does not end within the grace time is given back and runs again later.
 func TestDrainTooShort(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -65,7 +65,7 @@ func TestDrainTooShort(t *testing.T) {
 	dev.Stop()
 }
 
-// Who asks twice does not want to wait.
+// A second signal means that the operator does not want to wait.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -77,7 +77,7 @@ func TestSecondSignal(t *testing.T) {
 	p.Until("the node is draining", func() bool { return p.Node(c, "here").State == node.Draining })
 	asked := time.Now()
 	p.Until("it has ended", func() bool {
-		// Again and again, for two that come close together count as one.
+		// Signal again and again, because two signals that come close together count as one.
 		_ = dev.Cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-dev.Ended:
@@ -98,7 +98,7 @@ func TestSecondSignal(t *testing.T) {
 	dev.Stop()
 }
 
-// A worker says goodbye: nobody has to find out that it is gone.
+// A worker says goodbye, so no process has to find out that it is gone.
 func TestGoodbye(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -113,7 +113,7 @@ func TestGoodbye(t *testing.T) {
 	server.Stop()
 }
 
-// A worker that is killed says nothing; its node is found to be gone.
+// A worker that is killed says nothing; the scheduler finds that its node is gone.
 func TestNoGoodbye(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

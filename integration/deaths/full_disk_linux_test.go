@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A full disk is said by health, commands and metrics, is over when there is room again, without a
-// restart of the process, and holds up nobody's goodbye.
+// Health, commands and metrics report a full disk. The trouble ends without a restart when there is
+// room again, and no worker's goodbye is held up.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -57,11 +57,12 @@ func TestFullDisk(t *testing.T) {
 		return code == http.StatusOK
 	})
 
-	// The goodbye of a worker whose log takes nothing, while a task runs.
+	// The goodbye of a worker whose log accepts nothing, while a task runs.
 	p.Submit("sleep 1000")
 	fillDisk(p, dev.Cmd.Process.Pid)
 	p.Until("the log takes nothing again", func() bool { code, _ := look(t, url+"/readyz"); return code != http.StatusOK })
-	const bound = time.Second + 10*time.Second + 15*time.Second // grace, timeout.stop, and what is said in docs
+	// Grace, timeout.stop, and the bound in docs.
+	const bound = time.Second + 10*time.Second + 15*time.Second
 	asked := time.Now()
 	dev.Stop()
 	t.Logf("it ended %v after SIGTERM", time.Since(asked))
@@ -70,7 +71,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// fillDisk has no file of a process grow any more, which is to it as if the disk were full, until room is made.
+// fillDisk has no file of a process grow any more, which is to it as if the disk were full, until
+// room is made.
 func fillDisk(p *place.Place, pid int) (room func()) {
 	p.Helper()
 	var before unix.Rlimit

@@ -13,8 +13,8 @@ import (
 	"millrace/task"
 )
 
-// A worker that is killed takes its processes with it, whatever their depth,
-// and its task goes on with somebody else.
+// A killed worker takes its processes with it, whatever their depth, and another worker continues
+// its task.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -140,7 +140,7 @@ func TestTwoWorkersOfOneName(t *testing.T) {
 			t.Errorf("the older one does not say %q:\n%s", word, older.Said.String())
 		}
 	}
-	// What it ran ended with it, before it could start elsewhere.
+	// The worker's processes ended with it, before the task could start elsewhere.
 	p.Until("it has started again", func() bool { return place.Count(p.History(c, stays), events.AttemptStarted) == 2 })
 	records := p.History(c, stays)
 	if n := place.Count(records, events.AttemptLost); n > 0 {

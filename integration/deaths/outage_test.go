@@ -12,8 +12,8 @@ import (
 	"millrace/task"
 )
 
-// A server that is killed loses nothing, in whatever state a task is, and what
-// depends on it finds it again by itself.
+// A killed server loses nothing, whatever the states of its tasks, and its clients find it again by
+// themselves.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []struct {
@@ -123,7 +123,7 @@ func TestNoScheduler(t *testing.T) {
 	}
 	p.Judge(c, want)
 
-	// Nobody declares a node offline now; that it has vanished is seen all the same.
+	// No scheduler declares a node offline now; the task of the dead node is suspect all the same.
 	doomed := p.Worker("doomed", "--queue", "apart")
 	orphan := p.Submit("sleep 600", "--queue", "apart")
 	p.Await(c, orphan, task.Running)
@@ -132,7 +132,7 @@ func TestNoScheduler(t *testing.T) {
 		return strings.Contains(p.Run("task", "show", string(orphan)), "the heartbeat of node doomed has run out")
 	})
 
-	// Whoever comes back catches up.
+	// The read model of a restarted server catches up.
 	server = p.Start("server", "--data", place.Data)
 	server.Until("it serves", func() bool { return strings.Contains(server.Said.String(), "Millrace serves") })
 	if out := p.Run("task", "ls", "--consistent", "--state", "ended", "--names"); len(want) != lines(out) {

@@ -27,7 +27,7 @@ var (
 	restartsSeed = flag.Uint64("restarts-seed", 1, "the `seed` of its choices")
 )
 
-// restarted is an installation of which the server is killed and restarted under load.
+// restarted is an installation whose server is killed and restarted under load.
 type restarted struct {
 	*place.Place
 	c    *client.Client
@@ -71,7 +71,8 @@ func (r *restarted) begun() int {
 	return strings.Count(string(text), "begins ")
 }
 
-// play restarts the server n times, each time when some more tasks have begun, and then waits for all.
+// play restarts the server n times, each time when some more tasks have begun, and then waits for
+// all.
 func (r *restarted) play(server *place.Process, n int) {
 	r.Helper()
 	for range n {
@@ -92,8 +93,8 @@ func (r *restarted) play(server *place.Process, n int) {
 	}
 }
 
-// A server that is killed or restarted under load hands out early what is leased. Nothing runs twice
-// at once for that, by the word of what runs, and no healthy worker loses a task.
+// A server that is killed or restarted under load delivers leased offers early. Nothing runs twice
+// at once because of that, as the tasks themselves record, and no healthy worker loses a task.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []struct {

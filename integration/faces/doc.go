@@ -1,3 +1,3 @@
-// Package faces holds tests of a promise: what people and programs see agrees with the log:
-// commands as scripts type them, pages, the service, metrics, the full screen.
+// Package faces holds tests of one promise: all that people and programs see agrees with the log:
+// commands as scripts type them, pages, the service, metrics, and the full screen.
 package faces

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Go code on a page is part of an example, line for line, and so compiled and tested. A line "..." leaves some out.
+// Go code on a page is part of an example, line for line, and so compiled and tested. A line "..."
+// leaves some out.
 func TestGoInDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -78,7 +79,8 @@ func plain(code string) string {
 	return b.String()
 }
 
-// goPieces are what the blocks marked go on a page hold, between lines that leave something out.
+// goPieces returns the contents of the go blocks of a page, split at lines that leave something
+// out.
 func goPieces(page string) (pieces []string) {
 	fenced, piece := false, ""
 	flush := func() {

@@ -11,7 +11,7 @@ import (
 	"millrace/integration/place"
 )
 
-// curls sends what pages have curl send, so that a test needs no curl.
+// curls sends the requests that pages show as curl commands, so that a test needs no curl.
 type curls struct {
 	p      *place.Place
 	expand *strings.Replacer
@@ -78,7 +78,7 @@ func (c *curls) requestOf(line string) (r *http.Request, problem string) {
 	return r, ""
 }
 
-// send sends a line, which must be answered with what was asked for.
+// send sends the request of a line and checks that the server accepts it.
 func (c *curls) send(line typed) {
 	c.p.Helper()
 	r, problem := c.requestOf(line.text)
@@ -102,7 +102,7 @@ func (c *curls) send(line typed) {
 	}
 }
 
-// What reads lines of curl understands them, and says what it does not.
+// The reader of curl lines understands them, and names what it does not understand.
 func TestCurlLines(t *testing.T) {
 	t.Parallel()
 	c := &curls{&place.Place{TB: t}, strings.NewReplacer("$API", "http://127.0.0.1:1/api/v1", "$AUTH", "Authorization: Bearer x")}

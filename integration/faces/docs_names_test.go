@@ -44,7 +44,7 @@ func namesOnServer(p *place.Place) *names {
 		p.Fatal(err)
 	}
 	for _, e := range place.Ask[micro.Info](p, nc, "$SRV.INFO.millrace", "").Endpoints {
-		n.service[strings.Replace(e.Subject, "*", "ada", 1)] = true // as the pages call who asks
+		n.service[strings.Replace(e.Subject, "*", "ada", 1)] = true // the pages call the caller ada
 	}
 	return n
 }
@@ -54,7 +54,7 @@ var (
 	nameWord    = regexp.MustCompile(`\b(?:KV_)?MR_[A-Z_]+\b|\bqueue_[A-Za-z0-9_-]+`)
 )
 
-// unknownTo lists what a line names and the server has not.
+// unknownTo lists the names in a line that the server does not have.
 func (n *names) unknownTo(line string) []string {
 	var unknown []string
 	for _, subject := range subjectWord.FindAllString(line, -1) {
@@ -93,8 +93,7 @@ var (
 	pubLine     = regexp.MustCompile(`^nats pub -J (\S+) -H ([^:]+):(\S+) '([^']*)'`)
 )
 
-// send does what a line for the nats command line does, if that is a request or
-// stores a fact.
+// send runs a line for the nats command line if it is a request or stores a fact.
 func (n *names) send(c typed) {
 	n.p.Helper()
 	if m := pubLine.FindStringSubmatch(c.text); m != nil {

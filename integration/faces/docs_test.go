@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// The pages show commands in blocks marked sh. Those of millrace are typed here
-// in the order of the page, and must end with code 0, or N where "# exit N"
-// stands behind them. What a line for curl asks for over HTTP must be answered. What a line for the nats command line names must exist,
-// and the request or job that it sends must be a good one.
+// The pages show commands in blocks marked sh. The test types those of millrace in the order of the
+// page; they must end with code 0, or N if "# exit N" stands behind them. A request in a curl line
+// must be answered. What a line for the nats command line names must exist, and the request or job
+// that it sends must be valid.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -65,10 +65,10 @@ func TestDocs(t *testing.T) {
 }
 
 var (
-	// serves matches commands that start processes. That they do is what the
-	// other tests of this package are about, and the benchmark's own.
+	// serves matches commands that start processes. The other tests of this package, and those of
+	// the benchmark, check that these work.
 	serves = regexp.MustCompile(`^millrace (dev|server|worker|demo|bench|chaos)\b[^|;&]*$`)
-	// goesOn matches commands that end when somebody stops them.
+	// goesOn matches commands that run until the user stops them.
 	goesOn = regexp.MustCompile(`^millrace (events tail|task ls\b.* (-w|--watch)\b)`)
 )
 
@@ -169,7 +169,7 @@ func typeEndless(p *place.Place, c typed) {
 	}
 }
 
-// What finds mistakes on pages has to find them.
+// The checks must find the mistakes on a page that has some.
 func TestDocsFindMistakes(t *testing.T) {
 	t.Parallel()
 	const page = "text\n```sh\nmillrace run -- false # exit 1\nmillrace task ls \\\n  --limit 3\nls\ngo run ./cmd/millrace demo\n" +

@@ -24,20 +24,21 @@ import (
 
 var writeIncidents = flag.Bool("write-incidents", false, "write the files in examples/incidents anew")
 
-// reconnection is the log of a node that was cut off and is back, in the making, and of a task that is made for it just then.
+// reconnection is the log of a node that was cut off and is back, in the making, and of a task that
+// is made for it just then.
 type reconnection struct {
 	t       *testing.T
 	records []events.Record
 	facts   int
 }
 
-// forNode is the task for the node that has just come back, other the one that runs there later.
+// forNode is the task for the node that has just come back; other is one that runs there later.
 const (
 	forNode = task.ID("01KJN7E0Z06P8RXA7D3Q5VWT2C")
 	other   = task.ID("01KJN7GTC81QZ4B9E6M2HS0KFY")
 )
 
-// storedAfter is how long after a fact the log has it.
+// storedAfter is the delay between a fact and its record in the log.
 const storedAfter = 200 * time.Microsecond
 
 var midday = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -71,7 +72,8 @@ func (r *reconnection) submit(after time.Duration, id task.ID, s birth.Submissio
 	return r.at(after, events.KindOffer, "mr.queue."+string(birth.Route)+"."+string(id), events.Fact{Task: id, Actor: "kim", Event: birth})
 }
 
-// begin is what both have in common: two nodes, one of which is cut off for twelve seconds, and a task for that 0.3 s after it is back.
+// begin records what both histories share: two nodes, one of which is cut off for 12 s, and a task
+// for that node 0.3 s after it is back.
 func (r *reconnection) begin() (offer uint64) {
 	for i, id := range []node.ID{"a", "b"} {
 		after := time.Duration(i) * 10 * time.Millisecond
@@ -95,8 +97,9 @@ func (r *reconnection) runs(after time.Duration, id task.ID, offer uint64) {
 	r.chain(after+800*time.Millisecond, id, "b", task.AttemptFinished{Attempt: 1, Epoch: epoch, Exit: &exit})
 }
 
-// old is what happens by the rules of systems in which a master hands tasks out: a node that is online gets them. The word goes out on
-// a connection that is no more; the master has written down that the task runs, and nobody looks again. What comes later runs.
+// old records what happens in systems in which a master pushes tasks to every node that is online.
+// The message goes out on a dead connection; the master has recorded that the task runs, and never
+// looks again. Later tasks run.
 func (r *reconnection) old() {
 	offer := r.begin()
 	r.chain(10*time.Minute+2310*time.Millisecond, forNode, "master", task.AttemptStarted{Attempt: 1, Node: "b", Session: "session-of-b", Offer: offer})
@@ -105,7 +108,8 @@ func (r *reconnection) old() {
 	r.chain(25*time.Minute, forNode, "kim", task.CancelRequested{Reason: "it has said nothing for a quarter of an hour", Deadline: midday.Add(25*time.Minute + 15*time.Second - storedAfter)})
 }
 
-// ours is what happens by Millrace's: who is online has still to prove that work reaches it, and fetches the task itself.
+// ours records what happens in Millrace: a node that is online must first prove that work reaches
+// it, and fetches the task itself.
 func (r *reconnection) ours() {
 	offer := r.begin()
 	r.ready()
@@ -113,7 +117,7 @@ func (r *reconnection) ours() {
 	r.runs(11*time.Minute+4*time.Millisecond, other, r.submit(11*time.Minute, other, birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"crawl", "news"}}}}))
 }
 
-// file is the incident file of it, with what somebody has noted there.
+// file makes the incident file, with notes.
 func (r *reconnection) file(around string, notes ...incident.Note) []byte {
 	first, last := r.records[6], r.records[len(r.records)-1]
 	c := incident.NewChoice(first.Seq, last.Seq)
@@ -145,7 +149,7 @@ func (r *reconnection) file(around string, notes ...incident.Note) []byte {
 	return b.Bytes()
 }
 
-// read is what an incident file has: its manifest, its notes, and its facts.
+// readIncident reads the manifest, the notes and the facts of an incident file.
 func readIncident(t *testing.T, data []byte) (*incident.File, []events.Record) {
 	t.Helper()
 	f, err := incident.Open(data)
@@ -162,9 +166,10 @@ func readIncident(t *testing.T, data []byte) (*incident.File, []events.Record) {
 	return f, all
 }
 
-// The files that docs/incidents.md walks through are those that this test makes, and tell what the page says: when the task is made, the
-// node has not proved yet that work reaches it; by the old rules it is handed the task all the same, and by ours it fetches the task itself
-// once that is proved.
+// The files that docs/incidents.md walks through are those that this test makes, and they show what
+// the page says: when the task is submitted, the node has not yet proved that work reaches it; a
+// master pushes the task to it all the same, while in Millrace the node fetches the task itself
+// after the proof.
 func TestIncidentsOfTheExamples(t *testing.T) {
 	t.Parallel()
 	old, ours := &reconnection{t: t}, &reconnection{t: t}

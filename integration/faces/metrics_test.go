@@ -67,7 +67,7 @@ func (e *endpoint) is(path string, code int) {
 	})
 }
 
-// value is what a series has; a series that is not there is an error.
+// value returns the value of a series; a missing series is an error.
 func (e *endpoint) value(series string) float64 {
 	e.place.Helper()
 	_, body := e.get("/metrics")
@@ -94,7 +94,7 @@ func (e *endpoint) reaches(series string, want float64) {
 	})
 }
 
-// What was run is what Prometheus is told.
+// The metrics agree with what has run.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -160,7 +160,7 @@ func TestMetrics(t *testing.T) {
 	}
 	dev.Stop()
 
-	// Counters begin anew, with what was there before at 0; gauges do not.
+	// Counters begin anew, at 0 for the series that were there before; gauges do not.
 	dev = p.Dev("--name", "here", "--metrics", "0")
 	m = metricsOf(dev)
 	m.is("/readyz", http.StatusOK)
@@ -177,7 +177,7 @@ func TestMetrics(t *testing.T) {
 	dev.Stop()
 }
 
-// A worker that is alone is ready while it can fetch, and says what a restart costs.
+// A worker alone is ready while it can fetch, and its metrics show what a restart would cost.
 func TestMetricsOfAWorker(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -206,7 +206,7 @@ func TestMetricsOfAWorker(t *testing.T) {
 	second.Stop()
 	m.reaches(`millrace_node_offline_total{node="w2",reason="goodbye"}`, 1)
 
-	// Without a server it lives and says what is wrong.
+	// Without a server a worker keeps running and reports what is wrong.
 	third := p.Worker("w3", "--metrics", "127.0.0.1:0")
 	w = metricsOf(third)
 	w.is("/healthz", http.StatusOK)
@@ -221,7 +221,7 @@ func TestMetricsOfAWorker(t *testing.T) {
 	third.Kill()
 }
 
-// Who opens the figures to others is told.
+// An operator who exposes the metrics beyond the machine is warned.
 func TestMetricsBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

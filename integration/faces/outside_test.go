@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// replaceLine is how README has a program of somebody else import Millrace.
+// replaceLine is the line by which README has a program in another module import Millrace.
 var replaceLine = regexp.MustCompile(`(?m)^go mod edit -require (millrace@\S+) -replace millrace=\S+$`)
 
-// A program in a module of its own, that imports Millrace as README says, submits and runs tasks on
-// the `millrace dev` of its user, of which nobody has told it. It links no NATS server and no database.
+// A program in a module of its own, which imports Millrace as README says, submits and runs tasks
+// on the `millrace dev` of its user without being told where that is. It links neither a NATS
+// server nor a database.
 func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -32,7 +33,7 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	dev := p.Dev("--name", "vm", "--queue", "default")
 	dev.Until("others find it", func() bool { return strings.Contains(dev.Said.String(), "Millrace is ready") })
 	millrace := p.Program
-	p.Program, p.URL = program, "" // nobody tells it where the server is
+	p.Program, p.URL = program, "" // it must find the server by itself
 	p.Let("SHOP_ENV", "production")
 	if r := p.Try("work"); r.Code != 1 || !strings.Contains(r.Errs, "which server?") {
 		t.Errorf("a worker in production that nobody has told where its server is: exit code %d\n%s", r.Code, r.Errs)
@@ -59,7 +60,8 @@ func TestAProgramOutsideOfTheRepository(t *testing.T) {
 	dev.Stop()
 }
 
-// buildOutside makes a module of one file in a folder of its own, and builds it. It downloads nothing.
+// buildOutside makes a module of one file in a folder of its own, and builds it. It downloads
+// nothing.
 func buildOutside(p *place.Place, source string) (program string) {
 	p.Helper()
 	root, err := place.Root()
@@ -77,7 +79,7 @@ func buildOutside(p *place.Place, source string) (program string) {
 	if err := os.Mkdir(p.Path("shop"), 0o700); err != nil {
 		p.Fatal(err)
 	}
-	// What `go mod tidy` would look up is what this module has decided on already.
+	// The module's go.mod and go.sum already hold what `go mod tidy` would look up.
 	for from, to := range map[string]string{source: "main.go", "../../go.mod": "go.mod", "../../go.sum": "go.sum"} {
 		text, err := os.ReadFile(from)
 		if err == nil {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is one of a size, as a person has it: keys go into its screen, and what is shown comes from there.
+// terminal is a terminal of a given size, as a person has it: keys go into its screen, and output
+// comes from there.
 type terminal struct {
 	screen, end *os.File // end is that of the programs
 	modes       *unix.Termios
@@ -60,19 +61,21 @@ func (t *terminal) start(p *place.Place, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// onTerminal runs a command of millrace on a terminal of its own, and returns all that it was sent.
+// onTerminal runs a command of millrace on a terminal of its own, and returns all that the terminal
+// received.
 func onTerminal(p *place.Place, args ...string) string {
 	p.Helper()
 	t := newTerminal(p, 0, 0)
 	cmd := t.start(p, args...)
 	t.end.Close()
-	seen, _ := io.ReadAll(t.screen) // it ends with an error when nobody has the terminal any more
+	// It ends with an error when the last process has closed the terminal.
+	seen, _ := io.ReadAll(t.screen)
 	_ = cmd.Wait()
 	return strings.ReplaceAll(string(seen), "\r\n", "\n")
 }
 
-// TestTerminalIsNotObeyed: what a task prints, and how it says that it failed, moves nothing on a
-// terminal but its own text and colours. Files and pipes get it as it is.
+// TestTerminalIsNotObeyed checks that the output of a task and the message of its failure reach a
+// terminal only as text and colours. Files and pipes get them unchanged.
 func TestTerminalIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)

@@ -8,16 +8,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestScripts types what stands in testdata. Besides the commands of testscript
-// a script has
+// TestScripts types what stands in testdata. Besides the commands of testscript a script has
 //
 //	exits CODE COMMAND ARG...     run a command that ends with this code
 //	until PATTERN COMMAND ARG...  run it again and again until its output matches
 //	let NAME COMMAND ARG...       keep what it prints in a variable
 //	repairs WHY...                say why a sweep may have to repair something here
 //
-// and $LOGS, the folder of the logs that break each promise. A repair by a process
-// that the script leaves in the background fails it, unless the script says why.
+// and $LOGS, the folder of the logs that break each promise. A repair by a process that the script
+// leaves in the background fails the script, unless the script says why.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")

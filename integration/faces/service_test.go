@@ -26,7 +26,7 @@ import (
 	"millrace/view"
 )
 
-// A program in any language can do with NATS alone what it needs.
+// A program in any language can do all that it needs with NATS alone.
 func TestService(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -123,7 +123,8 @@ func TestService(t *testing.T) {
 		{"mr.api.scheduler.task.submit", `{"job":"hello"}`, "400", "no user has it"},
 		{"mr.api.ada.task.submit", `{"job":"hello","actor":"bob"}`, "400", "actor"},
 		{"mr.api.ada.task.get", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
-		{"mr.api.ada.task.cancel", `{"id":"` + string(sleeper.ID) + `"}`, "", ""}, // it is what was asked for
+		// It was asked for.
+		{"mr.api.ada.task.cancel", `{"id":"` + string(sleeper.ID) + `"}`, "", ""},
 		{"mr.api.ada.task.cancel", `{"id":"` + string(receipt.ID) + `"}`, "409", "has ended"},
 		{"mr.api.ada.task.list", `{"limit":-1}`, "400", "limit"},
 		{"mr.api.ada.task.retry", `{"id":"01JD6Z8V3M0QK4T7W2X9Y5ABCD"}`, "404", "no such task"},
@@ -156,7 +157,7 @@ func TestService(t *testing.T) {
 	dev.Stop()
 }
 
-// slowRequest checks that requests which wait for news keep nobody else waiting.
+// slowRequest checks that requests that wait for news hold up no other request.
 func slowRequest(p *place.Place, c *client.Client, nc *nats.Conn) {
 	p.Helper()
 	last, err := c.Store().Last(p.Context())
@@ -164,7 +165,7 @@ func slowRequest(p *place.Place, c *client.Client, nc *nats.Conn) {
 		p.Fatal(err)
 	}
 	now := place.Ask[client.ListPage](p, nc, "mr.api.ada.task.list", fmt.Sprintf(`{"limit":1,"at_least":%d}`, last))
-	// Nothing happens now, so they wait until something does.
+	// Nothing happens now, so the requests wait.
 	request, err := json.Marshal(client.ListRequest{NewerThan: now.Seq})
 	if err != nil {
 		p.Fatal(err)
@@ -200,7 +201,7 @@ func slowRequest(p *place.Place, c *client.Client, nc *nats.Conn) {
 	}
 }
 
-// otherRequests tries what is asked less often; done is a task that has finished.
+// otherRequests tries the rarer requests; done is a task that has finished.
 func otherRequests(p *place.Place, c *client.Client, nc *nats.Conn, done task.ID) {
 	p.Helper()
 	v := place.Ask[client.NodeView](p, nc, "mr.api.ada.node.label", `{"id":"here","labels":{"zone":"eu","gone":null}}`)

@@ -29,7 +29,8 @@ func replays(p *place.Place, columns, lines uint16, args ...string) *person {
 	who := &person{p, t, t.start(p, append([]string{"replay"}, args...)...), &place.Buffer{}, make(chan struct{})}
 	go func() {
 		defer close(who.read)
-		_, _ = io.Copy(who.sent, t.screen) // it ends with an error when nobody has the terminal any more
+		// It ends with an error when the last process has closed the terminal.
+		_, _ = io.Copy(who.sent, t.screen)
 	}()
 	return who
 }
@@ -41,14 +42,15 @@ func (p *person) press(keys string) {
 	}
 }
 
-// moves are what moves a cursor over blanks, unseen is what else is not to be seen, and cleared begins a new picture.
+// moves matches moves of the cursor over blanks, unseen other control sequences, and cleared begins
+// a new picture.
 var (
 	moves   = regexp.MustCompile("\x1b\\[[0-9]*[CG]")
 	unseen  = regexp.MustCompile("\x1b\\[[0-9;:?<>=]*[ -/]*[@-~]")
 	cleared = "\x1b[2J"
 )
 
-// shows is what the screen shows, once it has been drawn anew.
+// shows returns what the screen shows since it was last drawn anew.
 func (p *person) shows() string {
 	sent := p.sent.String()
 	at := strings.LastIndex(sent, cleared)
@@ -58,7 +60,7 @@ func (p *person) shows() string {
 	return unseen.ReplaceAllString(moves.ReplaceAllString(sent[at:], " "), "")
 }
 
-// sees waits until the screen shows what matches all patterns.
+// sees waits until the screen matches all patterns.
 func (p *person) sees(patterns ...string) {
 	p.Helper()
 	defer func() {
@@ -101,8 +103,8 @@ func (p *person) leaves() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// TestReplayFillsTheScreen: a person who has nothing but the screen finds what failed, why, and on which node it ran.
-// The terminal is as it was afterwards, also when the process is told to end.
+// TestReplayFillsTheScreen checks that a person who has only the screen finds what failed, why, and
+// on which node it ran. The terminal is restored afterwards, also when the process is told to end.
 func TestReplayFillsTheScreen(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)

@@ -17,7 +17,8 @@ import (
 	"millrace/view"
 )
 
-// The present as the service, the log and the heartbeats have it is what the log's records add up to.
+// The present that the service, the log and the heartbeats show is what the records of the log add
+// up to.
 func TestViewsAgree(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -74,7 +75,7 @@ func TestViewsAgree(t *testing.T) {
 	}
 }
 
-// readWorld is the world of which an export tells.
+// readWorld returns the world that the facts of an export add up to.
 func readWorld(t *testing.T, export string) *view.World {
 	t.Helper()
 	reader, err := events.NewExportReader(strings.NewReader(export))

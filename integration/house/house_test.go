@@ -67,7 +67,7 @@ func TestHousePlan(t *testing.T) {
 	}
 }
 
-// No package has more files than somebody can keep in mind.
+// No package has more files than a reader can keep in mind.
 func TestPackagesAreSmall(t *testing.T) {
 	pkgs, err := readModule(root(t))
 	if err != nil {
@@ -104,8 +104,7 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// A rule that finds nothing may be no rule at all: each must find what is put
-// there for it.
+// A rule that finds nothing may be no rule at all: each must find the violation planted for it.
 func TestHousePlanFindsViolations(t *testing.T) {
 	for _, c := range []struct {
 		name, pkg, file, source string

@@ -14,7 +14,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// anchor is what a heading is linked by, as GitHub makes it.
+// anchor returns the link target of a heading, as GitHub makes it.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

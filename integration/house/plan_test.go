@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// module is what import paths of this module begin with.
+// module is the prefix of the import paths of this module.
 const module = "millrace/"
 
-// plan says which packages of this module each of them may import. What is not
-// here does not belong to the house: a new package needs a row.
+// plan says which packages of this module each package may import. A new package needs a row:
+// without one the test fails.
 var plan = map[string][]string{
 	// What the words of task are made of, and what is made of them: whoever may import task may import these. Of the
 	// latter only its tests import any, for Go refuses the rest.
@@ -109,9 +109,10 @@ var plan = map[string][]string{
 	"cmd/millrace/chaos":       anything,
 	"cmd/millrace/chaos/proxy": {},
 
-	"integration":            {},
-	"integration/house":      {},
-	"integration/place":      {"client", "events", "internal/testkit", "jet/embed", "node", "task"}, // the harness of those that follow
+	"integration":       {},
+	"integration/house": {},
+	// The harness of the tests below.
+	"integration/place":      {"client", "events", "internal/testkit", "jet/embed", "node", "task"},
 	"integration/deaths":     {},
 	"integration/faces":      {},
 	"integration/nodes":      {},
@@ -120,7 +121,7 @@ var plan = map[string][]string{
 	"integration/rights":     {},
 	"integration/simulation": {},
 
-	// Programs of users: they import nothing of Millrace but its client side.
+	// The programs of users import only the client side of Millrace.
 	"examples":               {},
 	"examples/crawl":         {"examples/crawl/crawler"},
 	"examples/crawl/crawler": {"examples/crawl/site"},
@@ -130,10 +131,11 @@ var plan = map[string][]string{
 	"examples/shop":          {"client", "jet", "jet/streams", "task", "task/output", "worker"},
 }
 
-// anything is the row of what wires the rest.
+// anything is the row of the packages that wire the rest.
 var anything = []string{"*"}
 
-// rooms are the parts of the command line, below cmd/millrace. Each may import those that stand before it.
+// rooms are the parts of the command line, below cmd/millrace. Each may import those that stand
+// before it.
 var rooms = []string{"screen", "export", "exit", "term", "picture", "golden", "typed", "settings", "told", "reach", "garbage", "audit", "opened", "excerpt", "pages/ansi", "pages/paramform", "pages", "serve", "certify", "bundles", "history", "stage", "debug", "incident", "nodes", "queues", "look", "follow", "records", "act", "submit", "definitions"}
 
 // row is the row of the house plan for a package: its own, or that of its subtree.
@@ -147,7 +149,8 @@ func row(path string) (may []string, ok bool) {
 	return nil, false
 }
 
-// holds tells whether a list of packages has one, by its name or as part of a subtree: "cmd/millrace/...".
+// holds tells whether a list of packages has one, by its name or as part of a subtree:
+// "cmd/millrace/...".
 func holds(list []string, path string) bool {
 	return slices.ContainsFunc(list, func(of string) bool {
 		above, subtree := strings.CutSuffix(of, "/...")
@@ -155,7 +158,7 @@ func holds(list []string, path string) bool {
 	})
 }
 
-// testsMayImport are what tests of any package may use besides its own row.
+// testsMayImport are the packages that any test may use besides its package's own row.
 var testsMayImport = []string{"events/logtest", "internal/corpus", "internal/testkit", "jet/embed", "jet/jettest", "jet/rig", "task/tasktest", "verify"}
 
 // outsiders are imports that only some packages may have; of several rules the
@@ -214,9 +217,9 @@ const (
 )
 
 // clocks are the packages and files that may read the machine's clock, with the reason. All others
-// take the time from the store ([jet.Store.Now]), from the client, or from what they were
-// configured with; package logclock keeps it. In client, api and the command line, where the times
-// of people are made, each file has a row of its own.
+// take the time from the store ([jet.Store.Now]), from the client, or from their configuration;
+// package logclock keeps it. In client, api and the command line, where people enter times, each
+// file has a row of its own.
 var clocks = map[string]string{
 	"logclock": "keeps the log's time, from the machine's and what the log answers",
 
@@ -287,18 +290,20 @@ type file struct {
 	ports []port
 }
 
-// port is an interface: how many methods it declares itself, and the interfaces that it embeds, as "events.Reader".
+// port is an interface: how many methods it declares itself, and the interfaces that it embeds, as
+// "events.Reader".
 type port struct {
 	name    string
 	methods int
 	embeds  []string
 }
 
-// widest is how many methods a port may have, those of the ports that it embeds included: a loop declares what it calls,
-// and no more. What holds several ports is a struct of them.
+// widest is the largest number of methods of a port, embedded ports included: a loop declares what
+// it calls, and no more. A loop with several ports has them in a struct.
 const widest = 12
 
-// width counts the methods of a port with those that it embeds; what is not of this module counts as one.
+// width counts the methods of a port and of the ports that it embeds; a type of another module
+// counts as one.
 func (p *port) width(all map[string]port) int {
 	n := p.methods
 	for _, name := range p.embeds {
@@ -311,7 +316,7 @@ func (p *port) width(all map[string]port) int {
 	return n
 }
 
-// most is how many files a package may have, tests aside: who comes new to it can know it in a day.
+// most is the largest number of files of a package, tests aside: a newcomer can know it in a day.
 const most = 25
 
 // grown are the packages that have more, and how many. They may only shrink, and this list with them.
@@ -328,7 +333,8 @@ func (p *pkg) size() int {
 	return n
 }
 
-// checkSizes lists the packages that are too large, and the rows of grown that no longer say how large one is.
+// checkSizes lists the packages that are too large, and the rows of grown that no longer say how
+// large one is.
 func checkSizes(pkgs []pkg, grown map[string]int) []string {
 	var found []string
 	there := map[string]bool{}
@@ -392,7 +398,8 @@ func (f *file) takes(from string, names ...string) []string {
 	return found
 }
 
-// conflicted are the files beside events that know of a conflict; all others decide on an [events.Chain].
+// conflicted are the files beside events that know of a conflict; all others decide on an
+// [events.Chain].
 var conflicted = map[string]string{
 	"jet/link/errors.go":       "finds it in the server's codes",
 	"jet/presence/presence.go": "forgets which heartbeat its next one follows",
@@ -401,11 +408,11 @@ var conflicted = map[string]string{
 // placing are the methods of a log by which a task is offered, now or in time.
 var placing = []string{"Place", "PlaceAll", "PlaceClaimed", "Arm", "Disarm"}
 
-// listing are the methods of a stream that list all of its consumers: of a log with many nodes and queues that is much. What
-// is looked for has a name.
+// listing are the methods of a stream that list all of its consumers, which is much on a log with
+// many nodes and queues. Code looks up consumers by name instead.
 var listing = []string{"ListConsumers", "ConsumerNames", "ConsumersInfo"}
 
-// violations lists what breaks a rule, each with the place and the reason.
+// violations lists all violations, each with its place and the reason.
 func violations(pkgs []pkg) []string {
 	var found []string
 	for i := range pkgs {
@@ -450,7 +457,7 @@ func (p *pkg) mayImport(inside string, test bool) bool {
 	return inside == p.path || slices.Contains(testsMayImport, inside) || p.path == "integration" || strings.HasPrefix(p.path, "integration/")
 }
 
-// roomAt is where a package stands among the rooms; -1 if it is none.
+// roomAt returns the index of a package among the rooms; -1 if it is none.
 func roomAt(path string) int {
 	room, below := strings.CutPrefix(path, "cmd/millrace/")
 	if !below {
@@ -481,7 +488,8 @@ func (p *pkg) refuses(f *file, path string) string {
 	return ""
 }
 
-// trials are the packages beside the desk that make a birth, and what becomes of it there: no task.
+// trials are the packages besides the desk that make a birth but no task of it, with what they use
+// it for.
 var trials = map[string]string{
 	"task/schedule":      "a definition is refused of which none could be made",
 	"task/tasktest":      "tests try it",

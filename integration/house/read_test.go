@@ -58,7 +58,7 @@ func readModule(root string) ([]pkg, error) {
 	}
 }
 
-// readFile reads of one source what the rules ask for.
+// readFile reads from one source what the rules need.
 func readFile(name string, source []byte) (file, error) {
 	tree, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
 	if err != nil {

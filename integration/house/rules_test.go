@@ -9,7 +9,7 @@ import (
 	"millrace/task/job"
 )
 
-// Every rule of the table stands in the page about rules, beside its question.
+// Every rule of the table stands on the page about rules, beside its question.
 func TestRulesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "rules.md"))
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"millrace/task/job"
 )
 
-// The server hands an offer to a connection that is cut before it gets through. It comes again as soon
-// as the node has proved itself on the next connection, not when its lease runs out,
-// which is a minute here. The lease of what the node runs goes on.
+// The server delivers an offer to a connection that is cut before the offer gets through. The offer
+// comes again as soon as the node has proved itself on the next connection, not when its lease of
+// one minute expires. The leases of running tasks are unaffected.
 func TestOfferThatIsLostWithAConnection(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, time.Minute)

@@ -16,20 +16,21 @@ import (
 	"millrace/task/job"
 )
 
-// startsWithin is how long a task may wait for a node that has just come back, on a machine that is free.
+// startsWithin is how long a task may wait for a node that has just come back, on a machine that is
+// free.
 const startsWithin = 2 * time.Second
 
-// within tells how long it may wait on this machine: an offer, the claim and its answer come by way of some twenty goroutines
-// of three processes, of which each may have to wait for a processor.
+// within returns how long a start may take on this machine: an offer, the claim and its answer pass
+// through some twenty goroutines of three processes, each of which may have to wait for a
+// processor.
 func within(t testing.TB) func() time.Duration {
 	const hands = 20
 	starved := testkit.Starvation(t)
 	return func() time.Duration { return startsWithin + hands*starved() }
 }
 
-// A task that is meant for a node which has just come back runs there at once,
-// however soon it is submitted, also after a second drop; and one that was
-// submitted while the node was away runs as soon as it is back.
+// A task for a node that has just come back starts there at once, however soon it is submitted, and
+// after a second drop too. A task submitted while the node was away starts as soon as it is back.
 func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -59,8 +60,8 @@ func TestAimedAtANodeThatHasJustComeBack(t *testing.T) {
 	aimed := birth.Submission{Spec: &job.Spec{Run: &job.Run{Argv: []string{"true"}}}, Nodes: []string{"n1"}, NoNode: job.NoNodeWait}
 	started := func(id task.ID, since time.Time, what string) {
 		done := p.Await(c, id, task.Finished)
-		// What was under way in the link may claim it before the node counts as
-		// back; then it is taken for lost and started once more.
+		// An offer that was still under way may be claimed before the node counts as back; then the
+		// attempt is taken for lost and the task started once more.
 		records := p.History(c, id)
 		first := slices.IndexFunc(records, func(r events.Record) bool { return r.Fact.Type == events.AttemptStarted })
 		if took := records[first].Fact.At.Sub(since); took > most() || done.Node != "n1" {

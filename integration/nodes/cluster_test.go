@@ -27,9 +27,9 @@ import (
 	"millrace/worker"
 )
 
-// Of three servers one holds the consumer of a node in its memory, and is lost. The node
-// finds that out and has its route again on another one; what was put there meanwhile
-// starts, and what ran before goes on as the same attempt.
+// One of three servers holds the consumer of a node in its memory, and is lost. The node notices
+// and has its route again on another server. A task that was put there meanwhile starts, and a
+// running one continues as the same attempt.
 func TestRouteOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	for _, priority := range []int{where.DefaultPriority, 8} {
@@ -37,7 +37,8 @@ func TestRouteOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// routeOutlivesItsServer loses the server that holds the consumer of a node, for tasks of a priority.
+// routeOutlivesItsServer loses the server that holds the consumer of a node, for tasks of a
+// priority.
 func routeOutlivesItsServer(t *testing.T, priority int) {
 	t.Parallel()
 	c := startCluster(t)
@@ -159,7 +160,7 @@ func startCluster(t *testing.T) natsCluster {
 		if err == nil {
 			return c
 		}
-		t.Logf("attempt %d: %v", attempt, err) // somebody else was faster at one of the ports
+		t.Logf("attempt %d: %v", attempt, err) // another process took one of the ports first
 	}
 	t.Fatal("no cluster")
 	return nil
@@ -188,7 +189,7 @@ func (c natsCluster) restarts(which ...int) func() error {
 	}
 }
 
-// clusterMember is a server of a cluster whose servers find each other at certain addresses.
+// clusterMember starts a server of a cluster whose members find each other at given addresses.
 func clusterMember(i int, at string, all []string, dir string) (*server.Server, error) {
 	opts := &server.Options{}
 	err := opts.ProcessConfigString(fmt.Sprintf(`server_name: s%d, listen: "127.0.0.1:-1", jetstream { store_dir: %q }

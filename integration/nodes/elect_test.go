@@ -15,11 +15,12 @@ import (
 	"millrace/jet/streams"
 )
 
-// Whatever is started while a cluster has no leader says what it waits for, and works when there is one.
+// A process that starts while a cluster has no leader says what it waits for, and works once there
+// is one.
 func TestStartsWhileAClusterElects(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	t.Cleanup(func() { c.stop() }) // those that were started again
+	t.Cleanup(func() { c.stop() }) // the servers that were restarted
 	nc, err := nats.Connect(c.urls(), jet.Resilient(t.Name(), slog.New(slog.DiscardHandler))...)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,8 @@ func TestStartsWhileAClusterElects(t *testing.T) {
 		c[i].Shutdown()
 		c[i].WaitForShutdown()
 	}
-	// The server that is left takes some seconds to find out that it is alone; it answers meanwhile.
+	// The server that is left takes some seconds to find out that it is alone; it answers
+	// meanwhile.
 	processes := []*place.Process{p.Start("worker", "--name", "w1")}
 	p.Until("nobody is the leader", func() bool {
 		s, err := jet.Attach(t.Context(), nc, jet.WithPatience(link.Patience{For: time.Nanosecond}))

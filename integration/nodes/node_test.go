@@ -57,7 +57,7 @@ func TestOperatorsDrain(t *testing.T) {
 	if now := p.State(c, waits); now.State != task.Pending {
 		t.Errorf("a drained node took a task: it is %s", now.State)
 	}
-	// The second word shortens the grace, and waits until nothing is left.
+	// The second drain shortens the grace, and waits until nothing is left.
 	if out := p.Run("node", "drain", "first", "--grace", "1ms"); !strings.Contains(out, "first drained, 0 tasks left") {
 		t.Errorf("drain says %q", out)
 	}
@@ -79,7 +79,7 @@ func TestOperatorsDrain(t *testing.T) {
 	first.Stop()
 }
 
-// A cordon outlasts the worker; what runs is left alone.
+// A cordon outlasts the worker; running tasks are left alone.
 func TestCordonSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -115,7 +115,8 @@ func TestCordonSurvivesRestart(t *testing.T) {
 func TestReadyAfterServerRestart(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
-	p.Let("MILLRACE_NODE_TTL", "20s") // however long the server takes to start, nobody gives the node up
+	// No scheduler gives the node up, however long the server takes to start.
+	p.Let("MILLRACE_NODE_TTL", "20s")
 	server := p.Server()
 	c := p.Connect()
 	worker := p.Worker("only", "--slots", "1")
@@ -127,7 +128,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 	if r.Code != 6 || !strings.Contains(r.Errs, "less than 1h0m0s without a drop") {
 		t.Errorf("waiting in vain ends with %d: %s", r.Code, r.Errs)
 	}
-	// Its only place is taken by a task that nobody else may run.
+	// The only slot is taken by a task that no other node may run.
 	aimed, err := c.Store().Place(p.Context(), aim(p, "01JNA0AMED0000000000000000", "only", "touch began; until [ -e go ]; do sleep 0.02; done"))
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func aim(p *place.Place, id task.ID, n node.ID, line string) *events.Fact {
 	return &events.Fact{ID: events.NewID(now), At: now, Type: events.TypeOf(e), Task: id, Actor: "test", Event: e}
 }
 
-// A node that is killed is known to be gone a second after its heartbeat ran out.
+// The scheduler finds that a killed node is gone within a second after its heartbeat has expired.
 func TestDetection(t *testing.T) {
 	t.Parallel()
 	const ttl, rounds = 2 * time.Second, 6
@@ -206,8 +207,8 @@ func TestDetection(t *testing.T) {
 	}
 }
 
-// What a worker ran that is killed and started again at once, and once more and again, is
-// found as soon as if nobody had come in its place, whatever its lease would be.
+// The tasks of a worker that is killed and restarted at once, again and again, are found as lost as
+// soon as if no worker had taken its place, whatever their lease.
 func TestRestartsAreNoRefuge(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, place.Patience/2) // an offer that dies with one of them comes again after that
@@ -230,7 +231,7 @@ func TestRestartsAreNoRefuge(t *testing.T) {
 	worker.Stop()
 }
 
-// A worker that is asked twice gives back what it runs before it goes.
+// A worker that is asked to end twice gives back its running tasks before it goes.
 func TestSecondSignalReleases(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, time.Minute) // only a release can be quicker than that
@@ -280,7 +281,7 @@ func hasRoute(p *place.Place, id node.ID) bool {
 	return err == nil
 }
 
-// A node that will not come back leaves nothing in the server; one that does begins anew.
+// A retired node leaves nothing in the server; one that comes back begins anew.
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -312,7 +313,8 @@ func TestRetire(t *testing.T) {
 	worker.Stop()
 }
 
-// A worker that crashes again and again gets no work until somebody has looked, and says why.
+// A worker that crashes again and again gets no work until an operator releases it, and the node
+// says why.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

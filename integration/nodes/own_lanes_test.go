@@ -12,8 +12,8 @@ import (
 	"millrace/task/job"
 )
 
-// What waits for a named node runs by priority, through a restart of the node and an edit; what
-// still waits there when the node is retired moves on from its lanes.
+// Tasks that wait for a named node run by priority, through a restart of the node and an edit.
+// Tasks that still wait when the node is retired leave its lanes.
 func TestOrderOnANodesOwnRoute(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -28,7 +28,7 @@ func TestOrderOnANodesOwnRoute(t *testing.T) {
 	blocker := aimed(9, place.StayUntilGo, job.NoNodeWait)
 	p.Await(c, blocker, task.Running)
 	first := aimed(3, "true", job.NoNodeWait)
-	n1.Kill() // with an offer leased, and one waiting, each in a lane
+	n1.Kill() // while one offer is leased and one waits, each in a lane
 	waiting := map[task.ID]int{first: 3}
 	for _, priority := range []int{5, 8, 10} {
 		waiting[aimed(priority, "true", job.NoNodeWait)] = priority

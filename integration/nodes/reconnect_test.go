@@ -26,11 +26,11 @@ import (
 
 var reconnects = flag.Int("reconnects", 200, "how often TestReconnects cuts the connection")
 
-// A connection that is cut again and again costs nothing that stays, and each time
-// the node is ready soon: goroutines, consumers and memory are flat, what runs goes on.
+// A connection that is cut again and again leaves no lasting cost, and the node is ready again soon
+// each time: goroutines, consumers and memory stay flat, and running tasks continue.
 func TestReconnects(t *testing.T) {
-	// The server is a process of its own, for it remembers what was said to it and
-	// the connections that were closed, and this test is about what a node leaves behind.
+	// The server is a process of its own, because it remembers messages and closed connections, and
+	// this test is about what a node leaves behind.
 	p := place.New(t, time.Minute)
 	p.Let("MILLRACE_FLAP_LIMIT", "0")
 	server := p.Server()
@@ -164,7 +164,7 @@ func measure(t *testing.T, nc *nats.Conn) usage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What was left behind by a cut connection goes at its own pace.
+	// The server removes what a cut connection left at its own pace.
 	settled := func() bool {
 		u.consumers = 0
 		for _, stream := range []string{wire.LogStream, "KV_" + wire.NodesBucket} {

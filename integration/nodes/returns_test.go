@@ -143,9 +143,9 @@ func newShaky(p *place.Place, c *client.Client, most func() time.Duration, id no
 	return &shaky{place: p, id: id, link: link, c: c, most: most}
 }
 
-// play has the link drop as the seed says, aims three tasks at the node and returns them
-// with how long each waited for its start when nothing was in its way any more. The
-// error says which came too late, or not at all.
+// play drops the link as the seed says, and aims three tasks at the node. It returns them with how
+// long each waited for its start once nothing was in its way. The error names the task that started
+// too late, or never.
 func (s *shaky) play(seed uint64) (ids []task.ID, waits []time.Duration, err error) {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	between := func(least, most time.Duration) time.Duration {
@@ -215,8 +215,8 @@ func (s *shaky) started(id task.ID, back, asked time.Time) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	// What was under way in the link may claim it before the node counts as back; then it
-	// is taken for lost and started once more.
+	// An offer that was still under way may be claimed before the node counts as back; then the
+	// attempt is taken for lost and the task started once more.
 	i := slices.IndexFunc(records, func(r events.Record) bool { return r.Fact.Type == events.AttemptStarted })
 	if i < 0 {
 		return 0, fmt.Errorf("%s is %s (%s) and never started\n%s", id, done.State, done.Message, place.Story(records))

@@ -16,8 +16,8 @@ import (
 	"millrace/task/job"
 )
 
-// The heartbeats of all nodes are removed, by the header of one message, by an order to the server, and with
-// their bucket. No node that lives counts as lost by that, and what it runs goes on.
+// The heartbeats of all nodes are removed by the header of one message, by a request to the server,
+// and with their bucket. No living node counts as lost because of that, and running tasks continue.
 func TestHeartbeatsAreWiped(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

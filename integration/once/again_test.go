@@ -17,8 +17,8 @@ import (
 	"millrace/task/job"
 )
 
-// However a retry of a task with steps and a submission under the same unique key meet, a step of that task lives
-// only if the task itself does, and of the two tasks one does.
+// However a retry of a task with steps and a submission under the same unique key meet, a step of
+// that task lives only if the task itself does, and of the two tasks one does.
 func TestRetriedStepsHaveTheKey(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)

@@ -16,8 +16,9 @@ import (
 	"millrace/task"
 )
 
-// clockError is how far a time in the log may be from when the server stored it: what the way of
-// an answer leaves open on a busy machine, and what lies between deciding and storing.
+// clockError bounds the distance between a time in the log and the time at which the server stored
+// it: the round trip of a clock reading on a busy machine, and the time between deciding and
+// storing.
 const clockError = 5 * time.Second
 
 // Every part has another time on its clock, and none of them the log's. A task begins and expires
@@ -59,7 +60,7 @@ func TestWrongClocks(t *testing.T) {
 	server.Stop()
 }
 
-// tryCaller does what depends on the time with the clock that commands have now.
+// tryCaller tries the commands that depend on the time, with the clock that commands have now.
 func tryCaller(p *place.Place, c *client.Client, what string) {
 	p.Helper()
 	p.Logf("%s", what)
@@ -129,7 +130,7 @@ func wantDelayed(p *place.Place, c *client.Client, id task.ID, delay time.Durati
 	}
 }
 
-// wantExpired wants a task that nobody takes to expire so long after its submission.
+// wantExpired checks that a task that no worker takes expires the timeout after its submission.
 func wantExpired(p *place.Place, c *client.Client, id task.ID, timeout time.Duration) {
 	p.Helper()
 	last := ends(p, c, id)
@@ -143,8 +144,9 @@ func wantExpired(p *place.Place, c *client.Client, id task.ID, timeout time.Dura
 	}
 }
 
-// judgeTimes wants every fact to say of itself the time at which the server stored it, about, and its
-// id to be of that time, too. What the server's timers publish was written when the timer was set.
+// judgeTimes checks that each fact's own time, and the time in its id, are about the time at which
+// the server stored it. The messages of the server's timers are exempt: they were written when the
+// timer was set.
 func judgeTimes(p *place.Place, c *client.Client, node node.ID) {
 	p.Helper()
 	all := p.ReadLog(c)

@@ -32,7 +32,7 @@ import (
 
 func drawn() task.ID { return task.ID(events.NewID(time.Now())) }
 
-// What Millrace itself sets no submission from outside may, at any door.
+// No submission from outside may set the fields that Millrace sets itself, whichever door it takes.
 func TestWhatIsOursIsRefused(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
@@ -68,7 +68,8 @@ func TestWhatIsOursIsRefused(t *testing.T) {
 	}
 }
 
-// What is asked for beside a schedule's own wins, and what makes it another task is refused.
+// Options of a manual run override those of the schedule; options that would make it another task
+// are refused.
 func TestScheduleByHand(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
@@ -95,7 +96,7 @@ func TestScheduleByHand(t *testing.T) {
 	}
 }
 
-// Of submissions under one id one is accepted, and it is what runs.
+// Of several submissions with one id, one is accepted, and it is the one that runs.
 func TestOneIDOneTask(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
@@ -161,7 +162,7 @@ func TestOneIDOneTask(t *testing.T) {
 	}
 }
 
-// Many submitters at once keep the bound of a queue that nobody has ever served.
+// Many submitters at once keep within the bound of a queue that no worker has ever served.
 func TestBoundOfSeveral(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
@@ -318,7 +319,7 @@ func TestSpawnedAreStopped(t *testing.T) {
 		for i := range 3 {
 			s := birth.Submission{Spec: &job.Spec{Handler: "child"}}
 			if i == 0 {
-				s.Spec.Handler = "parent" // which has children of its own
+				s.Spec.Handler = "parent" // it has children of its own
 			}
 			if len(k.Parent) > 0 && i == 0 {
 				continue

@@ -37,7 +37,7 @@ import (
 	"millrace/view"
 )
 
-// What becomes of a task that is asked for.
+// The fates of a task that a caller asks for.
 const (
 	isMade    = "made"
 	isHeld    = "held"                         // until others have ended
@@ -57,11 +57,11 @@ const (
 type cell struct {
 	*testing.T
 	on *ground
-	// client has not seen anything yet: one may go by what it has known of a queue for a second.
+	// client is new in each cell: a client may rely for a second on what it knows of a queue.
 	client *client.Client
 	rec    *events.Recorder
 	job    job.Job
-	// ask names the job, and says what the precondition is about.
+	// ask names the job, and carries what the precondition is about.
 	ask    birth.Submission
 	parent task.ID // of a child, if the precondition is about it
 }
@@ -72,7 +72,7 @@ type ground struct {
 	nc    *nats.Conn
 }
 
-// made is what a way in has come to.
+// made is the outcome of a way in.
 type made struct {
 	id     task.ID
 	joined bool   // the id is that of another task
@@ -85,11 +85,11 @@ func receipt(r client.Receipt, err error) made { return made{id: r.ID, joined: r
 // door is a way by which tasks come into the world.
 type door struct {
 	name string
-	// shape makes the job one for this way. Default: it is one for any.
+	// shape adapts the job to this way. Default: the job is unchanged.
 	shape func(*job.Spec)
-	// come gets ready, and returns what asks for the task.
+	// come prepares, and returns the function that asks for the task.
 	come func(*cell) func() made
-	// says is what is heard of a refusal. Default: the error.
+	// says maps refusals to what the caller hears. Default: the error.
 	says map[string]string
 	// but is where something else must come than of the others, and why.
 	but map[string]exception
@@ -231,7 +231,8 @@ type answered struct{ code, text string }
 
 func (a answered) Error() string { return a.code + " " + a.text }
 
-// toCopy returns a task that was made of the job before there was any condition, and what a copy of it changes.
+// toCopy returns a task that was made of the job before there was any condition, and the changes
+// for a copy of it.
 func (c *cell) toCopy() (of task.ID, over birth.Submission) {
 	spec := c.job.Spec
 	over = birth.Submission{Queue: c.job.Queue, Needs: c.ask.Needs, Parent: c.ask.Parent, Texts: c.ask.Texts}
@@ -303,11 +304,12 @@ func (c *cell) holder() task.ID {
 type precondition struct {
 	name string
 	spec job.Spec
-	// params are what the job declares.
+	// params are the parameters that the job declares.
 	params param.Params
-	// ask changes what is asked for.
+	// ask changes the submission.
 	ask func(*cell)
-	// now makes it true. It returns the holder of the key if that is what it is about.
+	// now makes the precondition true. It returns the holder of the key if the precondition is
+	// about a key.
 	now  func(*cell) task.ID
 	want string
 }
@@ -365,7 +367,7 @@ var preconditions = []precondition{
 	{name: "its window is no calendar", want: isWrong, spec: job.Spec{Window: "nothing"}},
 }
 
-// Every way in meets every precondition, and the same comes of it, or the table says why not.
+// Every way in meets every precondition with the same outcome, or the table says why not.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	on := open(t)
@@ -405,7 +407,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// verdict is what has become of what was asked for.
+// verdict names the fate of what was asked for.
 func (c *cell) verdict(is made, holder task.ID) string {
 	var said answered
 	switch {
@@ -430,7 +432,7 @@ func (c *cell) verdict(is made, holder task.ID) string {
 	return "an error"
 }
 
-// state is how a task came into the world: whole, with what it was asked for.
+// state returns the whole task as it was born, with what it was asked for.
 func (c *cell) state(id task.ID) string {
 	t, err := c.client.Task(c.Context(), id)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"millrace/view"
 )
 
-// enrol has nodes in the log and beating that no process stands behind.
+// enrol registers nodes that beat in the log and have no process.
 func enrol(p *place.Place, c *client.Client, n int) {
 	p.Helper()
 	rec := &events.Recorder{Log: c.Store(), Now: time.Now, NewID: events.NewID}

@@ -29,7 +29,7 @@ type late struct {
 
 func (l late) Known(ctx context.Context, ids []task.ID) ([]task.Task, error) {
 	tasks, err := l.Store.Known(ctx, ids)
-	select { // what it says is by then older than what it tells
+	select { // the answer is older than the present by then
 	case <-ctx.Done():
 	case <-time.After(l.by):
 	}
@@ -60,7 +60,7 @@ func startDecider(t *testing.T, store *jet.Store, file string, slow time.Duratio
 	return d
 }
 
-// end stops it, and says if it had to repair anything.
+// end stops it, and reports what it had to repair.
 func (d *decider) end(t *testing.T) {
 	t.Helper()
 	d.stop()
@@ -77,7 +77,7 @@ func (d *decider) end(t *testing.T) {
 	}
 }
 
-// A graph goes on, each step once, whatever is done to schedulers and read models meanwhile.
+// A graph goes on, each step once, whatever befalls schedulers and read models meanwhile.
 func TestGraphOutlivesSchedulers(t *testing.T) {
 	t.Parallel()
 	n, width := 1500, 50

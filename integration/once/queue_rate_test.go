@@ -11,8 +11,9 @@ import (
 	"millrace/task"
 )
 
-// Sixty tasks wait in a queue when it gets a rate; two servers admit them, of which one is killed, and
-// two workers start no more than the rate allows. When it is taken away the rest starts at once.
+// Sixty tasks wait in a queue when it gets a rate. Two servers admit them, one of which is killed,
+// and two workers start no more than the rate allows. When the rate is removed, the rest starts at
+// once.
 func TestARateForAQueue(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -25,7 +26,7 @@ func TestARateForAQueue(t *testing.T) {
 	}
 	const limit, burst = 20, 4
 	p.Run("queue", "limit", "default", "--rate", "20/1s", "--burst", "4")
-	since := time.Now() // the rate is heard of by whoever comes from now on
+	since := time.Now() // workers that start from now on know the rate
 	p.Worker("n1")
 	p.Worker("n2")
 	starts := func() (at []time.Time) {

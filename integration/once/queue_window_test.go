@@ -21,8 +21,8 @@ import (
 	"millrace/worker"
 )
 
-// A queue opens and closes by its calendar while no scheduler lives: two workers alone see to it. While it is closed
-// nothing of it is handed out, and another queue goes on.
+// A queue opens and closes by its calendar while no scheduler runs: two workers alone enforce it.
+// While it is closed none of its offers is delivered, and another queue goes on.
 func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	t.Parallel()
 	nc, store := openServed(t)
@@ -109,7 +109,7 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 	apply(true)
 	finished(waiting)
 
-	stop() // so that it is one that has to know
+	stop() // so that the one other worker has to know
 	apply(false)
 	waits := func(id task.ID) bool {
 		t.Helper()
@@ -119,8 +119,9 @@ func TestAQueueOpensAndClosesWithoutAScheduler(t *testing.T) {
 		}
 		return k.State == task.Pending
 	}
-	// spurned tells whether offers of the queue wait at the server while no worker asks for one. One that takes the queue to
-	// be open and has free slots always asks: so an offer that waits has not just been overtaken.
+	// spurned tells whether offers of the queue wait at the server while no worker asks for one. A
+	// worker that takes the queue to be open and has free slots always asks, so an offer that waits
+	// has not just been overtaken.
 	spurned := func() bool {
 		t.Helper()
 		log, err := js.Stream(t.Context(), wire.LogStream)

@@ -60,7 +60,7 @@ func (m mortal) write(do func() error) error {
 	case left > 0:
 		return do()
 	case left == 0 && m.lost:
-		_ = do() // nobody is there to hear
+		_ = do() // the caller never sees the answer
 	}
 	return errKilled
 }
@@ -131,7 +131,7 @@ func fired(t testing.TB, store *jet.Store, name string, tick time.Time) events.R
 }
 
 // Wherever a scheduler is killed between a fire, its task and the next timer, another one does the
-// rest, and nothing twice: one decision, one birth, one timer.
+// rest, and each only once: one decision, one birth, one timer.
 func TestSchedulersDieAnywhere(t *testing.T) {
 	t.Parallel()
 	store := openLog(t)
@@ -209,7 +209,8 @@ func TestManySchedulersOneTask(t *testing.T) {
 	wantOneTask(t, store, "busy", now)
 }
 
-// Killed with everything, a server finds what its schedules have missed, and makes one task of each tick.
+// A server that was killed with everything else finds the ticks that its schedules have missed, and
+// makes one task for each.
 func TestSchedulesOverAnOutage(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -259,7 +260,8 @@ func TestSchedulesOverAnOutage(t *testing.T) {
 // With -long, so many schedules are due at once.
 const dueAtOnce = 20_000
 
-// Never early, and soon: what is measured is from when a tick is due to when the log has its task's birth.
+// No tick is early, and each is soon: the delay counts from when a tick is due until the log has
+// the birth of its task.
 func TestManySchedulesDueAtOnce(t *testing.T) {
 	t.Parallel()
 	n := 200
@@ -274,7 +276,8 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	go func() { running <- s.Run(ctx) }()
 	defer func() { stop(); <-running }()
 
-	// All are stored before the first is due, or on a slow machine some after: those are made up for.
+	// All are stored before the first is due, or on a slow machine some after: those are made up
+	// for.
 	due := time.Now().Add(time.Second + time.Duration(n)*1500*time.Microsecond)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * 4 * time.Second / time.Duration(n)) }
 	each := func(do func(i int) error) {

@@ -23,10 +23,10 @@ import (
 const wrongClockEnv = "INTEGRATION_TEST_CLOCK"
 
 // wrongProgram is the path of a binary that differs from the one under test in one thing: wherever
-// its sources say time.Now, time.Since or time.Until, the wall clock is off by what the file in
-// [wrongClockEnv] says at the moment. The monotonic clock goes on undisturbed, as it does on a
-// machine whose clock is set. The program's sources know nothing of it: the compiler is given
-// changed copies. So a reading that nobody thought of is off, too.
+// its sources call time.Now, time.Since or time.Until, the wall clock is off by what the file in
+// [wrongClockEnv] says at the moment. The monotonic clock goes on undisturbed, as on a machine
+// whose clock is set. The program's sources are unchanged: the compiler gets modified copies. So
+// even a forgotten clock reading is off.
 var wrongProgram = sync.OnceValues(func() (string, error) {
 	if _, err := place.Program(); err != nil { // makes programDir
 		return "", err
@@ -132,7 +132,7 @@ func wrongSource(source []byte) (text []byte, changed bool, err error) {
 			}
 		}
 	}
-	var at []int // where the names of the package stand, by offset
+	var at []int // the offsets of the package's name
 	ast.Inspect(tree, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
 			if of, ok := s.X.(*ast.Ident); ok && of.Name == local && slices.Contains([]string{"Now", "Since", "Until"}, s.Sel.Name) {

@@ -1,3 +1,3 @@
-// Package place is where a test of the millrace binary happens: its folders, the environment of its
-// processes, the processes themselves, and what the log says of it all.
+// Package place is the harness for tests of the millrace binary: a test's folders, the environment
+// of its processes, the processes themselves, and checks of the log that they leave.
 package place

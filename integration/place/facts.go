@@ -95,7 +95,7 @@ func (p *Place) Node(c *client.Client, id node.ID) node.Node {
 	return events.FoldNode(id, records)
 }
 
-// Story tells facts as they stand in the log.
+// Story writes facts as the log has them, a line each.
 func Story(records []events.Record) string {
 	var b strings.Builder
 	for _, r := range records {
@@ -164,11 +164,10 @@ func (p *Place) ReadLog(c *client.Client) map[task.ID][]events.Record {
 	}
 }
 
-// Judge reads the log and checks what must be true of every task in it,
-// whatever was killed: it has ended, as wanted; nothing was accepted from an
-// attempt that was not the task's own at that moment; and one result at most.
-// What millrace itself says of the log must agree: a warning is good enough,
-// for a test may have no server that answers for the read model.
+// Judge reads the log and checks what must be true of every task in it, whatever was killed: it has
+// ended in the wanted state; no result was accepted from an attempt that was not the task's own at
+// that moment; and at most one result was accepted. The verification of millrace itself must agree.
+// A warning is good enough, because a test may have no server that answers for the read model.
 func (p *Place) Judge(c *client.Client, want map[task.ID]task.State) {
 	p.Helper()
 	all := p.ReadLog(c)
@@ -218,11 +217,11 @@ func (p *Place) judgeEpochs(id task.ID, records []events.Record) {
 		if said != epoch || epoch == 0 {
 			p.Errorf("task %s: %s of epoch %d was accepted under epoch %d", id, r.Fact.Type, said, epoch)
 		}
-		epoch = 0 // what is accepted ends the attempt
+		epoch = 0 // an accepted end closes the attempt
 	}
 }
 
-// SubmitAs submits what no flag of `millrace run` can say.
+// SubmitAs submits a task that no flag of `millrace run` can express.
 func (p *Place) SubmitAs(c *client.Client, s birth.Submission) task.ID {
 	p.Helper()
 	r, err := c.Submit(p.Context(), s)

@@ -8,7 +8,7 @@ import (
 	"millrace/task/value"
 )
 
-// FailsOnce is a task of which the second attempt, some time after the first, succeeds.
+// FailsOnce is a task whose first attempt fails and whose second, after the pause, succeeds.
 func FailsOnce(pause time.Duration) birth.Submission {
 	return birth.Submission{Spec: &job.Spec{
 		Run:   &job.Run{Shell: `[ "$MILLRACE_ATTEMPT" != 1 ]`},
@@ -19,8 +19,8 @@ func FailsOnce(pause time.Duration) birth.Submission {
 // StayUntilGo is a task whose first attempt waits for a file.
 const StayUntilGo = `[ "$MILLRACE_ATTEMPT" != 1 ] || until [ -e go ]; do sleep 0.05; done`
 
-// FirstAttemptStays is a task of which the first attempt starts a process that
-// starts another, and stays; the second one ends at once.
+// FirstAttemptStays is a task whose first attempt starts a process, which starts another, and
+// stays. The second attempt ends at once.
 const FirstAttemptStays = `
 if [ "$MILLRACE_ATTEMPT" != 1 ]; then echo again; exit 0; fi
 sh -c 'sleep 600 & wait' &

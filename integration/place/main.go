@@ -21,7 +21,8 @@ var Long = flag.Bool("long", false, "kill more processes, and run more tasks mea
 // Main runs the tests of a package.
 func Main(m *testing.M) int {
 	flag.Parse()
-	// The tests spend their time waiting for deadlines, not on the processors. Two packages of them run at once.
+	// The tests spend their time waiting for deadlines, not on the processors. Two packages of them
+	// run at once.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("3")
 	}
@@ -29,9 +30,9 @@ func Main(m *testing.M) int {
 	return testkit.InMemory(m).Run()
 }
 
-// Program is the path of the binary under test. It is built by the first test
-// that asks, not before: only what tests look at decides whether `go test` may
-// use the results of an earlier run.
+// Program is the path of the binary under test. The first test that asks builds it, and no code
+// before the tests: `go test` decides by the files that tests read whether it may reuse the results
+// of an earlier run.
 var Program = sync.OnceValues(func() (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -44,7 +45,7 @@ var Program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(ProgramDir, "millrace")
-	// go run keeps what it has linked, so that of several packages only the first one links it.
+	// go run caches what it has linked, so only the first of several packages links it.
 	build := exec.Command("go", "run", "-exec", "cp", "./cmd/millrace", path)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -70,7 +71,7 @@ func Root() (string, error) {
 
 func removeProgram() {
 	if ProgramDir != "" {
-		_ = os.RemoveAll(ProgramDir) // what is left is in the system's temporary folder
+		_ = os.RemoveAll(ProgramDir) // a leftover stays in the system's temporary folder
 	}
 }
 

@@ -24,13 +24,13 @@ import (
 // the machine may be busy with something else.
 const Patience = 40 * time.Second
 
-// Place is where one test happens: its folders, the environment of its
-// processes and the processes themselves. Nothing of it is left after the test.
+// Place holds what one test has: its folders, the environment of its processes and the processes
+// themselves. All of it is removed after the test.
 type Place struct {
 	testing.TB
 	Dir string
 	Env []string
-	// Program is what commands and processes run.
+	// Program is the binary that commands and processes run.
 	Program string
 	Mark    string              // a variable that all its processes have in their environment
 	URL     string              // of the NATS server that commands use; "" lets them look for it
@@ -61,8 +61,7 @@ func New(t testing.TB, ackWait time.Duration) *Place {
 	return p
 }
 
-// NewAt makes a place in a folder, with the settings that the program has
-// by itself. Who calls it leaves it.
+// NewAt makes a place in a folder, with the default settings of the program. The caller leaves it.
 func NewAt(t testing.TB, dir string) *Place {
 	t.Helper()
 	p := &Place{TB: t, Dir: dir, Program: Binary(t)}
@@ -132,7 +131,7 @@ func (p *Place) CommandEnv() []string {
 	return append(p.Env[:len(p.Env):len(p.Env)], "NATS_URL="+p.URL)
 }
 
-// Run runs a command of millrace, which must succeed, and returns what it prints.
+// Run runs a command of millrace, which must succeed, and returns its output.
 func (p *Place) Run(args ...string) string {
 	p.Helper()
 	r := p.Try(args...)
@@ -142,7 +141,7 @@ func (p *Place) Run(args ...string) string {
 	return r.Out
 }
 
-// Until waits for something to become true; what says what, in a few words.
+// Until waits until something holds; what describes it in a few words.
 func (p *Place) Until(what string, holds func() bool) {
 	p.Helper()
 	if !Poll(Patience, holds) {
@@ -150,9 +149,9 @@ func (p *Place) Until(what string, holds func() bool) {
 	}
 }
 
-// Poll asks again and again whether something holds, for a while. What takes long to find out, as
-// a command of millrace does, is asked for less often: else asking would take the processors from
-// what it waits for.
+// Poll asks again and again whether something holds, for at most d. It asks less often where an
+// answer takes long, as that of a millrace command does: asking would otherwise take the processors
+// from the processes under test.
 func Poll(d time.Duration, holds func() bool) bool {
 	deadline := time.Now().Add(d)
 	var again *time.Timer
@@ -188,8 +187,8 @@ func (p *Place) Write(name, text string) {
 	}
 }
 
-// MayRepair says why a sweep may have to do what somebody else should have: the
-// test injects just that. Of any other test a repair is a failure.
+// MayRepair says why a sweep may have to repair something: the test injects that very failure. In
+// any other test a repair is a failure.
 func (p *Place) MayRepair(why string) { p.repairs = why }
 
 // unrepaired fails the test if a scheduler had to repair something.
@@ -216,8 +215,8 @@ func (p *Place) unrepairedBy(cmd *exec.Cmd, said string) {
 	}
 }
 
-// leave ends the processes that are still there, and fails the test if it finds
-// one that nobody has started here, or a temporary folder.
+// leave ends the processes that are still running. It fails the test if it finds a process that the
+// test has not started, or a temporary folder.
 func (p *Place) leave() {
 	p.unrepaired()
 	for _, s := range p.started {
@@ -237,14 +236,14 @@ func (p *Place) leave() {
 		}
 	}
 	if p.Failed() {
-		return // who failed may have left anything
+		return // a failed test may have left anything
 	}
 	left, err := filepath.Glob(filepath.Join(p.Path("tmp"), "millrace-*"))
 	if err != nil {
 		p.Error(err)
 	}
 	for _, folder := range left {
-		// The next worker removes what a killed one could not.
+		// The next worker removes the folder that a killed one left.
 		killed := slices.ContainsFunc(p.started, func(s *Process) bool {
 			return s.Cmd.ProcessState.ExitCode() == -1 && strings.HasPrefix(filepath.Base(folder), fmt.Sprintf("millrace-work-%d-", s.Cmd.Process.Pid))
 		})

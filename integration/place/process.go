@@ -19,8 +19,8 @@ type Process struct {
 	Ended chan struct{}
 }
 
-// Start starts a process of millrace in a group of its own and returns at once.
-// If it is still there at the end of the test it is killed.
+// Start starts a process of millrace in a group of its own and returns at once. A process that
+// still runs at the end of the test is killed.
 func (p *Place) Start(args ...string) *Process {
 	p.Helper()
 	cmd := exec.Command(p.Program, args...)
@@ -34,7 +34,7 @@ func (p *Place) Start(args ...string) *Process {
 	p.started = append(p.started, s)
 	go func() {
 		defer close(s.Ended)
-		_ = cmd.Wait() // ProcessState has it
+		_ = cmd.Wait() // ProcessState has the result
 	}()
 	return s
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Play runs each file as a test of its own. Its time begins when its turn comes: what
-// waits for the scripts before it must not be killed for their slowness.
+// Play runs each file as a test of its own. A script's deadline counts from its turn, so that it is
+// not killed for the slowness of the scripts before it.
 func Play(t *testing.T, files []string, setup func(*testscript.Env) error) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -48,9 +48,9 @@ func Settle(e *testscript.Env, p *Place) error {
 // placeKey is where a script keeps its place.
 type placeKey struct{}
 
-// placeOf is where a script happens. What runs in the background of it by now is
-// remembered, for testscript forgets it when it has ended; every server is
-// waited for with a command of ours, so none is missed.
+// placeOf returns the place of a script. It remembers the script's background processes so far,
+// because testscript forgets them when they have ended. Every script waits for its servers with a
+// command of ours, so none is missed.
 func placeOf(ts *testscript.TestScript) *Place {
 	p := ts.Value(placeKey{}).(*Place)
 	for _, cmd := range ts.BackgroundCmds() {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Survivors finds the processes with a variable in their environment. Workers and servers show
-// theirs to root alone, so to others one counts whose parent has been found.
+// Survivors finds the processes that have a variable in their environment. Only root can read the
+// environment of workers and servers, so for other users one counts if its parent was found.
 func Survivors(variable string) []Survivor {
 	var found []Survivor
 	concealed := map[int]int{}                  // their parents
@@ -45,7 +45,7 @@ func survivorAt(pid int) Survivor {
 	return Survivor{pid, strings.ReplaceAll(string(command), "\x00", " ")}
 }
 
-// parent is the parent of a process, or 0 if it is gone.
+// parent returns the parent of a process, or 0 if the process is gone.
 func parent(pid int) (of int) {
 	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))

@@ -13,7 +13,8 @@ import (
 	"millrace/task/output"
 )
 
-// What is too long for a variable comes in a file, whoever reads it, and the file goes with the attempt.
+// A value that is too long for a variable comes in a file that every reader of the value finds, and
+// the file goes with the attempt.
 func (w *programs) large(t *testing.T) {
 	const length = 400_000
 	params := map[string]json.RawMessage{"text": json.RawMessage(`"` + strings.Repeat("ü", length/2) + `"`)}

@@ -12,7 +12,7 @@ import (
 	"millrace/task/value"
 )
 
-// tooLong: a message that carries more than it may is refused where everybody sees it.
+// tooLong checks that a message over its size limit is refused, visibly for program and user.
 func (w *programs) tooLong(t *testing.T) {
 	long := func(typ, id string, n string) string {
 		return `printf '{"type":"` + typ + `","id":"` + id + `","payload":{"a":"%0` + n + `d"}}\n' 0; IFS= read -r line; printf 'heard %s\n' "$line"` + "\n"

@@ -24,8 +24,8 @@ import (
 	"millrace/task/value"
 )
 
-// TestPrograms runs programs that speak to Millrace, all on one server: the
-// transcripts of docs/ipc.md, the libraries, and those that misbehave.
+// TestPrograms runs programs that speak to Millrace, all on one server: the transcripts of
+// docs/ipc.md, the libraries, and programs that misbehave.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, time.Minute)
@@ -185,8 +185,8 @@ func (w *programs) play(t *testing.T, transcript string) {
 	}
 }
 
-// interpreter finds a program by which a library is tested. Where it is missing
-// the library is not tested, and the log says so.
+// interpreter finds the interpreter for a library. Where it is missing the library is not tested,
+// and the log of the test says so.
 func interpreter(t *testing.T, names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "--version").Run() == nil {
@@ -206,7 +206,7 @@ func library(t *testing.T, path string) string {
 	return dir
 }
 
-// says checks what every library says of the same program.
+// says checks that every library behaves in the same way for the same program.
 func (w *programs) says(t *testing.T, argv []string, env map[string]string) {
 	t.Helper()
 	s := birth.Submission{Params: map[string]json.RawMessage{"depth": json.RawMessage("2")}}
@@ -309,7 +309,7 @@ func (w *programs) node(t *testing.T) {
 	}
 }
 
-// The shell has no answers, so it is told what the others ask for.
+// The shell reads no answers, so the test passes it the values that other programs ask for.
 const shellProgram = `set -e
 test "$(millrace ipc param depth)" = 2
 if [ -z "$(millrace ipc last)" ]; then
@@ -377,7 +377,7 @@ func (w *programs) surroundings(t *testing.T) {
 		}
 		return
 	}
-	// The tests' own folders are for their user alone: then it says what is wrong.
+	// Only the tests' own user may enter their folders; otherwise the task says what is wrong.
 	if got := w.lines(t, ended.ID, output.Stdout); ended.State == task.Finished && got[0] != "nobody" || ended.State != task.Finished && !strings.Contains(ended.Message, "cannot start") {
 		t.Errorf("%s (%s), printed %q", ended.State, ended.Message, got)
 	}
@@ -413,7 +413,8 @@ func (w *programs) bounds(t *testing.T) {
 	}
 }
 
-// time: what chats without a heartbeat ends, and what asks for more time gets it.
+// time checks that a program that prints without heartbeats is ended, and that one that asks for
+// more time gets it.
 func (w *programs) time(t *testing.T) {
 	s := shellTask(`while :; do echo chat; sleep 0.1; done`)
 	s.Spec.Timeout = job.Timeout{Heartbeat: value.Duration(500 * time.Millisecond), Stop: value.Duration(time.Second)}
@@ -447,7 +448,7 @@ func (w *programs) goesOn(t *testing.T) {
 	}
 }
 
-// children: one for each key, and none twice, whatever the attempt.
+// children checks that each key makes one child and none twice, whatever the attempt.
 func (w *programs) children(t *testing.T) {
 	s := shellTask(`for k in a b; do echo "{\"type\":\"SPAWN\",\"payload\":{\"key\":\"$k\",\"argv\":[\"true\"]}}"; done
 echo '{"type":"SPAWN","payload":{"shell":"true"}}'; [ "$MILLRACE_ATTEMPT" = 2 ]`)

@@ -15,7 +15,8 @@ import (
 	"millrace/worker"
 )
 
-// goProgram runs a worker of a Go program's own in this process, with handlers that do nothing, until the test ends.
+// goProgram runs the worker of a Go program in this process, with handlers that do nothing, until
+// the test ends.
 func goProgram(p *place.Place, name node.ID, handlers ...string) (stop func()) {
 	p.Helper()
 	s := p.Connect().Store()
@@ -46,8 +47,8 @@ func goProgram(p *place.Place, name node.ID, handlers ...string) (stop func()) {
 	return stop
 }
 
-// Programs with different handlers, and a worker for commands, serve one queue: each task runs where it
-// can, also while one version of a program takes the place of another.
+// Programs with different handlers, and a worker for commands, serve one queue: each task runs
+// where it can, also while one version of a program takes the place of another.
 func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -94,7 +95,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	stopOld()
 	ran("new", submit(job.Spec{Handler: "resize"}, 20))
 
-	// What no node can run ends as its policy says.
+	// A task that no node can run ends as its policy says.
 	nobody := p.SubmitAs(c, birth.Submission{Spec: &job.Spec{Handler: "nobody"}, Nodes: []string{"new"}, NoNode: job.NoNodeFail})
 	want[nobody] = p.Await(c, nobody, task.Abnormal).State
 	if ended := p.State(c, nobody); ended.Reason != reason.Unplaced {
@@ -104,7 +105,7 @@ func TestTasksGoWhereTheirHandlerIs(t *testing.T) {
 	p.Judge(c, want)
 }
 
-// A task for one of several nodes does not wait for one that is busy, and prefers the first that is free.
+// A task for one of several nodes does not wait for a busy one: it goes to the first that is free.
 func TestOneOfTheNamedNodesThatIsFree(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

@@ -30,7 +30,7 @@ func resident(s *place.Process) int {
 	return kib >> 10
 }
 
-// A server that has run ten thousand tasks keeps little of what that took.
+// A server that has run ten thousand tasks keeps little of the memory that they took.
 func TestServerMemory(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 10*time.Second)

@@ -11,7 +11,8 @@ import (
 	"millrace/task/job"
 )
 
-// Setup, run and stop can be seen while they last, and have their times in the fact that ends the attempt.
+// Setup, run and stop can be seen while they last, and have their times in the fact that ends the
+// attempt.
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)

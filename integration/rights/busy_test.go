@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// Requests that wait for what may never come keep the service from nobody, one that waits for what cannot come is
-// refused, and so is one that is larger than any that makes sense.
+// Requests that wait for what may never come block no other request. The server refuses a request
+// that waits for what cannot come, and one that is larger than any sensible one.
 func TestIdleRequestsStarveNobody(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -59,7 +59,8 @@ func TestIdleRequestsStarveNobody(t *testing.T) {
 	}
 }
 
-// pauseByHand pauses the consumer of a queue as the nats command line does, and has "task why" say so.
+// pauseByHand pauses the consumer of a queue as the nats command line does, and has "task why" say
+// so.
 func pauseByHand(p *place.Place, nc *nats.Conn) {
 	p.Helper()
 	js, err := jetstream.New(nc)

@@ -1,3 +1,3 @@
-// Package rights holds tests of a promise: nobody gets more than is theirs: the rights of each
-// role, secrets, users, and what strangers write, ask for or erase.
+// Package rights holds tests of one promise: no caller gets more than its rights allow: the rights
+// of each role, secrets, users, and what strangers write, ask for or erase.
 package rights

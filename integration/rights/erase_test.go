@@ -14,9 +14,10 @@ import (
 	"millrace/task"
 )
 
-// Whoever may write anything at all writes messages with every header by which one can remove others, or bring
-// facts to places where he may write nothing. No task is lost, none runs that nobody has submitted, and
-// timers that are gone with it are set again in time. At the end of the test verify reads the log.
+// A caller with any right to write sends messages with every header that can remove others, or
+// bring facts to subjects where the caller may not write. No task is lost, no task runs without a
+// submission, and timers that vanish are set again in time. At the end of the test verify reads the
+// log.
 func TestNothingErases(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)

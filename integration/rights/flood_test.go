@@ -15,7 +15,7 @@ import (
 	"millrace/task/where"
 )
 
-// Whoever submits 2,500 tasks for queues and labels that nobody has heard of keeps nobody else from anything: workers
+// A caller that submits 2,500 tasks for unknown queues and labels blocks nothing else: workers
 // start, for those queues as well, other priorities are taken, and the log can be read.
 func TestFloodOfQueuesAndLabels(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"millrace/task"
 )
 
-// rubbish is what should never be on a subject of Millrace.
+// rubbish are messages that should never be on a subject of Millrace.
 var rubbish = [][]byte{
 	nil,
 	[]byte("garbage"),
@@ -40,8 +40,8 @@ var rubbish = [][]byte{
 	bytes.Repeat([]byte("x"), 1<<20),
 }
 
-// Whatever is written to the subjects of Millrace while tasks run: nothing
-// falls over, the tasks end as they would have, and people can see them.
+// Whatever is written to the subjects of Millrace while tasks run, no process fails, the tasks end
+// as they would have, and people can see them.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 2*time.Second)
@@ -61,7 +61,8 @@ func TestGarbage(t *testing.T) {
 	p.Run("job", "apply", "-f", "hello.yaml")
 
 	var subjects []string
-	spared := map[string]bool{} // what is large, for every later look at the log reads that again; one of each kind gets it
+	// Every later look at the log reads a large message again, so each kind gets it once.
+	spared := map[string]bool{}
 	for _, x := range []string{string(running), string(delayed), string(retrying), "01JD6Z8V3M0QK4T7W2X9Y5ABCD", "nonsense"} {
 		for _, format := range []string{"mr.queue.default.5.%s", "mr.hold.%s", "mr.timer.%s", "mr.task.%s", "mr.tasklog.%s", "mr.data.%s"} {
 			subject := fmt.Sprintf(format, x)
@@ -143,8 +144,8 @@ func TestGarbage(t *testing.T) {
 	dev.Stop()
 }
 
-// dismissRubbish takes all that cannot be read off the list of dead letters, and
-// wants the log to say so and nothing else to change.
+// dismissRubbish dismisses all unreadable messages from the list of dead letters, and checks that
+// the log says so and that nothing else changes.
 func dismissRubbish(p *place.Place) {
 	p.Helper()
 	var listed struct {
@@ -208,8 +209,8 @@ func refuseRubbish(p *place.Place, nc *nats.Conn) {
 	}
 }
 
-// asksForAll tells whether a request is one without any condition, which is
-// good where there are lists, and where nothing can be asked for but how things stand.
+// asksForAll tells whether a request has no condition at all. That is valid for lists, and for
+// requests that can only ask for the current state.
 func asksForAll(subject string, body []byte) bool {
 	switch string(body) {
 	case "", "{}", "null":

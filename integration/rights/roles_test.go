@@ -28,8 +28,8 @@ import (
 	"millrace/task/queue"
 )
 
-// What `millrace nats permissions` prints is enough: here everything runs under it, and what the
-// NATS server refuses fails the test.
+// The permissions that `millrace nats permissions` prints are enough: here everything runs under
+// them, and a refusal of the NATS server fails the test.
 
 // guardedServer is a NATS server with an account for each test, and in it a user for each role.
 type guardedServer struct {
@@ -39,7 +39,7 @@ type guardedServer struct {
 
 const rolePassword = "secret"
 
-// guard starts a server with accounts that nobody may do more in than the table of rights grants.
+// guard starts a server with accounts in which no user may do more than the table of rights grants.
 func guard(t testing.TB, accounts ...roles.Realm) *guardedServer {
 	t.Helper()
 	var config, block strings.Builder
@@ -85,7 +85,7 @@ func guardWith(t testing.TB, file, config string) *guardedServer {
 	return g
 }
 
-// refusals is a server's log of which only violations of permissions are kept.
+// refusals keeps only the violations of permissions of a server's log.
 type refusals struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -135,7 +135,7 @@ func (g *guardedServer) refused(account string) (words []string) {
 	return words
 }
 
-// belongsTo tells whether an account is one of a realm.
+// belongsTo tells whether an account belongs to a realm.
 func belongsTo(realm, account string) bool {
 	r := roles.Realm{Name: realm}
 	return slices.ContainsFunc(roles.All(), func(role roles.Role) bool { return r.AccountName(role) == account })
@@ -149,7 +149,7 @@ func (g *guardedServer) unrefused(t testing.TB, account string) {
 	}
 }
 
-// accountFor makes an account of its own with a user for each role and node.
+// accountFor makes a realm of its own with a user for each role and node.
 func accountFor(name string, nodes ...string) roles.Realm {
 	a := roles.Realm{Name: name}
 	for _, r := range roles.All() {
@@ -173,12 +173,13 @@ func (g *guardedServer) as(user string) []string {
 	return []string{"NATS_USER=" + user, "NATS_PASSWORD=" + rolePassword, "NATS_INBOX_PREFIX=" + roles.DefaultInbox(user)}
 }
 
-// under has all processes of the place be the operator of an account, unless they say who else they are.
+// underRights makes all processes of the place the operator of an account, unless they name another
+// user.
 func underRights(p *place.Place, g *guardedServer, account string) {
 	p.Env = append(p.Env, g.as(roleUser(account, roles.Operator, ""))...)
 }
 
-// ownServers are the scripts that are about no server, or about one that they bring themselves.
+// ownServers are the scripts that need no server, or that start one themselves.
 var ownServers = []string{"about", "demo", "dev", "exposed", "own"}
 
 var nodeFlag = regexp.MustCompile(`(?m)^(?:!? ?exec|exits \d+) millrace (?:dev|worker) .*--name (\S+)`)
@@ -235,13 +236,14 @@ func TestScriptsByRole(t *testing.T) {
 	})
 }
 
-// quickScripts are those that are played without -long: together they take some seconds.
+// quickScripts are the scripts that run without -long: together they take some seconds.
 var quickScripts = []string{"run", "queue", "nodes"}
 
 // standsIn tells whether this process is to be millrace rather than a test.
 func standsIn() bool { return os.Getenv("STANDING_IN") != "" }
 
-// workerFlags are the flags of `millrace dev` that are meant for its worker alone, serverFlags those for the server.
+// workerFlags are the flags of `millrace dev` that are meant for its worker alone, serverFlags
+// those for the server.
 var (
 	workerFlags = []string{"--name", "--queue", "--slots", "--label", "--files-cache", "--files-limit", "--artifacts-limit"}
 	serverFlags = []string{"--data"}
@@ -295,7 +297,7 @@ func standInMain(args []string) int {
 		as = roleUser(s.account, roles.Operator, "")
 	}
 	switch args[0] {
-	case "worker": // alone it becomes the worker: who kills it kills no one else
+	case "worker": // it becomes the worker itself, so that a signal that kills it kills the worker
 		err := syscall.Exec(s.program, append([]string{s.program}, args...), s.as(as))
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -325,7 +327,8 @@ func standInMain(args []string) int {
 		case <-ended:
 		}
 	}
-	for _, c := range slices.Backward(s.running) { // the worker says goodbye to a server that hears it
+	// The worker says goodbye while its server still listens.
+	for _, c := range slices.Backward(s.running) {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		<-c.ended
 		s.code = max(s.code, c.cmd.ProcessState.ExitCode())
@@ -333,7 +336,7 @@ func standInMain(args []string) int {
 	return s.code
 }
 
-// standing are the processes that one stands for.
+// standing are the processes that one process stands for.
 type standing struct {
 	url, account, program string
 	running               []*stood
@@ -345,7 +348,7 @@ type stood struct {
 	ended chan struct{}
 }
 
-// start starts a process as a user, and waits until it says that it is ready.
+// start starts a process as a user, and waits until the process says that it is ready.
 func (s *standing) start(user, ready string, args []string) {
 	said := &watched{word: ready, heard: make(chan struct{})}
 	cmd := exec.Command(s.program, args...)
@@ -362,7 +365,7 @@ func (s *standing) start(user, ready string, args []string) {
 	s.running = append(s.running, c)
 	go func() {
 		defer close(c.ended)
-		_ = cmd.Wait() // ProcessState has it
+		_ = cmd.Wait() // ProcessState has the result
 	}()
 	select {
 	case <-said.heard:
@@ -400,7 +403,8 @@ func (w *watched) Write(b []byte) (int, error) {
 func dialAs(p *place.Place, g *guardedServer, user string) *nats.Conn {
 	p.Helper()
 	nc, err := nats.Connect(g.ns.ClientURL(), nats.UserInfo(user, rolePassword), nats.CustomInboxPrefix(roles.DefaultInbox(user)),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the server's log has it
+		// The server's log has the error.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -408,7 +412,7 @@ func dialAs(p *place.Place, g *guardedServer, user string) *nats.Conn {
 	return nc
 }
 
-// What the server refuses is seen, and told with who it was and what to do.
+// A refusal of the server is visible, with the refused user and the remedy.
 func TestRefusalsAreSeen(t *testing.T) {
 	t.Parallel()
 	g := guard(t, accountFor("seen", "here"), accountFor("other"))
@@ -430,7 +434,7 @@ func TestRefusalsAreSeen(t *testing.T) {
 	}
 }
 
-// Each role does its work with what it may, and what it may not the NATS server refuses.
+// Each role can do its work with its rights, and the NATS server refuses the rest.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const account = "roles"
@@ -460,7 +464,8 @@ func TestRoles(t *testing.T) {
 	operator := callerOf(p, g, roleUser(account, roles.Operator, ""))
 	requests := map[roles.Verb]string{roles.BreakerGet: `{"name":"hello"}`, roles.NodeGet: `{"id":"here"}`, roles.NodeWait: `{"id":"here"}`, roles.TaskDiff: `{"id":"` + string(receipt.ID) + `","with":"` + string(receipt.ID) + `"}`}
 	for _, verb := range roles.Verbs(roles.Reading) {
-		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobGet, roles.JobHistory, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) { // there is none
+		// None of these exists.
+		if slices.Contains([]roles.Verb{roles.ScheduleGet, roles.ScheduleProgress, roles.ScheduleHistory, roles.ScheduleDiff, roles.JobGet, roles.JobHistory, roles.JobDiff, roles.CalendarGet, roles.CalendarHistory, roles.CalendarDiff, roles.FilesGet, roles.FilesDiff, roles.FilesVerify}, verb) {
 			continue
 		}
 		if requests[verb] == "" && verb != roles.TaskList && strings.HasPrefix(string(verb), "task.") {
@@ -498,7 +503,8 @@ func TestRoles(t *testing.T) {
 			of.caller.refused(verb.For(of.caller.user), &refusals)
 		}
 	}
-	for _, other := range []string{operator.user, "ada", "scheduler"} { // nobody asks for somebody else
+	// No caller can ask in the name of another.
+	for _, other := range []string{operator.user, "ada", "scheduler"} {
 		for _, caller := range []*caller{submitter, viewer, operator} {
 			if caller.user != other {
 				caller.refused(roles.TaskSubmit.For(other), &refusals)
@@ -555,7 +561,7 @@ func TestRoles(t *testing.T) {
 	server.Stop()
 }
 
-// caller is a user who asks the service.
+// caller is a user of the service.
 type caller struct {
 	*place.Place
 	nc   *nats.Conn
@@ -572,7 +578,7 @@ func askAs[T any](c *caller, verb roles.Verb, request string) T {
 	return place.Ask[T](c.Place, c.nc, verb.For(c.user), request)
 }
 
-// refused asks for what the NATS server is to refuse, and counts it.
+// refused sends a request that the NATS server must refuse, and counts the refusal.
 func (c *caller) refused(subject string, refusals *int) {
 	c.Helper()
 	if err := c.nc.PublishRequest(subject, c.nc.NewRespInbox(), []byte("{}")); err != nil {
@@ -608,7 +614,7 @@ func TestDocsOfPermissions(t *testing.T) {
 	}
 }
 
-// Two realms on one NATS server, as the page says that they are made: nothing of one is seen in the other.
+// Of two realms on one NATS server, set up as the page says, neither sees anything of the other.
 func TestRealms(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operations.md")

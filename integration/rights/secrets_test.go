@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// unprivileged has the processes that start from now on run as a user who is nobody special: if
-// root runs the tests, as nobody, who gets the place's own folders.
+// unprivileged makes the processes that start from now on run without privileges: if root runs the
+// tests, as the user nobody, to whom the place's own folders then belong.
 func unprivileged(p *place.Place) {
 	p.Helper()
 	if os.Geteuid() != 0 {
@@ -39,9 +39,9 @@ func unprivileged(p *place.Place) {
 	}
 }
 
-// TestWorkersSecrets: a worker is told a token by its environment. What it starts is not, and
-// cannot read it in /proc either, though it runs as the same user: tasks, setup lines, and tasks
-// whose parent is a shim, looking at all processes of their user.
+// TestWorkersSecrets checks that the token in a worker's environment stays there. Its child
+// processes do not get it and cannot read it in /proc, though they run as the same user: tasks,
+// setup lines, and tasks whose parent is a shim, each looking at all processes of their user.
 func TestWorkersSecrets(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestTaskOfAnotherUser: a task that runs as nobody gets files of its own, its setup runs as nobody,
-// and it is given nothing that nobody may not read. Where root does not run the tests, a
-// task can only be the worker's own user.
+// TestTaskOfAnotherUser checks that a task that runs as the user nobody gets files of its own, that
+// its setup runs as nobody too, and that it gets nothing that this user may not read. Where root
+// does not run the tests, a task can only run as the worker's own user.
 func TestTaskOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)
@@ -25,13 +25,14 @@ func TestTaskOfAnotherUser(t *testing.T) {
 	other, root := own.Username, own.Uid == "0"
 	if root {
 		other = "nobody"
-		for _, dir := range []string{filepath.Dir(p.Dir), p.Dir, p.Path("tmp")} { // for nobody to pass through
+		// For the user nobody to pass through.
+		for _, dir := range []string{filepath.Dir(p.Dir), p.Dir, p.Path("tmp")} {
 			if err := os.Chmod(dir, 0o711); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	t.Cleanup(func() { // else what is sealed could not be removed
+	t.Cleanup(func() { // sealed folders could not be removed otherwise
 		_ = filepath.WalkDir(p.Path("cache"), func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				err = os.Chmod(path, 0o755)
@@ -73,7 +74,7 @@ func TestTaskOfAnotherUser(t *testing.T) {
 	} {
 		shown, all := end(name, more)
 		if !root {
-			continue // it may read what is its own
+			continue // it may read its own
 		}
 		if strings.Contains(all, "topsecret") || strings.Contains(all, "tnetnoc") || !strings.Contains(shown, "permission denied") {
 			t.Errorf("%s: nobody is given a file of root:\n%s\n%s", name, shown, all)
@@ -81,8 +82,8 @@ func TestTaskOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestSecretsOfSetupAndArtifacts: what setup lines print of a secret is hidden as what the task prints, and
-// no artifact may bear it in its name.
+// TestSecretsOfSetupAndArtifacts checks that secrets are hidden in the output of setup lines as in
+// that of the task, and that no artifact may have one in its name.
 func TestSecretsOfSetupAndArtifacts(t *testing.T) {
 	t.Parallel()
 	p := place.New(t, 20*time.Second)

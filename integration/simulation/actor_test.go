@@ -11,7 +11,7 @@ import (
 	"millrace/task"
 )
 
-// kind says what can go wrong with a call.
+// kind classifies a call by what can go wrong with it.
 type kind uint8
 
 const (
@@ -19,24 +19,25 @@ const (
 	turn kind = iota
 	// read changes nothing; it can fail.
 	read
-	// write changes something; when its answer is lost, nobody knows whether it did.
+	// write changes something; when its answer is lost, the actor does not know whether it
+	// happened.
 	write
-	// tell is a write that has no answer; when it is lost, nobody knows at all.
+	// tell is a write without an answer; when it is lost, no actor knows.
 	tell
 )
 
-// call is what an actor wants to do next.
+// call is the next call of an actor.
 type call struct {
 	kind kind
 	op   string
-	task task.ID      // what it is about, if it is about a task
-	fact *events.Fact // what it writes, if it writes a fact
-	last uint64       // what an append expects
+	task task.ID      // the task it is about, if any
+	fact *events.Fact // the fact it writes, if any
+	last uint64       // the sequence that an append expects
 	// after is when it may happen; zero for at once.
 	after time.Time
 	// do does it; nil for a turn.
 	do func() error
-	// seq and err are what came of it: where the log put it, or why it did not.
+	// seq and err are the result: where the log put it, or why it did not.
 	seq uint64
 	err error
 }
@@ -62,8 +63,8 @@ func (f fate) String() string {
 	return [...]string{"answered", "request lost", "answer lost", "delayed", "killed", "done, then killed"}[f]
 }
 
-// actor is a process as far as the simulator cares: something that stops before
-// each call that it makes, until it is told how that call goes.
+// actor is a process as far as the simulator cares: it stops before each call that it makes, until
+// the simulator decides the fate of that call.
 type actor struct {
 	h    *history
 	name string
@@ -71,15 +72,15 @@ type actor struct {
 	mortal bool
 	// gone is called when the actor dies, or is believed to be dead.
 	gone func()
-	dead bool // it is gone, and not only believed to be
+	dead bool // truly gone, not only believed to be
 
 	clock *logclock.Clock
 	asked time.Time // when it asked for the log's time
 
-	// await has somebody choose what becomes of a call before the actor makes it.
+	// await has the simulator choose the fate of a call before the actor makes it.
 	await   func(*call) fate
 	fates   chan fate
-	pending *call     // what it stands before; nil while it waits for time to pass by itself
+	pending *call     // the next call; nil while it waits for time to pass by itself
 	stopped time.Time // SIGSTOP until then
 }
 
@@ -115,13 +116,13 @@ func (a *actor) ready(now time.Time) bool {
 	return a.pending != nil && !now.Before(a.stopped) && !now.Before(a.pending.after)
 }
 
-// call stops the actor until the simulator has chosen what becomes of c.
+// call stops the actor until the simulator has chosen the fate of c.
 func (a *actor) call(c *call) error {
 	switch a.await(c) {
 	case requestLost:
 		return errFault(c)
 	case answerLost:
-		_ = c.run() // whatever it was, nobody hears
+		_ = c.run() // the caller never learns the result
 		return errFault(c)
 	case delayed:
 		a.h.flying = append(a.h.flying, flight{a.name, c})
@@ -154,7 +155,7 @@ func (c *call) run() error {
 	return c.err
 }
 
-// errFault is the answer to a call of which the answer is lost.
+// errFault is the error that a caller gets whose answer is lost.
 func errFault(c *call) error {
 	switch c.kind {
 	case turn, tell:

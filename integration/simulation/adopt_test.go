@@ -10,7 +10,7 @@ import (
 	"millrace/worker"
 )
 
-// leftover is an attempt that outlives its worker: what a shim has, and the folder beside it.
+// leftover is an attempt that outlives its worker: what a shim and the folder beside it hold.
 type leftover struct {
 	task  task.Task
 	offer *events.Offer
@@ -20,8 +20,8 @@ type leftover struct {
 // errLeft ends the work of a process on an attempt, but not the attempt.
 var errLeft = errors.New("left to the next process")
 
-// takeUp goes on with what the process before has left. What nobody came for in time, or
-// what is no more its own, has been stopped, and has that to say.
+// takeUp continues with the attempt that the process before has left. An attempt that no worker
+// fetched in time, or that belongs to another worker by now, was stopped, and takeUp reports that.
 func (w *workerProcess) takeUp(ctx context.Context) {
 	l := w.has
 	offer := *l.offer

@@ -32,8 +32,9 @@ func (h *history) nextDay() {
 	h.pass(now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now))
 }
 
-// Where tasks have budgets, no more attempts start in a day than those have, but for those after a lost one; all come to an end when days have
-// passed, whatever is killed or lost, and verify comes to every admission as well.
+// Where tasks have budgets, no more attempts start in a day than the budgets allow, except those
+// after a lost one. All tasks end after some days, whatever is killed or lost, and verify comes to
+// every admission as well.
 func TestSimulationOfBudgets(t *testing.T) {
 	var under, spent, days atomic.Int64
 	each(max(min(*historiesFlag, 500)/10, *historiesFlag/50, 1), func(seed uint64) bool {

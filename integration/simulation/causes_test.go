@@ -18,21 +18,21 @@ type causes struct {
 	offered  bool                   // in the present turn
 	turn     uint64                 // the fact since which it waits; 0 since its birth
 	plans    map[uint64]plan        // by the fact that made them
-	offers   map[uint64]task.Queued // by sequence; a birth is one for turn 0
+	offers   map[uint64]task.Queued // by sequence; a birth is an offer for turn 0
 	attempts map[uint64]int         // their numbers by epoch
 	attempt  int                    // the latest
 	open     bool                   // it has not ended
-	asked    bool                   // somebody asked it to stop
+	asked    bool                   // its stop was requested
 }
 
-// plan is what the next attempt will be.
+// plan is what the log says of the next attempt.
 type plan struct {
 	attempt int
 	due     time.Time   // zero if it was not planned: it is to be offered at once
-	dues    []time.Time // what else it may be
+	dues    []time.Time // other times that are possible
 }
 
-// causeFirst: each fact refers to facts before it, and says of them what they say.
+// causeFirst checks that each fact refers only to facts before it, and agrees with them.
 func causeFirst(s story) error {
 	c := &causes{plans: map[uint64]plan{}, offers: map[uint64]task.Queued{}, attempts: map[uint64]int{}}
 	return s.told(c.visit)
@@ -140,7 +140,7 @@ func (c *causes) moved(e task.Reassigned, r *events.Record) error {
 func (c *causes) waitsOn(since uint64) {
 	before := c.plans[c.turn].dues
 	if c.turn == 0 {
-		before = c.dues // of births that differ, either may be the one that was read
+		before = c.dues // of births that differ, either may have been read
 	}
 	c.waits(since, c.due)
 	p := c.plans[since]
@@ -149,7 +149,7 @@ func (c *causes) waitsOn(since uint64) {
 }
 
 func (c *causes) queued(e task.Queued, r *events.Record) error {
-	if e.Due.After(r.Stored.Add(clockError)) { // who places it itself goes by its own clock
+	if e.Due.After(r.Stored.Add(clockError)) { // a submitter that places it goes by its own clock
 		return broken(errI7, "offered %v before it is due", e.Due.Sub(r.Stored))
 	}
 	c.offers[r.Seq] = e
@@ -157,7 +157,7 @@ func (c *causes) queued(e task.Queued, r *events.Record) error {
 		return broken(errI7, "offered on %s, and it waits on %s", e.Route, c.route)
 	}
 	if e.After == c.turn && !c.offered {
-		c.due, c.offered = e.Due, true // of two births that differ, the one that was offered first
+		c.due, c.offered = e.Due, true // of two births that differ, the one offered first
 	}
 	if e.After == 0 {
 		for _, due := range c.dues {
@@ -202,7 +202,7 @@ func (c *causes) started(e task.AttemptStarted, r *events.Record) error {
 	return nil
 }
 
-// endOf says that the attempt with an epoch has ended.
+// endOf records the end of the attempt with an epoch.
 func (c *causes) endOf(epoch uint64, number int) error {
 	started, ok := c.attempts[epoch]
 	switch {

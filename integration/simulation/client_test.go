@@ -38,7 +38,7 @@ func (h *history) startClient(name string) {
 			case len(h.asked) == 0 || h.chance(h.weather.fresh):
 				c.submit()
 			case h.weather.watched && h.rng.IntN(8) == 0:
-				c.rate(h.queue()) // without a scheduler nobody would admit what it holds
+				c.rate(h.queue()) // without a scheduler nothing would admit the tasks that it holds
 			case h.rng.IntN(5) == 0:
 				c.release(h.someTask())
 			case h.rng.IntN(6) == 0:
@@ -127,7 +127,7 @@ func (c *client) dismiss(id task.ID) {
 	})
 }
 
-// retry gives a task another life, or takes care of one that somebody began to give.
+// retry gives a task another life, or completes the retry that another client began.
 func (c *client) retry(id task.ID) {
 	c.insist(func() error {
 		ctx := context.Background()
@@ -193,7 +193,8 @@ func (h *history) submission(id task.ID) birth.Submission {
 		s.Spec.Window = minutes
 	}
 	if h.variant.roomy {
-		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "work", nil, "" // what outlives a process is played where it runs one at a time
+		// Attempts that outlive their process are played where one runs at a time.
+		s.Spec.Handler, s.Spec.Run, s.Spec.OnRestart = "work", nil, ""
 		if h.policies.IntN(4) > 0 {
 			s.Spec.PerNode = limit.PerNodes{{Max: 1 + h.policies.IntN(5)/4, Key: []string{"", "/both"}[h.policies.IntN(2)]}}
 		}
@@ -210,8 +211,8 @@ func (h *history) submission(id task.ID) birth.Submission {
 	return s
 }
 
-// aim has a task run on certain nodes, some of which may never be there. Without
-// a scheduler nobody would ever move it, so there it is not done.
+// aim restricts a task to certain nodes, some of which may never exist. It does so only where a
+// scheduler runs: nothing else would ever move the task.
 func (h *history) aim(s *birth.Submission) {
 	names := []string{"n0", "n1", "n2", "n3", "n9"}
 	h.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -223,7 +224,7 @@ func (h *history) aim(s *birth.Submission) {
 	}
 }
 
-// queue is one of the two that all workers serve.
+// queue returns one of the two queues that all workers serve.
 func (h *history) queue() string {
 	return []string{where.DefaultQueue, "bulk"}[h.rng.IntN(2)]
 }

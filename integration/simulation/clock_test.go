@@ -8,8 +8,8 @@ import (
 	"millrace/logclock"
 )
 
-// clockError is by how much a process may be wrong about the log's time: by the tolerance of its
-// clock, by what the way of the answer leaves open, and by what its machine has drifted since.
+// clockError bounds the error of a process about the log's time: the tolerance of its clock, the
+// round trip of the answer, and the drift of its machine since.
 const clockError = logclock.Tolerance + askAgain/2 + 50*time.Millisecond
 
 // Clocks of machines that are wrong.
@@ -19,7 +19,7 @@ const (
 )
 
 // machine is the clock of an actor's machine: that of the log, or one that is wrong by up to the
-// tolerance of [logclock], or by minutes; it drifts, and somebody may set it right under way.
+// tolerance of [logclock], or by up to 10 minutes. It drifts, and may be set right later.
 func (h *history) machine() func() time.Time {
 	if !h.chance(h.weather.skew) {
 		return time.Now
@@ -49,7 +49,7 @@ func between(rng *rand.Rand, least, most time.Duration) time.Duration {
 // askAgain is how often a process asks the log for its time.
 const askAgain = 5 * time.Second
 
-// now is what the actor takes for the time.
+// now returns the time by the actor's clock.
 func (a *actor) now() time.Time { return a.clock.Now() }
 
 // setClock asks the log for its time: insisting before the actor does anything else, and after that

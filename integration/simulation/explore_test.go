@@ -23,16 +23,17 @@ import (
 	"millrace/worker/claim"
 )
 
-// Chance plays long histories and misses what takes three things at one moment. Small worlds can be
-// explored whole: every order of all calls that two workers and a client make on the log, and of what
-// befalls them, down to a depth. The workers run the real [claim.Protocol], [events.Recorder] and
-// [task.Decide] on [events.Memory].
+// Random histories are long and miss faults that need three events at one moment. Small worlds can
+// be explored whole: every order of all calls that two workers and a client make on the log, and of
+// the mishaps that befall them, down to a depth. The workers run the real [claim.Protocol],
+// [events.Recorder] and [task.Decide] on [events.Memory].
 //
-// An explorer keeps no copies of worlds. It plays each one again by the choices that lead there, and
-// leaves out what leads to a state that it has seen. Two states are one if the log holds the same,
-// by each chain and not by sequences, if everybody has seen the same of it, and if as much time has passed.
+// An explorer keeps no copies of worlds. It plays each one again by the choices that lead there,
+// and cuts off at a state that it has seen. Two states are the same if the log holds the same by
+// each chain (sequences may differ), if every resident has seen the same of it, and if as much time
+// has passed.
 
-// small says what there is in a small world, and what may befall it.
+// small describes a small world: what exists in it, and which mishaps may happen.
 type small struct {
 	tasks, workers int
 	// How often each may happen.
@@ -49,7 +50,7 @@ type small struct {
 	unchecked bool // the log ignores the expected sequence
 }
 
-// passing is how much time passes at once. Then whoever is not silent beats.
+// passing is how much time passes at once. Then every resident that is not silent beats.
 const passing = ackWait / 3
 
 // place is a small world under way.
@@ -63,19 +64,19 @@ type place struct {
 	fail   error
 }
 
-// resident is somebody in a small world: a coroutine that stops before each call.
+// resident is an actor in a small world: a coroutine that stops before each call.
 type resident struct {
 	*actor
 	next    func() (*call, bool)
 	stop    func()
 	pending *call
 	fate    fate
-	seen    []sight // since it had nothing to do
+	seen    []sight // since it was last idle
 	node    node.ID // of a worker
 	session string
 	beaten  time.Time
 	silent  bool
-	run     *stay // what it runs
+	run     *stay // its running attempt
 }
 
 // sight is what a resident has seen of the world.
@@ -136,7 +137,7 @@ func (p *place) recorder(log events.Log) *events.Recorder {
 	}}
 }
 
-// enter brings somebody in and lets him go to his first call.
+// enter adds a resident and lets it run to its first call.
 func (p *place) enter(name string, body func(*resident)) *resident {
 	r := &resident{actor: &actor{name: name}}
 	r.next, r.stop = iter.Pull(func(yield func(*call) bool) {
@@ -169,7 +170,7 @@ func (p *place) close() {
 	}
 }
 
-// arrive brings a session of a node online and has it serve.
+// arrive brings a session of a node online and lets it serve.
 func (p *place) arrive(id node.ID, session string) {
 	rec := p.recorder(p.mem)
 	session = string(id) + session
@@ -230,7 +231,7 @@ func (p *place) serve(r *resident) {
 	}
 }
 
-// begin notes that an attempt runs from now on, and holds that against those that do.
+// begin records that an attempt runs from now on, and checks that no other one does.
 func (p *place) begin(s *stay) {
 	for _, o := range p.runs {
 		if o.task.ID == s.task.ID && !o.of.dead && p.now.Before(o.stops().Add(goneAfter)) {
@@ -261,15 +262,17 @@ func (p *place) beat(r *resident) {
 func (p *place) cancel(r *resident) {
 	rec := p.recorder(&port{p.mem, r.actor})
 	if t, err := rec.Load(context.Background(), taskID(1)); err == nil {
-		_, _, _ = rec.Do(context.Background(), t, task.Cancel{Reason: "a whim"}) // whatever comes of it
+		// Any result will do.
+		_, _, _ = rec.Do(context.Background(), t, task.Cancel{Reason: "a whim"})
 	}
 }
 
 func (p *place) submitAgain(r *resident) {
-	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth()) // likewise
+	// Any result will do.
+	_, _ = p.recorder(&port{p.mem, r.actor}).Submit(context.Background(), taskID(1), p.birth())
 }
 
-// choices are what may happen next, always in the same order; nothing when all is over.
+// choices are the things that may happen next, always in the same order; none when all is over.
 func (p *place) choices() []choice {
 	var all []choice
 	if p.over() {
@@ -319,7 +322,7 @@ func (p *place) pass() {
 	}
 }
 
-// over tells whether all tasks have ended, and nobody is in the middle of anything.
+// over tells whether all tasks have ended and every resident is idle.
 func (p *place) over() bool {
 	for _, r := range p.actors {
 		if !r.dead && r.pending != nil && r.pending.op != "pull" {
@@ -346,7 +349,8 @@ func (p *place) story(id task.ID) story {
 	return records
 }
 
-// available tells whether a worker that pulls gets something. One that has not beaten for long does not pull.
+// available tells whether a worker that pulls would get an offer. A worker whose last beat is long
+// ago does not pull.
 func (p *place) available(r *resident) bool {
 	return p.now.Sub(r.beaten) < stopAfter && slices.ContainsFunc(p.mem.Leases(), func(l events.MemoryLease) bool { return l.Left == 0 })
 }
@@ -359,7 +363,7 @@ func (p *place) restart(r *resident) {
 	p.arrive(r.node, "b")
 }
 
-// goOn lets somebody make his call, and go to the next one.
+// goOn lets a resident make its call, and run to the next one.
 func (p *place) goOn(r *resident, f fate) {
 	c := r.pending
 	r.fate = f
@@ -374,7 +378,7 @@ func (p *place) goOn(r *resident, f fate) {
 		}
 	}
 	if r.seen != nil || c.op == "pull" || r.pending == nil || r.pending.op != "pull" {
-		at := time.Time{} // when matters only of what is received, and of the time of an account
+		at := time.Time{} // when counts only for what is received, and for the time of an account
 		if c.op == "pull" || strings.HasPrefix(c.op, "read the heartbeat") {
 			at = p.now
 		}
@@ -415,8 +419,8 @@ var seed = maphash.MakeSeed()
 // twins has two workers change their names.
 var twins = strings.NewReplacer("n1", "n2", "n2", "n1")
 
-// state is what the future of the world depends on. Workers are alike: a world in which two of
-// them have changed places is the same.
+// state hashes all that the future of the world depends on. Workers are alike: a world in which two
+// of them have changed places is the same.
 func (p *place) state() uint64 {
 	lines := p.lines()
 	own := strings.Join(slices.Sorted(slices.Values(lines)), "\n")
@@ -429,7 +433,7 @@ func (p *place) state() uint64 {
 	return maphash.String(seed, min(own, strings.Join(slices.Sorted(slices.Values(lines)), "\n")))
 }
 
-// lines say all of it; their order means nothing.
+// lines are the parts of the state; their order means nothing.
 func (p *place) lines() []string {
 	ago := func(t time.Time) time.Duration { return min(p.now.Sub(t), ackWait) } // all that is older is old
 	all := p.mem.All()
@@ -498,8 +502,8 @@ func (p *place) judge() error {
 	return nil
 }
 
-// rest has everybody act in turn, with nothing more to befall them, until all tasks have ended. It
-// returns an error if they do not.
+// rest lets every resident act in turn, without further mishaps, until all tasks have ended. It
+// returns an error if they do not end.
 func (p *place) rest() error {
 	p.restarts, p.lost, p.blind, p.early, p.silences, p.passes = 0, 0, 0, 0, 0, 0
 	for _, r := range p.actors {
@@ -524,10 +528,10 @@ func (p *place) rest() error {
 	return broken(errI2, "a task has not ended, and nobody does anything about it")
 }
 
-// explored is what an exploration has found.
+// explored is the result of an exploration.
 type explored struct {
 	states, edges, ends, deepest int
-	// cut is how many states lie at the greatest depth, behind which nothing was looked at.
+	// cut is how many states lie at the greatest depth, beyond which nothing was explored.
 	cut   int
 	err   error
 	trail []string
@@ -598,8 +602,8 @@ func (e explored) String() string {
 	return fmt.Sprintf("%d states by %d steps, %d deep; %d ends, %d cut off at the greatest depth", e.states, e.edges, e.deepest, e.ends, e.cut)
 }
 
-// usualDepth leaves time for the other tests; whoever asks for more gets all worlds whole, and those of two
-// mishaps, too.
+// usualDepth leaves time for the other tests. A greater -depth explores all worlds whole, those
+// with two mishaps included.
 const usualDepth = 5
 
 var depthFlag = flag.Int("depth", usualDepth, "how many `steps` of the small world in which everything may happen are explored; "+
@@ -611,7 +615,7 @@ func TestExploration(t *testing.T) {
 	if *depthFlag > usualDepth {
 		maps.Copy(worlds, worldsOfTwo)
 		for name, s := range worlds {
-			s.depth = min(s.depth, 1) * whole // but for that of which the flag speaks
+			s.depth = min(s.depth, 1) * whole // except the depth that the flag sets
 			worlds[name] = s
 		}
 	}
@@ -629,8 +633,8 @@ func TestExploration(t *testing.T) {
 	}
 }
 
-// smallWorlds are small enough to be explored whole. The first four are the largest, and a run of all tests
-// looks at half of their states; CI explores them whole, as all the others.
+// smallWorlds are small enough to be explored whole. The first four are the largest, and a run of
+// all tests looks at half of their states; CI explores them whole, as all the others.
 var smallWorlds = map[string]small{
 	"early redelivery":             {tasks: 1, workers: 2, early: 1, passes: 3, depth: 16},
 	"lost answer":                  {tasks: 1, workers: 2, lost: 1, passes: 3, depth: 18},
@@ -654,7 +658,7 @@ var worldsOfTwo = map[string]small{
 // whole is deeper than any of these worlds.
 const whole = 100
 
-// An exploration that finds nothing proves something only if it finds what is there.
+// An exploration that finds no fault proves something only if it finds the planted ones.
 func TestExplorationFindsFaults(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -9,26 +9,25 @@ import (
 	"millrace/task"
 )
 
-// weather is how bad a history's surroundings are. Histories differ in it, so
-// that each fault also comes without the others: many faults at once hide
-// what one of them does alone.
+// weather is how bad a history's surroundings are. It differs between histories, so that each fault
+// also comes without the others: many faults at once hide the effect of a single one.
 type weather struct {
-	lost  float64 // share of writes of which the answer is lost
+	lost  float64 // share of writes whose answer is lost
 	blind float64 // share of reads that fail
 	kill  float64 // share of calls before which, or after which, the process dies
 	stop  float64 // share of calls before which the process is stopped for longer than a lease
 	leap  float64 // share of steps in which much time passes
 	noise float64 // share of steps in which a stranger writes
 	lazy  float64 // share of attempts that do not look after their lease
-	early float64 // share of steps in which the server hands out again what is leased
-	skew  float64 // share of processes on a machine of which the clock is wrong
+	early float64 // share of steps in which the server delivers a leased offer again
+	skew  float64 // share of processes on a machine whose clock is wrong
 	aimed float64 // share of tasks that are meant for certain nodes
-	fatal float64 // share of tasks that take down whoever runs them
+	fatal float64 // share of tasks that kill the process that runs them
 	swift float64 // share of steps in which a delayed write arrives, if there is one
-	// fresh is the share of what clients do that is about a new task.
+	// fresh is the share of client actions that concern a new task.
 	fresh float64
-	// watched histories have schedulers. In the others nobody repairs anything;
-	// their clients do not die, for what a client began only it or a scheduler can end.
+	// watched histories have schedulers. In the others nothing is repaired; their clients do not
+	// die, because only a client or a scheduler can end what the client began.
 	watched bool
 	// pace is how much time passes in a step at most.
 	pace time.Duration
@@ -57,16 +56,16 @@ func forecast(rng *rand.Rand) weather {
 	return w
 }
 
-// fairPace is fast enough for everybody to do in time what they have to.
+// fairPace is fast enough for every actor to act in time.
 const fairPace = 20 * time.Millisecond
 
-// fair weather is that in which nothing goes wrong, whatever the server hands out early.
+// fair weather is that in which nothing goes wrong, apart from early deliveries of the server.
 func (w *weather) fair() bool {
 	return w.pace <= fairPace && w.lost+w.blind+w.kill+w.stop+w.leap+w.noise+w.lazy+w.fatal+w.skew == 0
 }
 
-// redeliver has the server hand out again what is leased: one offer, as after a restart, or all of
-// them, as when their consumers were lost. What is counted anew comes as if for the first time.
+// redeliver makes the server deliver leased offers again: one offer, as after a restart, or all of
+// them, as when their consumers were lost. A fresh delivery counts as the first one.
 func (h *history) redeliver() {
 	if h.rng.IntN(8) == 0 {
 		h.remark("server", "loses its consumers")
@@ -80,8 +79,8 @@ func (h *history) redeliver() {
 	}
 }
 
-// undisturbed: where nothing goes wrong, nobody has to repair anything, and no
-// attempt is taken from the one that runs it.
+// undisturbed checks that where nothing goes wrong, no scheduler has to repair anything, and no
+// running attempt loses its task.
 func (h *history) undisturbed() error {
 	for _, s := range h.schedulers {
 		if n := s.Repairs(); len(n) > 0 {
@@ -111,8 +110,8 @@ func (h *history) undisturbed() error {
 	return nil
 }
 
-// forgotten finds the fire of a timer that nobody has removed, although nobody waited for it any more for long. A
-// timer that was owed no more when it was set is nobody's to remove.
+// forgotten finds the fire of a timer that was never removed although its task had ended long
+// before. A timer that was no longer owed when it was set need not be removed.
 func (h *history) forgotten(id task.ID, s story) error {
 	t := task.Task{ID: id}
 	for i := range s {
@@ -125,7 +124,7 @@ func (h *history) forgotten(id task.ID, s story) error {
 	return nil
 }
 
-// fateOf chooses what becomes of a call.
+// fateOf chooses the fate of a call.
 func (h *history) fateOf(a *actor) fate {
 	f := h.chanceOf(a)
 	if f != answered && !h.fault() {
@@ -165,7 +164,7 @@ type flight struct {
 func (h *history) land(i int) {
 	f := h.flying[i]
 	h.flying = append(h.flying[:i], h.flying[i+1:]...)
-	_ = f.call.run() // whatever comes of it, nobody hears
+	_ = f.call.run() // the caller never learns the result
 	h.note(step{actor: f.actor, call: f.call, landed: true})
 }
 

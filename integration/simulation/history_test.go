@@ -19,12 +19,13 @@ import (
 	"millrace/worker/claim"
 )
 
-// history is one play: a log, a clock, actors and what happens to them. All of
-// it follows from the seed.
+// history is one play: a log, a clock, actors and the events that befall them. All of it follows
+// from the seed.
 type history struct {
 	seed uint64
 	rng  *rand.Rand
-	// policies is the chance of what decides on retries, so that a seed is about the same history whatever policies there are.
+	// policies is the source of chance for retry policies, so that a seed gives the same history
+	// whatever policies exist.
 	policies *rand.Rand
 	weather  weather
 	variant  variant
@@ -32,7 +33,7 @@ type history struct {
 	mem      *events.Memory
 
 	actors       []*actor
-	asks         chan ask // buffered, so that nobody waits to ask
+	asks         chan ask // buffered, so that no actor waits to ask
 	flying       []flight
 	replacements []replacement
 	runs         map[task.ID][]*run
@@ -42,20 +43,20 @@ type history struct {
 	calmed       time.Time
 
 	asked    []task.ID        // all tasks that a client began to submit
-	accepted map[task.ID]bool // those of which it was told that they are recorded
+	accepted map[task.ID]bool // those that the client was told are recorded
 
 	feed    events.Feed
 	seen    uint64
 	records []events.Record
 	stories map[task.ID]story
-	late    map[task.ID]bool     // tasks of which a timer was set that they did not owe any more
+	late    map[task.ID]bool     // tasks for which a timer was set that they no longer owed
 	rated   map[string]*ratedUse // of rates of queues
 	fold    fold
 
 	dice       *rand.PCG // of rng; each step throws its own
 	at         int       // the present step, from 1
 	called     []string  // the cast
-	faults     []int     // those that chance brought about, by when: the spared ones included
+	faults     []int     // those that chance brought about, by when: spared ones included
 	steps      []step
 	schedulers []*scheduler.Scheduler
 	failure    error
@@ -68,16 +69,18 @@ type variant struct {
 	protocol func(*claim.Protocol) protocol
 	// nameless workers name nothing in their heartbeats.
 	nameless bool
-	// crowded histories have as many actors as there can be, and limits on all tasks, one of which is the same for all.
+	// crowded histories have as many actors as there can be, and limits on all tasks, one of which
+	// all tasks share.
 	crowded bool
 	// windowed histories have a calendar, and windows on half of the tasks.
 	windowed bool
-	// roomy histories have nodes that run several tasks at once, and most tasks say how many of their kind may run on one.
+	// roomy histories have nodes that run several tasks at once, and most tasks say how many of
+	// their kind may run on one.
 	roomy bool
 	// thrifty histories begin shortly before midnight, and most tasks have budgets.
 	thrifty bool
-	// spared are the faults that do not happen, skipped the steps in which nothing
-	// does, and absent those of the cast who never come on.
+	// spared are the faults that do not happen, skipped the steps in which nothing happens, and
+	// absent the actors that never appear.
 	spared, skipped map[int]bool
 	absent          map[string]bool
 	// length is how many steps there are before the faults are over; 0 for all.
@@ -87,8 +90,8 @@ type variant struct {
 // faultsAStep is more faults than a step can have.
 const faultsAStep = 8
 
-// fault tells whether a fault that chance brings about is to happen. A fault keeps
-// its name, whatever happens to those before it.
+// fault tells whether the next fault that chance brings about may happen. A fault keeps its name,
+// whatever happens to those before it.
 func (h *history) fault() bool {
 	name := h.at * faultsAStep
 	if n := len(h.faults); n > 0 && h.faults[n-1] >= name {
@@ -109,7 +112,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		seed: seed, dice: dice, rng: rng, policies: rand.New(rand.NewPCG(seed, 11)), weather: forecast(rng), variant: v,
 		runs: map[task.ID][]*run{}, accepted: map[task.ID]bool{}, stories: map[task.ID]story{}, late: map[task.ID]bool{}, rated: map[string]*ratedUse{}, fold: newFold(),
 	}
-	// In the bubble the clock stands still but when the simulator sleeps.
+	// In the bubble the clock moves only while the simulator sleeps.
 	synctest.Test(t, func(*testing.T) {
 		defer func() { h.end(h.actors...) }()
 		if v.thrifty {
@@ -123,7 +126,7 @@ func play(t *testing.T, seed uint64, v variant) *history {
 		}
 		h.cast()
 		for h.at = 1; h.at <= cmp.Or(v.length, length) && h.failure == nil; h.at++ {
-			// A step's chance is its own: without another step, it is what it was.
+			// Each step has its own chance: it stays the same when another step is left out.
 			if h.dice.Seed(seed, uint64(h.at)); v.skipped[h.at] {
 				continue
 			}
@@ -204,7 +207,7 @@ func (h *history) step() {
 		a.stopped = h.in(0).Add(ackWait + h.upTo(ackWait))
 		h.note(step{actor: a.name, stopped: true, remark: "is stopped for " + time.Until(a.stopped).String()})
 		if a.gone != nil && h.rng.IntN(3) == 0 {
-			a.gone() // somebody believes it dead and starts another
+			a.gone() // another actor believes it dead and starts a successor
 		}
 		return
 	}
@@ -254,11 +257,11 @@ func (h *history) upTo(d time.Duration) time.Duration {
 	return time.Duration(h.rng.Int64N(int64(d) + 1))
 }
 
-// round is the pace at which everybody acts once the faults are over.
+// round is the pace at which all actors act once the faults are over.
 const round = 2 * time.Second
 
-// in is some moment from now on, at most d later; while all is calm, the next round. The first ones are short: who has
-// acted in time so far must not be late for the length of a round.
+// in returns a moment at most d from now; while all is calm, that of the next round. The first
+// rounds are short, so that an actor that has been in time so far is not late by a whole round.
 func (h *history) in(d time.Duration) time.Time {
 	if h.calm {
 		pace := round
@@ -288,7 +291,7 @@ func (h *history) newID(time.Time) string {
 	return fmt.Sprintf("01JNAF%020d", h.ids)
 }
 
-// observe reads what is new in the log and holds it against the promises.
+// observe reads the new records of the log and checks them against the promises.
 func (h *history) observe() {
 	last, err := h.mem.Last(context.Background())
 	if err != nil || last == h.seen {
@@ -335,7 +338,7 @@ func (h *history) fail(err error) {
 	}
 }
 
-// settle ends all faults and lets everybody run until nothing is left to do.
+// settle ends all faults and lets all actors run until nothing is left to do.
 func (h *history) settle() {
 	h.remark("simulator", "the faults are over")
 	h.calm, h.calmed = true, time.Now()
@@ -363,7 +366,7 @@ func (h *history) settle() {
 		}
 	}
 	// Long enough for every retry, lease and deadline to be over several times.
-	h.round() // clients end what they were at
+	h.round() // clients finish what they were at
 	for days := 0; !h.over() && (days == 0 || h.variant.thrifty && days < 30); days++ {
 		if days > 0 {
 			h.nextDay()
@@ -378,23 +381,23 @@ func (h *history) settle() {
 	for _, id := range slices.Sorted(maps.Keys(h.stories)) {
 		h.blame(id, over(h.stories[id]))
 	}
-	// Nothing may wake up again: neither by a forgotten timer, nor by an offer
-	// that comes for ever.
+	// Nothing may happen any more: no forgotten timer fires, and no offer comes for ever.
 	for range 3 {
 		h.pass(time.Minute)
 		h.round()
 	}
-	// What lies on the route of a node that is gone may stay there: it is stale.
+	// An offer on the route of a node that is gone may stay there: it is stale.
 	offers, _ := h.mem.Offers(context.Background(), append(slices.Clone(queues), where.NodeQueue("n0")))
 	if o := offers.(*events.MemoryOffers).Try(); o != nil {
 		h.blame(o.Fact.Task, fmt.Errorf("offer %d was never acknowledged", o.Seq))
 	}
-	if h.weather.fair() && !h.variant.roomy { // there one attempt of a process stands still for the sake of another
+	// There one attempt of a process stands still while another runs.
+	if h.weather.fair() && !h.variant.roomy {
 		h.fail(h.undisturbed())
 	}
 }
 
-// round lets everybody do all that they can do now, and then time pass.
+// round lets every actor do all that it can do now, and then lets time pass.
 func (h *history) round() {
 	h.replace()
 	for _, a := range h.actors {
@@ -407,7 +410,7 @@ func (h *history) round() {
 	h.observe()
 }
 
-// over tells whether there is nothing more to come, because all tasks have ended or the history is broken.
+// over tells whether the history is finished: all tasks have ended, or the history is broken.
 func (h *history) over() bool {
 	if h.failure != nil {
 		return true

@@ -19,7 +19,8 @@ import (
 	look "millrace/view"
 )
 
-// incident writes a history that has failed into an incident file, and returns the command that steps through it.
+// incident writes a history that has failed into an incident file, and returns the command that
+// steps through it.
 func (h *history) incident() string {
 	file, err := os.CreateTemp("", fmt.Sprintf("millrace-simulation-%d-*.mri", h.seed))
 	if err != nil {
@@ -35,7 +36,7 @@ func (h *history) incident() string {
 	return "millrace replay " + file.Name()
 }
 
-// A history that has failed is left in an incident file, which says why, and tells what the history was.
+// A failed history is left in an incident file, which says why it failed and which history it was.
 func TestFailedHistoriesAreLeftInIncidentFiles(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	h := play(t, 3, variant{})
@@ -102,13 +103,14 @@ func incidentOf(t *testing.T, records []events.Record, from, to uint64, redact *
 	return c, all
 }
 
-// bare is a task without what is redacted.
+// bare returns a task's fields that redaction leaves alone.
 func bare(k *task.Task) []any {
 	return []any{k.ID, k.State, k.Seq, k.Attempt, k.Epoch, k.Node, k.Session, k.Route, k.Due, k.Since, k.Failures, k.Losses, k.Parent, k.Holds, k.Step, k.Exit, k.StartedAt, k.EndedAt}
 }
 
-// At any moment of a span, a view of its incident file says of everything that lives in the span what a view of the
-// whole log says, and of what does not live in it that it is not there. A redacted file says the same of all that rules decide by.
+// At any moment of a span, a view of its incident file agrees with a view of the whole log about
+// everything that lives in the span, and does not have what does not live in it. A redacted file
+// agrees about all that rules decide by.
 func TestIncidentsTellWhatTheLogTells(t *testing.T) {
 	rules := look.Rules{Task: bounds, Node: node.Settings{TTL: 10 * time.Second}}
 	kinds := []variant{{}, {crowded: true}, {windowed: true}, {roomy: true}}

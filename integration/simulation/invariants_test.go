@@ -8,11 +8,10 @@ import (
 	"millrace/task"
 )
 
-// The promises, each as a plain reading of what the log holds of one task. They
-// share nothing with [task.Evolve]: a rule that is wrong there is not wrong
-// here in the same way. All that honest programs write is written by
-// compare-and-set on what they have read, so whatever of it would have to be
-// ignored is a fault, even if it does no harm.
+// The promises, each as a plain reading of the records of one task. They share nothing with
+// [task.Evolve]: a rule that is wrong there is not wrong here in the same way. Honest programs
+// write everything by compare-and-set on what they have read, so a fact of theirs that would have
+// to be ignored is a fault, even if it does no harm.
 
 // story is what the log holds of one task, in order.
 type story []events.Record
@@ -20,7 +19,7 @@ type story []events.Record
 // stranger is the actor in facts that no honest program wrote. Nothing may follow from them.
 const stranger = "stranger"
 
-// told visits the facts of a story that have a meaning. The first error ends it.
+// told visits the facts of a story that count. The first error ends it.
 func (s story) told(visit func(r *events.Record) error) error {
 	for i := range s {
 		r := &s[i]
@@ -41,11 +40,12 @@ var (
 	errI5 = errors.New("I-5: cancelled implies that the exit was seen")
 	errI7 = errors.New("I-7: cause precedes effect")
 	errI8 = errors.New("I-8: the fold says what the log says")
-	// errOwed is about histories in which nothing goes wrong: whoever owes something does it.
+	// errOwed: in a history without faults, an actor did not do what it owed.
 	errOwed = errors.New("owed: nobody does what somebody else should have done")
-	// errEvidence belongs to I-3: what is kept as refused was not accepted as well.
+	// errEvidence belongs to I-3: an attempt whose late end was kept as refused was accepted as
+	// well.
 	errEvidence = errors.New("evidence: what is kept as late was refused")
-	// errVerify is about a whole history, of which each decision is made again.
+	// errVerify is about a whole history, each decision of which is made again.
 	errVerify = errors.New("package verify finds a broken rule")
 )
 
@@ -82,7 +82,7 @@ func ended(s story) uint64 {
 	return at
 }
 
-// oneEnd: a life ends once, and nothing happens in it afterwards.
+// oneEnd checks that a life ends once, and that nothing happens in it afterwards.
 func oneEnd(s story) error {
 	var end uint64
 	return s.told(func(r *events.Record) error {
@@ -111,7 +111,7 @@ func oneEnd(s story) error {
 	})
 }
 
-// kept: what a client was told is recorded, is.
+// kept checks that a task is recorded if a client was told that it is.
 func kept(id task.ID, s story) error {
 	for i := range s {
 		if _, birth := s[i].Fact.Event.(task.Submitted); birth {
@@ -129,8 +129,8 @@ func over(s story) error {
 	return nil
 }
 
-// oneEpoch: an attempt starts when none is open, or takes over the one that is,
-// under the very offer whose lease ran out; what ends an attempt comes from itself.
+// oneEpoch checks that an attempt starts only when none is open, or takes over the open one under
+// the very offer whose lease expired, and that an attempt is ended only by itself.
 func oneEpoch(s story) error {
 	var epoch, offer, last uint64 // of the open attempt, and of the latest
 	results := 0
@@ -184,7 +184,8 @@ func oneEpoch(s story) error {
 	})
 }
 
-// exitSeen: a task is cancelled when no attempt is open, or by the word of the one that is.
+// exitSeen checks that a task is cancelled only when no attempt is open, or by the word of the open
+// one.
 func exitSeen(s story) error {
 	var epoch uint64
 	return s.told(func(r *events.Record) error {
@@ -203,7 +204,7 @@ func exitSeen(s story) error {
 	})
 }
 
-// evidence: an epoch whose end was accepted has nothing to say that was refused.
+// evidence checks that an epoch whose end was accepted has no end that was refused.
 func evidence(s story) error {
 	accepted := map[uint64]bool{}
 	return s.told(func(r *events.Record) error {
@@ -225,7 +226,7 @@ func evidence(s story) error {
 	})
 }
 
-// agrees: what the fold says of a task is what a plain reading says.
+// agrees checks that the fold of a task says what a plain reading says.
 func agrees(t *task.Task, s story) error {
 	if end := ended(s); t.State.Terminal() != (end != 0) {
 		return broken(errI8, "the fold says %s, the log has the end at %d", t.State, end)

@@ -94,7 +94,7 @@ type ratedUse struct {
 	n     int
 }
 
-// startAdmitter begins the part of a scheduler that admits what limits hold.
+// startAdmitter starts the part of a scheduler that admits what limits hold.
 func (h *history) startAdmitter(name string, mortal bool) {
 	h.start(name, mortal, func(a *actor) {
 		v := &limitView{view: view{h: h, actor: a, fold: newFold()}, grants: map[task.ID]task.Grant{}, queues: map[string]queue.Queue{}, told: newFold(), used: quota.Used{Rates: map[string]time.Time{}, Budgets: limit.Tallies{}}}
@@ -113,14 +113,14 @@ func (h *history) startAdmitter(name string, mortal bool) {
 	})
 }
 
-// limitView is a read model that tells its scheduler what it was made of.
+// limitView is a read model that tells its scheduler of the records that it has folded.
 type limitView struct {
 	view
 	s      *scheduler.Scheduler
 	grants map[task.ID]task.Grant
 	queues map[string]queue.Queue
 	used   quota.Used
-	told   fold // of what it was told
+	told   fold // of the records that the scheduler was told
 }
 
 func (v *limitView) catchUp() error {
@@ -197,7 +197,8 @@ func (p *port) Latest(ctx context.Context, about events.Fact) (last events.Recor
 	return last, found, err
 }
 
-// Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit is exceeded.
+// Where several schedulers that lag far behind admit tasks under two limits each, and die, no limit
+// is exceeded.
 func TestSimulationOfCrowds(t *testing.T) {
 	var both, decisions, unjudged atomic.Int64
 	each(max(*historiesFlag/5, 1), func(seed uint64) bool {

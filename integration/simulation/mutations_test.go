@@ -18,8 +18,9 @@ import (
 // enough seeds to find any of the mutations.
 const enough = 3000
 
-// searched calls try with so many seeds until one does, and tells whether any did. It begins with one that is
-// known to, and comes to those before it last: a search is short while that is true, and as thorough as ever.
+// searched calls try with up to enough seeds until one succeeds, and tells whether any did. It
+// begins with a seed that is known to succeed and tries those before it last: a search is short
+// while that holds, and always complete.
 func searched(known uint64, try func(seed uint64) bool) bool {
 	for i := range uint64(enough) {
 		if try((known + i) % enough) {
@@ -29,15 +30,15 @@ func searched(known uint64, try func(seed uint64) bool) bool {
 	return false
 }
 
-// A simulation that finds nothing proves something only if it finds what is
-// there: each of these histories lacks one rule, and the promise that hangs on
-// it has to be found broken.
+// A simulation that finds no fault proves something only if it finds planted ones: each of these
+// histories lacks one rule, and the promise that depends on it must be found broken.
 func TestMutations(t *testing.T) {
 	for _, m := range []struct {
 		name    string
 		lacks   variant
 		promise error
-		// verify is the rule by which package verify finds it; 0 if it cannot, for it trusts no clock.
+		// verify is the rule by which package verify finds it; 0 if it cannot, for it trusts no
+		// clock.
 		verify verify.Rule
 		// known is a seed that finds it.
 		known uint64
@@ -102,7 +103,7 @@ func trustful(p *claim.Protocol) *claim.Protocol {
 	return p
 }
 
-// pulses are heartbeats as somebody sees them who is wrong about them.
+// pulses are heartbeats as a reader sees them that is wrong about them.
 type pulses struct {
 	events.Pulses
 	seen func(*node.Pulse)
@@ -114,7 +115,7 @@ func (p pulses) Pulse(ctx context.Context, id node.ID) (node.Pulse, error) {
 	return n, err
 }
 
-// unchecked records facts wherever the chain stands.
+// unchecked records facts whatever the chain's last sequence.
 type unchecked struct{ *port }
 
 func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uint64, error) {
@@ -145,7 +146,7 @@ func (l unchecked) Append(ctx context.Context, f *events.Fact, last uint64) (uin
 	}
 }
 
-// forgetful records admissions wherever the chains stand, but for the first.
+// forgetful records admissions whatever the last sequences of the chains, except the first.
 type forgetful struct{ *port }
 
 func (l forgetful) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
@@ -158,7 +159,7 @@ func (l forgetful) AppendAll(ctx context.Context, facts []*events.Fact, last []u
 	return l.port.AppendAll(ctx, facts, last)
 }
 
-// halving records what belongs to several chains on the first.
+// halving records facts of several chains only up to the first that has a scope.
 type halving struct{ *port }
 
 func (l halving) AppendAll(ctx context.Context, facts []*events.Fact, last []uint64) (uint64, error) {
@@ -183,7 +184,7 @@ func (p unfenced) Report(ctx context.Context, t *task.Task, o *events.Offer, c t
 	return err
 }
 
-// grabbing takes a live attempt over without asking whose lease ran out.
+// grabbing takes a live attempt over without asking whose lease expired.
 type grabbing struct{ *claim.Protocol }
 
 func (p grabbing) Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error) {
@@ -259,8 +260,8 @@ func (p eager) Report(ctx context.Context, t *task.Task, o *events.Offer, c task
 	return p.Protocol.Report(ctx, t, o, c)
 }
 
-// remiss leaves one kind of thing undone that somebody owes: an offer or timer it believes to be there, of a fact it
-// says that it cannot be recorded.
+// remiss leaves one kind of duty undone: it believes that an owed offer or timer exists, or reports
+// that a fact cannot be recorded.
 type remiss struct {
 	*port
 	what string

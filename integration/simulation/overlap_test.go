@@ -14,7 +14,7 @@ import (
 // errOverlap belongs to I-3, and the log alone cannot show it.
 var errOverlap = errors.New("I-3: no attempt starts while another one runs of a worker that keeps the rules")
 
-// run is an attempt as whoever runs it sees it.
+// run is an attempt as the process that runs it sees it.
 type run struct {
 	task  task.Task
 	actor *actor
@@ -24,10 +24,11 @@ type run struct {
 	confirmed time.Time
 	// beaten is when its worker sent the last heartbeat that was stored.
 	beaten time.Time
-	// lazy is one that keeps no rule, as a process does that nobody watches.
+	// lazy runs keep no rule, as a process does that no worker watches.
 	lazy  bool
 	offer *events.Offer
-	// told is whether its process has said how it ended, while another attempt of it went on.
+	// told tells whether its process has reported its end while another attempt of the task went
+	// on.
 	told bool
 	// outlives is whether it goes on when its actor is dead.
 	outlives bool
@@ -36,11 +37,11 @@ type run struct {
 // Parts of the arithmetic in package worker.
 const (
 	stopAfter = ackWait * 2 / 3  // unconfirmed for so long, an attempt is to stop
-	goneAfter = ackWait * 3 / 12 // so much later at most nothing is left of it
-	nameAfter = ackWait / 6      // a heartbeat names what has run for so long
+	goneAfter = ackWait * 3 / 12 // after that much more at most, nothing is left of it
+	nameAfter = ackWait / 6      // a heartbeat names attempts that have run this long
 )
 
-// stops is when it is to stop if nothing more is confirmed.
+// stops returns when the attempt must stop unless more is confirmed.
 func (r *run) stops() time.Time {
 	at, life := r.confirmed.Add(stopAfter), nodeTTL*2/3
 	if r.outlives {
@@ -52,7 +53,8 @@ func (r *run) stops() time.Time {
 	return at
 }
 
-// confirm notes what the log has confirmed now that was sent at a time. It comes too late for what was to stop by now.
+// confirm notes that the log has confirmed what was sent at a time. It has no effect on an attempt
+// that must have stopped by now.
 func (r *run) confirm(asked time.Time) {
 	if time.Now().Before(r.stops()) && asked.After(r.confirmed) {
 		r.confirmed = asked
@@ -64,7 +66,7 @@ func (h *history) begin(r *run) {
 	now := time.Now()
 	for _, o := range h.runs[r.task.ID] {
 		dead := o.actor.dead && !o.outlives
-		// One whose name another process has taken ends as soon as it hears of that.
+		// A worker whose name another process has taken ends as soon as it hears of that.
 		if n := h.fold.nodes[node.ID(o.task.Node)]; n.Session != o.task.Session {
 			continue
 		}
@@ -76,7 +78,7 @@ func (h *history) begin(r *run) {
 	h.runs[r.task.ID] = append(h.runs[r.task.ID], r)
 }
 
-// end notes that nothing is left of an attempt.
+// endRun notes that nothing is left of an attempt.
 func (h *history) endRun(r *run) {
 	h.runs[r.task.ID] = slices.DeleteFunc(h.runs[r.task.ID], func(o *run) bool { return o == r })
 }

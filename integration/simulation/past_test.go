@@ -22,8 +22,8 @@ import (
 	worlds "millrace/view"
 )
 
-// The past of a log at any sequence is what a read model is that was made of the log as it was then: every noun, what is listed and
-// counted, and each thing by itself.
+// The past of a log at any sequence equals a read model that was made of the log as it was then:
+// every noun, lists and counts, and each thing by itself.
 func TestPastIsWhatWasThen(t *testing.T) {
 	var compared, limits, definitions, queues atomic.Int64
 	each(max(min(*historiesFlag, 200)/20, *historiesFlag/100, 4), func(seed uint64) bool {
@@ -57,8 +57,8 @@ func TestPastIsWhatWasThen(t *testing.T) {
 	}
 }
 
-// pastAgrees compares the past after the first n records, as the read model of all knows it and as they are folded, with what those records
-// alone add up to.
+// pastAgrees compares the past after the first n records, as the read model of the whole log knows
+// it and as it is folded, with what those records alone add up to.
 func (h *history) pastAgrees(t *testing.T, now *projections.Store, n int, dice *rand.Rand, compared func(noun string)) error {
 	then, closed := modelOf(t, h.records[:n], 0)
 	defer closed()
@@ -70,7 +70,8 @@ func (h *history) pastAgrees(t *testing.T, now *projections.Store, n int, dice *
 	return err
 }
 
-// pastIs compares the past after the first n records, with an index or without one, with a model of them.
+// pastIs compares the past after the first n records, with an index or without one, with a model of
+// them.
 func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *rand.Rand, index worlds.Index, compared func(noun string)) error {
 	ctx := t.Context()
 	prefix, at := h.records[:n], worlds.Point{Seq: h.records[n-1].Seq, At: h.records[n-1].Stored}
@@ -103,7 +104,7 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
 
-	// Before everything is folded, so that what is folded by itself is compared as well.
+	// Asked before everything is folded, so that what is folded by itself is compared as well.
 	for kind, noun := range map[worlds.Kind]string{worlds.Nodes: "nodes", worlds.Queues: "queues"} {
 		have, err := past.List(ctx, worlds.Query{Kind: kind})
 		want, err2 := then.List(ctx, worlds.Query{Kind: kind})
@@ -168,7 +169,8 @@ func (h *history) pastIs(t *testing.T, then *projections.Store, n int, dice *ran
 	return errors.Join(errs...)
 }
 
-// indexTells compares what an index says by itself with the plain fold of what it is about: sums, and page after page of whatever filters.
+// indexTells compares what an index alone says with a plain fold: sums, and page after page of any
+// filter.
 func indexTells(ctx context.Context, index worlds.Index, then *worlds.Memory, now time.Time, dice *rand.Rand, same func(string, any, any, ...error) error) error {
 	errs := []error{same("sums of the index", sumsIn(ctx, index, now), sumsIn(ctx, then, now))}
 	all, err := then.List(ctx, worlds.Query{Kind: worlds.Tasks, Filter: worlds.Filter{Limit: worlds.MaxLimit}})
@@ -193,7 +195,7 @@ func indexTells(ctx context.Context, index worlds.Index, then *worlds.Memory, no
 	return errors.Join(errs...)
 }
 
-// filterAmong chooses by what some of the tasks are, in a few ways at once.
+// filterAmong returns a filter by properties of some of the tasks, a few at once.
 func filterAmong(tasks []task.Task, dice *rand.Rand) worlds.Filter {
 	f := worlds.Filter{Limit: 1 + dice.IntN(20), OldestFirst: dice.IntN(2) == 0}
 	for range 1 + dice.IntN(3) {
@@ -228,18 +230,18 @@ func filterAmong(tasks []task.Task, dice *rand.Rand) worlds.Filter {
 	return f
 }
 
-// sumsIn is what a model adds up, with the errors.
+// sumsIn returns what a model adds up, with the errors.
 func sumsIn(ctx context.Context, m worlds.Summed, now time.Time) []any {
 	oldest, err := m.Oldest(ctx)
 	for q, since := range oldest {
-		oldest[q] = since.UTC().Truncate(time.Microsecond) // what the read model keeps
+		oldest[q] = since.UTC().Truncate(time.Microsecond) // the precision of the read model
 	}
 	last, _, err2 := m.LastOfJobs(ctx)
 	ticks, _, err3 := m.Schedules(ctx, now.Add(-24*time.Hour))
 	return []any{oldest, last, ticks, fmt.Sprint(err, err2, err3)}
 }
 
-// limitsIn is how the limits stand in a view.
+// limitsIn returns the state of the limits in a view.
 func (h *history) limitsIn(ctx context.Context, m worlds.Model, sums worlds.Summed, at worlds.Point) []quota.CounterState {
 	said, err := m.List(ctx, worlds.Query{Kind: worlds.Queues})
 	known, _, err2 := quota.LoadLimiter(said.Queues, func(each func(*task.Task, *task.Grant)) (quota.Used, uint64, error) {
@@ -307,7 +309,7 @@ func (l shortLog) Follow(_ context.Context, from uint64) (events.Feed, error) {
 // Last implements [events.Follower].
 func (l shortLog) Last(context.Context) (uint64, error) { return l[len(l)-1].Seq, nil }
 
-// shortFeed has what is left to tell.
+// shortFeed feeds the rest of a log.
 type shortFeed struct{ rest shortLog }
 
 // Next implements [events.Feed].

@@ -12,8 +12,9 @@ import (
 	"millrace/worker/claim"
 )
 
-// Where nodes run several tasks at once, and most of these say how many of their kind may run on one, no node runs more, all come
-// to an end, whatever is killed or lost, and every refusal of a node is one that verify comes to as well.
+// Where nodes run several tasks at once, and most tasks say how many of their kind may run on one
+// node, no node runs more. All tasks end, whatever is killed or lost, and verify comes to every
+// refusal of a node as well.
 func TestSimulationOfNodesWithRoom(t *testing.T) {
 	var postponed atomic.Int64
 	each(max(*historiesFlag/5, 1), func(seed uint64) bool {
@@ -35,7 +36,7 @@ func TestSimulationOfNodesWithRoom(t *testing.T) {
 	}
 }
 
-// A node that forgets what it runs is found out.
+// The simulation finds out a node that forgets what it runs.
 func TestSimulationFindsCrowdedNodes(t *testing.T) {
 	var found atomic.Bool
 	each(100, func(seed uint64) bool {

@@ -11,7 +11,8 @@ import (
 	views "millrace/view"
 )
 
-// The phases of a task are its life, without a gap, whatever befalls it and whatever its clocks say: at its end, and after each of its facts.
+// The phases of a task cover its life without a gap, whatever befalls it and whatever its clocks
+// say: at its end, and after each of its facts.
 func TestPhasesAreTheWholeLife(t *testing.T) {
 	var phases atomic.Int64
 	each(max(*historiesFlag/10, 20), func(seed uint64) bool {

@@ -124,9 +124,9 @@ func (p *port) Pulse(ctx context.Context, id node.ID) (pulse node.Pulse, err err
 	return pulse, err
 }
 
-// beat stores a heartbeat, unless a later one of the same process is stored: what a process sends
-// over one connection arrives in order, and package jet has the server refuse what comes over an
-// earlier one.
+// beat stores a heartbeat, unless a later one of the same process is stored: heartbeats over one
+// connection arrive in order, and package jet makes the server refuse what comes over an earlier
+// connection.
 func (p *port) beat(id node.ID, h node.Heartbeat, last *int, number int) error {
 	return p.actor.call(&call{kind: write, op: "beat", do: func() error {
 		if number < *last {
@@ -140,8 +140,8 @@ func (p *port) beat(id node.ID, h node.Heartbeat, last *int, number int) error {
 	}})
 }
 
-// pull takes an offer if there is one. If the answer is lost, the offer may be
-// on its way to nobody: its lease has to run out.
+// pull takes an offer if there is one. If the answer is lost, no worker may get the offer before
+// its lease expires.
 func (p *port) pull(offers *events.MemoryOffers) *events.Offer {
 	var offer *events.Offer
 	c := &call{kind: write, op: "pull"}

@@ -12,11 +12,11 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// due is when what is not to run at once is due; the facts of a told story are a minute apart.
+// due is when a delayed task is due; the facts of a told story are a minute apart.
 var due = noon.Add(3 * time.Minute)
 
-// told makes a story of events: the n-th has the sequence n. What is no event is
-// a message that cannot be read.
+// told makes a story of events: the n-th has the sequence n. A value that is no event becomes an
+// unreadable message.
 func told(said ...any) story {
 	var s story
 	for i, e := range said {
@@ -38,7 +38,7 @@ func told(said ...any) story {
 	return s
 }
 
-// by says who wrote the last fact of a story.
+// by sets the actor of the last fact of a story.
 func (s story) by(actor string) story {
 	s[len(s)-1].Fact.Actor = actor
 	return s
@@ -72,7 +72,7 @@ func queued(attempt int, after uint64, at time.Time) task.Queued {
 	return task.Queued{Attempt: attempt, After: after, Due: at}
 }
 
-// Each promise finds the stories that break it, and says which it is.
+// Each promise finds the stories that break it, and names itself.
 func TestPromisesFindWhatBreaksThem(t *testing.T) {
 	var (
 		cancelled = task.CancelConfirmed{}

@@ -12,7 +12,8 @@ import (
 	look "millrace/view"
 )
 
-// Whoever steps through a history, and back, sees the same at each fact; what a breakpoint finds is what a look at every fact finds.
+// Steps forward through a history and back show the same at each fact, and a breakpoint finds what
+// a look at every fact finds.
 func TestHistoriesReplay(t *testing.T) {
 	each(max(min(*historiesFlag, 500)/20, *historiesFlag/100, 1), func(seed uint64) bool {
 		h := play(t, seed, variant{})

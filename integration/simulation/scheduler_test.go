@@ -65,7 +65,7 @@ func (f *fold) add(r *events.Record) {
 	}
 }
 
-// view is a read model that lags behind the log, by as much as chance has it.
+// view is a read model that lags behind the log by a random number of records.
 type view struct {
 	h     *history
 	actor *actor
@@ -91,7 +91,7 @@ func (v *view) ask(op string) error {
 	}})
 }
 
-// those lists the tasks of which is holds, in a fixed order.
+// those lists up to limit tasks for which is holds, in a fixed order.
 func (v *view) those(limit int, is func(*task.Task) bool) []task.ID {
 	var ids []task.ID
 	for _, id := range slices.Sorted(maps.Keys(v.fold.tasks)) {

@@ -37,10 +37,10 @@ func (h *history) size() size {
 	return s
 }
 
-// shrink looks for a shorter story of the same kind of failure. It leaves out actors,
-// the end of the steps, then steps and faults in ever smaller groups, as long as
-// the history still fails, and does all that again as long as much goes. What follows
-// from something that is left out is another history, so it is tried, not computed.
+// shrink looks for a shorter story with the same kind of failure. It leaves out actors, the last
+// steps, then steps and faults in ever smaller groups, as long as the history still fails, and
+// repeats all that while much is removed. Without a part the rest of the history may differ, so
+// each attempt is played, not computed.
 func shrink(t *testing.T, failed *history) *history {
 	s := shrinker{t: t, least: failed}
 	for before := 2 * length; s.least.size().steps <= before*9/10; {
@@ -115,7 +115,7 @@ func (s *shrinker) cut() {
 	}
 }
 
-// thin leaves out what is there, one group after the other.
+// thin leaves out what list returns, one group after the other.
 func (s *shrinker) thin(list func() []int, leave func(*variant, int)) {
 	for group := max(len(list())/2, 1); ; group /= 2 {
 		there := list()
@@ -126,7 +126,7 @@ func (s *shrinker) thin(list func() []int, leave func(*variant, int)) {
 					leave(v, n)
 				}
 			}) {
-				// Others may have gone with them, or come.
+				// Others may have vanished with them, or appeared.
 				from = len(slices.DeleteFunc(list(), func(n int) bool { return n >= some[0] }))
 				there = list()
 				continue
@@ -152,7 +152,7 @@ func sameKind(a, b error) bool {
 	return true
 }
 
-// A failing history is told in a short story that fails in the same way, and again each time.
+// A failing history shrinks to a short story that fails in the same way, every time.
 func TestShrink(t *testing.T) {
 	told := 0
 	for name, c := range map[string]struct {
@@ -186,7 +186,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// A step that is left out is one step less, whichever of them is counted first.
+// Leaving out a step makes the size one step less, in whatever order steps are counted.
 func TestSizeOfAVariant(t *testing.T) {
 	t.Parallel()
 	v := variant{skipped: map[int]bool{}}

@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// each calls do with all numbers below n, on all processors, until one says no.
+// each calls do with all numbers below n, on all processors, until a call returns false.
 func each(n uint64, do func(uint64) bool) {
 	var next atomic.Uint64
 	var all sync.WaitGroup
@@ -94,7 +94,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// tally counts what happened, to see that there was something to find.
+// tally counts events, to show that there was something to find.
 type tally map[string]int
 
 // many histories are so many that each of the following must have happened.

@@ -10,7 +10,7 @@ import (
 	"millrace/task/where"
 )
 
-// disturb writes what no program of ours would write now, on a task that exists.
+// disturb writes on an existing task what no program of ours would write now.
 func (h *history) disturb() {
 	if len(h.records) == 0 {
 		return
@@ -36,8 +36,8 @@ func (h *history) disturb() {
 	h.mem.AppendRaw(r.Fact.Task, h.garbage(r.Fact.Task))
 }
 
-// offerAgain places an offer that there was before, as somebody does whose write
-// was stored twice.
+// offerAgain places an offer again that was there before, as a writer does whose write was stored
+// twice.
 func (h *history) offerAgain(r events.Record) {
 	h.remark(stranger, "places an offer of "+short(r.Fact.Task)+" again")
 	f := r.Fact
@@ -52,8 +52,8 @@ func (h *history) offerAgain(r events.Record) {
 	}
 }
 
-// forge has a timer fire that nobody of ours has set: of a turn that there is not, or on a route where
-// the task does not wait.
+// forge fires a timer that no program of ours has set: for a turn that does not exist, or on a
+// route where the task does not wait.
 func (h *history) forge(id task.ID) {
 	f := &events.Fact{ID: h.newID(time.Now()), At: time.Now(), Type: events.TaskDue, Task: id, Actor: stranger}
 	t := h.fold.tasks[id]

@@ -9,8 +9,7 @@ import (
 	"millrace/task"
 )
 
-// step is one thing that the simulator made happen. It becomes text only if
-// somebody wants to read it.
+// step is one thing that the simulator made happen. It becomes text only for a reader.
 type step struct {
 	at      time.Time
 	actor   string
@@ -28,8 +27,8 @@ func (h *history) note(s step) {
 
 func (h *history) remark(actor, text string) { h.note(step{actor: actor, remark: text}) }
 
-// trace writes the steps of a history as lines, or those that are about one task and
-// what befell the actors meanwhile.
+// trace writes the steps of a history as lines, or only those about one task and the mishaps of
+// actors.
 func (h *history) trace(about task.ID) string {
 	var b strings.Builder
 	for i := range h.steps {
@@ -69,7 +68,7 @@ func (s *step) text() string {
 	return strings.Join(words, " ")
 }
 
-// taskID is the n-th task of a history, short what a trace calls it.
+// taskID is the id of the n-th task of a history; short is what a trace calls it.
 func taskID(n int) task.ID { return task.ID(fmt.Sprintf("01JNAT%020d", n)) }
 
 func short(id task.ID) string {
@@ -91,7 +90,7 @@ func telling(s story) string {
 	return b.String()
 }
 
-// about is what of a fact matters to a reader of its story.
+// about returns the details of a fact that matter to a reader of its story.
 func about(r *events.Record) string {
 	said := ""
 	switch e := r.Fact.Event.(type) {

@@ -37,13 +37,14 @@ func verified(t *testing.T, h *history, cfg verify.Config, part []events.Record)
 	return v.Report(time.Time{})
 }
 
-// whole is what package verify says of all of a history.
+// whole verifies a whole history.
 func (h *history) whole(t *testing.T) *verify.Report {
 	t.Helper()
 	return verified(t, h, verify.Config{Settled: true, Acknowledged: slices.Sorted(maps.Keys(h.accepted))}, h.records)
 }
 
-// verify has package verify judge all of a history, which fails with the first broken rule: so each decision is made again.
+// verify has package verify judge all of a history, which fails with the first broken rule: so each
+// decision is made again.
 func (h *history) verify(t *testing.T) {
 	t.Helper()
 	for _, f := range h.whole(t).Findings {
@@ -51,10 +52,10 @@ func (h *history) verify(t *testing.T) {
 	}
 }
 
-// What honest programs write verifies clean in each of its parts, whatever befalls them.
+// The facts of honest programs verify clean in each part of the history, whatever befalls them.
 func TestHistoriesVerify(t *testing.T) {
-	// What is open in the middle of a history may be late: much time passes in
-	// leaps, and some have no scheduler.
+	// A duty that is open in the middle of a history may be late: time passes in leaps, and some
+	// histories have no scheduler.
 	whenever := slices.DeleteFunc(verify.Rules(), func(r verify.Rule) bool {
 		return r == verify.Deadlines || r == verify.NoScheduler || r == verify.Survival
 	})
@@ -87,7 +88,7 @@ func TestHistoriesVerify(t *testing.T) {
 		return !t.Failed()
 	})
 	for _, rule := range verify.Rules() {
-		// There are no schedules, and what is open at an end is older than that.
+		// There are no schedules, and what is open at the end is older than any deadline.
 		if nothing := rule == verify.OneTask || rule == verify.Deadlines; checked[rule] == 0 && !nothing {
 			t.Errorf("%v found nothing to check", rule)
 		}
@@ -105,7 +106,7 @@ func (h *history) rulesFound(t *testing.T) []verify.Rule {
 	return found
 }
 
-// Histories that chance brings about once in many thousands, by what was found in them.
+// Histories that chance brings about once in many thousands, by the fault that each one revealed.
 func TestRareHistories(t *testing.T) {
 	for what, seed := range map[string]uint64{
 		"of two births with bounds of their own, a worker claims the later one and the rate of the queue holds it back after the end of the first": 1084888,

@@ -14,7 +14,8 @@ import (
 	"millrace/whatif"
 )
 
-// Under its own settings every decision of a history comes out as it was, also if they are given as others.
+// Under its own settings every decision of a history comes out as it was, also if they are given as
+// others.
 func TestHistoriesComeOutTheSame(t *testing.T) {
 	own := verify.Other{
 		Bounds: *bounds.Bounds(),
@@ -39,7 +40,8 @@ func TestHistoriesComeOutTheSame(t *testing.T) {
 	}
 }
 
-// An incident file without what is nobody else's business says what would have been different as the log does: nothing by which tasks are decided is hidden.
+// A redacted incident file gives the same what-if differences as the log: nothing that decides
+// about tasks is hidden.
 func TestRedactedHistoriesComeOutTheSame(t *testing.T) {
 	judge := func(seed uint64, other verify.Other, hidden func(any) bool, each func(*events.Record) *events.Record, records []events.Record) *whatif.Report {
 		j := whatif.New(whatif.Config{Other: other, Settings: bounds, Margin: 10 * time.Second, Hidden: hidden})
@@ -51,7 +53,8 @@ func TestRedactedHistoriesComeOutTheSame(t *testing.T) {
 			}
 		}
 		r := j.Report()
-		// Who stands under a limit with a key is found by that key, which is hidden: of limits the file says less.
+		// A limit with a key finds its tasks by that key, which is hidden: of limits the file says
+		// less.
 		r.Mistakes = slices.DeleteFunc(r.Mistakes, func(f verify.Finding) bool { return strings.Contains(f.What, "limit") })
 		r.Changes = slices.DeleteFunc(r.Changes, func(c whatif.Change) bool { return c.Type == events.LimitGranted })
 		r.Unknown, r.Tasks, r.Decisions = nil, whatif.Tasks{Differ: r.Tasks.Differ}, whatif.Decisions{}

@@ -45,8 +45,9 @@ func (h *history) openAndClose() {
 	}
 }
 
-// Where half of the tasks, and those of one of the queues, may start in every other minute alone, none of them starts in the others, all
-// come to an end, whatever is killed or lost, and every word of a window is one that verify comes to as well.
+// Where half of the tasks, and those of one of the queues, may start only in every other minute,
+// none starts in the others. All tasks end, whatever is killed or lost, and verify comes to every
+// decision of a window as well.
 func TestSimulationOfWindows(t *testing.T) {
 	calendar := everyOther()
 	hours, err := calendar.Hours()

@@ -28,7 +28,8 @@ const (
 
 var queues = []string{where.DefaultQueue, "bulk"}
 
-// protocol is what a worker says about an offer; in an honest history a [claim.Protocol].
+// protocol decides about offers on a worker's behalf; in an honest history it is a
+// [claim.Protocol].
 type protocol interface {
 	Claim(ctx context.Context, o *events.Offer, t *task.Task) (bool, error)
 	Report(ctx context.Context, t *task.Task, o *events.Offer, c task.Command) error
@@ -50,7 +51,7 @@ type workerProcess struct {
 	stored    int // the latest that was stored
 	leaving   bool
 	runs      *run   // the attempt that runs, or reports; nil for none
-	beside    []*run // those that run besides, in roomy histories
+	beside    []*run // those that run as well, in roomy histories
 	places    *claim.Protocol
 	offers    events.Offers
 	has       *leftover // the attempt that runs, if it outlives the process
@@ -88,10 +89,10 @@ func (h *history) startWorker(id node.ID, mortal bool, left *leftover) {
 type replacement struct {
 	node node.ID
 	at   time.Time
-	left *leftover // what the process before has left; nil for nothing
+	left *leftover // left by the process before; nil for nothing
 }
 
-// self is what the node says of itself.
+// self describes the node itself.
 func (w *workerProcess) self() *node.Node {
 	slots := 1
 	if w.h.variant.roomy {
@@ -100,7 +101,8 @@ func (w *workerProcess) self() *node.Node {
 	return &node.Node{ID: w.node, State: node.Ready, Profile: node.Profile{Slots: slots, Queues: queues}}
 }
 
-// choose has the node pull from the routes of selectors that it matches, as it finds them at this moment.
+// choose has the node pull from the routes of selectors that it matches, as it finds them at this
+// moment.
 func (w *workerProcess) choose(ctx context.Context, offers events.Offers) {
 	declared, err := w.h.mem.Declared(ctx)
 	var names []string
@@ -159,7 +161,7 @@ func (w *workerProcess) run() {
 func (w *workerProcess) take(ctx context.Context) bool {
 	w.choose(ctx, w.offers)
 	var offer *events.Offer
-	if time.Since(w.beaten) < stopAfter { // else nothing that it runs would be safe
+	if time.Since(w.beaten) < stopAfter { // otherwise nothing that it runs would be safe
 		offer = w.port.pull(w.offers.(*events.MemoryOffers))
 	}
 	switch {
@@ -176,7 +178,7 @@ func (w *workerProcess) take(ctx context.Context) bool {
 // roomyRuns is how many attempts run on a node at once at most, where several do.
 const roomyRuns = 4
 
-// takeBeside takes an offer beside the attempt that runs, which stands still meanwhile.
+// takeBeside takes another offer while an attempt runs; the attempt stands still meanwhile.
 func (w *workerProcess) takeBeside(ctx context.Context) {
 	r := w.runs
 	w.beside = append(w.beside, r)
@@ -212,7 +214,7 @@ func (w *workerProcess) leave(ctx context.Context) {
 	}})
 }
 
-// keepBeating says that the node lives if it has not done so for a while.
+// keepBeating sends a heartbeat if the last one is at least a beat old.
 func (w *workerProcess) keepBeating() {
 	if time.Since(w.beaten) < beat {
 		return
@@ -221,7 +223,7 @@ func (w *workerProcess) keepBeating() {
 	w.beat()
 }
 
-// beat says that the node lives, and what it has run for a while.
+// beat sends a heartbeat that names the attempts that have run for a while.
 func (w *workerProcess) beat() {
 	asked := time.Now()
 	h := node.Heartbeat{Session: w.session, At: w.now()}
@@ -233,7 +235,7 @@ func (w *workerProcess) beat() {
 	}
 	w.beats++
 	err := w.port.beat(w.node, h, &w.stored, w.beats)
-	if errors.Is(err, events.ErrConflict) { // whose node it is, the log says
+	if errors.Is(err, events.ErrConflict) { // the log says whose node it is
 		if _, _, err = w.rec.DoNode(context.Background(), w.node, node.Beat{Session: w.session}); errors.Is(err, node.ErrSuperseded) {
 			w.leaving, w.succeeded = true, true
 		}
@@ -286,7 +288,7 @@ func (w *workerProcess) conclude(ctx context.Context, r *run, offer *events.Offe
 	w.runs, w.has = nil, nil
 }
 
-// tell says how an attempt ended of which nothing is left then.
+// tell reports the end of an attempt of which nothing is left.
 func (w *workerProcess) tell(ctx context.Context, r *run, offer *events.Offer, stop error) {
 	if stop != nil && w.h.rng.IntN(2) == 0 {
 		w.turn("stops", w.h.in(time.Second))
@@ -371,7 +373,8 @@ func (w *workerProcess) watchBeside(ctx context.Context) {
 	}
 }
 
-// crowded fails the history if more of a kind run in the process than one of them lets run on a node.
+// crowded fails the history if more of a kind run in the process than one of them lets run on a
+// node.
 func (w *workerProcess) crowded(r *run) {
 	counters, err := r.task.OnNode()
 	if err != nil {
@@ -408,7 +411,7 @@ func (w *workerProcess) look(ctx context.Context, mine task.Task) error {
 	return nil
 }
 
-// command is what the end of an attempt means.
+// command returns the command that the end of an attempt amounts to.
 func (w *workerProcess) command(t task.Task, stop error) task.Command {
 	fail := task.Fail{Epoch: t.Epoch, Class: reason.Task, Chance: w.h.rng.Float64()}
 	switch {
