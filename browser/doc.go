@@ -1,5 +1,4 @@
-// Package browser looks at the pages of Millrace with a real browser: its tests
-// start `millrace demo --keep`, open each page to which the navigation leads in
-// Chromium, and do what people do there. Nothing of a page's policy is put aside
-// for that. They also make the screenshots of the README.
+// Package browser checks the pages of Millrace with a real browser: its tests start `millrace demo
+// --keep`, open each page that the navigation leads to in Chromium, and act there as users do,
+// under the full policy of each page. They also take the screenshots of the README.
 package browser

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// journeys are what people do with the pages of a demo.
+// journeys are what users do with the pages of a demo.
 func journeys(t *testing.T, s *site) {
 	t.Run("a failure is found, read, retried and watched", func(t *testing.T) {
 		b := look(t, s)
@@ -66,7 +66,8 @@ func journeys(t *testing.T, s *site) {
 		b.click("main tbody tr a")
 		b.until("it has run for a while", `document.querySelector("#title .s-running") && Date.now() - new Date(document.querySelector("#facts tbody tr time").dateTime) > 2000`)
 		b.click("#at")
-		b.press(ask[string](b, `new Date(Date.now() - 1000).toISOString().slice(11, 19)`) + enter) // as a clock in UTC says, where the tab is
+		// In UTC, the time zone of the tab.
+		b.press(ask[string](b, `new Date(Date.now() - 1000).toISOString().slice(11, 19)`) + enter)
 		b.until("it is then", `document.body.classList.contains("past") && document.querySelector("#title .s-running") && location.search.includes(new Date().toISOString().slice(0, 10))`)
 		then := ask[int](b, `Number(document.querySelector("#slider").value)`)
 		for i := range 2 { // forward from the fact before the last is live, and this may be the last
@@ -109,7 +110,7 @@ func journeys(t *testing.T, s *site) {
 		b.until("its history has the difference", `document.querySelector("#history details[open]")?.innerText.includes("ann")`)
 	})
 	t.Run("who may not press a button sees none", func(t *testing.T) {
-		// Who may read the log may have it verified, and look at a file of his own.
+		// A viewer of the log may also have it verified, and open incident files.
 		const buttons = `[...document.querySelectorAll("main form[method=post]:not([action*=incidents]):not([action*='verify/do'])")].map((f) => f.action)`
 		room := func(path string) string { return strings.Split(path, "/")[1] } // the first part of it
 		b := look(t, s)
@@ -132,7 +133,8 @@ func journeys(t *testing.T, s *site) {
 		viewer.away(true)
 		for _, path := range pages {
 			switch room := room(path); {
-			case room == "edit" && !slices.Contains(led, path): // it shows what a job would be; there is no button to store it
+			// It previews a job; there is no button to store it.
+			case room == "edit" && !slices.Contains(led, path):
 			case room == "bulk", room == "run":
 				if status := ask[int](viewer, `fetch(`+quoted(prefix+path)+`).then((r) => r.status)`); status != 403 || slices.Contains(led, path) {
 					t.Errorf("%s, which is for changes alone, answers a viewer with %d", path, status)
@@ -223,11 +225,12 @@ func journeys(t *testing.T, s *site) {
 	})
 }
 
-// clock is a time, which a script shows in the zone of the browser, with a date where the server leaves it out; and how long ago that was.
+// clock is a time, which a script shows in the zone of the browser, with a date where the server
+// leaves it out; and how long ago that was.
 var clock = regexp.MustCompile(`^((\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\((in )?\d+[a-z]+.*\)|live|paused?)$`)
 
-// sameWithoutScript holds the text of pages against that of a browser that runs no script. Both get the same answer: what a task has
-// printed until some moment may reach the server after it.
+// sameWithoutScript compares the text of pages with that in a browser that runs no script. Both get
+// the same answer, because output printed until some moment may reach the server after that moment.
 func sameWithoutScript(t *testing.T, s *site) {
 	b := look(t, s)
 	b.as("light", 1280, 900)
@@ -249,7 +252,8 @@ func sameWithoutScript(t *testing.T, s *site) {
 		b.goTo(path)
 		without := b.texts()
 		b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false}))
-		if n := len(with.output); long && n > 0 && n < len(without.output) { // of what was printed a script shows what has room, the end first
+		// A script shows as much of the output as has room, the end first.
+		if n := len(with.output); long && n > 0 && n < len(without.output) {
 			without.output = without.output[len(without.output)-n:]
 			with.where, without.where = upTo.ReplaceAllString(with.where, "lines to"), upTo.ReplaceAllString(without.where, "lines to")
 		}
@@ -262,18 +266,18 @@ func sameWithoutScript(t *testing.T, s *site) {
 	}
 }
 
-// upTo is the beginning of what says which lines of an output are shown.
+// upTo matches the first line number in the text that says which lines of an output are shown.
 var upTo = regexp.MustCompile(`^lines [\d,]+ to`)
 
-// shownTexts are what a page shows.
+// shownTexts are the texts that a page shows.
 type shownTexts struct {
 	all []string
-	// output are the lines that a task has printed, and where says which of them these are.
+	// output are the shown lines of a task's output, and where says which lines these are.
 	output []string
 	where  string
 }
 
-// texts are what the page shows, as it is laid out, but times. No script is asked.
+// texts returns the texts of the page as it is laid out, except times. It runs no script.
 func (b *tab) texts() (is shownTexts) {
 	b.Helper()
 	snapshot := get(b, func(ctx context.Context, t *chromedp.Target) (domsnapshot.CaptureSnapshotResult, error) {
@@ -300,7 +304,8 @@ func (b *tab) texts() (is shownTexts) {
 	return is
 }
 
-// within is which of these ids the nearest element has that has one of them, of a node of the document and those around it; "" for none.
+// within is which of these ids the nearest element has that has one of them, of a node of the
+// document and those around it; "" for none.
 func within(snapshot *domsnapshot.CaptureSnapshotResult, node int, ids ...string) string {
 	nodes := snapshot.Documents[0].Nodes
 	for ; node >= 0; node = int(nodes.ParentIndex[node]) {
@@ -314,14 +319,15 @@ func within(snapshot *domsnapshot.CaptureSnapshotResult, node int, ids ...string
 	return ""
 }
 
-// hostile is what texts of others may be.
+// hostile are texts that others may have written.
 var hostile = []string{
 	`<script>window.taken=1</script><img src=x onerror="window.taken=1">`, `"><a href="javascript:window.taken=1">x</a>`, "' onmouseover='window.taken=1", "{{.Data}}",
 	"a\x1b[31mred\x1b]8;;http://evil.example\aon\x1b]8;;\a", "\r\ndata: forged\r\n\r\n", "right\u202Eto left\u2066", `hx-get="/x" hx-on:click="window.taken=1"`,
 	"</title></textarea></template></style>", strings.Repeat("w", 10_000), "a/b?c#d%2fe", "\u2028line", strings.Repeat("\u0301", 200) + "a",
 }
 
-// Whatever the texts of others say, no page does what they say, is wider for them, or has them over other texts.
+// Whatever texts others have written, no page obeys them, grows wider for them, or lays them over
+// other texts.
 func TestHostileTexts(t *testing.T) {
 	s := open(t, "dev")
 	for _, text := range hostile {
@@ -374,7 +380,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// Rows stay where they are while someone points at them, and can be read when they have left the list.
+// Rows stay where they are while someone points at them, and can be read when they have left the
+// list.
 func TestRowsStay(t *testing.T) {
 	s := open(t, "dev")
 	s.cli(t, "queue", "pause", "default")
@@ -416,7 +423,8 @@ func TestRowsStay(t *testing.T) {
 	}
 }
 
-// A page that is open while the server goes says so, and goes on by itself when it is back.
+// A page that is open while the server stops says so, and continues by itself when the server is
+// back.
 func TestUnplugged(t *testing.T) {
 	s := open(t, "dev")
 	s.cli(t, "run", "--", "true")

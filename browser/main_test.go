@@ -33,8 +33,9 @@ var (
 // patience is how long something may take; only a failure takes so long.
 const patience = 2 * time.Minute
 
-// A page is asked every so often for what it is to become, and so many times: what is slow is asked more slowly. Each time it may take a
-// while to answer, but not again and again.
+// The tests poll a page until it has the wanted state: every pollEvery, at most mostAsked times, so
+// that a slow page gets more time. One answer may take answersWithin; mostSilent answers in a row
+// that do not come fail the test.
 const (
 	pollEvery     = 100 * time.Millisecond
 	mostAsked     = 900
@@ -45,7 +46,7 @@ const (
 // prefix is what a proxy has put before all paths.
 const prefix = "/a/b"
 
-// chromium has what all tests share: a browser, of which each has a tab.
+// chromium is the browser that all tests share; each test has a tab of its own.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
@@ -100,7 +101,7 @@ type site struct {
 	proxy  *httptest.Server
 	target atomic.Pointer[url.URL]
 	server *server
-	// kept is what pages said when they were asked for first, for who wants to look at the same answer twice.
+	// kept are the first answers of pages, for tests that compare two looks at the same answer.
 	kept atomic.Pointer[answers]
 }
 
@@ -122,7 +123,7 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	maps.Copy(w.Header(), is.Header())
 	w.WriteHeader(is.Code)
-	_, _ = w.Write(is.Body.Bytes()) // the browser may have gone on
+	_, _ = w.Write(is.Body.Bytes()) // the browser may have left the page
 }
 
 // server is a process of it.
@@ -209,7 +210,8 @@ func (s *site) start(t *testing.T, command ...string) {
 func (s *site) stop(t *testing.T) {
 	t.Helper()
 	_ = s.server.Process.Signal(syscall.SIGTERM)
-	time.AfterFunc(5*time.Second, func() { _ = s.server.Process.Signal(syscall.SIGTERM) }) // who waits for tasks does not wait any longer
+	// Ends requests that wait for tasks.
+	time.AfterFunc(5*time.Second, func() { _ = s.server.Process.Signal(syscall.SIGTERM) })
 	var failed *exec.ExitError
 	select {
 	case err := <-s.server.ended:

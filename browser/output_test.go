@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Of a long output any line is there at once, by scrolling, by keys and by searching, and few of them are part of the page.
+// Of a long output any line is there at once, by scrolling, by keys and by searching, and few of
+// them are part of the page.
 func TestLongOutput(t *testing.T) {
 	s := open(t, "dev")
 	b := look(t, s)

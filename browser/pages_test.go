@@ -14,7 +14,8 @@ func TestDemo(t *testing.T) {
 	t.Run("journeys", func(t *testing.T) { journeys(t, s) })
 }
 
-// All pages can be read, in light, dark and on a telephone, now and as they were, by everybody, and take nothing from elsewhere.
+// All pages can be read by everyone, in light, in dark and on a telephone, in the present and in
+// the past, and load nothing from elsewhere.
 func allPages(t *testing.T, s *site) {
 	b := look(t, s)
 	light := map[string]float64{}
@@ -23,7 +24,7 @@ func allPages(t *testing.T, s *site) {
 			where := path + at
 			b.goTo(where)
 			if at != "" && !ask[bool](b, `document.body.classList.contains("past")`) {
-				b.found() // what it is about was not there then
+				b.found() // its subject did not exist then
 				continue
 			}
 			for _, l := range looks {
@@ -46,7 +47,7 @@ func allPages(t *testing.T, s *site) {
 	}
 }
 
-// What the other tests rely on is found where it is.
+// The checks that the other tests rely on find planted mistakes.
 func TestFindsWhatIsWrong(t *testing.T) {
 	s := open(t, "dev")
 	b := look(t, s)

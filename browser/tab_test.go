@@ -34,7 +34,8 @@ var check string
 //go:embed foreign/axe.min.js
 var axe string
 
-// tab is a tab of the browser that looks at a site. What its pages do wrong is collected, and fails the test.
+// tab is a browser tab with pages of a site. It collects what goes wrong on them, which fails the
+// test.
 type tab struct {
 	*testing.T
 	*site
@@ -45,7 +46,7 @@ type tab struct {
 	cut   bool     // guarded by mu; the server is away, so requests fail
 }
 
-// look opens a tab, which the site lets in as one who may do everything.
+// look opens a tab whose user may do everything on the site.
 func look(t *testing.T, s *site) *tab {
 	t.Helper()
 	b := newTab(t, s)
@@ -53,7 +54,7 @@ func look(t *testing.T, s *site) *tab {
 	return b
 }
 
-// lookAs opens a tab of a browser that has nothing yet, which the site lets in with a token of a role.
+// lookAs opens a tab in a new browser without cookies, whose user has a token of a role.
 func lookAs(t *testing.T, s *site, role string) *tab {
 	t.Helper()
 	var made struct{ Token, URL string }
@@ -100,7 +101,8 @@ func newTab(t *testing.T, s *site, options ...chromedp.ContextOption) *tab {
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
-	// The page itself says what its policy forbids, whatever the console makes of it; and what was pressed on it, for who finds out why nothing came of it.
+	// The page itself reports violations of its policy, whatever the console makes of them, and
+	// records what was pressed, to help find out why a press had no effect.
 	const listen = `addEventListener("securitypolicyviolation", (e) => console.error("forbidden by the policy: " + e.violatedDirective + " " + e.blockedURI));
 		window.pressed = [];
 		for (const type of ["pointerdown", "pointerup", "click", "keydown", "submit"]) addEventListener(type, (e) => pressed.push(type + (e.key ? " " + e.key : "") + " on " + e.target.outerHTML?.slice(0, 80)), true)`
@@ -154,7 +156,7 @@ func (b *tab) hear(event any) {
 	}
 }
 
-// found takes what was collected.
+// found returns what was collected, and forgets it.
 func (b *tab) found() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +217,8 @@ func (b *tab) until(what, expression string) {
 	b.Helper()
 	for asked, silent := 0, 0; ; asked++ {
 		ctx, stop := context.WithTimeout(b.ctx, answersWithin)
-		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")) // while pages change there is none to ask
+		// While pages change there is none to ask.
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if holds {
 			stop()
 			return
@@ -231,7 +234,8 @@ func (b *tab) until(what, expression string) {
 	}
 }
 
-// ready waits until the page does what people ask of it: its scripts listen once it is there, not when its first elements are.
+// ready waits until the page reacts to users: its scripts listen when it is complete, not when its
+// first elements are there.
 func (b *tab) ready() {
 	b.Helper()
 	b.until("the page is whole", `document.readyState === "complete"`)
@@ -245,7 +249,8 @@ const (
 	down   = "\x02"
 )
 
-// press presses keys, one after the other, as a keyboard does: what a page prevents comes to nothing.
+// press presses keys, one after the other, as a keyboard does: a key that the page prevents has no
+// effect.
 func (b *tab) press(keys string) {
 	b.Helper()
 	b.ready()
@@ -283,7 +288,7 @@ func (b *tab) middle(selector string) []float64 {
 	return ask[[]float64](b, "(() => { const el = "+found+"; el.scrollIntoView({ block: 'center' }); const r = el.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
 }
 
-// hold presses the button of the pointer in the middle of an element, until it is let go.
+// hold presses the pointer's button in the middle of an element; let releases it.
 func (b *tab) hold(selector string) (let func()) {
 	b.Helper()
 	at := b.middle(selector)
@@ -309,22 +314,22 @@ var looks = []struct {
 	width, height int64
 }{{"light", "light", 1280, 900}, {"dark", "dark", 1280, 900}, {"narrow", "light", 360, 740}}
 
-// as has the window be as one looks at it.
+// as sets the colour scheme and the size of the window.
 func (b *tab) as(scheme string, width, height int64) {
 	b.Helper()
 	b.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))
-	// The page hears of its size when it is drawn, and looks then what scrolls.
+	// The page learns its size when it is drawn, and only then finds what scrolls.
 	b.do(run(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn())))`))
 }
 
-// layout says what is wrong with how the page is laid out.
+// layout returns what is wrong with the layout of the page.
 func (b *tab) layout() []string {
 	b.Helper()
 	return ask[[]string](b, check)
 }
 
-// barriers are what axe finds that keeps somebody from using the page.
+// barriers are the findings of axe that keep people from using the page.
 func (b *tab) barriers() (all []string) {
 	b.Helper()
 	if !ask[bool](b, `!!window.axe`) {
@@ -356,7 +361,8 @@ func (b *tab) shot(name string) (image.Image, []byte) {
 	return is, text
 }
 
-// ink is which share of a picture, without its head, is not background; light is how light that is, from 0 to 1.
+// ink is which share of a picture, without its head, is not background; light is how light that is,
+// from 0 to 1.
 func ink(of image.Image) (share, light float64) {
 	at := of.Bounds()
 	count := map[[3]uint32]int{}
@@ -380,8 +386,8 @@ func ink(of image.Image) (share, light float64) {
 // perShape is how many pages of one kind are looked at.
 const perShape = 3
 
-// pages are the paths of the site, as its navigation and the links on the pages lead to them: of those that differ only in what they
-// are about, a few.
+// pages are the paths of the site that its navigation and links lead to; of pages that differ only
+// in their subject, a few.
 func (b *tab) pages() (all []string) {
 	b.Helper()
 	b.goTo("/")
@@ -396,7 +402,7 @@ func (b *tab) pages() (all []string) {
 			}
 			parts := strings.Split(path, "/")
 			if len(parts) > 2 {
-				parts[2] = "*" // what it is about
+				parts[2] = "*" // its subject
 			}
 			if shape := strings.Join(parts, "/"); seen[shape] < perShape {
 				seen[shape]++

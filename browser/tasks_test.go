@@ -2,7 +2,8 @@ package browser
 
 import "testing"
 
-// A query is completed by keys, what it chooses is cancelled at once, and a job is run by its form.
+// A user completes a query by keys, cancels the tasks that it chooses at once, and runs a job by
+// its form.
 func TestManyTasks(t *testing.T) {
 	s := open(t, "dev")
 	b := look(t, s)

@@ -40,7 +40,7 @@ func rules(t *testing.T) []rulefmt.Rule {
 
 var labelInText = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// Each rule can be parsed, asks only for what there is, and says what to do.
+// Each rule parses, asks only for series that exist, and says what to do.
 func TestAlertsAskForWhatThereIs(t *testing.T) {
 	headings := sections(t, "../docs/operations.md")
 	var names []string
@@ -96,8 +96,8 @@ func sections(t *testing.T, page string) map[string]bool {
 	return found
 }
 
-// calm is an installation in which all is well for half an hour: two servers
-// that give the same figures, one of which was started anew in between, and a worker.
+// calm is an installation in which all is well for half an hour: two servers with the same metrics,
+// one of which restarts meanwhile, and a worker.
 const calm = `load 1m
   millrace_task_oldest_pending_seconds{queue="default",instance="s1",job="millrace"} 0 20 290 0 0x30
   millrace_queue_depth{queue="default",instance="s1",job="millrace"} 0 3 5 0 0x30
@@ -209,7 +209,7 @@ var trouble = map[string]struct{ load, want string }{
 	"MillraceNoServer":       {`millrace_read_model_sequence{instance="s1"} 5x10 stale`, `{} 1`},
 }
 
-// What an alert says of a queue is right for what waits for one node, too.
+// What an alert says of a queue also holds for tasks that wait for one node.
 func TestAlertsSpeakOfNodes(t *testing.T) {
 	for _, r := range rules(t) {
 		for _, words := range []string{r.Annotations["summary"], r.Annotations["description"]} {
@@ -231,8 +231,7 @@ func TestAlertsSpeakOfNodes(t *testing.T) {
 // looked is when the rules are looked at: at the end of half an hour.
 const looked = 30 * time.Minute
 
-// Each alert fires, after its time, when there is reason to, and says so with
-// labels that its words use.
+// Each alert fires, after its time, when there is a reason, and has the labels that its text uses.
 func TestAlertsFire(t *testing.T) {
 	for _, r := range rules(t) {
 		t.Run(r.Alert, func(t *testing.T) {
@@ -267,8 +266,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// No alert fires at any minute while all is well, but for what is over before
-// its time; a calm that shows nothing of what an alert asks for proves nothing.
+// No alert fires at any minute while all is well; its condition may hold for less than its time. A
+// calm that lacks a series of an alert would prove nothing.
 func TestAlertsAreSilent(t *testing.T) {
 	for _, r := range rules(t) {
 		firing := 0

@@ -24,7 +24,7 @@ type panel struct {
 	} `json:"targets"`
 }
 
-// The dashboard asks only for what there is, and nothing of it hides anything else.
+// The dashboard asks only for series that exist, and no panel hides another.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("grafana/millrace.json")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 }
 
-// What finds mistakes has to find them.
+// The checks must find mistakes.
 func TestProblemsAreFound(t *testing.T) {
 	for expr, want := range map[string]string{
 		`max by (queue) (millrace_queue_depth)`:                            "",

@@ -13,14 +13,14 @@ import (
 	"millrace/task"
 )
 
-// scrapeLabels are what Prometheus adds to every series.
+// scrapeLabels are the labels that Prometheus adds to every series.
 var scrapeLabels = []string{"instance", "job"}
 
 // foreign are series that are not Millrace's own: Prometheus's, and those of
 // the collector of process figures.
 var foreign = []string{"up", "process_resident_memory_bytes"}
 
-// families are what Millrace gives, by the names under which series can be asked for.
+// families are the metrics of Millrace, by the names of their series.
 func families() map[string]*metrics.Family {
 	all := map[string]*metrics.Family{}
 	for _, f := range metrics.Families {
@@ -56,8 +56,8 @@ func given() map[string][]string {
 
 var language = parser.NewParser(parser.Options{})
 
-// problems says what is wrong with an expression: a name that no series has, or
-// a label that the series does not have, or a value that the label never has.
+// problems says what is wrong with an expression: it names a series that does not exist, or a label
+// that the series lacks, or a value that the label never has.
 func problems(expr string) []string {
 	parsed, err := language.ParseExpr(expr)
 	if err != nil {

@@ -9,7 +9,7 @@ import _ "embed"
 //go:embed crawl/crawl.yaml
 var Crawl []byte
 
-// Demo are the job files of examples/demo: what `millrace demo --keep` has to look at.
+// Demo are the job files of examples/demo, from which `millrace demo --keep` makes its tasks.
 //
 //go:embed demo/jobs.yaml
 var Demo []byte

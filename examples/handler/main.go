@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run does everything, on the server at a URL or on one of its own.
+// run runs the example, on the server at a URL or on one of its own.
 func run(ctx context.Context, out io.Writer, url string) (err error) {
 	if url == "" {
 		own, end, err := serve(ctx)
@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer, url string) (err error) {
 	}
 	defer c.Close()
 
-	// The worker ends, and what it runs with it, before the connection does.
+	// The worker and its running tasks end before the connection does.
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	s := c.Store()
@@ -81,8 +81,8 @@ func run(ctx context.Context, out io.Writer, url string) (err error) {
 	return nil
 }
 
-// resize is what a task is for. An error of it is a failure, after which the task is
-// tried again as its retry policy says; ctx ends when it is cancelled or out of time.
+// resize does the work of a task. An error is a failure, after which the task is retried as its
+// retry policy says; ctx ends when the task is cancelled or out of time.
 func resize(ctx context.Context, t task.Task) error {
 	var p struct {
 		File  string `json:"file"`

@@ -1,6 +1,6 @@
-// Package outbox shows how a task is submitted from within a transaction of a database: the
-// transaction writes what is to be submitted into a table, and a relay submits it. So there is a task
-// if and only if the transaction was committed.
+// Package outbox shows how to submit a task from within a database transaction: the transaction
+// writes the submission into a table, and a relay submits it. So there is a task if and only if the
+// transaction was committed.
 package outbox
 
 import (
@@ -49,8 +49,9 @@ func Order(ctx context.Context, db *sql.DB, number string) (task.ID, error) {
 	return id, tx.Commit()
 }
 
-// Relay submits what the outbox holds, the oldest first, and removes it when it is in the log. Any number of
-// relays may run, and each may die anywhere: what is submitted again under its id makes no second task.
+// Relay submits what the outbox holds, the oldest first, and removes each entry when the log has
+// it. Any number of relays may run, and each may die anywhere: submitting an entry again under its
+// id makes no second task.
 func Relay(ctx context.Context, db *sql.DB, c *client.Client) (receipts []client.Receipt, err error) {
 	for {
 		var id task.ID

@@ -14,7 +14,8 @@ import (
 	"millrace/task"
 )
 
-// Whatever dies where, an order that was committed has one task, and one that was not has none.
+// Whatever process dies at any point, a committed order has one task, and an order that was not
+// committed has none.
 func TestOutbox(t *testing.T) {
 	server := must(embed.Start(embed.Config{Dir: t.TempDir()}))(t)
 	t.Cleanup(server.Stop)

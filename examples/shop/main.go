@@ -1,6 +1,7 @@
-// Command shop shows how a Go program submits tasks and runs them: mail about orders. `shop work` is the
-// worker, `shop order 4711` asks for the mail that confirms an order, `shop remind 4711` for one in
-// three days. Both find the server as the command line does, so a running `millrace dev` is enough.
+// Command shop shows how a Go program submits tasks and runs them: mail about orders. `shop work`
+// is the worker, `shop order 4711` asks for the mail that confirms an order, `shop remind 4711` for
+// one in three days. Both find the server as the command line does, so a running `millrace dev` is
+// enough.
 package main
 
 import (
@@ -56,7 +57,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return errors.New("usage: shop work | shop order NUMBER | shop remind NUMBER")
 }
 
-// named refuses a server that nobody has named: a worker runs whatever its server says.
+// named refuses a server that the operator has not named: a worker runs whatever its server tells
+// it to.
 func named() error {
 	t, err := client.FindServer(client.Options{Name: "shop"})
 	if err != nil {
@@ -68,7 +70,7 @@ func named() error {
 	return nil
 }
 
-// report submits, and says what became of it.
+// report submits a task, and prints its outcome.
 func report(ctx context.Context, out io.Writer, c *client.Client, submit func(context.Context, *client.Client, string) (client.Receipt, error), order string) error {
 	receipt, err := submit(ctx, c, order)
 	if err != nil {
@@ -89,8 +91,8 @@ func report(ctx context.Context, out io.Writer, c *client.Client, submit func(co
 	return err
 }
 
-// work runs tasks until ctx ends. Those that run then have Grace to end; what is left of them is given
-// back to other workers.
+// work runs tasks until ctx ends. Running tasks then have Grace to end; the rest is given back to
+// other workers.
 func work(ctx context.Context, c *client.Client) error {
 	s := c.Store()
 	w, err := worker.New(worker.Ports{Log: s, Offers: s, Nodes: s, Outputs: s}, worker.Config{
@@ -106,7 +108,7 @@ func work(ctx context.Context, c *client.Client) error {
 	return w.Run(ctx)
 }
 
-// letter is what a task of the handler "mail" is told.
+// letter holds the parameters of a task of the handler "mail".
 type letter struct {
 	Order string `json:"order"`
 	Text  string `json:"text"`
@@ -150,11 +152,11 @@ func confirm(ctx context.Context, c *client.Client, order string) (client.Receip
 				Jitter: 0.2, Budget: value.Duration(time.Hour),
 			},
 			Timeout: job.Timeout{Run: value.Duration(30 * time.Second)},
-			// While one for this order is under way, whoever submits another is given that one.
+			// While a task for this order has not ended, another submission returns that task.
 			Unique: job.Unique{Key: "/confirm/" + order, OnConflict: job.ConflictReturn},
 		},
 		Queue:    "mail",
-		Priority: 8, // 1 to 10, the larger the more urgent; 5 if nothing is said
+		Priority: 8, // 1 to 10, the larger the more urgent; default 5
 		Labels:   map[string]string{"order": order},
 		Params:   params(letter{Order: order, Text: "Thank you!"}),
 	})

@@ -48,7 +48,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// While nobody works, a second confirmation of an order is the first, and what is due later waits.
+// While no worker runs, a second confirmation of an order returns the first, and a delayed task
+// waits.
 func TestSubmissions(t *testing.T) {
 	c := millrace(t)
 	first := must(confirm(t.Context(), c, "4711"))(t)

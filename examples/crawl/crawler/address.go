@@ -29,10 +29,10 @@ func startAddress(text string) (string, error) {
 	return u.String(), nil
 }
 
-// canonical gives addresses of the same page the same spelling, as far as RFC
-// 3986 (section 6.2) lets one tell without asking the server: case, default
-// ports, percent-encoding and dot segments; what only a browser looks at, the
-// fragment, goes. It reports false for an address that is not to be fetched.
+// canonical gives addresses of the same page the same spelling, as far as RFC 3986 (section 6.2)
+// can tell without asking the server: case, default ports, percent-encoding and dot segments. It
+// drops the fragment, which only browsers use. It returns false for an address that is not to be
+// fetched.
 func canonical(u *url.URL) (*url.URL, bool) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" {
 		return nil, false
@@ -68,8 +68,8 @@ func sameSite(a, b *url.URL) bool {
 	return a.Host == b.Host
 }
 
-// escape writes each byte of a path or query in the one form that RFC 3986
-// calls normal: what needs no escape has none, and what has one is in upper case.
+// escape writes each byte of a path or query in the form that RFC 3986 calls normal: nothing is
+// escaped without need, and escapes are in upper case.
 func escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -48,8 +48,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// FuzzCanonical checks that a canonical address is one that a server can be
-// asked for, and remains what it is.
+// FuzzCanonical checks that a server can be asked for a canonical address, and that canonical
+// leaves it unchanged.
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{"http://h/%2e./a?%zz%2%41#x", "http://H:80//a/../b", "https://[::1]:1/;,", "http://h/%00?\x7f", "http://ü/"} {
 		f.Add(s)

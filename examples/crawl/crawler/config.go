@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// config is what a crawl is asked to do.
+// config holds the parameters of a crawl.
 type config struct {
 	// start is the address of the first page, canonical; "" for the sample site.
 	start string
@@ -94,9 +94,9 @@ func (c *config) check() error {
 	return nil
 }
 
-// setParams sets the flags that the parameters name, max_pages for max-pages,
-// and returns the url among them. One that is null is as if it were absent; one
-// that no flag knows is an error, because a misspelt limit is no limit.
+// setParams sets the flags that the parameters name, max_pages for max-pages, and returns the url
+// among them. A null parameter counts as absent; one that no flag knows is an error, because a
+// misspelt limit is no limit.
 func setParams(fs *flag.FlagSet, params string) (start string, err error) {
 	if strings.TrimSpace(params) == "" {
 		return "", nil

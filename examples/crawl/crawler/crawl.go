@@ -12,8 +12,7 @@ import (
 // errStopped tells that the crawl was asked to stop and has left pages uncrawled.
 var errStopped = errors.New("stopped")
 
-// crawl is one crawl. All of its state belongs to the goroutine of run; the
-// others only fetch.
+// crawl is one crawl. All of its state belongs to the goroutine of run; the others only fetch.
 type crawl struct {
 	cfg   config
 	out   *output
@@ -21,8 +20,8 @@ type crawl struct {
 	// rules has an entry for each server of the site that has been met: http
 	// and https at most.
 	rules map[string]robots
-	// found holds the addresses that have been met and are near enough to be
-	// crawled; true for those that have been taken, or refused.
+	// found holds the known addresses that are near enough to be crawled; true for those that were
+	// taken, or refused.
 	found map[string]bool
 	// due is when the next request may begin.
 	due time.Time
@@ -42,9 +41,9 @@ func newCrawl(cfg config, out *output) *crawl {
 
 func (c *crawl) close() { c.fetch.close() }
 
-// run crawls until nothing is left, or no more is allowed, and then returns nil.
-// It returns errStopped if it left something because stop was closed or ctx
-// ended, and another error if the start page cannot be had.
+// run crawls until nothing is left, or the limit of pages is reached, and then returns nil. It
+// returns errStopped if it left something because stop was closed or ctx ended, and another error
+// if the start page cannot be fetched.
 func (c *crawl) run(ctx context.Context, stop <-chan struct{}) error {
 	start, err := url.Parse(c.cfg.start)
 	if err != nil {
@@ -81,8 +80,8 @@ func (c *crawl) run(ctx context.Context, stop <-chan struct{}) error {
 	return nil
 }
 
-// crawlLevel crawls addresses and what they redirect to: a redirect is no step
-// away from the start, so where it leads is of the same depth.
+// crawlLevel crawls addresses and what they redirect to: a redirect is no step away from the start,
+// so its target has the same depth.
 func (c *crawl) crawlLevel(ctx context.Context, stop <-chan struct{}, addresses []*url.URL, depth int) (all []*page, err error) {
 	for hops := 0; len(addresses) > 0; hops++ {
 		level, err := c.admit(ctx, addresses)
@@ -104,8 +103,8 @@ func (c *crawl) crawlLevel(ctx context.Context, stop <-chan struct{}, addresses 
 	return all, nil
 }
 
-// checkStart returns an error if the start page, or where it redirects to, did
-// not answer. Any answer is one: the page may say 404, and that is the crawl.
+// checkStart returns an error if the start page, or the page that it redirects to, did not answer.
+// Any answer will do: a page that says 404 makes a crawl of one page.
 func (c *crawl) checkStart(pages []*page) error {
 	switch last := pages[len(pages)-1]; {
 	case last.Status == 0:
@@ -132,8 +131,8 @@ func (c *crawl) meet(addresses []*url.URL) {
 	}
 }
 
-// admit takes from addresses those that are now to be crawled, each once. It
-// returns errStopped if ctx has ended.
+// admit takes the addresses that are to be crawled now, each once. It returns errStopped if ctx has
+// ended.
 func (c *crawl) admit(ctx context.Context, addresses []*url.URL) (level []*url.URL, err error) {
 	for _, u := range addresses {
 		a := u.String()
@@ -163,8 +162,8 @@ func (c *crawl) admit(ctx context.Context, addresses []*url.URL) (level []*url.U
 	return level, nil
 }
 
-// mayFetch asks the rules of the address's server, which it reads first if the
-// server is a new one. If they cannot be read nothing may be fetched, then or later.
+// mayFetch asks the rules of the address's server, which it reads first if the server is a new one.
+// If they cannot be read, nothing may be fetched from that server, then or later.
 func (c *crawl) mayFetch(ctx context.Context, u *url.URL) (bool, error) {
 	server := u.Scheme + "://" + u.Host
 	rules, known := c.rules[server]
@@ -181,11 +180,10 @@ func (c *crawl) mayFetch(ctx context.Context, u *url.URL) (bool, error) {
 	return rules.allows(u.RequestURI()), nil
 }
 
-// fetchAll fetches the addresses and reports each page when it is there. It
-// returns the pages in the order of the addresses, so that what follows from
-// them does not depend on which of them was faster. If stop is closed before all
-// have begun, or ctx ends before all have ended, it returns errStopped once none
-// is in flight.
+// fetchAll fetches the addresses and reports each page as it arrives. It returns the pages in the
+// order of the addresses, so that the crawl does not depend on which was faster. If stop is closed
+// before all have begun, or ctx ends before all have ended, it returns errStopped once none is in
+// flight.
 func (c *crawl) fetchAll(ctx context.Context, stop <-chan struct{}, addresses []*url.URL, depth, hops int) ([]*page, error) {
 	pages := make([]*page, len(addresses))
 	jobs, fetched := make(chan int), make(chan int)
@@ -263,7 +261,7 @@ func (c *crawl) report(p *page, hops int) {
 	c.out.status(c.progress(), "%d of %d pages", c.done, c.known())
 }
 
-// known is how many pages the crawl will have, as far as one can tell now.
+// known is how many pages the crawl will have, by what is known now.
 func (c *crawl) known() int { return min(len(c.found)-c.refused, c.cfg.maxPages) }
 
 func (c *crawl) progress() float64 { return float64(c.done) / float64(max(1, c.known())) }
@@ -277,8 +275,8 @@ func (c *crawl) finish(took time.Duration) {
 	c.out.send("RESULT", struct {
 		Pages  int `json:"pages"`
 		Errors int `json:"errors"`
-		// Skipped counts what robots.txt does not allow, and Left what was
-		// found and not asked for: beyond max_pages, or not reached before a stop.
+		// Skipped counts the addresses that robots.txt forbids, and Left those that were found but
+		// not fetched: beyond max_pages, or not reached before a stop.
 		Skipped int     `json:"skipped"`
 		Left    int     `json:"left"`
 		Bytes   int64   `json:"bytes"`

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOrderDoesNotDependOnWorkers(t *testing.T) {
-	// Given a page b that is one link away, and behind a slower page too.
+	// Page b is one link away from the start, and also behind a slower page.
 	pages := map[string]http.HandlerFunc{
 		"/":  linksTo("/a", "/b"),
 		"/a": linksTo("/b", "/c"),

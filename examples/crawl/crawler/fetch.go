@@ -31,7 +31,7 @@ type page struct {
 	Title  string `json:"title"`
 	// Links counts the different pages of the site that this one links to.
 	Links int `json:"links"`
-	// Bytes counts what was read of the body, after decompression.
+	// Bytes counts the bytes read of the body, after decompression.
 	Bytes int64 `json:"bytes"`
 	// Depth is how many links the page is away from the start.
 	Depth int `json:"depth"`
@@ -66,7 +66,7 @@ func newFetcher(workers int, timeout time.Duration) *fetcher {
 
 func (f *fetcher) close() { f.client.CloseIdleConnections() }
 
-// get asks for one page. Whatever happens to it is said in the record.
+// get fetches one page. The record holds its failure, if any.
 func (f *fetcher) get(ctx context.Context, address *url.URL, depth int) *page {
 	p := &page{URL: address.String(), Depth: depth}
 	began := time.Now()
@@ -104,7 +104,8 @@ func (f *fetcher) get(ctx context.Context, address *url.URL, depth int) *page {
 	return p
 }
 
-// mediaType is what the server says, or what the body looks like if it says nothing.
+// mediaType returns the type that the server names, or that the body looks like if the server names
+// none.
 func mediaType(contentType string, body []byte) string {
 	if contentType == "" && len(body) > 0 {
 		contentType = http.DetectContentType(body)
@@ -132,9 +133,8 @@ func (p *page) redirect(from *url.URL, location string) {
 	}
 }
 
-// do makes a request and reads the body, and one byte beyond limit to show that
-// there is more. Without an answer it returns no response and an error; if the
-// body breaks off, all three.
+// do makes a request and reads the body, plus one byte beyond limit to show that there is more.
+// Without an answer it returns no response and an error; if the body breaks off, all three.
 func (f *fetcher) do(ctx context.Context, client *http.Client, address string, limit int64) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("no complete answer within %v", f.timeout))
 	defer cancel()
@@ -156,7 +156,7 @@ func (f *fetcher) do(ctx context.Context, client *http.Client, address string, l
 	return resp, body.Bytes(), nil
 }
 
-// plain leaves out of an error what its reader knows: the address.
+// plain removes the address from an error, because its reader knows it.
 func plain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -167,9 +167,9 @@ func plain(ctx context.Context, err error) error {
 	return err
 }
 
-// robots reads the rules of the server that address is on. As RFC 9309 has it, a
-// server that refuses the file has no rules, and one that fails to give it may
-// not be crawled: that is the error.
+// robots reads the rules of the server of an address. By RFC 9309, a server that refuses the file
+// has no rules, and a server that fails to deliver it must not be crawled: then robots returns an
+// error.
 func (f *fetcher) robots(ctx context.Context, address *url.URL) (robots, error) {
 	client := *f.client
 	client.CheckRedirect = func(_ *http.Request, via []*http.Request) error {

@@ -20,7 +20,7 @@ const (
 	maxTitle = 300
 )
 
-// document is what the crawler wants to know of a page.
+// document holds what the crawler needs of a page.
 type document struct {
 	title string
 	// links are canonical, each once, in the order of the page, and of any host.
@@ -85,7 +85,8 @@ func attribute(z *html.Tokenizer, more bool, key string) string {
 	return ""
 }
 
-// reference resolves what a link says. It returns nil for one that is empty or no address.
+// reference resolves the target of a link. It returns nil for an empty one and for one that is no
+// address.
 func reference(base *url.URL, text string) *url.URL {
 	// Browsers pass over these, and authors break long links with them.
 	text = strings.TrimSpace(strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text))

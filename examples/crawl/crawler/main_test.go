@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// said is what a run of the program has said, divided as Millrace would.
+// said is the output of a run of the program, divided as Millrace would.
 type said struct {
 	code    int
 	pages   []page
@@ -50,7 +50,7 @@ func crawlFor(t *testing.T, args ...string) *said {
 	return read(t, code, stdout.String(), stderr.String())
 }
 
-// read divides an output, and fails the test for what no run may say.
+// read divides an output, and fails the test for output that no run may have.
 func read(t *testing.T, code int, stdout, stderr string) *said {
 	t.Helper()
 	s := &said{code: code, stderr: stderr}

@@ -8,17 +8,17 @@ import (
 	"io"
 )
 
-// output is what the program says: messages to Millrace and lines for people,
-// which share the standard output. A line is written with one call, so that it
-// cannot be torn. Use it from one goroutine.
+// output is what the program prints: messages to Millrace and lines for people, which share the
+// standard output. It writes a line with one call, so that no line is torn. Use it from one
+// goroutine.
 type output struct {
 	stdout, stderr io.Writer
 	abort          func(cause error)
 	err            error // the first failure to write a message
 }
 
-// send writes a message. If that fails nobody can learn what the crawl finds,
-// so the crawl ends.
+// send writes a message. If that fails, nothing can receive what the crawl finds, so the crawl
+// ends.
 func (o *output) send(typ string, payload any) {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line) // one line, with its end
@@ -48,12 +48,12 @@ func (o *output) logf(format string, args ...any) {
 	o.write(fmt.Appendf(nil, format+"\n", args...))
 }
 
-// warnf writes a line for people about what is not as it should be.
+// warnf writes a warning for people.
 func (o *output) warnf(format string, args ...any) {
-	fmt.Fprintf(o.stderr, format+"\n", args...) // nobody is left to tell if it fails
+	fmt.Fprintf(o.stderr, format+"\n", args...) // a failure cannot be reported anywhere
 }
 
-// status says how far the crawl is; progress is from 0 to 1.
+// status reports how far the crawl is; progress is from 0 to 1.
 func (o *output) status(progress float64, format string, args ...any) {
 	o.send("STATUS", struct {
 		Message  string  `json:"message"`
@@ -61,11 +61,11 @@ func (o *output) status(progress float64, format string, args ...any) {
 	}{fmt.Sprintf(format, args...), progress})
 }
 
-// record hands over what became of a page.
+// record sends the record of a page.
 func (o *output) record(p *page) { o.send("INSERT_DATA", p) }
 
-// fail says why the program ends without having done what it was asked to.
-// Another attempt is worth while only if the network was to blame.
+// fail says why the program ends without having done its work. Another attempt is worthwhile only
+// after an error of the network.
 func (o *output) fail(err error) {
 	class := "task"
 	_, network := errors.AsType[*networkError](err)
@@ -80,7 +80,7 @@ func (o *output) fail(err error) {
 	o.warnf("crawl: %v", err)
 }
 
-// networkError is a failure that may be gone tomorrow: of a connection or of a server.
+// networkError is a failure of a connection or a server, which may be gone later.
 type networkError struct{ err error }
 
 func (e *networkError) Error() string { return e.err.Error() }

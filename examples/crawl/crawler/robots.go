@@ -11,7 +11,8 @@ type robots []rule
 
 type rule struct {
 	allow bool
-	// pattern is the beginning of a path, escaped; * stands for any text, and $ at the end for the end.
+	// pattern is the beginning of a path, escaped; * stands for any text, and $ at the end for the
+	// end.
 	pattern string
 }
 
@@ -39,7 +40,7 @@ func parseRobots(text, agent string) robots {
 		case "allow", "disallow":
 			inRules = true
 			if value == "" {
-				continue // says that nothing is meant
+				continue // an empty rule means nothing
 			}
 			r := rule{key == "allow", escape(value)}
 			if forAgent {
@@ -64,8 +65,8 @@ func token(name string) string {
 	return name
 }
 
-// allows tells whether a path with its query, escaped, may be asked for: the
-// longest rule that matches decides, and of two as long the one that allows.
+// allows tells whether a path with its query, escaped, may be fetched: the longest matching rule
+// decides, and of two equally long ones the one that allows.
 func (r robots) allows(path string) bool {
 	best := rule{allow: true}
 	for _, rule := range r {
@@ -82,8 +83,8 @@ func (r robots) allows(path string) bool {
 	return best.allow
 }
 
-// matches takes time linear in the path for each * of the pattern, whatever a
-// site writes into its rules.
+// matches takes time linear in the path for each * of the pattern, whatever a site writes into its
+// rules.
 func matches(pattern, path string) bool {
 	pattern, toEnd := strings.CutSuffix(pattern, "$")
 	first, rest, wild := strings.Cut(pattern, "*")

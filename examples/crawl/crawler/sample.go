@@ -20,10 +20,10 @@ func serveSample() (address string, closeSite func(), err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // it says that it was closed
+		_ = server.Serve(l) // it reports that it was closed
 	}()
 	return "http://" + l.Addr().String() + "/", func() {
-		_ = server.Close() // of the listener, which nobody needs any more
+		_ = server.Close() // of the listener, which is no longer needed
 		<-ended
 	}, nil
 }

@@ -60,7 +60,7 @@ func TestStartPage(t *testing.T) {
 
 func TestNoServer(t *testing.T) {
 	server := serve(t, nil)
-	server.Close() // nobody listens there now
+	server.Close() // no server listens there now
 
 	s := crawlFor(t, server.URL)
 
@@ -110,7 +110,7 @@ func TestParameters(t *testing.T) {
 	if s := crawlFor(t); s.code != ExitOK || len(s.pages) != 1 || s.pages[0].URL != server.URL+"/nowhere" {
 		t.Errorf("exit code %d, pages %+v", s.code, s.pages)
 	}
-	// What the command line says wins; the rest stays.
+	// The command line overrides the parameters; the rest stays.
 	if s := crawlFor(t, server.URL); s.code != ExitOK || len(s.pages) != 2 {
 		t.Errorf("exit code %d, pages %+v", s.code, s.pages)
 	}

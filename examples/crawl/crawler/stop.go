@@ -29,7 +29,7 @@ type stopper struct {
 	asked chan struct{}
 	abort context.CancelCauseFunc
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	why   string
 	timer *time.Timer // set by the first request
 }
@@ -102,8 +102,8 @@ func (s *stopper) onSignals() (release func()) {
 	}
 }
 
-// onMessages asks to stop for every CANCEL read from r. It returns when r ends,
-// which asks for nothing: whoever started the program may have closed it at once.
+// onMessages asks to stop for every CANCEL read from r. It returns when r ends, which asks for
+// nothing: the parent process may have closed it at once.
 func (s *stopper) onMessages(r io.Reader) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for whole := true; ; {
@@ -115,11 +115,11 @@ func (s *stopper) onMessages(r io.Reader) {
 		if err != nil && !tooLong {
 			return
 		}
-		whole = !tooLong // what follows is the rest of a line that is no CANCEL
+		whole = !tooLong // the rest of a too long line is no CANCEL
 	}
 }
 
-// onMessage reads one line. Whatever is not a CANCEL is not for this program.
+// onMessage reads one line. All messages but CANCEL are ignored.
 func (s *stopper) onMessage(line []byte) {
 	var m struct {
 		Type    string `json:"type"`

@@ -1,7 +1,6 @@
-// Package site is a small site for the crawler to try its skill on: pages that
-// link to one another, and what goes wrong on real sites: a broken link, a page
-// that has moved, one that robots.txt closes, one that takes its time, and files
-// that are no pages.
+// Package site is a small site to try the crawler on: pages that link to one another, and what goes
+// wrong on real sites: a broken link, a page that has moved, one that robots.txt closes, a slow
+// one, and files that are no pages.
 package site
 
 import (
