@@ -1,4 +1,4 @@
-// What is wrong with how a page looks, as texts. It is asked of a page that has been laid out.
+// Returns the faults in the layout of a page, as texts. The page must have been laid out.
 (() => {
   const wrong = [], wide = document.documentElement.clientWidth;
   const name = (el) => el.tagName.toLowerCase() + (el.id ? "#" + el.id : "") + (typeof el.className === "string" && el.className ? "." + el.className.replaceAll(" ", ".") : "");
@@ -7,7 +7,7 @@
   if (!document.querySelector("main h1")) wrong.push("there is no heading");
   if (!document.querySelector("main")?.innerText.trim()) wrong.push("there is no text");
 
-  // What an element shows of a rectangle: what those that clip it leave. null is nothing.
+  // The part of a rectangle that an element shows after all clipping ancestors; null if none.
   const clips = new Map();
   function clip(el) {
     if (!el || el === document.documentElement) return { l: -1e9, t: -1e9, r: 1e9, b: 1e9 };

@@ -279,7 +279,7 @@ func (c *Client) follow(ctx context.Context, child task.ID, parents []task.Task,
 			if err != nil {
 				return err
 			}
-			ends[child] = task.End{State: task.Pending} // whatever has become of it meanwhile
+			ends[child] = task.End{State: task.Pending} // whatever its state is by now
 			if err := c.retryDependents(ctx, t, ends, reason); err != nil {
 				return err
 			}

@@ -115,7 +115,7 @@ func TestTokens(t *testing.T) {
 
 	brief := s.token("brief", roles.Viewer, s.store.Now().Add(time.Hour), false)
 	s.comes(200, brief)
-	// Whatever becomes of tokens, the machine's user is admitted.
+	// The user of the machine is admitted whether tokens exist or not.
 	s.want(200, "GET", "/api/v1/tasks", "", nil)
 }
 

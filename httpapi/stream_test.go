@@ -119,7 +119,7 @@ func (l *listener) sequences(n int) (all []uint64) {
 	return all
 }
 
-// submitted has n tasks made, and returns the sequences of the log that came of it.
+// submitted submits n tasks, and returns the sequences of their facts in the log.
 func (s *site) submitted(n int) (all []uint64) {
 	s.Helper()
 	before, err := s.store.Last(s.Context())
@@ -351,7 +351,7 @@ func TestThousandFollowers(t *testing.T) {
 	}
 }
 
-// What the feed keeps is bounded, and a follower that is behind is told so.
+// The feed keeps a bounded number of bytes, and tells a follower that has fallen behind.
 func TestFeed(t *testing.T) {
 	f := newFeed()
 	f.bytes = 1000

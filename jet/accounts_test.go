@@ -88,7 +88,7 @@ func TestRolesHearEachOther(t *testing.T) {
 }
 
 // The accounts of a realm hold on three servers, whichever of them a user is connected to and
-// whichever leads: each task is handed out once, at the first time of asking, and no answer erases
+// whichever leads: each task is delivered once, at the first request, and no answer erases
 // anything.
 func TestAccountsOnACluster(t *testing.T) {
 	t.Parallel()

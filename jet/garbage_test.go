@@ -58,7 +58,7 @@ var pretended = []nats.Header{
 	{"Nats-Sequence": {"much"}},
 }
 
-// Whatever lies on a chain, the next claim and the next reader can handle it.
+// The next claim and the next reader can handle any message on a chain.
 func TestGarbageOnAChain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

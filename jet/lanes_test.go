@@ -135,7 +135,7 @@ func TestTheMoreUrgentFirst(t *testing.T) {
 		defer o.mu.Unlock()
 		return slices.ContainsFunc(o.sources, func(s *source) bool { return s.lane.Priority == 10 })
 	})
-	// That is a moment after the log has it.
+	// The consumer learns of it a moment after the log has stored it.
 	testkit.Eventually(t, "its consumer knows of the offer", func() bool {
 		c, err := s.JS.Consumer(within(t), wire.LogStream, wire.LaneConsumer(where.Lane{Queue: "a", Priority: 10}))
 		return err == nil && c.CachedInfo().NumPending == 1

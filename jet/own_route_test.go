@@ -306,7 +306,7 @@ func hasRoute(t testing.TB, s *Store, id node.ID) bool {
 	return err == nil
 }
 
-// What the server holds for nodes can be removed, and removed again.
+// The state that the server holds for a node can be removed, and removed again.
 func TestDropNode(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, streams.Layout{})

@@ -143,7 +143,7 @@ func (s *Store) KeepMarks(ctx context.Context, m *Marks, first func() bool, fail
 
 // putMark makes the log source a mark.
 func (s *Store) putMark(ctx context.Context, m *Marks) error {
-	// What was read lags behind the end, but grows as fast.
+	// The sequence read so far lags behind the end of the log, but grows as fast.
 	next := m.level.Load() + markEvery
 	if _, err := s.pub.Publish(ctx, &nats.Msg{Subject: wire.DueProbe, Header: nats.Header{events.TypeHeader: {"log.probe"}}}); err != nil {
 		return fmt.Errorf("mark the end of the log: %w", err)

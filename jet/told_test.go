@@ -13,7 +13,7 @@ import (
 	"millrace/task/output"
 )
 
-// What is stored of an attempt is known to the line and the record, even if another attempt has
+// Told knows exactly which lines and records of an attempt are stored, even if another attempt has
 // printed since, or a batch was stored in parts.
 func TestTold(t *testing.T) {
 	t.Parallel()

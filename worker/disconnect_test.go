@@ -193,7 +193,7 @@ func TestContinueIsTakenOver(t *testing.T) {
 	}
 }
 
-// What a worker could not hand over before its end, the next worker of its node hands over.
+// The next worker of a node hands over what the last one could not before its end.
 func TestSuccessorHandsOver(t *testing.T) {
 	for _, takenOver := range []bool{false, true} {
 		t.Run(fmt.Sprintf("taken over %v", takenOver), func(t *testing.T) {

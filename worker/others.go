@@ -84,7 +84,7 @@ func (o *others) all(ctx context.Context, only string) ([]node.Node, error) {
 	return nodes, nil
 }
 
-// node reads what has become of a node since the last look. The caller holds o.mu.
+// node reads a node's present state, if the last reading is old. The caller holds o.mu.
 func (o *others) node(ctx context.Context, id node.ID, now time.Time) (node.Node, error) {
 	was, ok := o.known[id]
 	if ok && now.Sub(was.at) < othersFresh {

@@ -354,7 +354,7 @@ func (p *spool) next() (entry, int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.handed == p.end && p.tail > 0 {
-		// What is dropped from now on is counted anew.
+		// Count lines that are dropped from now on anew.
 		p.end, p.tail, p.dropped = p.end+p.tail, 0, dropped{}
 	}
 	var e entry

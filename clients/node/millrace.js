@@ -8,8 +8,8 @@
 //
 // Every function writes one line to the standard output. Those that return a promise
 // send an id and wait for Millrace's answer if the job has `run: {stdin: open}`; without that
-// they resolve at once. What Millrace would refuse because it is too long throws a RangeError, or
-// rejects the promise. docs/ipc.md describes the protocol.
+// they resolve at once. A value that is too long for Millrace throws a RangeError, or rejects the
+// promise. docs/ipc.md describes the protocol.
 
 const fs = require('fs')
 const { EventEmitter } = require('events')
@@ -27,7 +27,7 @@ let started = null
 
 const open = () => process.env.MILLRACE_STDIN === 'open'
 
-// write gets a line out as a whole, also just before process.exit().
+// write writes a line as a whole, also just before process.exit().
 function write (line) {
   const bytes = Buffer.from(line + '\n')
   for (let at = 0; at < bytes.length;) {
@@ -50,7 +50,7 @@ function line (type, payload, id) {
   write(within('a message', message, MAX_LINE))
 }
 
-// within returns a value as JSON; it throws for one that Millrace would refuse because it is too long.
+// within returns a value as JSON; it throws if that is too long for Millrace.
 function within (what, value, most) {
   const text = JSON.stringify(value)
   const size = Buffer.byteLength(text ?? '')
@@ -58,7 +58,7 @@ function within (what, value, most) {
   return text
 }
 
-// batches divides a list of records into as many messages as it takes.
+// batches divides a list of records into as many messages as they need.
 function * batches (records) {
   let some = []
   let size = 0
@@ -99,7 +99,7 @@ function ask (type, payload) {
   })
 }
 
-// hold keeps the process alive while somebody waits for an answer, and only then.
+// hold keeps the process alive only while a caller waits for an answer.
 function hold () {
   if (waiting.size > 0) process.stdin.ref?.()
   else process.stdin.unref?.()
@@ -149,7 +149,7 @@ function take (text) {
   }
 }
 
-// The text of a variable lies in a file if it is too long for one.
+// The text of a variable; a file holds it if it is too long for a variable.
 const variable = name => {
   const path = process.env[name + '_FILE']
   return process.env[name] || !path ? process.env[name] : require('node:fs').readFileSync(path, 'utf8')
@@ -167,7 +167,7 @@ module.exports = {
   id: () => process.env.MILLRACE_TASK,
   attempt: () => Number(process.env.MILLRACE_ATTEMPT || 1),
   params: () => parsed('MILLRACE_PARAMS', {}),
-  /** What an earlier attempt has left with checkpoint(). */
+  /** The last checkpoint() of an earlier attempt. */
   lastCheckpoint: otherwise => parsed('MILLRACE_CHECKPOINT', otherwise),
   /** A promise of the payload of INIT; null without run.stdin: open. */
   init () {
@@ -197,6 +197,6 @@ module.exports = {
 
   /** The payload of CANCEL, or null. */
   cancelled () { listen(); return cancel },
-  /** Call f when the task is to end. */
+  /** Call f when Millrace asks the task to end. */
   onCancel (f) { events.on('cancel', f); listen() }
 }

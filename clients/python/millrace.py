@@ -60,7 +60,7 @@ def attempt():
 
 
 def _variable(name):
-    """The text of a variable, which lies in a file if it is too long for one."""
+    """The text of a variable; a file holds it if it is too long for a variable."""
     path = os.environ.get(name + "_FILE")
     if name in os.environ or not path:
         return os.environ.get(name)
@@ -74,7 +74,7 @@ def params():
 
 
 def last_checkpoint(default=None):
-    """What an earlier attempt has left with checkpoint()."""
+    """The last checkpoint() of an earlier attempt."""
     text = _variable("MILLRACE_CHECKPOINT")
     return json.loads(text) if text else default
 
@@ -171,7 +171,7 @@ def data(records, wait=False):
         send("INSERT_DATA", records, wait)
         return
     some, size = [], 0
-    for record in records:  # in as many messages as it takes
+    for record in records:  # in as many messages as they need
         n = _size(_json(record)) + 1
         if some and size + n > BATCH:
             send("INSERT_DATA", some, wait)
@@ -205,7 +205,7 @@ def extend(by, wait=False):
 
 
 def checkpoint(value, wait=False):
-    """Store what another attempt is to go on from, any JSON of at most 64 kB."""
+    """Store the state from which another attempt continues, any JSON of at most 64 kB."""
     send("CHECKPOINT", value, wait)
 
 
@@ -231,7 +231,7 @@ def cancelled():
 
 
 def on_cancel(function):
-    """Call function(payload), from another thread, when the task is to end."""
+    """Call function(payload), from another thread, when Millrace asks the task to end."""
     with _lock:
         _on_cancel.append(function)
     _read()

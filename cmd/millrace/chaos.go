@@ -170,7 +170,7 @@ func (a *app) chaosConfig(cfg *chaos.Config, s settings.Values, scenario string)
 	}
 	cfg.Settings = append(cfg.Settings, "--profile", s.Profile)
 	cfg.Dial = func(url, name string) (*nats.Conn, error) {
-		// What it loses is lost on purpose.
+		// Without a Log: the run cuts connections on purpose.
 		return jet.Connect(jet.ConnectConfig{Server: url, Name: name})
 	}
 	return nil

@@ -157,7 +157,7 @@ func (p *Protocol) claim(ctx context.Context, o *events.Offer, t *task.Task, q *
 		// by the time that was back the attempt had been given up.
 		return notMine, 0, nil
 	case t.Session != p.Session || t.Attempt != e.Attempt:
-		return notNow, leased, nil // whoever runs it now holds the lease
+		return notNow, leased, nil // the worker that runs it now holds the lease
 	}
 	p.remember(ctx, q.memory)
 	return mine, 0, nil

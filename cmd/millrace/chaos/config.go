@@ -60,7 +60,7 @@ type Config struct {
 type Progress struct {
 	// At is the time since the load began, negative before.
 	At time.Duration
-	// What has just begun or ended; "" if only time has passed.
+	// What names the fault that has just begun or ended; "" if only time has passed.
 	What string
 	// Submitted counts acknowledged submissions; Running and Ended count tasks in the log.
 	Submitted, Running, Ended int

@@ -15,7 +15,7 @@ import (
 // Scenario is a kind of plan.
 type Scenario struct {
 	Name string
-	// What describes it in a line.
+	// What describes the scenario in one line.
 	What string
 	make func(*planner)
 }

@@ -40,7 +40,7 @@ exit "$code"
 type Stint struct {
 	Task task.ID
 	Node string
-	// Who is its attempt and process.
+	// Who identifies the attempt and its process.
 	Who string
 	// Began and Last are its first and last line, in seconds since the machine started. It may have
 	// run for a moment longer.

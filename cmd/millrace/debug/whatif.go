@@ -338,7 +338,7 @@ func (a *Commands) printWhatIf(f *whatifFlags, r *whatif.Report) {
 	}
 }
 
-// printSimulated prints what would have become of the tasks.
+// printSimulated prints how the tasks would have ended.
 func (a *Commands) printSimulated(f *whatifFlags, s *whatif.Simulated) {
 	span := func(d value.Duration) string { return told.Span(d.Std()) }
 	fmt.Fprintf(a.Out, "\nplayed from #%d, %s: %s\n", s.From, stamp(s.At), told.Plural(s.Sum.Tasks, "task"))

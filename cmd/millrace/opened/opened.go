@@ -213,7 +213,7 @@ func (f *File) At(ctx context.Context, m view.Moment) (view.Folded, view.Point, 
 		is = view.NewFolding(p, func(_ context.Context, _ view.Kind, each func(*events.Record) error) error {
 			return f.until(p.Seq, each)
 		}, nil)
-		// That includes everything, and is done once.
+		// Folding the tasks folds everything else as well, in one pass.
 		if err := is.Fold(ctx, view.Tasks); err != nil {
 			return view.Folded{}, p, err
 		}

@@ -62,7 +62,7 @@ func runForm(ctx context.Context, l *look) (*runData, error) {
 				return nil, err
 			}
 		}
-		// What it declared then; nothing is known of an unreadable one.
+		// The parameters that the job declared then; none if that revision cannot be read.
 		if t.Job != "" && l.May(string(roles.JobGet)) {
 			var stored definitions.StoredJob
 			if l.ask(ctx, roles.JobGet, map[string]any{"name": t.Job, "revision": t.Revision}, &stored) == nil {

@@ -49,7 +49,7 @@ func When(s *job.Schedule) string {
 	return "at " + s.At
 }
 
-// What is what a schedule runs.
+// What names what a schedule runs: a job, or its command.
 func What(d *schedule.Definition) string {
 	if d.Make.Job != "" {
 		return "job " + d.Make.Job

@@ -1,4 +1,4 @@
-// What pages of Millrace do beside being read: they follow the log, tick, and listen to keys. All of it can be done without.
+// The scripted part of Millrace's pages: they follow the log, tick, and listen to keys. Pages work without it.
 (() => {
   "use strict";
   const root = document.documentElement, $ = (id) => document.getElementById(id);
@@ -44,7 +44,7 @@
   if ($("theme")) $("theme").onclick = () => { theme = themes[(themes.indexOf(theme) + 1) % 3]; kept.set("theme", theme); showTheme(); };
   showTheme();
 
-  // What scrolls can be reached by keys.
+  // Scrolling elements can be reached by keys.
   function reach() {
     for (const el of document.querySelectorAll("main .scroll, main pre")) if (!el.checkVisibility()) continue; else if (el.scrollWidth > el.clientWidth || el.scrollHeight > el.clientHeight) el.tabIndex = 0; else el.removeAttribute("tabindex");
   }
@@ -52,8 +52,8 @@
   document.addEventListener("toggle", reach, true);
   reach();
 
-  // What the server draws anew takes the place of what was there. In a frozen list rows stay where they are: new ones wait to be
-  // fetched, and those that have left are dimmed.
+  // What the server redraws replaces the old part. In a frozen list rows keep their places: new rows wait to be
+  // fetched, and rows that have left are dimmed.
   function freeze(old, fresh) {
     const was = [...old.children], is = new Map([...fresh.children].map((tr) => [tr.id, tr]));
     const rows = was.map((tr) => {
@@ -75,13 +75,13 @@
     const fresh = draft.content.querySelector("tbody[data-rows='frozen']"), old = target.querySelector("tbody[data-rows='frozen']");
     let more = 0;
     if (fresh && old) more = freeze(old, fresh);
-    // Nothing moves under a pointer, in a form that is open, or where somebody reads a selection.
+    // Nothing moves under a pointer, in an open form, or in a part with selected text.
     if (!fresh && (target.querySelector("[data-rows]:hover") || target.querySelector("details.act[open]") || selecting(target))) { waiting.set(id, html); return; }
     waiting.delete(id);
     const text = draft.innerHTML;
     Promise.resolve(htmx.swap({ text, target, swap: "innerMorph" })).then(reach).then(choose);
     tick(target);
-    const p = $(id + "-more"); // it has its place all the time, so that nothing moves when it is filled
+    const p = $(id + "-more"); // it always takes up room, so that nothing moves when it is filled
     if (p && more > 0) {
       const a = document.createElement("a");
       a.href = location.href; a.textContent = more + " new \u2191";
@@ -97,7 +97,7 @@
   document.addEventListener("toggle", () => setTimeout(flush), true);
   document.addEventListener("selectionchange", () => { if (getSelection().isCollapsed) flush(); });
 
-  // What is chosen stays so, whatever is drawn anew.
+  // Chosen tasks stay chosen when rows are redrawn.
   const chosen = new Set();
   function choose() {
     for (const box of document.querySelectorAll("#rows input[name='task']")) box.checked = chosen.has(box.value);
@@ -111,7 +111,7 @@
   });
   addEventListener("pageshow", () => { for (const box of document.querySelectorAll("#rows input[name='task']:checked")) chosen.add(box.value); choose(); });
 
-  // The query bar offers what the word at the cursor may become.
+  // The query bar offers completions of the word at the cursor.
   const bar = $("search"), offers = $("suggestions");
   if (bar && offers) {
     let soon = 0, round = 0, at = -1, all = [];
@@ -161,7 +161,7 @@
     });
   }
 
-  // Plots of the table of points, which share one cursor. Colours are those of the style sheet, so they are drawn again with it.
+  // Plots of the table of points, which share one cursor. Their colours come from the style sheet, so a change of theme redraws them.
   const plots = [...document.querySelectorAll(".plot")].map((el) => ({ el, name: el.dataset.plot, is: null }));
   const hour = (t, exactly) => parts(new Date(t * 1000)).slice(3, exactly ? 6 : 5).map(two).join(":");
   const figure = (y) => y == null ? "none" : String(Math.round(y * 10) / 10);
@@ -172,7 +172,7 @@
     const xs = rows.map((r) => Number(r.dataset.at)), line = { done: "s-finished", failed: "s-error", wait: "s-running", oldest: "s-retrying" }, grid = { stroke: colour("empty"), grid: { stroke: colour("empty"), width: 0.2 }, ticks: { show: false } };
     for (const p of plots) {
       const data = [xs, rows.map((r) => { const y = Number(r.dataset[p.name]); return y < 0 ? null : y; })];
-      p.xs = xs; // uPlot would have one moment be years
+      p.xs = xs; // uPlot would show a single moment as years
       if (p.is && !anew && p.is.width === p.el.clientWidth) { p.is.setData(data); continue; }
       if (p.is) p.is.destroy();
       p.is = new uPlot({ width: p.el.clientWidth, height: 130, cursor: { sync: { key: "late" }, drag: { x: false, y: false } }, legend: { show: true }, hooks: { setScale: [(u, key) => { if (key === "x") p.el.dataset.seconds = Math.round(u.scales.x.max - u.scales.x.min); }] }, tzDate: (t) => zone === "UTC" ? uPlot.tzDate(new Date(t * 1000), "Etc/UTC") : new Date(t * 1000),
@@ -237,7 +237,7 @@
     if (at) u.searchParams.set("at", at); else u.searchParams.delete("at");
     location.href = u;
   }
-  // A time of day is of the zone that is shown, and of today: in the address it stands whole.
+  // A time of day means today, in the shown zone; the address has the full time.
   for (const field of document.querySelectorAll("input[data-moment]")) field.form.addEventListener("submit", () => {
     const typed = /^(?:(\d{4})-(\d\d)-(\d\d)[ T])?(\d\d?):(\d\d)(?::(\d\d))?$/.exec(field.value.trim());
     if (!typed) return;
@@ -245,7 +245,7 @@
     of[1]--;
     field.value = (zone === "UTC" ? new Date(Date.UTC(...of)) : new Date(...of)).toISOString().replace(".000", "");
   });
-  // What is downloaded leaves the page as it is, so its form is folded.
+  // A download leaves the page as it is, so the script folds its form.
   document.addEventListener("submit", (e) => { const act = e.target.closest("details.act"); if (act && e.target.getAttribute("method") === "get") setTimeout(() => { act.open = false; }); });
   const slider = $("slider");
   if (slider) {
@@ -254,7 +254,7 @@
   }
   const step = (by) => { const to = Number(root.dataset.then || seq) + by; if (slider && to >= 1) goAt(to < Number(slider.max) ? String(to) : ""); };
 
-  // What is typed into the editor is checked while it is typed: the page of the form has the preview.
+  // The editor's text is checked while it is typed: the answer to its form has the preview.
   const editor = $("editor");
   if (editor) {
     let soon = 0, round = 0;

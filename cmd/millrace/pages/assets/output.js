@@ -1,11 +1,11 @@
-// What a task has printed: of its lines those are part of the page that are in view. The server gives any of them, and searches all.
+// The output of a task. The page holds only the lines in view; the server returns any lines, and searches all.
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id), out = $("output"), finder = $("finder");
   if (!out) return;
   $("wrap").onchange = () => out.classList.toggle("wrapped", $("wrap").checked);
   $("follow").parentElement.hidden = !out.dataset.follow;
-  if (!out.dataset.follow && !(Number(out.dataset.total) > out.childElementCount)) { // all of it stands here
+  if (!out.dataset.follow && !(Number(out.dataset.total) > out.childElementCount)) { // the page has all lines
     const found = out.querySelector(".found");
     out.scrollTop = found ? found.offsetTop - out.offsetTop - out.clientHeight / 3 : out.dataset.only ? 0 : out.scrollHeight;
     return;
@@ -13,7 +13,7 @@
   const say = (text) => { $("missed").className = text ? "wrong" : ""; $("missed").textContent = text; };
   const number = (n) => n.toLocaleString("en");
 
-  // The window sticks to where the box is scrolled to, and shows the lines from the first one on. So lines may be as high as they like.
+  // The window stays at the scrolled position of the box, and shows the lines from the first one on. So lines may have any height.
   const tallest = 8e6, chunk = 200, kept = 6000;
   const lines = new Map(), asked = new Set();
   let total = Number(out.dataset.total), first = 1, high = 20, mark = 0, chasing = !!out.dataset.follow, moved = -1;
@@ -67,7 +67,7 @@
     asked.add(c); busy++;
     try { await get(c * chunk + 1); draw(); } catch { setTimeout(() => { asked.delete(c); draw(); }, 1000); } finally { busy--; }
   }
-  // get fetches lines from a number on; without one the last, and how many there are by now.
+  // get fetches lines from a number on, without a number the last ones; it also learns the present number of lines.
   async function get(from) {
     const u = new URL(out.dataset.lines, location.href);
     if (from) u.searchParams.set("from", from);
@@ -80,7 +80,7 @@
     if (is > total) { asked.delete(Math.floor(total / chunk)); total = is; measure(); if ($("nooutput")) $("nooutput").remove(); }
   }
 
-  // show goes to a line; part is which part of the window is above it.
+  // show goes to a line; part is the share of the window above it.
   function show(n, part) {
     first = Math.min(Math.max(1, n - (part || 0) * room()), last());
     const s = slack();
@@ -105,7 +105,7 @@
   const follow = $("follow");
   function chase(on) { chasing = on; if (follow) follow.checked = on; if (on) show(last()); }
   out.addEventListener("scroll", () => {
-    if (Math.abs(out.scrollTop - moved) < 1.5) return; // it was scrolled to a line
+    if (Math.abs(out.scrollTop - moved) < 1.5) return; // show scrolled it
     moved = -1;
     const s = slack();
     first = s > 0 ? 1 + out.scrollTop / s * (last() - 1) : 1;
@@ -114,7 +114,7 @@
     remember();
   });
   const by = (n) => { chasing = false; if (follow) follow.checked = false; show(first + n); };
-  out.addEventListener("wheel", (e) => { // where a pixel is more than a line, a turn of the wheel is still a few
+  out.addEventListener("wheel", (e) => { // where a pixel stands for more than a line, a turn of the wheel still moves by a few lines
     if (rail.offsetHeight < tallest || e.ctrlKey || !e.deltaY) return;
     e.preventDefault();
     by(e.deltaMode ? e.deltaY : e.deltaY / high);
@@ -173,7 +173,7 @@
   });
   $("firsterror").onclick = (e) => { e.preventDefault(); $("level").value = "error"; $("find").value = ""; mark = 0; seek(false, 1); };
 
-  // What comes is told of, and the end fetched, a few times a second at most.
+  // The server announces new lines; the script fetches the end at most about three times a second.
   if (out.dataset.follow) {
     let late = false, fetching = false;
     const more = async () => {
