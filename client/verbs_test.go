@@ -18,7 +18,7 @@ import (
 	"millrace/task/job"
 )
 
-// noop is a task of which nobody runs anything in these tests.
+// noop is a task that no worker runs in these tests.
 var noop = birth.Submission{Spec: &job.Spec{Handler: "noop"}}
 
 func open(t *testing.T) *client.Client {

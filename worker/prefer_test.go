@@ -13,7 +13,7 @@ import (
 	"millrace/worker"
 )
 
-// Tasks of one key go to the node that ran the last of them, through whomever they are offered.
+// Tasks of one key go to the node that ran the last of them, whichever node gets the offer.
 func TestStickyTasks(t *testing.T) {
 	inBubble(t, func(w *world) {
 		handlers := map[string]worker.Handler{"h": func(context.Context, task.Task) error { return nil }}

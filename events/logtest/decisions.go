@@ -48,7 +48,7 @@ var decisive = map[events.Type][]string{
 func counted(r *events.Record, path string) bool {
 	by := r.Fact.By
 	if e, ok := r.Fact.Event.(task.Submitted); ok {
-		return e.Window != nil // else somebody has given the time
+		return e.Window != nil // else the submitter gave the time
 	}
 	if e, ok := r.Fact.Event.(task.Granted); ok {
 		return path != "rates" || takesFromRates(&e)

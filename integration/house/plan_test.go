@@ -13,8 +13,8 @@ const module = "millrace/"
 // plan says which packages of this module each package may import. A new package needs a row:
 // without one the test fails.
 var plan = map[string][]string{
-	// What the words of task are made of, and what is made of them: whoever may import task may import these. Of the
-	// latter only its tests import any, for Go refuses the rest.
+	// Packages below task, and packages around it: importers of task may import all of them. Only
+	// the tests of task import those around it; Go refuses such an import elsewhere as a cycle.
 	"task":             {"task/breaker", "task/job", "task/limit", "task/param", "task/queue", "task/reason", "task/value", "task/where", "task/birth", "task/choice", "task/duties", "task/family", "task/unique"},
 	"task/birth":       {"task"},
 	"task/choice":      {"task"},

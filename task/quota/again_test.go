@@ -100,7 +100,7 @@ func TestAdmissionFollowsFromWhatIsKnown(t *testing.T) {
 			told.Used(used)
 			most := 1 + rng.IntN(5)
 			have, want := Decision{}, told.Decide(now, most)
-			if rng.IntN(3) == 0 { // somebody has decided whose clock is ahead
+			if rng.IntN(3) == 0 { // a scheduler whose clock is ahead has decided
 				ahead := along.Decide(now.Add(time.Duration(rng.IntN(1000))*time.Millisecond), most)
 				along.Undo(&ahead)
 				have = along.Again(now, most, nil)

@@ -105,7 +105,7 @@ type span struct {
 	Of       int
 }
 
-// overduePanel has tasks on which somebody should have acted by now; of the past it has none.
+// overduePanel has tasks whose deadline has passed. A page of the past has none.
 type overduePanel struct {
 	panel
 	Rows []overdueRow
