@@ -101,7 +101,7 @@ func (s *Service) reads() (leave func(), err error) {
 	case s.verifying <- struct{}{}:
 		return func() { <-s.verifying }, nil
 	default:
-		return nil, busy{"somebody has the log verified or exported already"}
+		return nil, busy{"another verification or export of the log is under way"}
 	}
 }
 

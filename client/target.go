@@ -66,7 +66,7 @@ func (t Target) Connect(ctx context.Context) (*Client, error) {
 	nc, err := jet.Connect(t.Options)
 	if err != nil {
 		if t.By == Usual {
-			err = fmt.Errorf("nobody has said where the server is, and this user runs none here (start `millrace dev`, or set $NATS_URL): %w", err)
+			err = fmt.Errorf("no server was named, and this user runs none here (start `millrace dev`, or set $NATS_URL): %w", err)
 		}
 		return nil, err
 	}

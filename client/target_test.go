@@ -109,11 +109,11 @@ func TestWhichServer(t *testing.T) {
 }
 
 // If the user named the address, the error is passed on as it is; if not, the error says so.
-func TestConnectSaysThatNobodyHasSaidWhere(t *testing.T) {
+func TestConnectSaysThatNoServerWasNamed(t *testing.T) {
 	t.Parallel()
 	for by, want := range map[Why]bool{Named: false, Usual: true} {
 		_, err := Target{By: by, Options: Options{Server: "nats://127.0.0.1:1"}}.Connect(t.Context())
-		if !Unreachable(err) || strings.Contains(err.Error(), "nobody has said where") != want {
+		if !Unreachable(err) || strings.Contains(err.Error(), "no server was named") != want {
 			t.Errorf("by %v: %v", by, err)
 		}
 	}

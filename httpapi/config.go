@@ -53,7 +53,7 @@ func (c *Config) Validate() error {
 	case (c.Cert == "") != (c.Key == ""):
 		return fmt.Errorf("%w: a certificate and its key belong together (--http-cert, --http-key)", ErrConfig)
 	case c.UserHeader != "" && len(c.ProxyFrom) == 0:
-		return fmt.Errorf("%w: the header %s would be believed of nobody: name the addresses of the proxies (--http-proxy-from)", ErrConfig, c.UserHeader)
+		return fmt.Errorf("%w: the header %s would be ignored: name the addresses of the proxies (--http-proxy-from)", ErrConfig, c.UserHeader)
 	case c.UserHeader != "" && (!httpguts.ValidHeaderFieldName(c.UserHeader) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(c.UserHeader))):
 		return fmt.Errorf("%w: %q is no header for the name of a user (--http-user-header)", ErrConfig, c.UserHeader)
 	case c.UserHeader != "" && !slices.Contains(roles.Asking(), c.UserRole):

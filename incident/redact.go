@@ -106,9 +106,9 @@ var Rules = []string{
 	"messages, reasons and details in words: hashed",
 	"results, inputs, late words: one hash each",
 	"unique and fair keys, and the keys of limits: hashed",
-	"messages that nobody can read: only their length",
+	"unreadable messages: only their length",
 	"fields that this version does not know: removed",
-	"the hashes have a key of this file that was not kept: equal values are equal within the file, and nobody can guess them",
+	"the hashes have a key of this file that was not kept: equal values are equal within the file, and cannot be guessed",
 	"what tasks have printed: without values of 4 characters or more, and parts of 6 or more, that were hashed elsewhere in the file, and without passwords in URLs",
 }
 
@@ -145,7 +145,7 @@ func (x *Redactor) Fact(r *events.Record) (events.Record, error) {
 		is.Raw = []byte("{}")
 		return is, nil
 	case r.Unreadable() != "" || r.Fact.Event == nil:
-		is.Raw, is.Err = fmt.Appendf(nil, "redacted: %d bytes", len(r.Raw)), errors.New("nobody could read it, and its text was redacted")
+		is.Raw, is.Err = fmt.Appendf(nil, "redacted: %d bytes", len(r.Raw)), errors.New("it could not be read, and its text was redacted")
 		is.Fact = events.Fact{Task: r.Fact.Task, Node: r.Fact.Node}
 		return is, nil
 	}

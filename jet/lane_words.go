@@ -159,7 +159,7 @@ func (s *Store) spoken(ctx context.Context, queues ...string) ([]where.Lane, err
 }
 
 // errRemoved: a lane, or its route, was removed on purpose.
-var errRemoved = errors.New("it was removed, for nobody used it")
+var errRemoved = errors.New("it was removed, because it was unused")
 
 // UnusedLanes lists the special lanes that were last used before a time.
 func (s *Store) UnusedLanes(ctx context.Context, since time.Time) ([]where.Lane, error) {

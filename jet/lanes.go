@@ -118,7 +118,7 @@ func (s *Store) ensureLane(ctx context.Context, l where.Lane, open bool) (made b
 		}
 		// Everything there came after the route's declaration. Without one the consumer begins with
 		// the log.
-		from, home, what = max(d.From, 1), d.Queue, "nobody has declared what for"
+		from, home, what = max(d.From, 1), d.Queue, "its purpose was not declared"
 		if known {
 			what = selectorWords(&d)
 		}

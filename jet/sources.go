@@ -104,7 +104,7 @@ func (o *offers) serve(ctx context.Context, l where.Lane) error {
 		case err != nil:
 			return fmt.Errorf("serve %s: %w", l.Queue, err)
 		case !known:
-			return fmt.Errorf("serve %s: nobody has declared it yet", l.Queue)
+			return fmt.Errorf("serve %s: it was not declared yet", l.Queue)
 		}
 		home = d.Queue
 	}

@@ -54,8 +54,8 @@ var (
 	AttemptFailures  = family(Counter, "millrace_task_attempt_failures_total", "Attempts that failed, by class of the failure.", "class")
 	PendingAge       = family(Distribution, "millrace_task_pending_age_seconds", "How long tasks had been pending when they were started.", "queue")
 	RunTime          = family(Distribution, "millrace_task_run_seconds", "How long attempts ran, from their claim to their end however it came.", "queue")
-	StartExpired     = family(Counter, "millrace_start_deadline_expired_total", "Tasks that ended because nobody started them in time.", "queue")
-	StartExpiredAge  = family(Distribution, "millrace_start_deadline_expired_latency_seconds", "How long tasks had waited when they ended because nobody had started them in time.")
+	StartExpired     = family(Counter, "millrace_start_deadline_expired_total", "Tasks that ended because no worker started them in time.", "queue")
+	StartExpiredAge  = family(Distribution, "millrace_start_deadline_expired_latency_seconds", "How long tasks had waited when they ended because no worker had started them in time.")
 	Takeovers        = family(Counter, "millrace_takeovers_total", "Attempts taken over from a node that had fallen silent.", "reason")
 	RestartImpact    = family(Counter, "millrace_restart_impact_tasks_total", "Attempts cut short because their node's session ended: given back by it, taken over from it, or lost with it.", "reason")
 	ResultsLate      = family(Counter, "millrace_results_late_total", "Results that came after their attempt had been taken over; kept as evidence only.")
@@ -85,10 +85,10 @@ var (
 	Tasks         = family(Gauge, "millrace_tasks", "Tasks there are, by queue and state.", "queue", "state")
 	QueueDepth    = family(Gauge, "millrace_queue_depth", "Tasks that wait in a queue, or for one node (queue=\"node NAME\"), and may be started at once.", "queue")
 	QueueNodes    = family(Gauge, "millrace_queue_nodes", "Nodes that take work from a queue.", "queue")
-	QueueClosed   = family(Gauge, "millrace_queue_closed", "1 while nothing of a queue is started because somebody has paused it (why=paused) or its window is closed (why=window), else 0; only of queues of which anything was said.", "queue", "why")
+	QueueClosed   = family(Gauge, "millrace_queue_closed", "1 while nothing of a queue is started because an operator has paused it (why=paused) or its window is closed (why=window), else 0; only of queues of which anything was said.", "queue", "why")
 	OldestPending = family(Gauge, "millrace_task_oldest_pending_seconds", "How long the task has been pending that has waited longest.", "queue")
-	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without anybody acting on it, at most 1000 of a kind.", "kind")
-	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that nobody has dismissed: tasks that their surroundings ended, and messages that nobody can read.", "kind")
+	TasksStuck    = family(Gauge, "millrace_tasks_stuck", "Tasks whose deadline has passed without an action, at most 1000 of a kind.", "kind")
+	DeadLetters   = family(Gauge, "millrace_dead_letters", "Dead letters that were not dismissed: tasks that ended abnormally, and unreadable messages.", "kind")
 	Nodes         = family(Gauge, "millrace_nodes", "Nodes there are, by state.", "state")
 )
 
@@ -111,7 +111,7 @@ var (
 
 // Of the loops of a server's scheduler.
 var (
-	SweepRepairs = family(Counter, "millrace_sweep_repairs_total", "Steps that the sweep did because whoever should have had not: stays 0 when nothing is wrong.", "kind")
+	SweepRepairs = family(Counter, "millrace_sweep_repairs_total", "Steps that the sweep did in place of their owner: stays 0 when nothing is wrong.", "kind")
 	Looks        = family(Counter, "millrace_scheduler_looks_total", "Rounds of the scheduler's loops.", "loop", "outcome")
 	LookTime     = family(Distribution, "millrace_scheduler_look_seconds", "How long a round of a loop of the scheduler took.", "loop")
 	LastLook     = family(Gauge, "millrace_scheduler_last_look_timestamp_seconds", "When a loop of the scheduler last ended a round without an error.", "loop")

@@ -78,7 +78,7 @@ func (l *Log) Check() Check {
 		case l.looked.IsZero():
 			return errors.New("it has not been seen yet that it takes messages")
 		case now.Sub(l.looked) > proofLook+proofTime+proofAge:
-			return fmt.Errorf("nobody has looked for %v whether it takes messages", now.Sub(l.looked).Round(time.Second))
+			return fmt.Errorf("not checked for %v whether it takes messages", now.Sub(l.looked).Round(time.Second))
 		}
 		return nil
 	}}

@@ -84,7 +84,7 @@ func (d *Doubts) Of(t *task.Task) *Doubt {
 	}
 	n := d.nodes[id]
 	if n == nil {
-		return &Doubt{Node: id, Reason: fmt.Sprintf("nobody has registered as node %s", id)}
+		return &Doubt{Node: id, Reason: fmt.Sprintf("no worker has registered as node %s", id)}
 	}
 	waits := session == ""
 	if waits {

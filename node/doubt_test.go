@@ -92,7 +92,7 @@ func TestDoubts(t *testing.T) {
 		"it is retired":                   {running, []Node{with(Retired, now)}, nil, "is retired", now, now},
 		"another session has begun":       {running, []Node{succeeded}, map[ID]Heartbeat{"a": {Session: "s2", At: now}}, "begun another session", now.Add(2 * time.Second), now.Add(2 * time.Second)},
 		"it drains, and beats":            {running, []Node{with(Draining, now)}, beat(0), "", never, never},
-		"nobody is called that":           {waiting, nil, nil, "nobody has registered", never, never},
+		"nobody is called that":           {waiting, nil, nil, "no worker has registered", never, never},
 		"it waits for one that works":     {waiting, []Node{ready}, beat(0), "", never, never},
 		"it waits for one that left":      {waiting, []Node{with(Offline, now.Add(-time.Hour))}, nil, "is offline", now.Add(-time.Hour), never},
 		"any node may take it":            {task.Task{State: task.Pending, Work: task.Work{Route: where.QueueRoute("q", 5)}}, nil, nil, "", never, never},

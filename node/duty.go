@@ -33,7 +33,7 @@ func Owes(n Node, s Settings) Duty {
 	start := fmt.Sprintf("start `millrace worker --name %s`, or `millrace node retire %s` if it will not come back", n.ID, n.ID)
 	switch n.State {
 	case Unknown:
-		return Duty{Who: operator, What: fmt.Sprintf("start `millrace worker --name %s`: nobody has registered under this name", n.ID)}
+		return Duty{Who: operator, What: fmt.Sprintf("start `millrace worker --name %s`: no worker has registered under this name", n.ID)}
 	case Retired:
 		return Duty{Who: "nobody", What: "it is retired; a worker that starts under its name begins a new life"}
 	case Offline:

@@ -59,7 +59,7 @@ func (n *Node) label(c Label) (Event, error) {
 var ErrBadLabel = errors.New("this cannot be a label")
 
 // ErrOwnLabel refuses to change a label that describes what the node is.
-var ErrOwnLabel = errors.New("nobody can change it")
+var ErrOwnLabel = errors.New("it cannot be changed")
 
 // relabel records changes, and the sum of all changes.
 func (n *Node) relabel(changes map[string]*string) {

@@ -16,7 +16,7 @@ import (
 func words(c *Change, f *verify.Finding) string {
 	switch {
 	case c.Kind == Never:
-		return "by then a decision would have been due that nobody had to make: " + f.What
+		return "by then a decision would have been due that no component had to make: " + f.What
 	case len(c.Fields) == 0:
 		_, again, found := strings.Cut(f.What, "is another one: ")
 		if !found {

@@ -269,7 +269,7 @@ func (w *Worker) handOverFolder(ctx context.Context, lock *flock.Flock) (more bo
 			more = true
 			w.log.Warn("what an earlier worker of this node has left could not be handed over; trying again", "error", err, "file", name)
 		case err != nil:
-			w.log.Error("what an earlier worker of this node has left stays where it is: remove the file if nobody needs it", "error", err, "file", name)
+			w.log.Error("what an earlier worker of this node has left stays where it is: remove the file if it is not needed", "error", err, "file", name)
 		default:
 			w.log.Info("handed over what an earlier worker of this node had left", "file", name)
 		}

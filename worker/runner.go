@@ -66,7 +66,7 @@ var (
 	// ErrLeaseLost: the worker cannot confirm that the task is still its own.
 	ErrLeaseLost = errors.New("the lease could not be confirmed in time")
 	// ErrFenced: the task no longer belongs to this attempt.
-	ErrFenced = errors.New("the task has moved on to somebody else")
+	ErrFenced = errors.New("the task has moved on to another attempt")
 )
 
 // Attempt is one try of a task on this worker.

@@ -360,7 +360,7 @@ func (w *Worker) report(a *Attempt, o Outcome) {
 			continue
 		}
 		if _, confirmed := a.lease.get(); ctx.Err() != nil || time.Since(confirmed) > w.abandonAfter() {
-			w.log.Error("result could not be recorded; whoever takes over runs the task again", "error", err, "task", string(a.Task.ID))
+			w.log.Error("result could not be recorded; the next worker runs the task again", "error", err, "task", string(a.Task.ID))
 			return
 		}
 		w.log.Warn("result not recorded yet; trying again", "error", err, "task", string(a.Task.ID))

@@ -121,7 +121,7 @@ func TestReadyAfterServerRestart(t *testing.T) {
 	c := p.Connect()
 	worker := p.Worker("only", "--slots", "1")
 	r := p.Try("node", "wait", "nobody", "--timeout", "300ms")
-	if r.Code != 6 || !strings.Contains(r.Errs, "nobody has registered under this name") {
+	if r.Code != 6 || !strings.Contains(r.Errs, "no worker has registered under this name") {
 		t.Errorf("waiting in vain ends with %d: %s", r.Code, r.Errs)
 	}
 	r = p.Try("node", "wait", "only", "--stable", "1h", "--timeout", "300ms")

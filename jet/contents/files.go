@@ -115,7 +115,7 @@ func (s *Files) damaged(ctx context.Context, d files.Digest, why error) error {
 	if _, err := s.Pub.Publish(ctx, note); err != nil {
 		return fmt.Errorf("%w; that cannot be noted: %w", why, err)
 	}
-	return fmt.Errorf("%w: somebody has replaced it in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
+	return fmt.Errorf("%w: it was replaced in stream %s: push the folder again, which stores it anew", why, wire.FilesStream)
 }
 
 // undamaged removes from there the chunks that a reader has found damaged since they were stored.

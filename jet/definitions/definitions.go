@@ -25,7 +25,7 @@ import (
 
 // ErrChanged: another caller changed the definition while this change was on its way. Nothing was
 // stored: read the current definition, and store again what is still wanted.
-var ErrChanged = errors.New("somebody else has changed it meanwhile")
+var ErrChanged = errors.New("it was changed meanwhile")
 
 // genre is what differs between kinds of definitions in how they are stored.
 type genre struct {

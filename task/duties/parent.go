@@ -14,9 +14,9 @@ func parentDuty(t task.Task, around Surroundings, s Settings) Duty {
 	_, own := family.OwnChildren(&t)
 	switch {
 	case t.Children == nil && own:
-		d.Who, d.What = "scheduler", "make its children: whoever submitted it has not"
+		d.Who, d.What = "scheduler", "make its children: the submitter has not"
 	case t.Children == nil:
-		d.Who, d.What = "scheduler", "find out which nodes it is meant for: whoever submitted it has not"
+		d.Who, d.What = "scheduler", "find out which nodes it is meant for: the submitter has not"
 	case t.State == task.Cancelling:
 		d.What = fmt.Sprintf("stop, %s; then it is cancelled", allOf(len(t.Children.Names)))
 	case len(t.Children.Names) == 0 && t.Spec.Includes():

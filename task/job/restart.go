@@ -30,7 +30,7 @@ func (s *Spec) validateRestart() error {
 	case s.Run == nil:
 		return errors.New("on_restart: adopt is for commands: a handler ends with the program that it is part of")
 	case s.Continues():
-		return errors.New("on_restart: adopt and on_disconnect: continue are both set; choose one: what nobody attends cannot go on without an end")
+		return errors.New("on_restart: adopt and on_disconnect: continue are both set; choose one: an attempt without a worker cannot go on without an end")
 	case s.Files != nil && s.Files.Mode == FilesShared:
 		return errors.New("on_restart: adopt needs files of its own, which no other worker removes: set files.mode to copy or link")
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrOvertaken refuses a change whose author saw another revision than the present one.
-var ErrOvertaken = errors.New("somebody has changed it since it was looked at")
+var ErrOvertaken = errors.New("it has changed since it was looked at")
 
 // Overtaken is an [ErrOvertaken] with the revisions, 0 for none: Seen is the one that the author
 // saw, Is the present one, which By has made.

@@ -366,7 +366,7 @@ func (m *measure) count() {
 		m.odd("%s ended as abnormal/%s%s: %s", english.Plural(len(abnormal[reason]), "task", ""), reason, whyOdd[reason], some(abnormal[reason]))
 	}
 	if m.figures.Repairs = len(repaired); len(repaired) > 0 {
-		m.odd("a sweep placed %s that whoever should have placed was killed before, of %s", english.Plural(len(repaired), "offer", ""), some(repaired))
+		m.odd("a sweep placed %s whose owner was killed before, of %s", english.Plural(len(repaired), "offer", ""), some(repaired))
 	}
 	for id, n := range births {
 		if n > 1 {

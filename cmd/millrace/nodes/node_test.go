@@ -65,8 +65,8 @@ func TestNodeTables(t *testing.T) {
 	for want, n := range map[string]node.Node{
 		`timed out waiting: node a is online for 1m00s (beats); its worker must act: fetch what was put on its own route, which proves that work reaches it, by 2026-03-01 12:00:15; otherwise look at the worker's log: it beats, and cannot fetch`: {
 			ID: "a", State: node.Online, Reason: "beats", Since: noon, OnlineSince: noon, Profile: node.Profile{Probes: true}},
-		`timed out waiting: node a is ready for 1m00s (proved), and that is less than 2m0s without a drop`:                                    {ID: "a", State: node.Ready, Reason: "proved", Since: noon, ReadySince: noon},
-		"timed out waiting: node a is unknown; an operator must act: start `millrace worker --name a`: nobody has registered under this name": {ID: "a"},
+		`timed out waiting: node a is ready for 1m00s (proved), and that is less than 2m0s without a drop`:                                       {ID: "a", State: node.Ready, Reason: "proved", Since: noon, ReadySince: noon},
+		"timed out waiting: node a is unknown; an operator must act: start `millrace worker --name a`: no worker has registered under this name": {ID: "a"},
 	} {
 		if got := unready(n, 2*time.Minute, now, node.Settings{TTL: 15 * time.Second}); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

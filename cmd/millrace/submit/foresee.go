@@ -93,7 +93,7 @@ func (a *Commands) ForeseeJob(ctx context.Context, c *client.Client, j *job.Job)
 
 // nodeNews warns that a node does not exist, and what that means for its work.
 func nodeNews(name string, retired bool, meant, noNode string) string {
-	text := "nobody has registered as node " + name
+	text := "no worker has registered as node " + name
 	if retired {
 		text = "node " + name + " is retired"
 	}

@@ -13,8 +13,8 @@ func TestNodeNews(t *testing.T) {
 		meant, noNode      string
 		says, ends, leaves string
 	}{
-		{says: "nobody has registered as node w9; what", ends: "abnormal/expired"},
-		{meant: "w1", says: `nobody has registered as node w9; did you mean "w1"?; what`, ends: "abnormal/expired"},
+		{says: "no worker has registered as node w9; what", ends: "abnormal/expired"},
+		{meant: "w1", says: `no worker has registered as node w9; did you mean "w1"?; what`, ends: "abnormal/expired"},
 		{retired: true, says: "node w9 is retired", ends: "until a worker of this name starts"},
 		{noNode: job.NoNodeWait, says: "w9", ends: "starts (no_node: wait)", leaves: "abnormal"},
 		{noNode: job.NoNodeFallback, says: "w9", ends: "goes to its queue", leaves: "waits"},

@@ -181,7 +181,7 @@ func (p *Proxy) dial() (net.Conn, error) {
 	if c.LocalAddr().String() == c.RemoteAddr().String() {
 		// No process listens there, and the kernel has connected the port to itself.
 		abort(c)
-		return nil, fmt.Errorf("proxy: nobody listens on %s", target)
+		return nil, fmt.Errorf("proxy: no server listens on %s", target)
 	}
 	return c, nil
 }
