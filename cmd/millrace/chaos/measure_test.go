@@ -130,7 +130,7 @@ func TestMeasure(t *testing.T) {
 				s.put(9, events.KindOffer, "t", "scheduler", task.Queued{After: failed})
 				s.put(9.1, events.KindOffer, "t", "worker-1", task.Queued{After: failed})
 			},
-			nil, Figures{Repairs: 1}, "a sweep placed 1 offer that",
+			nil, Figures{Repairs: 1}, "a sweep placed 1 offer whose owner was killed",
 		},
 		"given up, late, born twice": {
 			func(s *story) {
