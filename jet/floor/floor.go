@@ -52,8 +52,7 @@ func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFl
 	if err != nil {
 		return nil, err
 	}
-	cfg := layout.Streams()[0]
-	cfg.Name, cfg.Subjects = stream, []string{queuePrefix + ">", chainPrefix + ">"}
+	cfg := bare(layout)
 	_ = js.DeleteStream(ctx, stream) // of a run that was cut off
 	if _, err := js.CreateStream(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("floor: %w", err)
@@ -70,6 +69,14 @@ func Open(ctx context.Context, nc *nats.Conn, layout streams.Layout, tasks, inFl
 		return nil, err
 	}
 	return f, nil
+}
+
+// bare is the configuration of the loop's stream: the log's own, but for its subjects and what it
+// sources.
+func bare(layout streams.Layout) jetstream.StreamConfig {
+	cfg := layout.LogStream()
+	cfg.Name, cfg.Subjects, cfg.Sources = stream, []string{queuePrefix + ">", chainPrefix + ">"}, nil
+	return cfg
 }
 
 // Fill publishes all births, and returns how long that took.

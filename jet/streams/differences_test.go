@@ -9,7 +9,7 @@ import (
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	made := Layout{AckWait: 6 * time.Second}.withDefaults()
-	log := made.Streams()[1]
+	log := made.LogStream()
 	for _, c := range []struct {
 		name   string
 		layout Layout

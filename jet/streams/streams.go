@@ -67,21 +67,7 @@ const maxConsumers = 100_000
 // Streams returns all streams; [Layout] says what varies.
 func (l Layout) Streams() []jetstream.StreamConfig {
 	l = l.withDefaults()
-	return []jetstream.StreamConfig{l.timerStream(), {
-		Name:        wire.LogStream,
-		Description: "Millrace: every fact about tasks and nodes; the only truth",
-		Subjects: []string{wire.QueuePrefix + ">", wire.HoldPrefix + ">", wire.ChainPrefix + ">", wire.NodePrefix + ">", wire.DefPrefix + ">", wire.BreakPrefix + ">",
-			wire.StatePrefix + "*", wire.FirePrefix + ">", wire.TickPrefix + ">", wire.KeyPrefix + "*", wire.AdmitPrefix + ">", wire.CopiesSubject, wire.DeadPrefix + ">", wire.LogProbe},
-		// No rollup, no TTL and no schedules: each would let one message remove others, or itself.
-		AllowAtomicPublish: true, AllowDirect: true,
-		Sources:      []*jetstream.StreamSource{timerSource()},
-		MaxConsumers: maxConsumers,
-		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
-		// Facts are recognised by their own ids, so the server's window would only cost memory.
-		Duplicates: 100 * time.Millisecond,
-		MaxMsgSize: 1 << 20,
-		Replicas:   l.Replicas, Metadata: l.metadata(),
-	}, {
+	return []jetstream.StreamConfig{l.timerStream(), l.LogStream(), {
 		Name:        wire.OutputStream,
 		Description: "Millrace: lines that tasks print, in batches",
 		Subjects:    []string{wire.OutputPrefix + "*"},
@@ -100,6 +86,26 @@ func (l Layout) Streams() []jetstream.StreamConfig {
 		Duplicates: 2 * time.Minute,
 		Replicas:   l.Replicas, Metadata: l.metadata(),
 	}, l.filesStream(), l.stateStream()}
+}
+
+// LogStream is the configuration of the log's stream, one of [Layout.Streams].
+func (l Layout) LogStream() jetstream.StreamConfig {
+	l = l.withDefaults()
+	return jetstream.StreamConfig{
+		Name:        wire.LogStream,
+		Description: "Millrace: every fact about tasks and nodes; the only truth",
+		Subjects: []string{wire.QueuePrefix + ">", wire.HoldPrefix + ">", wire.ChainPrefix + ">", wire.NodePrefix + ">", wire.DefPrefix + ">", wire.BreakPrefix + ">",
+			wire.StatePrefix + "*", wire.FirePrefix + ">", wire.TickPrefix + ">", wire.KeyPrefix + "*", wire.AdmitPrefix + ">", wire.CopiesSubject, wire.DeadPrefix + ">", wire.LogProbe},
+		// No rollup, no TTL and no schedules: each would let one message remove others, or itself.
+		AllowAtomicPublish: true, AllowDirect: true,
+		Sources:      []*jetstream.StreamSource{timerSource()},
+		MaxConsumers: maxConsumers,
+		Storage:      jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		// Facts are recognised by their own ids, so the server's window would only cost memory.
+		Duplicates: 100 * time.Millisecond,
+		MaxMsgSize: 1 << 20,
+		Replicas:   l.Replicas, Metadata: l.metadata(),
+	}
 }
 
 // MarkerTTL is how long the marker of an expired or removed heartbeat stays. Markers count among
