@@ -39,6 +39,8 @@ const (
 	mostRare       = 100 // jobs of which these are looked up
 	countedJobRuns = 200 // the latest tasks of one job
 	shownRuns      = 10
+	shownBars      = 60 // the latest tasks of one job that are drawn as bars
+	shownSquares   = 12 // the same in the list of jobs
 	shownRevisions = 20
 )
 
@@ -54,7 +56,8 @@ type jobsData struct {
 // jobRow is a job in the list.
 type jobRow struct {
 	client.JobRow
-	Runs figures
+	Runs  figures
+	Strip strip
 }
 
 // figures summarise the latest tasks of a job.
@@ -73,7 +76,8 @@ func showJobs(ctx context.Context, l *look) (any, error) {
 		d.Figures.fail(err)
 	}
 	for i := range rows {
-		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(of[rows[i].Name])})
+		tasks := of[rows[i].Name]
+		d.Rows = append(d.Rows, jobRow{rows[i], figuresOf(tasks), stripOf(tasks, shownSquares, squareHeight)})
 	}
 	return d, nil
 }
@@ -144,6 +148,53 @@ func rank(sorted []time.Duration, percent int) time.Duration {
 	return sorted[max((len(sorted)*percent+99)/100, 1)-1]
 }
 
+// strip is the latest tasks of a job as bars beside each other, the oldest first.
+type strip struct {
+	Width, Height int
+	Bars          []stripBar
+}
+
+// stripBar is a task: its colour is its state, and its height how long it ran.
+type stripBar struct {
+	ID    task.ID
+	State task.State
+	// X and Y are the upper left corner.
+	X, Y, Height int
+	Title        string
+}
+
+// Sizes of a strip, in pixels.
+const (
+	barPitch     = 10 // from bar to bar; a bar is 2 narrower
+	barHeight    = 48 // of the task that ran longest
+	squareHeight = 14 // of all bars in the list of jobs
+	leastBar     = 6  // as high as the bar of a task that has hardly run
+)
+
+// stripOf draws most of the given tasks, which are sorted by age, the youngest first. The heights
+// are in proportion to the longest run.
+func stripOf(tasks []task.Task, most, height int) strip {
+	tasks = tasks[:min(len(tasks), most)]
+	longest := time.Duration(1)
+	for i := range tasks {
+		longest = max(longest, tasks[i].Ran.Std())
+	}
+	s := strip{Width: len(tasks) * barPitch, Height: height}
+	for i := range slices.Backward(tasks) {
+		t := &tasks[i]
+		b := stripBar{ID: t.ID, State: t.State, X: len(s.Bars) * barPitch, Height: height, Title: t.ID.Short() + " " + t.State.String()}
+		if t.Ran > 0 {
+			b.Title += ", " + told.Span(t.Ran.Std())
+		}
+		if height == barHeight {
+			b.Height = max(int(float64(height)*float64(t.Ran.Std())/float64(longest)), leastBar)
+		}
+		b.Y = height - b.Height
+		s.Bars = append(s.Bars, b)
+	}
+	return s
+}
+
 type jobData struct {
 	definitions.StoredJob
 	// Text is its file.
@@ -154,6 +205,7 @@ type jobData struct {
 	// Older is how many revisions are not shown.
 	Older   int
 	Runs    figures
+	Strip   strip
 	Latest  []task.Task
 	RunsBad panel
 }
@@ -196,7 +248,7 @@ func showJob(ctx context.Context, l *look) (any, error) {
 	}
 	runs, err := l.List(ctx, view.Query{Kind: view.Tasks, Filter: view.Filter{Job: name, Roots: true, Limit: countedJobRuns}})
 	d.RunsBad.fail(err)
-	d.Runs, d.Latest = figuresOf(runs.Tasks), runs.Tasks[:min(len(runs.Tasks), shownRuns)]
+	d.Runs, d.Strip, d.Latest = figuresOf(runs.Tasks), stripOf(runs.Tasks, shownBars, barHeight), runs.Tasks[:min(len(runs.Tasks), shownRuns)]
 	return d, nil
 }
 

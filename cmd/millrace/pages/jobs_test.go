@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestJobs(t *testing.T) {
 	p.job("backup", "pg_dump", "--all")
 	id := p.submit(birth.Submission{Job: "backup"})
 	page, _ = p.get(200, "/jobs")
-	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id))
+	has(page, "./jobs/backup", "pg_dump --all", "/tasks/"+string(id), `<svg class="strip"`)
 	page, _ = p.get(200, "/jobs/backup")
 	has(page, "pg_dump", "--all", "Revision 2", "<code>run.argv</code>", "&#34;shop&#34;", id.Short(), "run/job/backup", "Latest 1 task: 0 failed", fmt.Sprintf("at=%d", first))
 	page, _ = p.get(200, fmt.Sprintf("/jobs/backup?at=%d", first))
@@ -261,4 +262,35 @@ func TestRunForm(t *testing.T) {
 	p.as(roles.Viewer)
 	p.get(403, of)
 	p.press(403, of, "param.version", "v1")
+}
+
+// The latest tasks of a job are bars, the oldest first, as high as they ran long.
+func TestStrip(t *testing.T) {
+	t.Parallel()
+	ran := func(id task.ID, state task.State, d time.Duration) task.Task {
+		return task.Task{ID: id, State: state, Ran: value.Duration(d)}
+	}
+	tasks := []task.Task{
+		ran("01JD0000000000000000000003", task.Running, 0),
+		ran("01JD0000000000000000000002", task.Error, 2*time.Second),
+		ran("01JD0000000000000000000001", task.Finished, 4*time.Second),
+		ran("01JD0000000000000000000000", task.Finished, time.Hour), // too old
+	}
+	is := stripOf(tasks, 3, barHeight)
+	want := strip{Width: 30, Height: 48, Bars: []stripBar{
+		{ID: tasks[2].ID, State: task.Finished, X: 0, Y: 0, Height: 48, Title: "0000001 finished, 4s"},
+		{ID: tasks[1].ID, State: task.Error, X: 10, Y: 24, Height: 24, Title: "0000002 error, 2s"},
+		{ID: tasks[0].ID, State: task.Running, X: 20, Y: 42, Height: 6, Title: "0000003 running"},
+	}}
+	if !reflect.DeepEqual(is, want) {
+		t.Errorf("the bars are %+v, want %+v", is, want)
+	}
+	for _, b := range stripOf(tasks, 12, squareHeight).Bars {
+		if b.Y != 0 || b.Height != squareHeight {
+			t.Errorf("in the list all bars are alike, but there is %+v", b)
+		}
+	}
+	if none := stripOf(nil, 12, squareHeight); none.Bars != nil {
+		t.Errorf("no tasks have the bars %+v", none)
+	}
 }

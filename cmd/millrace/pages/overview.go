@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -43,8 +44,19 @@ type overviewData struct {
 	Changes changesPanel
 }
 
-// All is how many fields were changed.
-func (c *changeRow) All() int { return len(c.Changes) + c.More }
+// Summary names the first changed fields, and how many others there are.
+func (c *changeRow) Summary() string {
+	const named = 3
+	var names []string
+	for i := range c.Changes[:min(len(c.Changes), named)] {
+		names = append(names, c.Changes[i].Field)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(c.Changes) + c.More - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
 
 // changesPanel has what people have changed last.
 type changesPanel struct {
