@@ -50,15 +50,13 @@ func New(store *jet.Store, actor string) *Client {
 		actor = whoami()
 	}
 	c := &Client{store: store, rec: &events.Recorder{Log: store, Actor: actor, Hints: store, Now: store.Now, NewID: events.NewID}}
-	c.desk = &desk.Desk{Rec: c.rec, Store: c.DeskStore()}
+	c.desk = &desk.Desk{Rec: c.rec, Store: c.DeskStore(), Nodes: c.nodesFor}
 	return c
 }
 
 // with returns a client on the same connection that writes with rec.
 func (c *Client) with(rec events.Recorder) *Client {
-	other := &Client{store: c.store, rec: &rec}
-	other.desk = c.desk.For(other.DeskStore(), &rec)
-	return other
+	return &Client{store: c.store, rec: &rec, desk: c.desk.For(&rec)}
 }
 
 // As returns a client on the same connection that acts for another actor.

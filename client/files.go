@@ -189,24 +189,6 @@ func (c *Client) PullFiles(ctx context.Context, m *files.Manifest, dir string, e
 	return done, nil
 }
 
-// PinFiles replaces a spec's files by the version that they mean now, and protects that version
-// from gc until the task is visible. It is for [desk.Store].
-func (c *Client) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
-	ref, v, err := c.FilesVersion(ctx, f.Bundle)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.store.Protect(ctx, v); err != nil {
-		return nil, err
-	}
-	if _, err := c.store.Version(ctx, v.Digest); err != nil { // gc may have removed it just before
-		return nil, fmt.Errorf("files %s: %w", ref, err)
-	}
-	pinned := *f
-	pinned.Bundle = ref.String()
-	return &pinned, nil
-}
-
 // FilesProblem is a stored file with an error.
 type FilesProblem struct {
 	Path  string `json:"path"`

@@ -9,9 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"millrace/events"
-	"millrace/jet"
-	"millrace/node"
 	"millrace/task"
 	"millrace/task/family"
 	"millrace/task/reason"
@@ -20,68 +17,6 @@ import (
 
 // atOnce is how many children are cancelled or read concurrently.
 const atOnce = 16
-
-// expand finds the children of a new parent and makes them. If the process dies on the way, a
-// scheduler makes the rest. It returns the updated parent.
-func (c *Client) expand(ctx context.Context, t task.Task) (task.Task, error) {
-	var err error
-	if t.Children == nil {
-		var nodes []node.Node
-		var at uint64
-		beats := false
-		if _, own := family.OwnChildren(&t); own {
-			// whichever nodes there are
-		} else if len(t.Spec.Place.Nodes) > 0 {
-			at, err = c.store.Last(ctx)
-		} else {
-			nodes, at, beats, err = c.knownNodes(ctx, 0)
-		}
-		if err != nil {
-			return t, fmt.Errorf("find the nodes: %w", err)
-		}
-		command := task.Command(node.Expand(&t, nodes, at))
-		if beats {
-			command = task.Judged{Command: command, By: task.By{Rule: task.RuleBeats}}
-		}
-		if t, _, err = c.rec.Do(ctx, t, command); err != nil {
-			return t, err
-		}
-	}
-	return t, c.desk.BearChildren(ctx, &t, family.Wanting(&t, nil))
-}
-
-// knownNodes returns the nodes as of a sequence of the log: from a millrace server, as of atLeast
-// or later, or, if none answers, those with a live heartbeat.
-func (c *Client) knownNodes(ctx context.Context, atLeast uint64) (nodes []node.Node, at uint64, beats bool, err error) {
-	page, err := c.Nodes(ctx, NodeListRequest{Bare: true, AtLeast: atLeast})
-	if err == nil {
-		nodes = make([]node.Node, len(page.Nodes))
-		for i := range page.Nodes {
-			nodes[i] = page.Nodes[i].Node
-		}
-		return nodes, page.Seq, false, nil
-	}
-	if !errors.Is(err, jet.ErrNoService) {
-		return nil, 0, false, err
-	}
-	if at, err = c.store.Last(ctx); err != nil {
-		return nil, 0, false, err
-	}
-	alive, err := c.store.Alive(ctx)
-	if err != nil {
-		return nil, 0, false, err
-	}
-	for id := range alive {
-		records, err := c.store.Node(ctx, id, 0)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		// All of one moment.
-		records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Seq > at })
-		nodes = append(nodes, events.FoldNode(id, records))
-	}
-	return nodes, at, true, nil
-}
 
 // children returns a parent's children, and how they stand.
 func (c *Client) children(ctx context.Context, t *task.Task) ([]task.Task, map[task.ID]task.End, error) {

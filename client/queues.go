@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"millrace/events"
-	"millrace/jet"
 	"millrace/jet/roles"
 	"millrace/node"
 	"millrace/task"
@@ -262,62 +261,6 @@ func (c *Client) Prioritize(ctx context.Context, id task.ID, priority int, reaso
 		return t, fmt.Errorf("edit task %s: %w", id, err)
 	}
 	return t, c.rec.Settle(ctx, &t)
-}
-
-// Waiting counts the waiting tasks of a queue in which at most most may wait: offers that its
-// consumers have not delivered, and tasks that wait for the queue's rate. It is for [desk.Store].
-func (c *Client) Waiting(ctx context.Context, name string, most int) (int, error) {
-	lanes, err := c.store.QueueState(ctx, name)
-	if err == nil && !slices.ContainsFunc(lanes, func(l jet.LaneState) bool { return l.Plain() && l.Queue == name }) {
-		// No worker has served the queue yet, so no consumer counts its offers.
-		if err = c.store.OpenQueue(ctx, name); err == nil {
-			lanes, err = c.store.QueueState(ctx, name)
-		}
-	}
-	if err != nil {
-		return 0, err
-	}
-	waiting := 0
-	for _, l := range lanes {
-		waiting += l.Waiting
-	}
-	q, err := c.rec.LoadQueue(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	held := 0
-	if q.Rate.Limit > 0 {
-		held = c.underRate(ctx, name)
-	}
-	if waiting+held >= most {
-		// These include the offers of cancelled tasks; the read model knows better, if there is
-		// one.
-		waiting = min(waiting, c.pending(ctx, name, waiting))
-	}
-	return waiting + held, nil
-}
-
-// underRate returns how many tasks wait for the rate of a queue, as far as a scheduler knows.
-func (c *Client) underRate(ctx context.Context, name string) int {
-	page, err := c.Limits(ctx, LimitListRequest{Name: limit.QueueRate(name), Limit: 1})
-	if err != nil || len(page.Counters) != 1 {
-		return 0
-	}
-	return page.Counters[0].Waiting
-}
-
-// pending returns how many tasks of a queue are pending by the read model, or the value of or if
-// that is unknown.
-func (c *Client) pending(ctx context.Context, name string, or int) int {
-	last, err := c.store.Last(ctx)
-	if err != nil {
-		return or
-	}
-	page, err := c.Queues(ctx, QueueListRequest{Queue: name, AtLeast: last})
-	if err != nil || len(page.Queues) != 1 {
-		return or
-	}
-	return page.Queues[0].States[task.Pending.String()]
 }
 
 // ErrNoQueue: no worker serves the queue, it never had a task, and no operator has set anything for

@@ -81,7 +81,8 @@ func (c *Client) RunSchedule(ctx context.Context, name string, over birth.Submis
 	if err != nil {
 		return Receipt{}, err
 	}
-	return c.submit(ctx, stored.Submission(c.Now(), task.TriggerManual).With(over))
+	r, err := c.desk.Submit(ctx, stored.Submission(c.Now(), task.TriggerManual).With(over))
+	return r, submitting(err)
 }
 
 // RunTick makes the task of one tick of a schedule, usually a past one. A tick that has a task gets
@@ -91,21 +92,8 @@ func (c *Client) RunTick(ctx context.Context, name string, tick time.Time) (rece
 	if err != nil {
 		return Receipt{}, false, err
 	}
-	s := stored.Submission(tick, task.TriggerBackfill)
-	n, err := c.newborn(ctx, s)
-	if err != nil {
-		return Receipt{}, false, err
-	}
-	err = c.rec.Unborn(ctx, n.ID)
-	var there *events.Exists
-	if err == nil {
-		receipt, err = c.bear(ctx, s, &n)
-		return receipt, err == nil && !receipt.Again && !receipt.Existing, err
-	}
-	if !errors.As(err, &there) {
-		return Receipt{}, false, err
-	}
-	return Receipt{ID: n.ID, Seq: there.Birth.Seq, Again: true}, false, c.desk.SameBirth(there, n.Birth)
+	receipt, err = c.desk.Submit(ctx, stored.Submission(tick, task.TriggerBackfill))
+	return receipt, err == nil && !receipt.Again && !receipt.Existing, submitting(err)
 }
 
 // TickReport says what became of one tick.

@@ -7,10 +7,9 @@ import (
 
 	"millrace/desk"
 	"millrace/events"
-	"millrace/files/tree"
 	"millrace/task"
 	"millrace/task/birth"
-	"millrace/task/job"
+	"millrace/task/family"
 )
 
 // Errors of a refused submission, beside those of [Client.Submit].
@@ -20,6 +19,9 @@ var (
 	// ErrOther: the id belongs to a task that does something else.
 	ErrOther = desk.ErrOther
 )
+
+// Receipt is the result of a submission.
+type Receipt = desk.Receipt
 
 // invalid is an error in a request other than a submission. Its text says what is wrong.
 type invalid struct{ error }
@@ -34,41 +36,12 @@ func Wrong(err error) error { return invalid{err} }
 // Wrongf is [Wrong] for a formatted text.
 func Wrongf(format string, args ...any) error { return invalid{fmt.Errorf(format, args...)} }
 
-// Receipt is the result of a submission.
-type Receipt struct {
-	ID task.ID `json:"id"`
-	// Seq is the sequence of the birth; an answer that reflects it knows the task.
-	Seq uint64 `json:"seq"`
-	// Existing tells that another task has the unique key, and the receipt is that task's.
-	Existing bool `json:"existing,omitempty"`
-	// Again tells that the same was submitted under this id before, so nothing new was made.
-	Again bool `json:"again,omitempty"`
-}
-
-// DeskStore returns what a desk needs beside the log; a scheduler takes it.
-func (c *Client) DeskStore() desk.Store { return deskStore{c} }
-
-type deskStore struct{ *Client }
-
-// PinFiles is [Client.PinFiles]; its error wraps [birth.ErrNoTask] if the files do not exist.
-func (s deskStore) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
-	pinned, err := s.Client.PinFiles(ctx, f)
-	if errors.Is(err, tree.ErrNoVersion) {
-		err = birth.NoTask(err)
-	}
-	return pinned, err
-}
-
-func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job.Job, uint64, error) {
-	return s.store.JobAt(ctx, name, revision)
-}
-
 // Submit makes a task. When it returns without an error the task is in the log and will come to an
 // end.
 //
 // If the submission has an id, one task is made under it, however many submit concurrently: the
-// same submission again gets the first one's receipt with [Receipt.Again], any other an error that
-// wraps [ErrOther].
+// same submission again gets the first one's receipt with [desk.Receipt.Again], any other an error
+// that wraps [ErrOther].
 //
 // The error wraps [ErrInvalid] if a field is wrong or submitters may not set it,
 // [definitions.ErrNoJob] if the job does not exist, [events.ErrTooLarge] if the parameters are too
@@ -77,151 +50,27 @@ func (s deskStore) JobAt(ctx context.Context, name string, revision uint64) (job
 // case the task may exist, and submitting again under the same ID is safe.
 func (c *Client) Submit(ctx context.Context, s birth.Submission) (Receipt, error) {
 	if err := desk.Outside(&s); err != nil {
-		return Receipt{}, fmt.Errorf("submit: %w", err)
+		return Receipt{}, submitting(err)
 	}
-	return c.submit(ctx, s)
+	r, err := c.desk.Submit(ctx, s)
+	return r, submitting(err)
 }
 
-// submit makes a task of a submission that may come from inside Millrace.
-func (c *Client) submit(ctx context.Context, s birth.Submission) (Receipt, error) {
-	n, err := c.newborn(ctx, s)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return c.bear(ctx, s, &n)
-}
-
-// newborn turns a submission into a birth.
-func (c *Client) newborn(ctx context.Context, s birth.Submission) (desk.Newborn, error) {
-	n := desk.Newborn{Named: s.ID != "" && !s.Fresh && !s.ID.Derived()}
-	var err error
-	switch {
-	case s.ID == "":
-		n.ID = task.ID(events.NewID(c.rec.Now()))
-	default:
-		if n.ID, err = task.ParseID(string(s.ID)); err != nil {
-			return n, fmt.Errorf("submit: %w: %w", ErrInvalid, err)
-		}
-	}
-	job, revision, err := c.desk.Job(ctx, &s)
-	if err != nil {
-		return n, fmt.Errorf("submit: %w", err)
-	}
-	birth, err := c.desk.Make(ctx, s, job, revision)
-	if err != nil {
-		return n, fmt.Errorf("submit: %w", err)
-	}
-	n.Birth = &birth
-	return n, nil
-}
-
-// bear records a birth and makes its children. s is the submission behind it.
-func (c *Client) bear(ctx context.Context, s birth.Submission, n *desk.Newborn) (Receipt, error) {
-	if n.Named { // an existing task needs nothing to be free
-		if err := c.rec.Unborn(ctx, n.ID); err != nil {
-			return c.again(ctx, s, n, err)
-		}
-	}
-	seq, err := c.desk.Bear(ctx, n)
-	var taken *events.Taken
-	switch {
-	case errors.As(err, new(*events.Exists)):
-		return c.again(ctx, s, n, err)
-	case errors.As(err, &taken) && n.Birth.Spec.Unique.OnConflict == job.ConflictReturn:
-		records, err := c.store.Task(ctx, taken.Holder)
-		if i := events.Born(records); err == nil && i >= 0 {
-			return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil
-		}
-		return Receipt{}, fmt.Errorf("submit: %w", errors.Join(err, taken))
-	case err != nil:
-		return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("submit: %w", err)
-	}
-	if n.Birth.Spec.Parental() && len(n.Birth.Holds) == 0 {
-		// A scheduler may have been faster, and may have ended what no node can run.
-		if err := c.raise(ctx, n.ID); err != nil && !errors.Is(err, task.ErrEnded) {
-			return Receipt{ID: n.ID, Seq: seq}, fmt.Errorf("task %s is submitted, and a scheduler makes its children, for this process could not: %w", n.ID, err)
-		}
-	}
-	return Receipt{ID: n.ID, Seq: seq}, nil
-}
-
-// raise makes the children of a parent that was just recorded.
-func (c *Client) raise(ctx context.Context, id task.ID) error {
-	born, err := c.rec.Load(ctx, id)
+func submitting(err error) error {
 	if err == nil {
-		_, err = c.expand(ctx, born)
+		return nil
 	}
-	return err
-}
-
-// again answers a submission whose id has a task.
-func (c *Client) again(ctx context.Context, s birth.Submission, n *desk.Newborn, err error) (Receipt, error) {
-	var there *events.Exists
-	if !errors.As(err, &there) {
-		return Receipt{}, fmt.Errorf("submit: %w", err)
-	}
-	if n.ID.Derived() {
-		err = c.desk.SameBirth(there, n.Birth)
-	} else {
-		err = c.desk.Same(ctx, s, there)
-	}
-	if err != nil {
-		return Receipt{}, fmt.Errorf("submit: %w", err)
-	}
-	return Receipt{ID: there.Task, Seq: there.Birth.Seq, Again: true}, nil
+	return fmt.Errorf("submit: %w", err)
 }
 
 // SubmitMany makes n equal tasks, far faster than one by one, and calls each with every receipt, in
 // order. Its error is the first that occurred; tasks before and after it may exist.
 func (c *Client) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
-	if s.ID != "" {
-		return errors.New("submit: many tasks cannot have one id")
+	err := desk.Outside(&s)
+	if err == nil {
+		err = c.desk.SubmitMany(ctx, s, n, each)
 	}
-	if err := desk.Outside(&s); err != nil {
-		return fmt.Errorf("submit: %w", err)
-	}
-	same, err := c.newborn(ctx, s)
-	if err != nil {
-		return err
-	}
-	if key, err := same.Birth.UniqueKey(); err != nil {
-		return fmt.Errorf("submit: %w: %w", ErrInvalid, err)
-	} else if key != "" {
-		return fmt.Errorf("submit: %w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
-	}
-	ids := make([]task.ID, n)
-	return c.bearAll(ctx, n, func(i int) (birth.Submission, desk.Newborn) {
-		if ids[i] == "" {
-			ids[i] = task.ID(events.NewID(c.rec.Now()))
-		}
-		return s, desk.Newborn{ID: ids[i], Birth: same.Birth}
-	}, each)
-}
-
-// bearAll is bear for many: births that only the queue can refuse are placed together, the rest one
-// by one.
-func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (birth.Submission, desk.Newborn), each func(Receipt)) error {
-	if each == nil {
-		each = func(Receipt) {}
-	}
-	for i := 0; i < n; {
-		s, first := at(i)
-		if !first.Plain() {
-			receipt, err := c.bear(ctx, s, &first)
-			if err != nil {
-				return fmt.Errorf("task %d of %d: %w", i+1, n, err)
-			}
-			each(receipt)
-			i++
-			continue
-		}
-		placed, err := c.desk.BearSome(ctx, n-i, func(k int) desk.Newborn { _, b := at(i + k); return b }, func(id task.ID, seq uint64) { each(Receipt{ID: id, Seq: seq}) })
-		if err != nil {
-			return fmt.Errorf("submit: %w", err)
-		}
-		i += placed
-	}
-	return nil
+	return submitting(err)
 }
 
 // SubmitAll makes tasks in this order, far faster than one by one: for example the steps of a
@@ -232,36 +81,90 @@ func (c *Client) bearAll(ctx context.Context, n int, at func(i int) (birth.Submi
 // An ID that this process has just made with [events.NewID] is [birth.Submission.Fresh]. Submissions
 // with any other ID, or with a unique key, are handled one after the other, as by [Client.Submit].
 func (c *Client) SubmitAll(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
-	newborns := make([]desk.Newborn, len(all))
-	for i, s := range all {
-		err := desk.Outside(&s)
-		if err == nil {
-			newborns[i], err = c.newborn(ctx, s)
-		}
-		if err != nil {
-			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
+	for i := range all {
+		if err := desk.Outside(&all[i]); err != nil {
+			return submitting(fmt.Errorf("task %d of %d: %w", i+1, len(all), err))
 		}
 	}
-	return c.bearAll(ctx, len(all), func(i int) (birth.Submission, desk.Newborn) { return all[i], newborns[i] }, each)
+	return submitting(c.desk.SubmitAll(ctx, all, each))
 }
 
 // Copy makes a new task that does what another task does, as changed by s; see [birth.Copy]. The
 // other task stays as it is. The error wraps [task.ErrUnknown] if there is no such task, else it is
 // one of [Client.Submit]'s.
 func (c *Client) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
-	if err := desk.Outside(&s); err != nil {
-		return Receipt{}, fmt.Errorf("copy: %w", err)
+	err := desk.Outside(&s)
+	if err == nil {
+		var r Receipt
+		if r, err = c.desk.Copy(ctx, of, s); err == nil {
+			return r, nil
+		}
 	}
-	if s.ID != "" {
-		return Receipt{}, fmt.Errorf("copy: %w: a copy gets a new id; leave id out", ErrInvalid)
+	return Receipt{}, fmt.Errorf("copy: %w", err)
+}
+
+// Spawn makes a child of a running task, for the worker that runs that task: s has the id and the
+// parent that [family.ChildID] gives it. Asking for the same child again makes no second one. If a
+// child was stopped with its parent, and the reopened parent asks for it, it is reopened.
+//
+// Beside the errors of [Client.Submit] the error wraps [task.ErrUnknown] or [task.ErrEnded] if the
+// parent does not exist or gets no more children ([family.Spawns]), and [task.ErrOther] if the
+// child exists and does something else, which is harmless if it is this parent's own.
+func (c *Client) Spawn(ctx context.Context, s birth.Submission) error {
+	if err := c.spawn(ctx, s); err != nil {
+		return fmt.Errorf("spawn: %w", err)
 	}
-	t, err := c.rec.Load(ctx, of)
+	return nil
+}
+
+func (c *Client) spawn(ctx context.Context, s birth.Submission) error {
+	if s.Parent == "" || !s.ID.Derived() || family.ChildID(s.Parent, "")[:10] != s.ID[:10] {
+		return fmt.Errorf("%w: id %s is not that of a child of task %q", ErrInvalid, s.ID, s.Parent)
+	}
+	parent, err := c.rec.Load(ctx, s.Parent)
+	if err == nil {
+		err = family.Spawns(&parent)
+	}
 	if err != nil {
-		return Receipt{}, err
+		return err
 	}
-	birth, err := c.desk.Copy(ctx, t, s)
+	n, err := c.desk.Prepare(ctx, s)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("copy: %w", err)
+		return err
 	}
-	return c.bear(ctx, s, &desk.Newborn{ID: task.ID(events.NewID(c.rec.Now())), Birth: &birth})
+	err = c.rec.Unborn(ctx, n.ID)
+	if there, is := errors.AsType[*events.Exists](err); is {
+		if err := c.respawn(ctx, &s); err != nil {
+			return err
+		}
+		return c.desk.SameBirth(there, n.Birth)
+	}
+	if err == nil {
+		_, err = c.desk.Bear(ctx, &n) // no other task can stand for it: the program knows it by its id
+	}
+	if err == nil {
+		err = c.desk.Raise(ctx, &n)
+	}
+	return err
+}
+
+// respawn reopens an existing child if it was stopped with its parent.
+func (c *Client) respawn(ctx context.Context, s *birth.Submission) error {
+	child, err := c.rec.Load(ctx, s.ID)
+	switch {
+	case err != nil:
+		return err
+	case child.Parent != s.Parent:
+		return fmt.Errorf("task %s has the id of this child, and task %s did not make it", s.ID, s.Parent)
+	case !family.StoppedWithParent(&child):
+		return nil
+	}
+	child, _, err = c.rec.Do(ctx, child, task.Reopen{Reason: "its parent has another life and asks for it again"})
+	if err == nil {
+		err = c.rec.Settle(ctx, &child)
+	}
+	if errors.Is(err, task.ErrRunning) {
+		err = nil
+	}
+	return err
 }

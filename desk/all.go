@@ -3,15 +3,81 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
 	"millrace/events"
 	"millrace/task"
-	"millrace/task/family"
+	"millrace/task/birth"
 )
 
-// Bounds of [Desk.BearSome].
+// SubmitMany is [Desk.Submit] for n equal tasks, much faster than one by one. It calls each with
+// every receipt, in order. The error is the first that occurred; tasks before and after it may
+// exist.
+func (d *Desk) SubmitMany(ctx context.Context, s birth.Submission, n int, each func(Receipt)) error {
+	if s.ID != "" {
+		return errors.New("many tasks cannot have one id")
+	}
+	same, err := d.Prepare(ctx, s)
+	if err != nil {
+		return err
+	}
+	if key, err := same.Birth.UniqueKey(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	} else if key != "" {
+		return fmt.Errorf("%w: many equal tasks cannot have one unique key (%q)", ErrInvalid, key)
+	}
+	ids := make([]task.ID, n)
+	return d.takeAll(ctx, n, func(i int) Newborn {
+		if ids[i] == "" {
+			ids[i] = d.drawID()
+		}
+		return Newborn{ID: ids[i], Birth: same.Birth}
+	}, each)
+}
+
+// SubmitAll is [Desk.Submit] for several submissions, much faster than one by one if they have no id
+// or a fresh one, and no unique key. It calls each with every receipt, in order. If one of them is
+// invalid, none is submitted; any other error is the first that occurred, and tasks before and after
+// it may exist.
+func (d *Desk) SubmitAll(ctx context.Context, all []birth.Submission, each func(Receipt)) error {
+	newborns := make([]Newborn, len(all))
+	for i := range all {
+		var err error
+		if newborns[i], err = d.Prepare(ctx, all[i]); err != nil {
+			return fmt.Errorf("task %d of %d: %w", i+1, len(all), err)
+		}
+	}
+	return d.takeAll(ctx, len(all), func(i int) Newborn { return newborns[i] }, each)
+}
+
+// takeAll is take for many: births that only the queue can refuse are placed together, the rest one
+// by one.
+func (d *Desk) takeAll(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) error {
+	if each == nil {
+		each = func(Receipt) {}
+	}
+	for i := 0; i < n; {
+		if first := at(i); !first.plain() {
+			r, err := d.take(ctx, &first)
+			if err != nil {
+				return fmt.Errorf("task %d of %d: %w", i+1, n, err)
+			}
+			each(r)
+			i++
+			continue
+		}
+		placed, err := d.bearSome(ctx, n-i, func(k int) Newborn { return at(i + k) }, each)
+		if err != nil {
+			return err
+		}
+		i += placed
+	}
+	return nil
+}
+
+// Bounds of bearSome.
 const (
 	// part is how many births are made and then placed at a time. Nothing is on its way between two
 	// parts, so a small part would be slow.
@@ -20,17 +86,16 @@ const (
 	settling = 16
 )
 
-// Plain tells whether only the queue can refuse the birth, and no further write follows it.
-func (n *Newborn) Plain() bool {
+// plain tells whether only the queue can refuse the birth, and no further write follows it.
+func (n *Newborn) plain() bool {
 	key, err := n.Birth.UniqueKey()
-	return err == nil && key == "" && !n.Named && !n.Birth.OnChain() && !n.Birth.Spec.Parental()
+	return err == nil && key == "" && n.drawn() && !n.Birth.OnChain() && !n.Birth.Spec.Parental()
 }
 
-// BearSome is [Desk.Bear] for the plain births at the beginning of a list, much faster than one by
+// bearSome is [Desk.Bear] for the plain births at the beginning of a list, much faster than one by
 // one. If the queue of the first has a bound, it takes only births of that queue, and no more than
-// there is room for. It returns how many births it took. Done gets each sequence, in order. The
-// error is the first that occurred; births before and after it may be recorded.
-func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done func(id task.ID, seq uint64)) (int, error) {
+// there is room for. It returns how many births it took.
+func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, each func(Receipt)) (int, error) {
 	n = min(n, part)
 	facts := make([]*events.Fact, 0, n)
 	ids := make([]task.ID, 0, n)
@@ -51,7 +116,7 @@ func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done
 			if i == 0 {
 				queue = in
 			}
-			if !b.Plain() || in != queue {
+			if !b.plain() || in != queue {
 				break
 			}
 			last, event = b.Birth, *b.Birth
@@ -62,7 +127,7 @@ func (d *Desk) BearSome(ctx context.Context, n int, at func(i int) Newborn, done
 	if err != nil {
 		return 0, err
 	}
-	err = d.place(ctx, facts[:n], func(i int, seq uint64) { done(ids[i], seq) })
+	err = d.place(ctx, facts[:n], func(i int, seq uint64) { each(Receipt{ID: ids[i], Seq: seq}) })
 	if err == nil || !errors.Is(err, events.ErrUnknown) {
 		over(ctx, err == nil)
 	}
@@ -91,31 +156,4 @@ func (d *Desk) place(ctx context.Context, births []*events.Fact, done func(i int
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// BearChildren records the births of these children of a parent, many at once. Other processes may
-// do so concurrently: existing children stay as they are, and a repeated birth counts once. A
-// parent whose cancel would stop them at once, or that has ended, gets none.
-func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []string) error {
-	if len(names) == 0 || family.Unmade(parent) || parent.State.Terminal() {
-		return nil
-	}
-	birth := family.Births(parent)
-	var facts []*events.Fact
-	for _, name := range names {
-		id, b := family.ChildID(parent.ID, name), birth(name)
-		if !b.OnChain() {
-			facts = append(facts, d.Rec.Fact(id, b))
-			continue
-		}
-		var there *events.Exists
-		if _, err := d.Rec.Submit(ctx, id, b); err != nil && !errors.As(err, &there) {
-			return err
-		} else if there != nil {
-			if err := d.SameBirth(there, &b); err != nil {
-				return err
-			}
-		}
-	}
-	return d.place(ctx, facts, func(int, uint64) {})
 }

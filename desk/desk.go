@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/definition"
@@ -55,6 +56,10 @@ type Desk struct {
 	Store Store
 	// Rec writes to the log; its clock is the desk's.
 	Rec *events.Recorder
+	// Nodes returns the nodes among which the children of a parent are chosen, as of a sequence. If
+	// they are known by their heartbeats only, rule is [task.RuleBeats]. A parent that names its
+	// nodes needs only the sequence.
+	Nodes func(ctx context.Context, parent *task.Task) (nodes []node.Node, at uint64, rule string, err error)
 
 	own    rooms
 	shared *rooms // used instead of own, if it is not nil; see [Desk.For]
@@ -68,10 +73,9 @@ type rooms struct {
 	bounds map[string]bound // guarded by mu
 }
 
-// For returns a desk for another store and recorder that shares d's knowledge of queues and
-// definitions.
-func (d *Desk) For(store Store, rec *events.Recorder) *Desk {
-	return &Desk{Store: store, Rec: rec, shared: d.rooms()}
+// For returns a desk that writes with another recorder and shares all that d knows.
+func (d *Desk) For(rec *events.Recorder) *Desk {
+	return &Desk{Store: d.Store, Rec: rec, Nodes: d.Nodes, shared: d.rooms()}
 }
 
 func (d *Desk) rooms() *rooms {
@@ -81,13 +85,88 @@ func (d *Desk) rooms() *rooms {
 	return &d.own
 }
 
-// Newborn is a task to be.
+// Receipt is the result of a submission.
+type Receipt struct {
+	ID task.ID `json:"id"`
+	// Seq is the sequence of the birth; an answer that reflects it knows the task.
+	Seq uint64 `json:"seq"`
+	// Existing tells that another task has the unique key, and the receipt is that task's.
+	Existing bool `json:"existing,omitempty"`
+	// Again tells that the same was submitted under this id before, so nothing new was made.
+	Again bool `json:"again,omitempty"`
+}
+
+// Newborn is a task to be: a submission that [Desk.Prepare] has accepted.
 type Newborn struct {
 	ID task.ID
 	// Birth is not modified; several births may share it.
 	Birth *task.Submitted
-	// Named says that the submitter chose the id, so that others may choose it, too.
-	Named bool
+	// asked is the submission, if the submitter chose the id, so that others may choose it, too.
+	asked *birth.Submission
+}
+
+// drawn tells whether the id was drawn for this birth, so that no other task can have it.
+func (n *Newborn) drawn() bool { return n.asked == nil && !n.ID.Derived() }
+
+// Submit makes the task of a submission, with its children, and returns a receipt: for the new
+// task; for the existing one if the same was submitted under this id before; or for the holder of
+// its unique key if on_conflict is return. It says what refuses a submission:
+//
+//   - a field is invalid: [ErrInvalid],
+//   - the job or the files do not exist: the error of [Store],
+//   - the id has a task that does something else: [ErrOther],
+//   - another task has the unique key: an [*events.Taken],
+//   - the queue is full: [queue.ErrFull].
+//
+// A maker with work to do in between calls [Desk.Prepare] and [Desk.Bear].
+func (d *Desk) Submit(ctx context.Context, s birth.Submission) (Receipt, error) {
+	n, err := d.Prepare(ctx, s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return d.take(ctx, &n)
+}
+
+// Copy is [Desk.Submit] for a new task that does what another task does, as changed by s; see
+// [birth.Copy]. It has the same versions of files if they still exist. The error wraps
+// [task.ErrUnknown] if there is no such task.
+func (d *Desk) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receipt, error) {
+	if s.ID != "" {
+		return Receipt{}, fmt.Errorf("%w: a copy gets a new id; leave id out", ErrInvalid)
+	}
+	t, err := d.Rec.Load(ctx, of)
+	if err != nil {
+		return Receipt{}, err
+	}
+	made, err := d.copied(ctx, t, s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return d.take(ctx, &Newborn{ID: d.drawID(), Birth: &made})
+}
+
+// take records a birth for a submitter that waits: another task may stand for it, and its children
+// are made at once.
+func (d *Desk) take(ctx context.Context, n *Newborn) (Receipt, error) {
+	// The task of a tick may exist in another queue, if its job has changed since.
+	r, err := d.bear(ctx, n, n.ID.Derived())
+	taken, is := errors.AsType[*events.Taken](err)
+	switch {
+	case is && n.Birth.Spec.Unique.OnConflict == job.ConflictReturn:
+		return d.holder(ctx, taken)
+	case err == nil && !r.Again:
+		err = d.Raise(ctx, n)
+	}
+	return r, err
+}
+
+// holder returns the receipt of the task that has a unique key.
+func (d *Desk) holder(ctx context.Context, taken *events.Taken) (Receipt, error) {
+	records, err := d.Rec.Log.Task(ctx, taken.Holder)
+	if i := events.Born(records); err == nil && i >= 0 {
+		return Receipt{ID: taken.Holder, Seq: records[i].Seq, Existing: true}, nil
+	}
+	return Receipt{}, errors.Join(err, taken)
 }
 
 // Outside refuses what a submission from outside may not set: only Millrace makes the tasks of
@@ -112,39 +191,66 @@ func Outside(s *birth.Submission) error {
 	return nil
 }
 
-// Make returns the birth of a submission: with its job at this revision, nil for none, and all
-// files pinned. The error wraps [ErrInvalid] if a field is invalid; otherwise it is the store's.
-func (d *Desk) Make(ctx context.Context, s birth.Submission, job *job.Job, revision uint64) (task.Submitted, error) {
-	job, err := d.pin(ctx, &s, job)
-	if err != nil {
-		return task.Submitted{}, err
+// Prepare turns a submission into a task to be: its job's present revision applies, all files are
+// pinned, and every field is checked. It records nothing.
+func (d *Desk) Prepare(ctx context.Context, s birth.Submission) (Newborn, error) {
+	if s.Job == "" {
+		return d.PrepareFrom(ctx, s, nil, 0)
 	}
-	birth, err := birth.Of(s, job, revision, d.Rec.Now())
+	of, revision, err := d.Store.JobAt(ctx, s.Job, 0)
 	if err != nil {
-		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Newborn{}, err
 	}
-	return birth, d.shut(ctx, &birth)
+	return d.PrepareFrom(ctx, s, &of, revision)
 }
 
-// Copy is [Desk.Make] for a copy of a task: it runs the same spec, with the same versions of files
-// if they still exist. See [birth.Copy].
-func (d *Desk) Copy(ctx context.Context, of task.Task, s birth.Submission) (task.Submitted, error) {
+// PrepareFrom is [Desk.Prepare] for a maker that knows the job and its revision; nil for none.
+func (d *Desk) PrepareFrom(ctx context.Context, s birth.Submission, of *job.Job, revision uint64) (Newborn, error) {
+	var n Newborn
+	switch id, err := task.ParseID(string(s.ID)); {
+	case s.ID == "":
+		n.ID = d.drawID()
+	case err != nil:
+		return n, fmt.Errorf("%w: %w", ErrInvalid, err)
+	default:
+		n.ID = id
+	}
+	if s.ID != "" && !s.Fresh && !s.ID.Derived() {
+		asked := s
+		n.asked = &asked
+	}
+	of, err := d.pin(ctx, &s, of)
+	if err != nil {
+		return n, err
+	}
+	made, err := birth.Of(s, of, revision, d.Rec.Now())
+	if err != nil {
+		return n, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	n.Birth = &made
+	return n, d.shut(ctx, n.Birth)
+}
+
+func (d *Desk) drawID() task.ID { return task.ID(d.Rec.NewID(d.Rec.Now())) }
+
+// copied returns the birth of a copy.
+func (d *Desk) copied(ctx context.Context, of task.Task, s birth.Submission) (task.Submitted, error) {
 	if of.Spec != nil {
-		job, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
+		pinned, err := d.pin(ctx, &s, &job.Job{Spec: *of.Spec})
 		if err != nil {
 			return task.Submitted{}, err
 		}
-		of.Spec = &job.Spec
+		of.Spec = &pinned.Spec
 	}
 	declared, err := d.declared(ctx, &of, &s)
 	if err != nil {
 		return task.Submitted{}, err
 	}
-	birth, err := birth.Copy(of, declared, s, d.Rec.Now())
+	made, err := birth.Copy(of, declared, s, d.Rec.Now())
 	if err != nil {
-		return birth, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return made, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return birth, d.shut(ctx, &birth)
+	return made, d.shut(ctx, &made)
 }
 
 // declared returns the parameters that a task's job declared when the task was made, if s changes
@@ -187,22 +293,13 @@ func (d *Desk) shut(ctx context.Context, e *task.Submitted) error {
 	return nil
 }
 
-// Job returns the present revision of the job that a submission names; nil if it names none.
-func (d *Desk) Job(ctx context.Context, s *birth.Submission) (*job.Job, uint64, error) {
-	if s.Job == "" {
-		return nil, 0, nil
-	}
-	job, revision, err := d.Store.JobAt(ctx, s.Job, 0)
-	return &job, revision, err
-}
-
 // Refused says why a birth is not possible at present: its queue is full ([queue.ErrFull]), or its
 // key is taken (an [*events.Taken]). It writes nothing, so [Desk.Bear] may have another result.
-func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) error {
-	if err := d.Rec.FreeFor(ctx, id, birth); err != nil {
+func (d *Desk) Refused(ctx context.Context, n *Newborn) error {
+	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil {
 		return err
 	}
-	queue, most, err := d.boundOf(ctx, birth)
+	queue, most, err := d.boundOf(ctx, n.Birth)
 	if err != nil || most == 0 {
 		return err
 	}
@@ -213,10 +310,45 @@ func (d *Desk) Refused(ctx context.Context, id task.ID, birth *task.Submitted) e
 	return err
 }
 
-// Bear records a birth and its consequences, and returns its sequence. The error wraps
-// [queue.ErrFull], an [*events.Taken] or, if the id was not drawn for this birth and already has a
-// task, an [*events.Exists].
-func (d *Desk) Bear(ctx context.Context, n *Newborn) (uint64, error) {
+// Bear records a birth and its consequences. The receipt is for the new task, or for the existing
+// one of the same birth. The errors are those of [Desk.Submit]; whatever on_conflict says, a taken
+// key is one of them. The children of a parent are left to [Desk.Raise], or to a scheduler.
+func (d *Desk) Bear(ctx context.Context, n *Newborn) (Receipt, error) { return d.bear(ctx, n, false) }
+
+// bear is Bear. With look, it looks for a task of the id before it writes anything.
+func (d *Desk) bear(ctx context.Context, n *Newborn, look bool) (Receipt, error) {
+	seq, err := d.record(ctx, n, look)
+	there, again := errors.AsType[*events.Exists](err)
+	if !again {
+		return Receipt{ID: n.ID, Seq: seq}, err
+	}
+	if n.asked != nil {
+		err = d.same(ctx, *n.asked, there)
+	} else {
+		err = d.SameBirth(there, n.Birth)
+	}
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{ID: there.Task, Seq: there.Birth.Seq, Again: true}, nil
+}
+
+// record records a birth and returns its sequence. If the id already has a task, the error is an
+// [*events.Exists].
+func (d *Desk) record(ctx context.Context, n *Newborn, look bool) (uint64, error) {
+	key, err := n.Birth.UniqueKey()
+	if err != nil {
+		return 0, err
+	}
+	_, most, err := d.boundOf(ctx, n.Birth)
+	if err != nil {
+		return 0, err
+	}
+	if look || !n.drawn() && (key != "" || most > 0) { // an existing task needs nothing to be free
+		if err := d.Rec.Unborn(ctx, n.ID); err != nil {
+			return 0, err
+		}
+	}
 	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before making room for it
 		return 0, err
 	}
@@ -224,28 +356,26 @@ func (d *Desk) Bear(ctx context.Context, n *Newborn) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	seq, err := d.bear(ctx, n)
+	var seq uint64
+	switch {
+	case n.asked != nil:
+		seq, err = d.Rec.SubmitNamed(ctx, n.ID, *n.Birth)
+	case key != "" || n.drawn() || n.Birth.OnChain():
+		seq, err = d.Rec.Submit(ctx, n.ID, *n.Birth)
+	default:
+		seq, err = d.Rec.SubmitOnce(ctx, n.ID, *n.Birth) // a scheduler that is as fast makes the same birth
+	}
 	if err == nil || seq == 0 && !errors.Is(err, events.ErrUnknown) {
 		over(ctx, err == nil)
 	}
 	return seq, err
 }
 
-func (d *Desk) bear(ctx context.Context, n *Newborn) (uint64, error) {
-	if n.Named {
-		return d.Rec.SubmitNamed(ctx, n.ID, *n.Birth)
-	}
-	if key, err := n.Birth.UniqueKey(); err != nil || key != "" || !n.ID.Derived() || n.Birth.OnChain() {
-		return d.Rec.Submit(ctx, n.ID, *n.Birth)
-	}
-	return d.Rec.SubmitOnce(ctx, n.ID, *n.Birth) // a scheduler that is as fast makes the same birth
-}
-
-// Same tells whether a submission asks for the same as the task that already exists under its id:
+// same tells whether a submission asks for the same as the task that already exists under its id:
 // nil if it does; otherwise the error wraps [ErrOther] and names the first difference. It compares
 // with the revision of the job from which the task was made. A delay starts anew with each
 // submission, and a name of files matches any version.
-func (d *Desk) Same(ctx context.Context, s birth.Submission, there *events.Exists) error {
+func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exists) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
 		return there
@@ -280,7 +410,7 @@ func (d *Desk) Same(ctx context.Context, s birth.Submission, there *events.Exist
 	return other(there, &was, &asked)
 }
 
-// SameBirth is [Desk.Same] for a birth that Millrace makes itself. It ignores how the tick came to
+// SameBirth is same for a birth that Millrace makes itself. It ignores how the tick came to
 // its task, which may differ between makers.
 func (d *Desk) SameBirth(there *events.Exists, birth *task.Submitted) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)

@@ -12,6 +12,7 @@ import (
 
 	"millrace/desk"
 	"millrace/events"
+	"millrace/node"
 	"millrace/task"
 	"millrace/task/birth"
 	"millrace/task/family"
@@ -29,24 +30,6 @@ type store struct {
 }
 
 var errNoJob, errNoFiles = errors.New("no job"), errors.New("no files")
-
-func (s store) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, done func(i int, seq uint64, err error)) {
-	if !first {
-		s.Memory.PlaceAll(ctx, facts, first, done)
-		return
-	}
-	for i, f := range facts {
-		seq := uint64(0)
-		records, err := s.Task(ctx, f.Task)
-		if err == nil && events.Born(records) >= 0 {
-			err = events.ErrConflict
-		}
-		if err == nil {
-			seq, err = s.Place(ctx, f)
-		}
-		done(i, seq, err)
-	}
-}
 
 func (s store) JobAt(_ context.Context, name string, _ uint64) (job.Job, uint64, error) {
 	j, ok := s.jobs[name]
@@ -95,18 +78,27 @@ func newDesk(t *testing.T) (*desk.Desk, store) {
 
 func id(n int) task.ID { return task.ID(fmt.Sprintf("01HZ%022d", n)) }
 
-// born returns the birth of a submission, with its job looked up.
-func born(t *testing.T, d *desk.Desk, s birth.Submission) *task.Submitted {
+// prepared returns a task to be under this id, which a submitter chose or, if it is fresh, was drawn
+// for it.
+func prepared(t *testing.T, d *desk.Desk, id task.ID, fresh bool, s birth.Submission) *desk.Newborn {
 	t.Helper()
-	job, revision, err := d.Job(t.Context(), &s)
+	s.ID, s.Fresh = id, fresh
+	n, err := d.Prepare(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := d.Make(t.Context(), s, job, revision)
-	if err != nil {
-		t.Fatal(err)
+	return &n
+}
+
+// submit submits under an id that was drawn for it.
+func submit(t *testing.T, d *desk.Desk, id task.ID, s birth.Submission) error {
+	t.Helper()
+	s.ID, s.Fresh = id, true
+	r, err := d.Submit(t.Context(), s)
+	if err == nil && (r.ID != id || r.Seq == 0 || r.Again || r.Existing) {
+		t.Errorf("the receipt of %s is %+v", id, r)
 	}
-	return &b
+	return err
 }
 
 func handler(queue string) birth.Submission {
@@ -117,71 +109,77 @@ func handler(queue string) birth.Submission {
 func TestBear(t *testing.T) {
 	keyed := handler("q")
 	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
-	for kind, named := range map[string]bool{"drawn": false, "chosen": true, "derived": false} {
+	for kind, fresh := range map[string]bool{"drawn": true, "chosen": false, "derived": false} {
 		t.Run(kind, func(t *testing.T) {
 			d, s := newDesk(t)
 			next := 0
-			newborn := func(b *task.Submitted) *desk.Newborn {
+			newborn := func(s birth.Submission) *desk.Newborn {
 				next++
-				n := &desk.Newborn{ID: id(next), Birth: b, Named: named}
+				id := id(next)
 				if kind == "derived" {
-					n.ID = family.ChildID(n.ID, "a")
+					id = family.ChildID(id, "a")
 				}
-				return n
+				return prepared(t, d, id, fresh, s)
 			}
 			bear := func(n *desk.Newborn) error { _, err := d.Bear(t.Context(), n); return err }
 
-			free := newborn(born(t, d, handler("q")))
-			if err := bear(free); err != nil {
-				t.Fatal(err)
+			free := newborn(handler("q"))
+			first, err := d.Bear(t.Context(), free)
+			if err != nil || first.ID != free.ID || first.Again || first.Existing {
+				t.Fatalf("the first receipt is %+v, %v", first, err)
 			}
 			if kind != "drawn" { // a drawn id is unique
-				other := *free
-				other.Birth = born(t, d, handler("elsewhere"))
-				for _, n := range []*desk.Newborn{free, &other} {
-					var there *events.Exists
-					if err := bear(n); !errors.As(err, &there) || there.Task != free.ID {
-						t.Errorf("a second one under its id: %v", err)
-					} else if err := d.SameBirth(there, n.Birth); (err == nil) != (n == free) {
-						t.Errorf("whether it is the same: %v", err)
-					}
+				if again, err := d.Bear(t.Context(), free); err != nil || !again.Again || again.ID != first.ID || again.Seq != first.Seq {
+					t.Errorf("the same once more: %+v, %v", again, err)
+				}
+				other := handler("q")
+				other.Group = "other"
+				if err := bear(prepared(t, d, free.ID, false, other)); !errors.Is(err, desk.ErrOther) {
+					t.Errorf("another one under its id: %v", err)
 				}
 			}
 
 			var taken *events.Taken
-			holder := newborn(born(t, d, keyed))
+			holder := newborn(keyed)
 			if err := bear(holder); err != nil {
 				t.Fatal(err)
 			}
-			second := newborn(born(t, d, keyed))
-			if err := d.Refused(t.Context(), second.ID, second.Birth); !errors.As(err, &taken) {
+			second := newborn(keyed)
+			if err := d.Refused(t.Context(), second); !errors.As(err, &taken) {
 				t.Errorf("asked before, with its key taken: %v", err)
 			}
 			if err := bear(second); !errors.As(err, &taken) || taken.Holder != holder.ID {
 				t.Errorf("with its key taken: %v", err)
 			}
 
+			var inTwo *desk.Newborn
 			for range 2 {
-				if err := bear(newborn(born(t, d, handler("two")))); err != nil {
+				inTwo = newborn(handler("two"))
+				if err := bear(inTwo); err != nil {
 					t.Fatal(err)
 				}
 			}
-			third := newborn(born(t, d, handler("two")))
-			if err := d.Refused(t.Context(), third.ID, third.Birth); !errors.Is(err, queue.ErrFull) {
+			third := newborn(handler("two"))
+			if err := d.Refused(t.Context(), third); !errors.Is(err, queue.ErrFull) {
 				t.Errorf("asked before, into a full queue: %v", err)
 			}
 			before := len(s.All())
 			if err := bear(third); !errors.Is(err, queue.ErrFull) || len(s.All()) != before {
 				t.Errorf("into a full queue: %v, and %d records are written", err, len(s.All())-before)
 			}
+			if kind != "drawn" { // an existing task needs no room
+				if again, err := d.Bear(t.Context(), inTwo); err != nil || !again.Again || len(s.All()) != before {
+					t.Errorf("again into a full queue: %+v, %v, and %d records are written", again, err, len(s.All())-before)
+				}
+			}
 			later := handler("two")
 			later.Delay = value.Duration(time.Hour)
-			if err := bear(newborn(born(t, d, later))); err != nil {
+			if err := bear(newborn(later)); err != nil {
 				t.Errorf("one that does not wait there yet: %v", err)
 			}
 			needy := handler("two")
 			needy.Needs = &task.Needs{Of: []task.Need{{Task: id(99)}}}
-			held := newborn(born(t, d, needy))
+			held := newborn(needy)
 			if err := bear(held); err != nil {
 				t.Errorf("one that needs what is not there: %v", err)
 			}
@@ -192,23 +190,82 @@ func TestBear(t *testing.T) {
 	}
 }
 
-// BearSome places many births at once, in order, as far as there is room, up to the first that has
-// conditions of its own.
-func TestBearSome(t *testing.T) {
+// A submitter that waits gets the holder of a key, if the task says so, and a parent's children.
+func TestSubmit(t *testing.T) {
+	d, _ := newDesk(t)
+	keyed := handler("q")
+	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k", OnConflict: job.ConflictReturn}}
+	first, err := d.Submit(t.Context(), keyed)
+	if err != nil || first.Existing {
+		t.Fatalf("the first is %+v, %v", first, err)
+	}
+	if second, err := d.Submit(t.Context(), keyed); err != nil || !second.Existing || second.ID != first.ID || second.Seq != first.Seq {
+		t.Errorf("with the key taken: %+v, %v; want that %s stands for it", second, err, first.ID)
+	}
+	n := prepared(t, d, id(1), true, keyed)
+	if _, err := d.Bear(t.Context(), n); !errors.As(err, new(*events.Taken)) {
+		t.Errorf("for a maker that wants no other task: %v", err)
+	}
+
+	// The task of a tick or of a program's child is found wherever it lies.
+	child := handler("q")
+	child.ID = family.ChildID(first.ID, "a")
+	born, err := d.Submit(t.Context(), child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Queue = "elsewhere"
+	if _, err := d.Submit(t.Context(), child); !errors.Is(err, desk.ErrOther) {
+		t.Errorf("under the id of %+v another one: %v", born, err)
+	}
+
+	parent, err := d.Submit(t.Context(), birth.Submission{Job: "steps"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]task.State{"a": task.Pending, "b": task.Held} {
+		if is, err := d.Rec.Load(t.Context(), family.ChildID(parent.ID, name)); err != nil || is.State != want {
+			t.Errorf("step %s of a new parent is %s, want %s: %v", name, is.State, want, err)
+		}
+	}
+	each := birth.Submission{Spec: &job.Spec{Handler: "h", Place: job.Place{Mode: job.PlaceAll}}}
+	d.Nodes = func(context.Context, *task.Task) ([]node.Node, uint64, string, error) {
+		return nil, 7, task.RuleBeats, nil
+	}
+	n = prepared(t, d, id(2), true, each)
+	if _, err := d.Bear(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	is, err := d.Rec.Load(t.Context(), n.ID)
+	if chose, expandErr := d.Expand(t.Context(), &is); err != nil || expandErr != nil || !chose || is.Children.AtSeq != 7 {
+		t.Errorf("chosen among no nodes: %v, %+v, %v, %v", chose, is.Children, err, expandErr)
+	}
+	if chose, err := d.Expand(t.Context(), &is); err != nil || chose {
+		t.Errorf("chosen again: %v, %v", chose, err)
+	}
+}
+
+// Many are placed at once and in order, as far as there is room; those with conditions of their own
+// between them.
+func TestSubmitAll(t *testing.T) {
 	keyed := handler("q")
 	keyed.Spec = &job.Spec{Handler: "h", Unique: job.Unique{Key: "k"}}
 	later := handler("q")
 	later.Delay = value.Duration(time.Hour)
+	named := handler("q")
+	named.ID = id(500)
 	for what, c := range map[string]struct {
 		of   []birth.Submission
 		want int
 		err  error
 	}{
-		"all that are plain":       {[]birth.Submission{handler("q"), handler("p"), later}, 3, nil},
-		"up to a key":              {[]birth.Submission{handler("q"), keyed, handler("q")}, 1, nil},
-		"as many as there is room": {[]birth.Submission{handler("two"), handler("two"), handler("two")}, 2, nil},
-		"none into a full queue":   {[]birth.Submission{handler("full")}, 0, queue.ErrFull},
-		"up to another queue":      {[]birth.Submission{handler("one"), handler("q")}, 1, nil},
+		"all that are plain":         {[]birth.Submission{handler("q"), handler("p"), later}, 3, nil},
+		"a key and an id among them": {[]birth.Submission{handler("q"), keyed, handler("q"), named, {Job: "steps"}}, 5, nil},
+		"one key twice":              {[]birth.Submission{handler("q"), keyed, keyed}, 2, new(events.Taken)},
+		"as many as there is room":   {[]birth.Submission{handler("two"), handler("two"), handler("two")}, 2, queue.ErrFull},
+		"none into a full queue":     {[]birth.Submission{handler("full")}, 0, queue.ErrFull},
+		"another queue":              {[]birth.Submission{handler("one"), handler("q"), handler("two")}, 3, nil},
+		"one that is wrong":          {[]birth.Submission{handler("q"), {}}, 0, desk.ErrInvalid},
 	} {
 		t.Run(what, func(t *testing.T) {
 			d, s := newDesk(t)
@@ -218,30 +275,43 @@ func TestBearSome(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if c.err != nil {
-				if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1000), Birth: born(t, d, handler("full"))}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			all := make([]desk.Newborn, len(c.of))
-			for i, s := range c.of {
-				all[i] = desk.Newborn{ID: id(i), Birth: born(t, d, s)}
+			if err := submit(t, d, id(1000), handler("full")); err != nil {
+				t.Fatal(err)
 			}
 			var told []task.ID
-			n, err := d.BearSome(t.Context(), len(all), func(i int) desk.Newborn { return all[i] }, func(id task.ID, _ uint64) { told = append(told, id) })
-			if n != c.want || !errors.Is(err, c.err) || len(told) != n {
-				t.Fatalf("%d are placed, %d told of, %v; want %d, %v", n, len(told), err, c.want, c.err)
+			err := d.SubmitAll(t.Context(), c.of, func(r desk.Receipt) { told = append(told, r.ID) })
+			if _, taken := c.err.(*events.Taken); len(told) != c.want || taken != errors.As(err, new(*events.Taken)) || !taken && !errors.Is(err, c.err) {
+				t.Fatalf("%d are told of, %v; want %d, %v", len(told), err, c.want, c.err)
 			}
 			for i, id := range told {
 				is, err := d.Rec.Load(t.Context(), id)
-				if id != all[i].ID || err != nil || is.State == task.Unknown {
-					t.Errorf("place %d: told of %s, want %s: %s, %v", i, id, all[i].ID, is.State, err)
+				if err != nil || is.State == task.Unknown || c.of[i].ID != "" && c.of[i].ID != id || c.of[i].Queue != "" && is.Route.Queue() != c.of[i].Queue {
+					t.Errorf("place %d: told of %s: %s in %s, %v", i, id, is.State, is.Route, err)
 				}
 			}
-			if armed, err := s.Armed(t.Context(), told); err != nil || c.want == 3 && len(armed) != 1 {
+			if armed, err := s.Armed(t.Context(), told); err != nil || what == "all that are plain" && len(armed) != 1 {
 				t.Errorf("%d timers are armed, %v", len(armed), err)
 			}
 		})
+	}
+}
+
+// Equal ones have neither an id nor a key.
+func TestSubmitMany(t *testing.T) {
+	d, s := newDesk(t)
+	made := map[task.ID]bool{}
+	if err := d.SubmitMany(t.Context(), handler("q"), 50, func(r desk.Receipt) { made[r.ID] = true }); err != nil || len(made) != 50 {
+		t.Errorf("%d are made, %v", len(made), err)
+	}
+	before := len(s.All())
+	keyed := handler("q")
+	keyed.Unique = &job.Unique{Key: "k"}
+	named := handler("q")
+	named.ID = id(1)
+	for what, of := range map[string]birth.Submission{"a key": keyed, "an id": named} {
+		if err := d.SubmitMany(t.Context(), of, 2, nil); err == nil || len(s.All()) != before {
+			t.Errorf("several with %s: %v", what, err)
+		}
 	}
 }
 
@@ -250,7 +320,7 @@ func TestBearChildren(t *testing.T) {
 	d, s := newDesk(t)
 	parent := func(n int, commands ...task.Command) task.Task {
 		t.Helper()
-		if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(n), Birth: born(t, d, birth.Submission{Job: "steps"})}); err != nil {
+		if _, err := d.Bear(t.Context(), prepared(t, d, id(n), true, birth.Submission{Job: "steps"})); err != nil {
 			t.Fatal(err)
 		}
 		now, err := d.Rec.Load(t.Context(), id(n))
@@ -313,8 +383,8 @@ func TestBearChildren(t *testing.T) {
 	}
 }
 
-// Make looks up and pins in copies what a submission names, and refuses invalid submissions.
-func TestMake(t *testing.T) {
+// Prepare looks up and pins in copies what a submission names, and refuses invalid submissions.
+func TestPrepare(t *testing.T) {
 	d, s := newDesk(t)
 	text := func(v any) string {
 		b, err := json.Marshal(v)
@@ -337,16 +407,12 @@ func TestMake(t *testing.T) {
 		"a missing parameter":    {birth.Submission{Job: "j", Unique: &job.Unique{Key: "{params.none}"}}, "", desk.ErrInvalid},
 		"nothing to run":         {birth.Submission{}, "", desk.ErrInvalid},
 	} {
-		var b task.Submitted
 		asked := text(c.of)
-		job, revision, err := d.Job(t.Context(), &c.of)
-		if err == nil {
-			b, err = d.Make(t.Context(), c.of, job, revision)
-		}
+		n, err := d.Prepare(t.Context(), c.of)
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", what, err)
-		} else if err == nil && fmt.Sprint(b.Spec.Files.Bundle, " ", b.Spec.Files.Mode) != c.files {
-			t.Errorf("%s: its files are %+v", what, b.Spec.Files)
+		} else if err == nil && fmt.Sprint(n.Birth.Spec.Files.Bundle, " ", n.Birth.Spec.Files.Mode) != c.files {
+			t.Errorf("%s: its files are %+v", what, n.Birth.Spec.Files)
 		}
 		if text(c.of) != asked || text(s.jobs) != before {
 			t.Errorf("%s: what was asked for has changed", what)
@@ -357,22 +423,27 @@ func TestMake(t *testing.T) {
 // A copy has the files of the original, if they still exist.
 func TestCopy(t *testing.T) {
 	d, s := newDesk(t)
-	if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(1), Birth: born(t, d, birth.Submission{Job: "j"})}); err != nil {
-		t.Fatal(err)
-	}
-	of, err := d.Rec.Load(t.Context(), id(1))
-	if err != nil {
+	if err := submit(t, d, id(1), birth.Submission{Job: "j"}); err != nil {
 		t.Fatal(err)
 	}
 	s.files["app"] = "app@2"
-	if b, err := d.Copy(t.Context(), of, birth.Submission{}); err != nil || b.Spec.Files.Bundle != "app@1" || b.RetryOf != of.ID {
-		t.Errorf("a copy is %+v, %v", b, err)
+	r, err := d.Copy(t.Context(), id(1), birth.Submission{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := d.Copy(t.Context(), of, birth.Submission{Job: "j"}); !errors.Is(err, desk.ErrInvalid) {
-		t.Errorf("a copy that runs something else: %v", err)
+	if is, err := d.Rec.Load(t.Context(), r.ID); err != nil || is.Spec.Files.Bundle != "app@1" || is.RetryOf != id(1) {
+		t.Errorf("a copy is %+v, %v", is, err)
+	}
+	for what, over := range map[string]birth.Submission{"that runs something else": {Job: "j"}, "with an id": {ID: id(2)}} {
+		if _, err := d.Copy(t.Context(), id(1), over); !errors.Is(err, desk.ErrInvalid) {
+			t.Errorf("a copy %s: %v", what, err)
+		}
+	}
+	if _, err := d.Copy(t.Context(), id(3), birth.Submission{}); !errors.Is(err, task.ErrUnknown) {
+		t.Errorf("a copy of nothing: %v", err)
 	}
 	delete(s.files, "app@1")
-	if _, err := d.Copy(t.Context(), of, birth.Submission{}); !errors.Is(err, errNoFiles) {
+	if _, err := d.Copy(t.Context(), id(1), birth.Submission{}); !errors.Is(err, errNoFiles) {
 		t.Errorf("a copy of what has no files any more: %v", err)
 	}
 }
@@ -387,15 +458,15 @@ func TestRoomOfTheDead(t *testing.T) {
 		}
 		began := time.Now()
 		for n := range 2 {
-			if _, err := d.Bear(t.Context(), &desk.Newborn{ID: id(2 + n), Birth: born(t, d, handler("two"))}); err != nil {
+			if err := submit(t, d, id(2+n), handler("two")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if took := time.Since(began); took < 2*time.Second || took > 3*time.Second {
 			t.Errorf("two that come later wait for %v together", took)
 		}
-		other := d.For(d.Store, d.Rec) // it uses what the first desk has seen
-		if _, err := other.Bear(t.Context(), &desk.Newborn{ID: id(9), Birth: born(t, d, handler("two"))}); !errors.Is(err, queue.ErrFull) {
+		other := d.For(d.Rec) // it uses what the first desk has seen
+		if err := submit(t, other, id(9), handler("two")); !errors.Is(err, queue.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 	})

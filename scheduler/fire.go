@@ -262,8 +262,8 @@ func (t *ticker) decide(ctx context.Context, l look, o schedule.Owed) error {
 		}
 		decisions := t.plan.Decide(ledger, o, t.stored.Revision)
 		if admitted, ok := decisions[0].(definition.ScheduleAdmitted); ok {
-			if t.born, err = t.birth(ctx, admitted); err == nil {
-				err = t.s.desk.Refused(ctx, t.born.ID, t.born.Birth)
+			if t.born, err = t.prepare(ctx, admitted); err == nil {
+				err = t.s.desk.Refused(ctx, t.born)
 			}
 			if reason := refusal(err); reason != "" {
 				t.s.log.Warn("a tick gets no task", "error", err, "schedule", t.stored.Name, "tick", o.Tick)
@@ -368,14 +368,10 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 func (t *ticker) bear(ctx context.Context, e definition.ScheduleAdmitted) error {
 	n, err := t.born, error(nil)
 	if n == nil || n.ID != e.Made {
-		n, err = t.birth(ctx, e)
+		n, err = t.prepare(ctx, e)
 	}
 	if err == nil {
 		_, err = t.s.desk.Bear(ctx, n)
-	}
-	var there *events.Exists
-	if errors.As(err, &there) {
-		err = t.s.desk.SameBirth(there, n.Birth)
 	}
 	reason := refusal(err)
 	if err == nil || reason != "" {
@@ -420,23 +416,23 @@ func refusal(err error) string {
 	return ""
 }
 
-// birth returns the birth for a tick's task.
-func (t *ticker) birth(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
+// prepare returns the task of a tick, to be born.
+func (t *ticker) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*desk.Newborn, error) {
 	submission := t.stored.Submission(e.Tick, e.Trigger)
-	var job *job.Job
+	var of *job.Job
 	var revision uint64
 	if submission.Job != "" {
 		j, err := t.s.jobs.get(ctx, submission.Job, t.at)
 		if err != nil {
 			return nil, err
 		}
-		job, revision = &j.Job, j.revision
+		of, revision = &j.Job, j.revision
 	}
-	born, err := t.s.desk.Make(ctx, submission, job, revision)
+	n, err := t.s.desk.PrepareFrom(ctx, submission, of, revision)
 	if err != nil {
 		return nil, err
 	}
-	return &desk.Newborn{ID: submission.ID, Birth: &born}, nil
+	return &n, nil
 }
 
 // cancel asks for a task's end, like a person.

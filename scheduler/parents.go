@@ -203,7 +203,7 @@ func (s *Scheduler) Follow(ctx context.Context, id task.ID) error {
 	}
 	mine := false
 	if t.Children == nil && t.State == task.Running {
-		if t, mine, err = s.expand(ctx, t); err != nil {
+		if mine, err = s.desk.Expand(ctx, &t); err != nil {
 			return err
 		}
 	}
@@ -291,19 +291,6 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 		errs = append(errs, s.cancel(ctx, child, family.ParentCancelled))
 	}
 	return errors.Join(errs...)
-}
-
-// expand chooses the children of a parent among the present nodes.
-func (s *Scheduler) expand(ctx context.Context, t task.Task) (task.Task, bool, error) {
-	nodes, at, err := s.view.Nodes(ctx)
-	if err != nil {
-		return t, false, err
-	}
-	now, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
-	if errors.Is(err, task.ErrEnded) {
-		err = nil
-	}
-	return now, event != nil, err
 }
 
 // awaken reopens skipped steps that may run after all, and updates ends.
@@ -434,13 +421,5 @@ func (s *Scheduler) includeIn(ctx context.Context, id task.ID, nodes []node.Node
 	if err != nil || t.State != task.Running || t.Children == nil {
 		return err
 	}
-	before := len(t.Children.Names)
-	t, event, err := s.rec.Do(ctx, t, node.Expand(&t, nodes, at))
-	if err != nil && !errors.Is(err, task.ErrEnded) {
-		return err
-	}
-	if event == nil {
-		return nil
-	}
-	return s.desk.BearChildren(ctx, &t, t.Children.Names[before:])
+	return s.desk.Include(ctx, &t, nodes, at)
 }

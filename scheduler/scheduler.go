@@ -209,7 +209,10 @@ func New(log events.Log, view Model, beats Heartbeats, cfg Config) *Scheduler {
 	if cfg.Schedules != nil {
 		s.reactors = append(s.reactors, s.ticks)
 	}
-	s.desk = &desk.Desk{Store: cfg.Births, Rec: s.rec}
+	s.desk = &desk.Desk{Store: cfg.Births, Rec: s.rec, Nodes: func(ctx context.Context, _ *task.Task) ([]node.Node, uint64, string, error) {
+		nodes, at, err := view.Nodes(ctx)
+		return nodes, at, "", err
+	}}
 	s.plans.from, s.plans.following = cfg.Schedules, newFollowing()
 	s.jobs.from, s.jobs.following = cfg.Schedules, newFollowing()
 	if cfg.Limits != nil {

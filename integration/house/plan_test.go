@@ -61,7 +61,7 @@ var plan = map[string][]string{
 	"incident":            {"events", "task", "task/definition", "task/schedule"},
 	"projections":         {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
 	"metrics":             {"events", "task", "task/definition", "task/quota", "node"},
-	"desk":                {"events", "task", "task/definition", "task/schedule"},
+	"desk":                {"events", "node", "task", "task/definition", "task/schedule"},
 	"scheduler/turns":     {"task"},
 	"scheduler/admission": {"events", "task", "task/quota", "task/where"},
 	"scheduler":           {"scheduler/turns", "scheduler/admission", "desk", "events", "task", "task/definition", "task/quota", "task/schedule", "node", "logclock"},

@@ -81,14 +81,6 @@ func (m mortal) PlaceAll(ctx context.Context, facts []*events.Fact, first bool, 
 	}
 }
 
-func (m mortal) PinFiles(ctx context.Context, f *job.Files) (*job.Files, error) {
-	return client.New(m.Store, "scheduler").PinFiles(ctx, f)
-}
-
-func (m mortal) Waiting(ctx context.Context, queue string, most int) (int, error) {
-	return client.New(m.Store, "scheduler").Waiting(ctx, queue, most)
-}
-
 func (m mortal) ArmSchedule(ctx context.Context, name string, revision uint64, tick schedule.Tick, replace bool) error {
 	return m.write(func() error { return m.Store.ArmSchedule(ctx, name, revision, tick, replace) })
 }
@@ -105,7 +97,7 @@ func livesFor(store *jet.Store, n int64, lost bool) mortal {
 }
 
 func schedulerOn(m mortal) *scheduler.Scheduler {
-	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Ticks: m, Births: m, Log: slog.New(slog.DiscardHandler)})
+	return scheduler.New(m, nil, nil, scheduler.Config{Schedules: m, Ticks: m, Births: client.New(m.Store, "scheduler").DeskStore(), Log: slog.New(slog.DiscardHandler)})
 }
 
 // fire writes a fire into the log as the server does, and returns it.
@@ -272,7 +264,7 @@ func TestManySchedulesDueAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	running := make(chan error, 1)
 	m := livesFor(store, 1<<40, false)
-	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Ticks: m, Births: m, Log: slog.New(slog.DiscardHandler)})
+	s := scheduler.New(m, noView{}, noBeats{}, scheduler.Config{Schedules: m, Ticks: m, Births: client.New(m.Store, "scheduler").DeskStore(), Log: slog.New(slog.DiscardHandler)})
 	go func() { running <- s.Run(ctx) }()
 	defer func() { stop(); <-running }()
 
