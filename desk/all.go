@@ -100,21 +100,21 @@ func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, each
 	facts := make([]*events.Fact, 0, n)
 	ids := make([]task.ID, 0, n)
 	var queue string // the queue with a bound
+	var most int     // its bound
 	var last *task.Submitted
 	var event task.Event // of last, made once: it is large
-	first := at(0)
 	for i := range n {
 		b := at(i)
 		if b.Birth != last {
-			in, most, err := d.boundOf(ctx, b.Birth)
+			in, bound, err := d.boundOf(ctx, b.Birth)
 			if err != nil {
 				return 0, err
 			}
-			if most == 0 {
+			if bound == 0 {
 				in = ""
 			}
 			if i == 0 {
-				queue = in
+				queue, most = in, bound
 			}
 			if !b.plain() || in != queue {
 				break
@@ -123,11 +123,15 @@ func (d *Desk) bearSome(ctx context.Context, n int, at func(i int) Newborn, each
 		}
 		facts, ids = append(facts, d.Rec.Fact(b.ID, event)), append(ids, b.ID)
 	}
-	n, over, err := d.reserve(ctx, first.Birth, ids)
-	if err != nil {
-		return 0, err
+	n = len(ids)
+	over := func(context.Context, bool) {}
+	if most > 0 {
+		var err error
+		if n, over, err = d.reserve(ctx, queue, most, ids); err != nil {
+			return 0, err
+		}
 	}
-	err = d.place(ctx, facts[:n], func(i int, seq uint64) { each(Receipt{ID: ids[i], Seq: seq}) })
+	err := d.place(ctx, facts[:n], func(i int, seq uint64) { each(Receipt{ID: ids[i], Seq: seq}) })
 	if err == nil || !errors.Is(err, events.ErrUnknown) {
 		over(ctx, err == nil)
 	}

@@ -340,7 +340,7 @@ func (d *Desk) record(ctx context.Context, n *Newborn, look bool) (uint64, error
 	if err != nil {
 		return 0, err
 	}
-	_, most, err := d.boundOf(ctx, n.Birth)
+	queue, most, err := d.boundOf(ctx, n.Birth)
 	if err != nil {
 		return 0, err
 	}
@@ -349,12 +349,16 @@ func (d *Desk) record(ctx context.Context, n *Newborn, look bool) (uint64, error
 			return 0, err
 		}
 	}
-	if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil { // before making room for it
-		return 0, err
+	if key != "" { // before making room for it
+		if err := d.Rec.FreeFor(ctx, n.ID, n.Birth); err != nil {
+			return 0, err
+		}
 	}
-	_, over, err := d.reserve(ctx, n.Birth, []task.ID{n.ID})
-	if err != nil {
-		return 0, err
+	over := func(context.Context, bool) {}
+	if most > 0 {
+		if _, over, err = d.reserve(ctx, queue, most, []task.ID{n.ID}); err != nil {
+			return 0, err
+		}
 	}
 	var seq uint64
 	switch {

@@ -49,8 +49,8 @@ const (
 	reservationLook     = 5 * time.Millisecond
 )
 
-// reserve makes room for births like this one in a queue with a bound, and returns for how many of
-// the ids, from the first. A queue without a bound costs nothing.
+// reserve makes room for births in a queue with a bound, and returns for how many of the ids, from
+// the first.
 //
 // Counting and placing are two steps, so several submitters could use the same room. A ledger
 // orders them: the chain of a key that no task can have. Each entry names the last task that its
@@ -61,11 +61,7 @@ const (
 //
 // Call over when the births are placed, or are known not to be: in that case it withdraws the
 // entry, so that no submitter waits for them.
-func (d *Desk) reserve(ctx context.Context, birth *task.Submitted, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
-	queue, most, err := d.boundOf(ctx, birth)
-	if err != nil || most == 0 {
-		return len(ids), func(context.Context, bool) {}, err
-	}
+func (d *Desk) reserve(ctx context.Context, queue string, most int, ids []task.ID) (n int, over func(ctx context.Context, placed bool), err error) {
 	for {
 		last, err := d.settled(ctx, queue)
 		if err != nil {

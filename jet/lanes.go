@@ -10,7 +10,6 @@ import (
 
 	"millrace/events"
 	"millrace/jet/wire"
-	"millrace/task"
 	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -22,20 +21,10 @@ import (
 // other priorities. The consumer of a special lane is made with the first task that needs it, by
 // the process that places the task. A node's own route has no lanes; see stock.
 
-// openLaneOf makes sure that the workers of an offer's queue take the offer from its lane. due is
-// when a timer places it there; zero means now.
-func (s *Store) openLaneOf(ctx context.Context, f *events.Fact, due time.Time) error {
-	var w *task.Work
-	switch e := f.Event.(type) {
-	case task.Submitted:
-		w = &e.Work
-	case task.Queued:
-		w = &e.Work
-	default:
-		return nil
-	}
-	l := w.Lane()
-	if !wire.Special(l) || s.openedLately(l, due) {
+// openLane makes sure that the workers of a queue take offers from one of its lanes. due is when a
+// timer places the offer there; zero means now.
+func (s *Store) openLane(ctx context.Context, l where.Lane, due time.Time) error {
+	if s.openedLately(l, due) {
 		return nil
 	}
 	if err := l.Validate(); err != nil {

@@ -50,9 +50,9 @@ func (d *declared) note(route string) {
 	d.at[route] = time.Now()
 }
 
-// declareFor declares the route of an offer if it is a selector's.
+// declareFor declares the route of an offer, which is a selector's.
 func (s *Store) declareFor(ctx context.Context, w *task.Work) error {
-	if !w.Route.Selected() || s.declared.lately(w.Route.Queue()) {
+	if s.declared.lately(w.Route.Queue()) {
 		return nil
 	}
 	queue, needs := w.Asks()

@@ -90,11 +90,8 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 		return err
 	}
 	e := f.Event.(task.Queued)
-	if err := s.declareFor(ctx, &e.Work); err != nil {
+	if err := s.openRoute(ctx, &e.Work, e.Due); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
-	}
-	if err := s.openLaneOf(ctx, f, e.Due); err != nil {
-		return err
 	}
 	m, err := timer(wire.TimerPrefix+string(f.Task), ref, e.Due, wire.OfferSubject(&e.Work, f.Task))
 	if err == nil {

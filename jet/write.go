@@ -118,43 +118,43 @@ func (s *Store) sendPlacement(ctx context.Context, f *events.Fact, first bool) (
 // placement makes the message that places a birth or an offer, and first makes sure that everything
 // exists that its route needs.
 func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message, error) {
-	if err := s.declareOf(ctx, f); err != nil {
-		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
+	subject, work, err := placeOf(f)
+	if err == nil {
+		err = s.openRoute(ctx, work, time.Time{})
 	}
-	if err := s.openLaneOf(ctx, f, time.Time{}); err != nil {
-		return nil, err
-	}
-	subject, err := placeOf(f)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
 	}
 	return publish.NewMessage(subject, f)
 }
 
-// declareOf declares the route of a birth or offer before it is placed there.
-func (s *Store) declareOf(ctx context.Context, f *events.Fact) error {
-	switch e := f.Event.(type) {
-	case task.Submitted:
-		return s.declareFor(ctx, &e.Work)
-	case task.Queued:
-		return s.declareFor(ctx, &e.Work)
+// openRoute makes sure that workers hear of the route of an offer, if it is not a queue's plain one.
+// due is when a timer places the offer there; zero means now.
+func (s *Store) openRoute(ctx context.Context, w *task.Work, due time.Time) error {
+	if w.Route.Selected() {
+		if err := s.declareFor(ctx, w); err != nil {
+			return err
+		}
+	}
+	if l := w.Lane(); wire.Special(l) {
+		return s.openLane(ctx, l, due)
 	}
 	return nil
 }
 
-// placeOf returns the subject of a birth or an offer.
-func placeOf(f *events.Fact) (string, error) {
+// placeOf returns the subject of a birth or an offer, and the work that it offers.
+func placeOf(f *events.Fact) (string, *task.Work, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if e.OnChain() {
-			return "", fmt.Errorf("place %s of %s: %w", f.Type, f.Task, events.ErrOnChain)
+			return "", nil, events.ErrOnChain
 		}
 		if !e.Offers() {
-			return wire.HoldPrefix + string(f.Task), nil
+			return wire.HoldPrefix + string(f.Task), &e.Work, nil
 		}
-		return wire.OfferSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), &e.Work, nil
 	case task.Queued:
-		return wire.OfferSubject(&e.Work, f.Task), nil
+		return wire.OfferSubject(&e.Work, f.Task), &e.Work, nil
 	}
-	return "", fmt.Errorf("place: %s is no offer", f.Type)
+	return "", nil, errors.New("it is no offer")
 }
