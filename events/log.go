@@ -206,3 +206,10 @@ type Lease interface {
 	// only a bounded number of times.
 	Rest(d time.Duration) error
 }
+
+// Lasting is a [Lease] that another process can take over.
+type Lasting interface {
+	Lease
+	// Token identifies the lease to its store.
+	Token() string
+}

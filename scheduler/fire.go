@@ -359,7 +359,8 @@ func (t *ticker) follow(ctx context.Context, decision any) error {
 	}
 	var errs []error
 	for _, id := range t.plan.Cancels(e) {
-		errs = append(errs, t.s.cancel(ctx, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap))
+		_, err := t.s.stop(ctx, id, "overlap of schedule "+t.stored.Name+" is "+t.plan.Overlap)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -433,27 +434,4 @@ func (t *ticker) prepare(ctx context.Context, e definition.ScheduleAdmitted) (*d
 		return nil, err
 	}
 	return &n, nil
-}
-
-// cancel asks for a task's end, like a person.
-func (s *Scheduler) cancel(ctx context.Context, id task.ID, reason string) error {
-	_, err := s.stop(ctx, id, reason)
-	return err
-}
-
-// stop asks for a task's end and returns the resulting task. An unknown or ended task is not an
-// error.
-func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.Task, error) {
-	t, err := s.rec.Load(ctx, id)
-	if errors.Is(err, task.ErrUnknown) {
-		return t, nil
-	}
-	if err != nil {
-		return t, err
-	}
-	t, _, err = s.rec.Do(ctx, t, task.Cancel{Reason: reason})
-	if errors.Is(err, task.ErrEnded) {
-		return t, nil
-	}
-	return t, err
 }

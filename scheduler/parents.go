@@ -288,7 +288,8 @@ func (s *Scheduler) stopSpawned(ctx context.Context, id task.ID) error {
 	}
 	var errs []error
 	for _, child := range children {
-		errs = append(errs, s.cancel(ctx, child, family.ParentCancelled))
+		_, err := s.stop(ctx, child, family.ParentCancelled)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -398,6 +399,23 @@ func (s *Scheduler) cancelChildren(ctx context.Context, t *task.Task, ends map[t
 		}
 	}
 	return nil
+}
+
+// stop asks for a task's end, as an operator does, and returns the resulting task. An unknown or ended
+// task is not an error.
+func (s *Scheduler) stop(ctx context.Context, id task.ID, reason string) (task.Task, error) {
+	t, err := s.rec.Load(ctx, id)
+	if errors.Is(err, task.ErrUnknown) {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	t, _, err = s.rec.Do(ctx, t, task.Cancel{Reason: reason})
+	if errors.Is(err, task.ErrEnded) {
+		return t, nil
+	}
+	return t, err
 }
 
 // include gives open parents with late: include a child on each new node.

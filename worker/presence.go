@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"millrace/events"
@@ -374,5 +377,25 @@ func (p *presence) leave() {
 	}
 	if err != nil {
 		w.log.Warn("could not say goodbye; the heartbeat runs out by itself", "error", err)
+	}
+}
+
+func profileOf(c Config, h handlers) node.Profile {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return node.Profile{
+		Host: host, PID: os.Getpid(), Version: c.Version, Labels: c.Labels, Slots: c.Slots, Queues: c.Queues, Probes: true,
+		Announces: true, Handlers: slices.Sorted(maps.Keys(h)), Commands: c.Commands != nil, TTL: value.Duration(c.NodeTTL),
+	}
+}
+
+// pong is the worker's answer to a client that asks it about itself.
+func (w *Worker) pong() node.Pong {
+	s := w.Stats()
+	return node.Pong{
+		Node: w.cfg.Node, Session: w.protocol.Session, Version: w.cfg.Version,
+		Serving: s.Fetching && w.gate.isOpen(), Running: s.Busy, Slots: s.Slots, LastBeat: s.LastBeat,
 	}
 }
