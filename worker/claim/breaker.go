@@ -30,8 +30,8 @@ const circuitFresh = 250 * time.Millisecond
 
 // breaker holds a task back while the breaker of its job is open.
 func (p *Protocol) breaker(ctx context.Context, q *question) (a answer, err error) {
-	if t := q.task; q.waits() && t.Spec != nil && t.Spec.Breaker != nil {
-		a.command, err = p.admit(ctx, t)
+	if q.waits() {
+		a.command, err = p.admit(ctx, q.task)
 	}
 	return a, err
 }

@@ -18,9 +18,6 @@ const shutRest = 10 * time.Second
 // flow lets an offer rest that was on its way when the window of its queue closed. A task that may
 // start must do so before the window closes.
 func (p *Protocol) flow(ctx context.Context, q *question) (a answer, err error) {
-	if q.claim.Closes = (time.Time{}); q.window == "" {
-		return a, nil
-	}
 	is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, q.window))
 	if err != nil {
 		return a, fmt.Errorf("ask the calendar %s: %w", q.window, err)

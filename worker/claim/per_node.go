@@ -39,7 +39,7 @@ type holder struct {
 // perNode takes places for the task on this node; if there are none, it passes the task on.
 func (p *Protocol) perNode(ctx context.Context, q *question) (a answer, err error) {
 	t := q.task
-	if t.Spec == nil || len(t.Spec.PerNode) == 0 || t.State.Terminal() || q.taken != nil {
+	if t.State.Terminal() || q.taken != nil {
 		return a, nil
 	}
 	counters, err := t.OnNode()

@@ -44,7 +44,7 @@ func (p *Protocol) handOver(ctx context.Context, q *question) (a answer, err err
 // remembered if it starts here instead; its name is "" for nothing.
 func (p *Protocol) handsOver(ctx context.Context, t *task.Task) (hand task.HandOver, memory choice.Ran, ok bool) {
 	shuns := choice.Shuns(t, string(p.Node))
-	if t.Spec == nil || !t.Spec.Place.Prefers() && !shuns || p.Preferring.Peers == nil {
+	if p.Preferring.Peers == nil {
 		return hand, memory, false
 	}
 	ran := ""

@@ -6,7 +6,9 @@ import (
 
 	"millrace/task"
 	"millrace/task/choice"
+	"millrace/task/job"
 	"millrace/task/limit"
+	"millrace/task/reason"
 )
 
 // question is what the rules are asked about: may this node start the task of an offer?
@@ -35,25 +37,46 @@ type answer struct {
 	rest    time.Duration // the offer goes back, and rests for this long
 }
 
-// rules are asked in this order when an offer is accepted. The first answer decides; if no rule has
-// one, the task is claimed. Each rule has a file of its own; its logic is a pure function of
-// package task or below it.
-var rules = []func(*Protocol, context.Context, *question) (answer, error){
-	(*Protocol).flow,
-	(*Protocol).window,
-	(*Protocol).throttle,
-	(*Protocol).yield,
-	(*Protocol).means,
-	(*Protocol).handOver,
-	(*Protocol).perNode,
-	(*Protocol).breaker,
+// spec is the task's spec, without any rule if the task has none.
+func (q *question) spec() *job.Spec {
+	if q.task.Spec == nil {
+		return &job.Spec{}
+	}
+	return q.task.Spec
+}
+
+// rule is asked when an offer is accepted. If it is one of [job.Rules], it has its name there.
+type rule struct {
+	name string
+	ask  func(*Protocol, context.Context, *question) (answer, error)
+	// of tells which tasks it concerns; nil for all.
+	of func(*question) bool
+}
+
+// rules are asked in this order. The first answer decides; if no rule has one, the task is claimed.
+// Each rule has a file of its own; its logic is a pure function of package task or below it.
+var rules = []rule{
+	{"flow", (*Protocol).flow, func(q *question) bool { return q.window != "" }},
+	{reason.Window, (*Protocol).window, func(q *question) bool { return q.spec().Window != "" }},
+	{"throttle", (*Protocol).throttle, nil},
+	{"yield", (*Protocol).yield, nil},
+	{"means", (*Protocol).means, nil},
+	{"prefer", (*Protocol).handOver, func(q *question) bool {
+		return q.spec().Place.Prefers() || choice.Shuns(q.task, q.claim.Node)
+	}},
+	{reason.PerNode, (*Protocol).perNode, func(q *question) bool { return len(q.spec().PerNode) > 0 }},
+	{reason.Breaker, (*Protocol).breaker, func(q *question) bool { return q.spec().Breaker != nil }},
 }
 
 // ask asks the rules. About a task that runs, whose lease may have ended, they decide only whether
 // this node may have it.
 func (p *Protocol) ask(ctx context.Context, q *question) (answer, error) {
-	for _, rule := range rules {
-		a, err := rule(p, ctx, q)
+	q.claim.Closes, q.memory = time.Time{}, choice.Ran{}
+	for i := range rules {
+		if of := rules[i].of; of != nil && !of(q) {
+			continue
+		}
+		a, err := rules[i].ask(p, ctx, q)
 		if q.task.Live() {
 			a.command = nil
 		}

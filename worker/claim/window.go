@@ -13,7 +13,7 @@ import (
 // window closes.
 func (p *Protocol) window(ctx context.Context, q *question) (a answer, err error) {
 	t := q.task
-	if !q.waits() || t.Spec == nil || t.Spec.Window == "" {
+	if !q.waits() {
 		return a, nil
 	}
 	is, err := p.definitions.Get(ctx, p.Recorder, definition.Named(definition.DefCalendar, t.Spec.Window))
