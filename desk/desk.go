@@ -103,6 +103,9 @@ type Newborn struct {
 	Birth *task.Submitted
 	// asked is the submission, if the submitter chose the id, so that others may choose it, too.
 	asked *birth.Submission
+	// look tells that a task of the id is looked for before anything is written: that of a tick may
+	// lie in another queue, if its job has changed since.
+	look bool
 }
 
 // drawn tells whether the id was drawn for this birth, so that no other task can have it.
@@ -148,8 +151,8 @@ func (d *Desk) Copy(ctx context.Context, of task.ID, s birth.Submission) (Receip
 // take records a birth for a submitter that waits: another task may stand for it, and its children
 // are made at once.
 func (d *Desk) take(ctx context.Context, n *Newborn) (Receipt, error) {
-	// The task of a tick may exist in another queue, if its job has changed since.
-	r, err := d.bear(ctx, n, n.ID.Derived())
+	n.look = n.ID.Derived()
+	r, err := d.Bear(ctx, n)
 	taken, is := errors.AsType[*events.Taken](err)
 	switch {
 	case is && n.Birth.Spec.Unique.OnConflict == job.ConflictReturn:
@@ -313,11 +316,8 @@ func (d *Desk) Refused(ctx context.Context, n *Newborn) error {
 // Bear records a birth and its consequences. The receipt is for the new task, or for the existing
 // one of the same birth. The errors are those of [Desk.Submit]; whatever on_conflict says, a taken
 // key is one of them. The children of a parent are left to [Desk.Raise], or to a scheduler.
-func (d *Desk) Bear(ctx context.Context, n *Newborn) (Receipt, error) { return d.bear(ctx, n, false) }
-
-// bear is Bear. With look, it looks for a task of the id before it writes anything.
-func (d *Desk) bear(ctx context.Context, n *Newborn, look bool) (Receipt, error) {
-	seq, err := d.record(ctx, n, look)
+func (d *Desk) Bear(ctx context.Context, n *Newborn) (Receipt, error) {
+	seq, err := d.record(ctx, n)
 	there, again := errors.AsType[*events.Exists](err)
 	if !again {
 		return Receipt{ID: n.ID, Seq: seq}, err
@@ -335,7 +335,7 @@ func (d *Desk) bear(ctx context.Context, n *Newborn, look bool) (Receipt, error)
 
 // record records a birth and returns its sequence. If the id already has a task, the error is an
 // [*events.Exists].
-func (d *Desk) record(ctx context.Context, n *Newborn, look bool) (uint64, error) {
+func (d *Desk) record(ctx context.Context, n *Newborn) (uint64, error) {
 	key, err := n.Birth.UniqueKey()
 	if err != nil {
 		return 0, err
@@ -344,7 +344,7 @@ func (d *Desk) record(ctx context.Context, n *Newborn, look bool) (uint64, error
 	if err != nil {
 		return 0, err
 	}
-	if look || !n.drawn() && (key != "" || most > 0) { // an existing task needs nothing to be free
+	if n.look || !n.drawn() && (key != "" || most > 0) { // an existing task needs nothing to be free
 		if err := d.Rec.Unborn(ctx, n.ID); err != nil {
 			return 0, err
 		}
