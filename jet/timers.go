@@ -90,7 +90,7 @@ func (s *Store) Arm(ctx context.Context, f *events.Fact) error {
 		return err
 	}
 	e := f.Event.(task.Queued)
-	if err := s.openRoute(ctx, &e.Work, e.Due); err != nil {
+	if err := s.openRoute(ctx, f, e.Due); err != nil {
 		return fmt.Errorf("arm the timer of task %s: %w", f.Task, err)
 	}
 	m, err := timer(wire.TimerPrefix+string(f.Task), ref, e.Due, wire.OfferSubject(&e.Work, f.Task))

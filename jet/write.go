@@ -144,9 +144,9 @@ func (s *Store) PlaceClaimed(ctx context.Context, f *events.Fact, key string, cl
 // placement makes the message that places a birth or an offer, and first makes sure that everything
 // exists that its route needs.
 func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message, error) {
-	subject, work, err := placeOf(f)
+	subject, err := placeOf(f)
 	if err == nil {
-		err = s.openRoute(ctx, work, time.Time{})
+		err = s.openRoute(ctx, f, time.Time{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("place %s of %s: %w", f.Type, f.Task, err)
@@ -154,9 +154,18 @@ func (s *Store) placement(ctx context.Context, f *events.Fact) (*publish.Message
 	return publish.NewMessage(subject, f)
 }
 
-// openRoute makes sure that workers hear of the route of an offer, if it is not a queue's plain one.
-// due is when a timer places the offer there; zero means now.
-func (s *Store) openRoute(ctx context.Context, w *task.Work, due time.Time) error {
+// openRoute makes sure that workers hear of the route of a birth or an offer, if it is not a queue's
+// plain one. due is when a timer places the offer there; zero means now.
+func (s *Store) openRoute(ctx context.Context, f *events.Fact, due time.Time) error {
+	var w *task.Work
+	switch e := f.Event.(type) {
+	case task.Submitted:
+		w = &e.Work
+	case task.Queued:
+		w = &e.Work
+	default:
+		return nil
+	}
 	if w.Route.Selected() {
 		if err := s.declareFor(ctx, w); err != nil {
 			return err
@@ -168,19 +177,19 @@ func (s *Store) openRoute(ctx context.Context, w *task.Work, due time.Time) erro
 	return nil
 }
 
-// placeOf returns the subject of a birth or an offer, and the work that it offers.
-func placeOf(f *events.Fact) (string, *task.Work, error) {
+// placeOf returns the subject of a birth or an offer.
+func placeOf(f *events.Fact) (string, error) {
 	switch e := f.Event.(type) {
 	case task.Submitted:
 		if e.OnChain() {
-			return "", nil, events.ErrOnChain
+			return "", events.ErrOnChain
 		}
 		if !e.Offers() {
-			return wire.HoldPrefix + string(f.Task), &e.Work, nil
+			return wire.HoldPrefix + string(f.Task), nil
 		}
-		return wire.OfferSubject(&e.Work, f.Task), &e.Work, nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	case task.Queued:
-		return wire.OfferSubject(&e.Work, f.Task), &e.Work, nil
+		return wire.OfferSubject(&e.Work, f.Task), nil
 	}
-	return "", nil, errors.New("it is no offer")
+	return "", errors.New("it is no offer")
 }
