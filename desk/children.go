@@ -77,10 +77,10 @@ func (d *Desk) BearChildren(ctx context.Context, parent *task.Task, names []stri
 	if len(names) == 0 || family.Unmade(parent) || parent.State.Terminal() {
 		return nil
 	}
-	birth := family.Births(parent)
+	births := family.Births(parent)
 	var facts []*events.Fact
 	for _, name := range names {
-		id, b := family.ChildID(parent.ID, name), birth(name)
+		id, b := family.ChildID(parent.ID, name), births(name)
 		if !b.OnChain() {
 			facts = append(facts, d.Rec.Fact(id, b))
 			continue

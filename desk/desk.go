@@ -384,7 +384,7 @@ func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exist
 	if !ok {
 		return there
 	}
-	var job *job.Job
+	var of *job.Job
 	var revision uint64
 	if s.Job != "" {
 		present, now, err := d.Store.JobAt(ctx, s.Job, 0)
@@ -396,12 +396,12 @@ func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exist
 		if err != nil {
 			return err
 		}
-		job, revision = &present, now
+		of, revision = &present, now
 	}
-	if f := filesOf(&s, job); f != nil {
+	if f := filesOf(&s, of); f != nil {
 		s.Files = f
 	}
-	asked, err := birth.Of(s, job, revision, d.Rec.Now())
+	asked, err := birth.Of(s, of, revision, d.Rec.Now())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -416,12 +416,12 @@ func (d *Desk) same(ctx context.Context, s birth.Submission, there *events.Exist
 
 // SameBirth is same for a birth that Millrace makes itself. It ignores how the tick came to
 // its task, which may differ between makers.
-func (d *Desk) SameBirth(there *events.Exists, birth *task.Submitted) error {
+func (d *Desk) SameBirth(there *events.Exists, made *task.Submitted) error {
 	was, ok := there.Birth.Fact.Event.(task.Submitted)
 	if !ok {
 		return there
 	}
-	asked := *birth
+	asked := *made
 	asked.Trigger, asked.Due = was.Trigger, was.Due
 	if asked.Job != "" && asked.Job == was.Job && asked.Revision != was.Revision {
 		return nil // the job has changed between two schedulers' reads

@@ -9,10 +9,10 @@ import (
 )
 
 // filesOf returns the files of a task before its birth.
-func filesOf(s *birth.Submission, job *job.Job) *job.Files {
+func filesOf(s *birth.Submission, of *job.Job) *job.Files {
 	switch {
-	case job != nil:
-		return over(s.Files, job.Files)
+	case of != nil:
+		return over(s.Files, of.Files)
 	case s.Spec != nil:
 		return over(s.Files, s.Spec.Files)
 	}
@@ -29,25 +29,25 @@ func over(said, defined *job.Files) *job.Files {
 
 // pin replaces the files of a submission and of the job's steps with the versions that they name
 // now. It changes copies: s gets its own, and the job is returned, unchanged if it has no files.
-func (d *Desk) pin(ctx context.Context, s *birth.Submission, job *job.Job) (*job.Job, error) {
-	job, err := d.pinSteps(ctx, s, job)
+func (d *Desk) pin(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
+	of, err := d.pinSteps(ctx, s, of)
 	if err != nil {
-		return job, err
+		return of, err
 	}
-	if f := filesOf(s, job); f != nil {
+	if f := filesOf(s, of); f != nil {
 		s.Files, err = d.Store.PinFiles(ctx, f)
 	}
-	return job, err
+	return of, err
 }
 
-func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, job *job.Job) (*job.Job, error) {
+func (d *Desk) pinSteps(ctx context.Context, s *birth.Submission, of *job.Job) (*job.Job, error) {
 	switch {
-	case job != nil:
-		spec, changed, err := d.pinSpec(ctx, job.Spec)
+	case of != nil:
+		spec, changed, err := d.pinSpec(ctx, of.Spec)
 		if err != nil || !changed {
-			return job, err
+			return of, err
 		}
-		pinned := *job
+		pinned := *of
 		pinned.Spec = spec
 		return &pinned, nil
 	case s.Spec != nil:

@@ -185,11 +185,11 @@ func newborn(of job.Job, s birth.Submission, now time.Time) (task.Task, error) {
 	}
 	of.Params = param.Params{Defaults: of.Params.Values()}
 	s.Job, s.Spec = "", nil
-	birth, err := birth.Of(s, &of, 0, now)
+	made, err := birth.Of(s, &of, 0, now)
 	if err != nil {
 		return task.Task{}, wrong{fmt.Errorf("job %s: %w", of.Name, err)}
 	}
-	return task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: birth}), nil
+	return task.Evolve(task.Task{}, task.Recorded{Seq: 1, At: now, Event: made}), nil
 }
 
 // ranOn is the node to which a task sticks; "" if there is none, or if it cannot be found out.

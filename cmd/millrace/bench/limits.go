@@ -78,14 +78,14 @@ func (b *bench) submitLimited(ctx context.Context, queue string, n int, key func
 	s.Queue = queue
 	s.Concurrency = limit.Concurrencies{{Max: 1, Key: "{labels.key}"}}
 	s.Labels = map[string]string{"key": ""}
-	birth, err := birth.Of(s, nil, 0, b.store.Now())
+	made, err := birth.Of(s, nil, 0, b.store.Now())
 	if err != nil {
 		return err
 	}
 	for from := 0; from < n; from += 4096 {
 		facts := make([]*events.Fact, min(n-from, 4096))
 		for i := range facts {
-			e := birth
+			e := made
 			e.Labels = map[string]string{"key": key(from + i)}
 			facts[i] = rec.Fact(task.ID(events.NewID(b.store.Now())), e)
 		}
