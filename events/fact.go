@@ -100,31 +100,32 @@ var ErrLater = errors.New("use a newer millrace")
 // message.
 type Fact struct {
 	// ID is a ULID, unique to the fact. The writer recognizes its fact by it.
-	ID string
+	ID string `redact:"keep"`
 	// At is when the event happened, by the writer's clock.
 	At time.Time
 	// Type follows from Event. In a fact of an unknown type, only Type is set.
-	Type Type
+	Type Type `redact:"keep"`
 	// Task, Node, Def, Job, Queue, Schedule, Key, Message or Scope is the subject of the fact; the
 	// others are empty. All are empty if the subject is the copies of definitions.
-	Task     task.ID
-	Node     node.ID
-	Def      definition.Def
-	Job      string // the breaker's job
-	Queue    string
-	Schedule string // the ticks' schedule
+	Task     task.ID        `redact:"keep"`
+	Node     node.ID        `redact:"keep"`
+	Def      definition.Def `redact:"keep"`
+	Job      string         `redact:"keep"` // the breaker's job
+	Queue    string         `redact:"keep"`
+	Schedule string         `redact:"keep"` // the ticks' schedule
 	// Key is a unique key.
-	Key string
+	Key string `redact:"hashedKey"`
 	// Message is the sequence of an unreadable message in the log.
 	Message uint64
 	// Scope is the scope whose limits admit.
-	Scope limit.Scope
+	Scope limit.Scope `redact:"keep"`
 	// Actor is the writer, where that is not plain from the event: a node, a user or a part of
 	// Millrace ([IsPart]).
-	Actor string
+	Actor string `redact:"actor"`
 	// Cause is the ID of the fact that led to this one and Corr that of the
 	// first cause, where they are not plain from the chain.
-	Cause, Corr string
+	Cause string `redact:"keep"`
+	Corr  string `redact:"keep"`
 	// By holds the inputs of the recorded decision; nil if the fact records none, or one that
 	// follows from the history alone.
 	By *task.By
@@ -133,7 +134,7 @@ type Fact struct {
 	// [task.MessageEvent]; nil if the type is unknown.
 	Event any
 	// Extra holds the fields that this version does not know, so that they are not lost.
-	Extra map[string]json.RawMessage
+	Extra map[string]json.RawMessage `redact:"drop"`
 }
 
 // About returns the subject of the fact: the id of a task or node, a definition, the name of a job,

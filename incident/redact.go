@@ -28,7 +28,7 @@ import (
 // class is the treatment of a text.
 type class uint8
 
-// The classes. A field without one is hidden, and fails the test of this table.
+// The classes. A field without a tag is hidden, and fails the test of the tags.
 const (
 	hide      class = iota // a keyed hash: equal values stay equal within a file, and cannot be guessed
 	keep                   // unchanged: names, ids, places in the log, rules
@@ -43,61 +43,18 @@ const (
 	named                  // the text of a definition: treated by its own type
 )
 
-// classes are the classes of texts in facts and definitions, by type and field.
+// tag is the tag of a field with the class of its texts: the type of a fact or a definition says
+// itself what an incident file shows of it.
+const tag = "redact"
+
+// classes are the classes by their words in tags.
 var classes = map[string]class{
-	"events.Fact.ID": keep, "events.Fact.Type": keep, "events.Fact.Task": keep, "events.Fact.Node": keep, "events.Fact.Def": keep, "events.Fact.Job": keep,
-	"events.Fact.Queue": keep, "events.Fact.Schedule": keep, "events.Fact.Scope": keep, "events.Fact.Cause": keep, "events.Fact.Corr": keep,
-	"events.Fact.Key": hashedKey, "events.Fact.Actor": actor, "events.Fact.Extra": drop,
-
-	"node.BecameReady.Reason": hide, "node.BecameReady.Session": keep, "node.Changed.Reason": hide, "node.Drained.Reason": hide, "node.Drained.Session": keep,
-	"node.Labelled.Labels": values, "node.Labelled.Reason": hide, "node.Profile.Handlers": keep, "node.Profile.Host": hide, "node.Profile.Labels": values,
-	"node.Profile.Queues": keep, "node.Profile.Version": keep, "node.Registered.Session": keep, "node.WasQuarantined.Reason": hide, "node.WasReleased.Reason": hide,
-	"node.WasRetired.Reason": hide, "node.WentOffline.Reason": hide, "node.WentOffline.Session": keep, "node.WentOnline.Reason": hide, "node.WentOnline.Session": keep,
-
-	"job.Artifacts.Paths": hide, "job.Artifacts.When": word, "where.Asked.Queue": keep,
-	"task.AttemptAdopted.Node": keep, "task.AttemptAdopted.Session": keep, "task.AttemptFailed.Class": word, "task.AttemptFailed.Message": hide,
-	"task.AttemptFailed.Reason": hide, "task.AttemptFinished.Result": drop, "task.AttemptLate.Node": keep, "task.AttemptLate.Said": drop, "task.AttemptLost.Reason": hide,
-	"task.AttemptReleased.Reason": hide, "task.AttemptStarted.Node": keep, "task.AttemptStarted.Session": keep,
-	"breaker.Breaker.OnOpen": word, "breaker.Closed.Reason": hide, "breaker.HalfOpened.Reason": hide, "breaker.Opened.Reason": hide, "breaker.Tried.Reason": hide,
-	"limit.Budget.Key": template, "limit.Budget.Per": word, "limit.Budget.Timezone": keep,
-	"task.By.Closed": keep, "task.By.Limit": counter, "task.By.Ran": keep, "task.By.Rule": word,
-	"task.CancelConfirmed.Code": word, "task.CancelConfirmed.Reason": hide, "task.CancelRequested.Reason": hide,
-	"task.Children.Names": keep, "task.Children.Spares": keep, "task.Concluded.Message": hide, "task.Concluded.Reason": word, "task.Concluded.Result": drop,
-	"limit.Concurrency.Key": template, "limit.Concurrency.OnLimit": word, "task.Dismissed.Reason": hide, "task.Due.Route": keep,
-	"job.Each.Param": keep, "job.Each.Result": word, "job.Each.Values": data, "definition.Edition.Digest": keep, "definition.Edition.Text": named,
-	"job.Files.Bundle": keep, "job.Files.Mode": word, "job.Files.To": hide, "task.GivenUp.Detail": hide, "task.GivenUp.Reason": word,
-	"task.Grant.Limits": counter, "task.Grant.Task": keep, "task.Granted.Rates": counter, "task.Granted.Refused": keep, "unique.KeyClaimed.Before": keep, "unique.KeyClaimed.Holder": keep,
-	"task.Known.Node": keep, "task.LeaseBy.Session": keep, "definition.Ledger.Open": keep, "task.MessageDismissed.Reason": hide,
-	"task.Need.Name": keep, "task.Need.Task": keep, "task.Need.When": word, "task.Needs.Rule": word, "task.Origin.Schedule": keep, "task.Origin.Trigger": word, "limit.PerNode.Key": template,
-	"job.Place.Avoid": keep, "job.Place.Late": word, "job.Place.Mode": word, "job.Place.NoNode": word, "job.Place.Nodes": keep, "job.Place.Queue": keep,
-	"job.Place.Spread": keep, "job.Place.Sticky": template, "task.Postponed.Detail": hide, "task.Postponed.Reason": word,
-	"queue.Limited.Reason": hide, "queue.Limited.Window": keep, "queue.Paused.Reason": hide, "queue.Purged.Reason": hide, "queue.Resumed.Reason": hide,
-	"task.Queued.Reason": word, "limit.Rate.Key": template, "task.Reassigned.From": keep, "task.Reassigned.Reason": hide, "task.Reassigned.To": keep, "task.Reopened.Reason": hide,
-	"where.Requirement.Key": keep, "where.Requirement.Op": keep, "where.Requirement.Values": values, "definition.Restored.Found": hide, "definition.Restored.Name": keep, "definition.Restored.Of": word,
-	"job.Retry.Backoff": word, "job.Retry.NotOn": keep, "job.Retry.On": keep,
-	"job.Run.Argv": hide, "job.Run.Dir": hide, "job.Run.Env": hide, "job.Run.EnvFiles": hide, "job.Run.Inherit": keep, "job.Run.Shell": hide,
-	"job.Run.Stdin": word, "job.Run.User": hide, "definition.ScheduleAdmitted.Detail": hide, "definition.ScheduleAdmitted.Made": keep, "definition.ScheduleAdmitted.Trigger": word,
-	"definition.ScheduleFired.Detail": hide, "definition.SchedulePaused.Reason": hide, "definition.ScheduleQueued.Detail": hide, "definition.ScheduleQueued.Trigger": word, "definition.ScheduleResumed.Reason": hide,
-	"definition.ScheduleSkipped.Detail": hide, "definition.ScheduleSkipped.Reason": word, "job.Secret.File": hide, "task.Shut.Detail": hide, "job.Signal.Name": keep, "job.Signal.OnTimeout": word,
-	"job.Spec.Handler": keep, "job.Spec.OnDisconnect": word, "job.Spec.OnRestart": word, "job.Spec.Setup": hide, "job.Spec.Window": keep,
-	"job.Step.Name": keep, "job.Step.Params": data, "job.Step.Queue": keep, "job.Step.Rule": word, "job.StepNeed.Step": keep, "job.StepNeed.When": word,
-	"task.Submitted.RetryOf": keep, "task.Throttled.Limit": counter, "task.Throttled.Node": keep, "task.TookOver.Ground": word, "task.TookOver.Reason": hide,
-	"task.Unheld.Hold": word, "task.Unheld.Inputs": drop, "task.Unheld.Reason": hide, "job.Unique.Key": template, "job.Unique.OnConflict": word, "job.Unique.While": word,
-	"task.Usage.Limits": hide, "task.Usage.Signal": keep, "definition.WaitingTick.Trigger": word,
-	"task.Work.FairKey": hide, "task.Work.Group": hide, "task.Work.Holds": word, "task.Work.Inputs": drop, "task.Work.Job": keep, "task.Work.Labels": values, "task.Work.Params": data, "task.Work.Secrets": keep,
-	"task.Work.Parent": keep, "task.Work.Route": keep, "task.Work.Step": keep, "task.Work.Trace": keep,
-
-	"job.Job.Name": keep, "job.Job.Title": hide, "job.Job.Description": hide, "job.Job.Owner": hide, "job.Job.Group": hide, "job.Job.Labels": values, "param.Params.Defaults": data,
-	"job.Job.Queue": keep, "job.Job.Fair": keep,
-	"param.Param.Name": keep, "param.Param.Title": hide, "param.Param.Description": hide, "param.Param.Type": word, "param.Param.Enum": data, "param.Param.Pattern": hide,
-	"param.Param.Schema": drop, "param.Param.Default": data,
-	"job.Schedule.Cron": keep, "job.Schedule.At": keep, "job.Schedule.Timezone": keep, "job.Schedule.Start": keep, "job.Schedule.End": keep, "job.Schedule.CatchUp": word,
-	"job.Schedule.Overlap": word, "job.Schedule.Calendar": keep, "job.Schedule.DST": word,
-	"birth.Submission.ID": keep, "birth.Submission.Job": keep, "birth.Submission.Params": data, "birth.Submission.Texts": hide, "birth.Submission.Labels": values, "birth.Submission.Queue": keep, "birth.Submission.Nodes": keep,
-	"birth.Submission.NoNode": word, "birth.Submission.FairKey": hide, "birth.Submission.Window": keep, "birth.Submission.Group": hide, "birth.Submission.Parent": keep, "birth.Submission.Trace": keep,
-	"schedule.Definition.Name": keep, "schedule.Pause.Actor": actor, "schedule.Pause.Reason": hide,
-	"schedule.Calendar.Name": keep, "schedule.Calendar.Title": hide, "schedule.Calendar.Timezone": keep, "schedule.Calendar.Otherwise": word, "schedule.Rule.Open": keep, "schedule.Rule.Closed": keep,
+	"hide": hide, "keep": keep, "word": word, "data": data, "drop": drop, "actor": actor, "counter": counter, "template": template,
+	"values": values, "hashedKey": hashedKey, "named": named,
 }
+
+// classOf is the class of a field.
+func classOf(f *reflect.StructField) class { return classes[f.Tag.Get(tag)] }
 
 // Rules describes the work of [Redactor] in words.
 var Rules = []string{
@@ -296,7 +253,7 @@ func (x *Redactor) walkStruct(v reflect.Value) {
 			x.walk(v.Field(i))
 			continue
 		}
-		x.apply(v.Field(i), classes[t.String()+"."+field.Name])
+		x.apply(v.Field(i), classOf(&field))
 	}
 }
 

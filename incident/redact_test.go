@@ -44,8 +44,8 @@ func corpusFacts(t testing.TB) []events.Fact {
 	return facts
 }
 
-// fieldsOf calls each for every text field below a type, with the name that has a class.
-func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)) {
+// fieldsOf calls each for every field below a type.
+func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string, f reflect.StructField)) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		fieldsOf(t.Elem(), seen, each)
@@ -56,36 +56,35 @@ func fieldsOf(t reflect.Type, seen map[reflect.Type]bool, each func(name string)
 		seen[t] = true
 		for i := range t.NumField() {
 			f := t.Field(i)
-			switch {
-			case !f.IsExported():
-			case texts(f.Type):
-				each(t.String() + "." + f.Name)
-			default:
+			if !f.IsExported() {
+				continue
+			}
+			if each(t.String()+"."+f.Name, f); !texts(f.Type) {
 				fieldsOf(f.Type, seen, each)
 			}
 		}
 	}
 }
 
-// Each text of a fact or a definition has a class, and no class lacks its field.
+// Each text of a fact or a definition has a class, and no other field has one.
 func TestClasses(t *testing.T) {
-	seen, there := map[reflect.Type]bool{}, map[string]bool{}
+	seen := map[reflect.Type]bool{}
 	of := []reflect.Type{reflect.TypeFor[events.Fact](), reflect.TypeFor[job.Job](), reflect.TypeFor[schedule.Definition](), reflect.TypeFor[schedule.Calendar]()}
 	for _, f := range corpusFacts(t) {
 		of = append(of, reflect.TypeOf(f.Event))
 	}
 	for _, of := range of {
-		fieldsOf(of, seen, func(name string) {
-			there[name] = true
-			if _, ok := classes[name]; !ok {
-				t.Errorf("%s has no class: say in redact.go what becomes of it", name)
+		fieldsOf(of, seen, func(name string, f reflect.StructField) {
+			said, tagged := f.Tag.Lookup(tag)
+			switch _, known := classes[said]; {
+			case texts(f.Type) && !tagged:
+				t.Errorf("%s has no class: say in its tag, such as redact:\"hide\", what becomes of it", name)
+			case tagged && !known:
+				t.Errorf("%s has the class %q, which does not exist", name, said)
+			case tagged && !texts(f.Type):
+				t.Errorf("%s has a class, and is no text", name)
 			}
 		})
-	}
-	for name := range classes {
-		if !there[name] {
-			t.Errorf("%s has a class, and is not there", name)
-		}
 	}
 }
 
@@ -116,7 +115,7 @@ func plant(v reflect.Value) {
 		}
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			switch c := classes[v.Type().String()+"."+f.Name]; {
+			switch c := classOf(&f); {
 			case !f.IsExported():
 			case !texts(f.Type):
 				plant(v.Field(i))

@@ -12,7 +12,7 @@ type Event interface{ isEvent() }
 // Registered begins a session and ends any earlier one. After [Retired] it begins a new life of the
 // node.
 type Registered struct {
-	Session string `json:"session,omitzero"`
+	Session string `json:"session,omitzero" redact:"keep"`
 	Profile
 	// Until is when the heartbeat of the earlier session expires unless that session renews it; in
 	// the past if it had none, zero if unknown.
@@ -22,15 +22,15 @@ type Registered struct {
 // WentOnline records a heartbeat of the session over a connection that has not proved itself yet:
 // the first one, or one that came back.
 type WentOnline struct {
-	Session    string `json:"session,omitzero"`
-	Reason     string `json:"reason,omitzero"`
+	Session    string `json:"session,omitzero" redact:"keep"`
+	Reason     string `json:"reason,omitzero" redact:"hide"`
 	Connection uint64 `json:"connection,omitzero"`
 }
 
 // BecameReady records that work reaches the node over its present connection.
 type BecameReady struct {
-	Session    string         `json:"session,omitzero"`
-	Reason     string         `json:"reason,omitzero"`
+	Session    string         `json:"session,omitzero" redact:"keep"`
+	Reason     string         `json:"reason,omitzero" redact:"hide"`
 	Connection uint64         `json:"connection,omitzero"`
 	Took       value.Duration `json:"took,omitzero"`
 	Kept       int            `json:"kept,omitzero"`
@@ -40,14 +40,14 @@ type BecameReady struct {
 
 // Drained records that the session takes no new work, because it was asked to end.
 type Drained struct {
-	Session string `json:"session,omitzero"`
-	Reason  string `json:"reason,omitzero"`
+	Session string `json:"session,omitzero" redact:"keep"`
+	Reason  string `json:"reason,omitzero" redact:"hide"`
 }
 
 // WentOffline records that the session has ended. Lost says that it ended without announcing it.
 type WentOffline struct {
-	Session string `json:"session,omitzero"`
-	Reason  string `json:"reason,omitzero"`
+	Session string `json:"session,omitzero" redact:"keep"`
+	Reason  string `json:"reason,omitzero" redact:"hide"`
 	Lost    bool   `json:"lost,omitzero"`
 	Low     uint64 `json:"low,omitzero"`
 }
@@ -55,24 +55,24 @@ type WentOffline struct {
 // Changed is an order of an operator, for this and all later sessions.
 type Changed struct {
 	Order  Order          `json:"order"`
-	Reason string         `json:"reason,omitzero"`
+	Reason string         `json:"reason,omitzero" redact:"hide"`
 	Grace  value.Duration `json:"grace,omitzero"`
 }
 
 // WasQuarantined keeps work from the node, at least until an instant.
 type WasQuarantined struct {
-	Reason string    `json:"reason,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"hide"`
 	Until  time.Time `json:"until,omitzero"`
 }
 
 // WasReleased ends a quarantine and resets the score that led to it.
 type WasReleased struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // WasRetired records that the node will not come back.
 type WasRetired struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 func (Registered) isEvent()     {}

@@ -21,8 +21,8 @@ type Label struct {
 
 // Labelled records changes of labels.
 type Labelled struct {
-	Labels map[string]*string `json:"labels"`
-	Reason string             `json:"reason,omitzero"`
+	Labels map[string]*string `json:"labels" redact:"values"`
+	Reason string             `json:"reason,omitzero" redact:"hide"`
 }
 
 func (Label) isCommand()  {}

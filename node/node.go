@@ -107,21 +107,21 @@ func (o *Order) UnmarshalText(text []byte) error {
 
 // Profile is what a worker announces about its node when it starts.
 type Profile struct {
-	Host    string            `json:"host,omitempty"`
+	Host    string            `json:"host,omitempty" redact:"hide"`
 	PID     int               `json:"pid,omitempty"`
-	Version string            `json:"version,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Version string            `json:"version,omitempty" redact:"keep"`
+	Labels  map[string]string `json:"labels,omitempty" redact:"values"`
 	// Slots is how many tasks it runs at once.
 	Slots int `json:"slots,omitempty"`
 	// Queues are the queues that it serves.
-	Queues []string `json:"queues,omitempty"`
+	Queues []string `json:"queues,omitempty" redact:"keep"`
 	// Probes says that the node proves its readiness. Older workers do not: they count as serving
 	// once online.
 	Probes bool `json:"probes,omitempty"`
 	// Announces says that the node runs tasks of Handlers, commands if Commands is set, and no
 	// others. Older workers announce nothing: they may run any.
 	Announces bool     `json:"announces,omitempty"`
-	Handlers  []string `json:"handlers,omitempty"`
+	Handlers  []string `json:"handlers,omitempty" redact:"keep"`
 	Commands  bool     `json:"commands,omitempty"`
 	// TTL is the lifetime of the node's heartbeats; 0 if it names none.
 	TTL value.Duration `json:"ttl,omitempty"`

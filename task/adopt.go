@@ -19,8 +19,8 @@ type Adopt struct {
 type AttemptAdopted struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	Node    string `json:"node,omitzero"`
-	Session string `json:"session,omitzero"`
+	Node    string `json:"node,omitzero" redact:"keep"`
+	Session string `json:"session,omitzero" redact:"keep"`
 	// PID is its process, on the node.
 	PID int `json:"pid,omitzero"`
 	// Gap is how long no worker attended the attempt.

@@ -15,14 +15,14 @@ import (
 // decide nothing, and decisions that need only the history, have none.
 type By struct {
 	// Rule is one of the Rule constants; "" where the type of the fact already tells the rule.
-	Rule string `json:"rule,omitempty"`
+	Rule string `json:"rule,omitempty" redact:"word"`
 	// Seen is the log sequence up to which nodes, queues and settings were known, and tasks too for
 	// decisions of limits; 0 if the decision used none of them.
 	Seen uint64 `json:"seen,omitempty"`
 	// Cut says that the decision reached its size limit and left the rest to the next one.
 	Cut bool `json:"cut,omitempty"`
 	// Closed are the admission chains on which the decision depends but whose ends were unknown.
-	Closed []limit.Scope `json:"closed,omitempty"`
+	Closed []limit.Scope `json:"closed,omitempty" redact:"keep"`
 	// Task is the last message known of the task, where an offer that is not on the task's chain
 	// may have come since; 0 where that does not matter.
 	Task uint64 `json:"task,omitempty"`
@@ -37,7 +37,7 @@ type By struct {
 	// Beats says that the session that runs the task had a heartbeat, regardless of its facts.
 	Beats bool `json:"beats,omitempty"`
 	// Limit is the counter without a free place; "" if limits were not consulted.
-	Limit string `json:"limit,omitempty"`
+	Limit string `json:"limit,omitempty" redact:"counter"`
 	// At is the time that the decision used, where it differs from the fact's own. By [RuleWatch]
 	// it is the tick whose fire has not come.
 	At time.Time `json:"at,omitzero"`
@@ -65,7 +65,7 @@ type By struct {
 	Self *Known `json:"self,omitempty"`
 	Peer *Known `json:"peer,omitempty"`
 	// Ran is the node on which the task, its job or its key ran last; "" if unknown.
-	Ran string `json:"ran,omitempty"`
+	Ran string `json:"ran,omitempty" redact:"keep"`
 	// Drawn is the random number that was drawn, in [0,1); 0 if none was.
 	Drawn float64 `json:"drawn,omitempty"`
 	// Final says that the task reported its failure as final: no other attempt can mend it.
@@ -120,7 +120,7 @@ const (
 
 // Known is a node as the decider knew it: At is its last known fact.
 type Known struct {
-	Node string `json:"node"`
+	Node string `json:"node" redact:"keep"`
 	At   uint64 `json:"at,omitempty"`
 }
 
@@ -150,7 +150,7 @@ type LeaseBy struct {
 	// end; zero if there was neither.
 	Beat time.Time `json:"beat,omitzero"`
 	// Session is the session of that heartbeat; "" if there was none.
-	Session string `json:"session,omitempty"`
+	Session string `json:"session,omitempty" redact:"keep"`
 	// Named says that the heartbeat named the attempt. TTL is its announced lifetime.
 	Named bool           `json:"named,omitempty"`
 	TTL   value.Duration `json:"ttl,omitempty"`

@@ -28,7 +28,7 @@ type Dismiss struct{ Reason string }
 // Dismissed records that an operator took a dead letter off the list. The task keeps its end and
 // can be reopened like any other.
 type Dismissed struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 func (Dismiss) isCommand() {}
@@ -50,7 +50,7 @@ type MessageEvent interface{ isMessageEvent() }
 // MessageDismissed records that an operator took such a message off the list of dead letters. The
 // message stays in the log as it is.
 type MessageDismissed struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 func (MessageDismissed) isMessageEvent() {}

@@ -22,7 +22,7 @@ type Due struct {
 	// After is the task's Turn that is due. For any other turn the message has no effect.
 	After uint64 `json:"after"`
 	// Route is where it offers the task. If the task waits elsewhere, the message has no effect.
-	Route where.Route `json:"route,omitzero"`
+	Route where.Route `json:"route,omitzero" redact:"keep"`
 	// Due is when the timer was to fire.
 	Due time.Time `json:"due,omitzero"`
 	// Number is the number of the task's [where.Lane], by which a node orders the tasks on its own

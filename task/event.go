@@ -18,40 +18,40 @@ type Event interface{ isEvent() }
 // reading anything else.
 type Work struct {
 	// Job and Revision name the definition; both are zero for an ad-hoc command.
-	Job      string `json:"job,omitzero"`
+	Job      string `json:"job,omitzero" redact:"keep"`
 	Revision uint64 `json:"revision,omitzero"`
 	// Spec is never nil in a valid fact, and never modified.
 	Spec *job.Spec `json:"spec,omitzero"`
 	// Params is a JSON object, or nil.
-	Params json.RawMessage `json:"params,omitzero"`
+	Params json.RawMessage `json:"params,omitzero" redact:"data"`
 	// Secrets are the names of the parameters whose value is a [job.Secret].
-	Secrets []string          `json:"secrets,omitzero"`
-	Labels  map[string]string `json:"labels,omitzero"`
-	Route   where.Route       `json:"route,omitzero"`
+	Secrets []string          `json:"secrets,omitzero" redact:"keep"`
+	Labels  map[string]string `json:"labels,omitzero" redact:"values"`
+	Route   where.Route       `json:"route,omitzero" redact:"keep"`
 	// StartBy is when the task expires if it was not started; zero for no such bound.
 	StartBy time.Time `json:"start_by,omitzero"`
 	// EndBy is the deadline of the task as a whole (timeout.total); zero for no such bound.
 	EndBy  time.Time `json:"end_by,omitzero"`
-	Group  string    `json:"group,omitzero"`
-	Parent ID        `json:"parent,omitzero"`
+	Group  string    `json:"group,omitzero" redact:"hide"`
+	Parent ID        `json:"parent,omitzero" redact:"keep"`
 	// Step is the child's name below the outermost parent, as a path: "transform", or "sum/0" for the
 	// first value of the list of step sum. A child on a node bears the node's name. "" for a task that
 	// no parent was expanded into.
-	Step string `json:"step,omitzero"`
+	Step string `json:"step,omitzero" redact:"keep"`
 	// Holds are the conditions that must open before the task is offered. Empty in an offer.
-	Holds []string `json:"holds,omitzero"`
+	Holds []string `json:"holds,omitzero" redact:"word"`
 	// FairKey shares the queue fairly: workers take tasks of different keys in turn. "" for none.
-	FairKey string `json:"fair_key,omitzero"`
+	FairKey string `json:"fair_key,omitzero" redact:"hide"`
 	// Needs are the tasks that must end before it may run; nil for none.
 	Needs *Needs `json:"needs,omitzero"`
 	// Inputs are the results of the tasks in Needs, as [Needs.Inputs] makes them; nil before they
 	// have ended.
-	Inputs json.RawMessage `json:"inputs,omitzero"`
+	Inputs json.RawMessage `json:"inputs,omitzero" redact:"drop"`
 	// Asked is what the route requires of nodes; nil if that follows from the spec.
 	Asked *where.Asked `json:"asked,omitzero"`
 	// Trace is the trace context of the submission, as a W3C traceparent; "" for none. Children
 	// inherit it.
-	Trace string `json:"trace,omitzero"`
+	Trace string `json:"trace,omitzero" redact:"keep"`
 	// Origin is zero for a task that was not made by a schedule.
 	Origin
 }
@@ -63,7 +63,7 @@ type Submitted struct {
 	// Due is when the task may run; zero for at once.
 	Due time.Time `json:"due,omitzero"`
 	// RetryOf is the task of which this one is a copy; "" for none.
-	RetryOf ID `json:"retry_of,omitzero"`
+	RetryOf ID `json:"retry_of,omitzero" redact:"keep"`
 	// Window says that Due is when the task's window opens; nil if Due has another origin.
 	Window *Shut `json:"window,omitzero"`
 }
@@ -78,7 +78,7 @@ type Queued struct {
 	// After is the task's Turn for which this offer is valid; for any other turn the offer is
 	// stale.
 	After  uint64    `json:"after"`
-	Reason string    `json:"reason,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"word"`
 	Due    time.Time `json:"due,omitzero"`
 	// Rated is the sequence of the fact that set the queue's rate under which the task was
 	// admitted. A worker that knows of no later rate starts the task. 0 for none.
@@ -88,8 +88,8 @@ type Queued struct {
 // AttemptStarted is the claim: its sequence is the attempt's epoch.
 type AttemptStarted struct {
 	Attempt int    `json:"attempt,omitzero"`
-	Node    string `json:"node,omitzero"`
-	Session string `json:"session,omitzero"`
+	Node    string `json:"node,omitzero" redact:"keep"`
+	Session string `json:"session,omitzero" redact:"keep"`
 	// Offer is the sequence of the offer under which the attempt holds its lease.
 	Offer uint64 `json:"offer,omitzero"`
 	// TookOver is set if the offer's lease had ended under another attempt.
@@ -100,10 +100,10 @@ type AttemptStarted struct {
 type TookOver struct {
 	Epoch uint64 `json:"epoch"`
 	// Reason describes the evidence in words.
-	Reason string `json:"reason"`
+	Reason string `json:"reason" redact:"hide"`
 	// Ground is the kind of evidence, for example [GroundClaim]. Facts written before accounts of
 	// leases existed have none, and no Heard.
-	Ground string `json:"ground,omitempty"`
+	Ground string `json:"ground,omitempty" redact:"word"`
 	// Heard is when the log last heard of the attempt on that ground, by the server's time.
 	// [By.Lease] of the fact holds the evidence and its time.
 	Heard time.Time `json:"heard,omitzero"`
@@ -116,7 +116,7 @@ type AttemptFinished struct {
 	// Exit is the process's code; nil for handlers.
 	Exit *int `json:"exit,omitzero"`
 	// Result is a small JSON value, or nil.
-	Result json.RawMessage `json:"result,omitzero" form:"null"`
+	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
 	Usage  *Usage          `json:"usage,omitzero"`
 }
 
@@ -130,7 +130,7 @@ type Usage struct {
 	Read    int64 `json:"read,omitempty"`
 	Written int64 `json:"written,omitempty"`
 	// Signal is the name of the signal that ended the process.
-	Signal string `json:"signal,omitempty"`
+	Signal string `json:"signal,omitempty" redact:"keep"`
 	// Setup, Run and Stop are the durations of the attempt's phases: until the program began its
 	// work, until it ended or was asked to end, and from then until no process was left. They are
 	// set only if Setup or Stop took a millisecond or more.
@@ -138,7 +138,7 @@ type Usage struct {
 	Run   value.Duration `json:"run,omitempty"`
 	Stop  value.Duration `json:"stop,omitempty"`
 	// Limits says in words which bounds were in force, and by which means.
-	Limits string `json:"limits,omitempty"`
+	Limits string `json:"limits,omitempty" redact:"hide"`
 	// Refused is how many messages of the program the worker refused, because they were too long or
 	// could not be carried out. The log of the attempt says why.
 	Refused int `json:"refused,omitempty"`
@@ -157,14 +157,14 @@ type AttemptFailed struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
 	// Class is one of [job.Classes].
-	Class   string `json:"class,omitzero"`
+	Class   string `json:"class,omitzero" redact:"word"`
 	Exit    *int   `json:"exit,omitzero"`
-	Message string `json:"message,omitzero"`
+	Message string `json:"message,omitzero" redact:"hide"`
 	// Retry is the next attempt; nil if this failure ends the task.
 	Retry *RetryPlan `json:"retry"`
 	// Reason says in words why there is no other attempt, or why its time differs from the
 	// back-off.
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// RetryAfter is the delay that the task asked for; 0 for none. It applies to all tasks under
 	// the same rate.
 	RetryAfter value.Duration `json:"retry_after,omitzero"`
@@ -181,14 +181,14 @@ type RetryPlan struct {
 type AttemptReleased struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	Reason  string `json:"reason,omitzero"`
+	Reason  string `json:"reason,omitzero" redact:"hide"`
 }
 
 // AttemptLost records that an attempt's node vanished before another node took over.
 type AttemptLost struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Epoch   uint64 `json:"epoch,omitzero"`
-	Reason  string `json:"reason,omitzero"`
+	Reason  string `json:"reason,omitzero" redact:"hide"`
 }
 
 // AttemptLate stores a report that came after the attempt was fenced. It is evidence and never
@@ -196,23 +196,23 @@ type AttemptLost struct {
 type AttemptLate struct {
 	Epoch uint64 `json:"epoch,omitzero"`
 	// Node is the node that sent the report.
-	Node string `json:"node,omitzero"`
+	Node string `json:"node,omitzero" redact:"keep"`
 	// Said is the refused fact, in its wire form.
-	Said json.RawMessage `json:"said,omitzero" form:"null"`
+	Said json.RawMessage `json:"said,omitzero" form:"null" redact:"drop"`
 }
 
 // CancelRequested asks the node that runs the task to stop it.
 type CancelRequested struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// Deadline is when the process must have ended.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // CancelConfirmed ends a task as cancelled: it never started, or its end was seen.
 type CancelConfirmed struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// Code is the reason's code; "" for [reason.User].
-	Code string `json:"code,omitzero"`
+	Code string `json:"code,omitzero" redact:"word"`
 	// Epoch is the attempt that was stopped; zero if none ran.
 	Epoch uint64 `json:"epoch,omitzero"`
 	Exit  *int   `json:"exit,omitzero"`
@@ -222,19 +222,19 @@ type CancelConfirmed struct {
 // GivenUp ends a task as abnormal.
 type GivenUp struct {
 	// Reason is expired, lost, poison, unplaceable or breaker.
-	Reason string `json:"reason,omitzero"`
-	Detail string `json:"detail,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"word"`
+	Detail string `json:"detail,omitzero" redact:"hide"`
 }
 
 // Reassigned moves a waiting task to another route. The offer on the old route becomes stale, and
 // another must be placed.
 type Reassigned struct {
-	From where.Route `json:"from,omitzero"`
-	To   where.Route `json:"to,omitzero"`
+	From where.Route `json:"from,omitzero" redact:"keep"`
+	To   where.Route `json:"to,omitzero" redact:"keep"`
 	// Asked is what To requires of nodes; nil if that follows from the task's spec, or if the task
 	// returns.
 	Asked  *where.Asked `json:"asked,omitzero"`
-	Reason string       `json:"reason,omitzero"`
+	Reason string       `json:"reason,omitzero" redact:"hide"`
 	// Until is when the task returns to its former route, if it was left to nodes that it prefers;
 	// else zero.
 	Until time.Time `json:"until,omitzero"`
@@ -245,14 +245,14 @@ type Reassigned struct {
 type Postponed struct {
 	// Reason is the name of the rule that postpones it ([job.Rule.Name]). Detail explains it in
 	// words.
-	Reason string    `json:"reason,omitzero"`
-	Detail string    `json:"detail,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"word"`
+	Detail string    `json:"detail,omitzero" redact:"hide"`
 	Due    time.Time `json:"due,omitzero"`
 }
 
 // Reopened gives a terminal task another life.
 type Reopened struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 func (Submitted) isEvent()       {}
@@ -302,11 +302,11 @@ var Triggers = []string{TriggerSchedule, TriggerCatchUp, TriggerBackfill, Trigge
 
 // Origin names the schedule that made a task; it is zero for any other task.
 type Origin struct {
-	Schedule string `json:"schedule,omitzero"`
+	Schedule string `json:"schedule,omitzero" redact:"keep"`
 	// Tick is the logical time: when the task was meant to be made.
 	Tick time.Time `json:"tick,omitzero"`
 	// Trigger is one of [Triggers].
-	Trigger string `json:"trigger,omitzero"`
+	Trigger string `json:"trigger,omitzero" redact:"word"`
 }
 
 // SecretParams returns the files of the task's secret parameters, by parameter name.
@@ -331,5 +331,5 @@ type Shut struct {
 	Calendar uint64    `json:"calendar"`
 	From     time.Time `json:"from"`
 	// Detail describes it in words.
-	Detail string `json:"detail,omitempty"`
+	Detail string `json:"detail,omitempty" redact:"hide"`
 }

@@ -39,10 +39,10 @@ type Unhold struct {
 
 // Unheld records that a hold has opened. If it was the last, an offer must follow.
 type Unheld struct {
-	Hold   string `json:"hold,omitzero"`
-	Reason string `json:"reason,omitzero"`
+	Hold   string `json:"hold,omitzero" redact:"word"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// Inputs is all that the task is told by its holds; nil for nothing.
-	Inputs json.RawMessage `json:"inputs,omitzero"`
+	Inputs json.RawMessage `json:"inputs,omitzero" redact:"drop"`
 }
 
 // Skip ends a task whose needs can no longer be met.

@@ -154,18 +154,18 @@ type Granted struct {
 	Grants []Grant `json:"grants,omitzero"`
 	// Rates are the rate buckets that the grants drew from, with their state afterwards, by
 	// counter.
-	Rates map[string]time.Time `json:"rates,omitzero"`
+	Rates map[string]time.Time `json:"rates,omitzero" redact:"counter"`
 	// Refused are tasks for which a limit of the scope has no place, or that make place for newer
 	// ones. The end of each, or the request to stop it, precedes this fact in the same batch.
-	Refused []ID `json:"refused,omitzero"`
+	Refused []ID `json:"refused,omitzero" redact:"keep"`
 }
 
 // Grant admits one task, for its present turn.
 type Grant struct {
-	Task ID     `json:"task"`
+	Task ID     `json:"task" redact:"keep"`
 	Turn uint64 `json:"turn"`
 	// Limits are the names of the counters.
-	Limits []string `json:"limits,omitempty"`
+	Limits []string `json:"limits,omitempty" redact:"counter"`
 	// Rated is the value for the offer to be placed, see [Queued].
 	Rated uint64 `json:"rated,omitempty"`
 }

@@ -14,18 +14,18 @@ import (
 // Needs are the tasks that must end before another may run.
 type Needs struct {
 	// Rule says how many of them must end as required. Default [job.NeedAll].
-	Rule string `json:"rule,omitempty"`
+	Rule string `json:"rule,omitempty" redact:"word"`
 	// Of are these tasks, 1 to [job.MaxNeeds].
 	Of []Need `json:"of"`
 }
 
 // Need is a task for which another one waits.
 type Need struct {
-	Task ID `json:"task"`
+	Task ID `json:"task" redact:"keep"`
 	// Name is the needing task's name for it, for example its step. Default: its id.
-	Name string `json:"name,omitempty"`
+	Name string `json:"name,omitempty" redact:"keep"`
 	// When is the required end. Default [job.WhenSuccess].
-	When string `json:"when,omitempty"`
+	When string `json:"when,omitempty" redact:"word"`
 }
 
 // EndsAs tells whether an end in this state with this reason code meets the condition when.

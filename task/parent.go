@@ -19,10 +19,10 @@ type Children struct {
 	AtSeq uint64 `json:"at_seq"`
 	// Names are the names of the children, in order: the node of a child on a node, the step's
 	// name, or the index of a list's value, from 0.
-	Names []string `json:"names"`
+	Names []string `json:"names" redact:"keep"`
 	// Spares are matching nodes without a child of their own. A child whose node takes no new work
 	// moves to one of them.
-	Spares []string `json:"spares,omitempty"`
+	Spares []string `json:"spares,omitempty" redact:"keep"`
 }
 
 // Expanded adds children to a parent.
@@ -35,11 +35,11 @@ type Concluded struct {
 	// State is the terminal state that follows from theirs.
 	State State `json:"state"`
 	// Reason is a code and Message words.
-	Reason  string `json:"reason,omitzero"`
-	Message string `json:"message,omitzero"`
+	Reason  string `json:"reason,omitzero" redact:"word"`
+	Message string `json:"message,omitzero" redact:"hide"`
 	// Result is built from the children's results, as JSON: for several nodes, how many children
 	// reached each state; else the value of [family.Gather].
-	Result json.RawMessage `json:"result,omitzero" form:"null"`
+	Result json.RawMessage `json:"result,omitzero" form:"null" redact:"drop"`
 }
 
 // Expand gives a parent its children. It can add more only if the parent includes nodes that come

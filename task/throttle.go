@@ -4,9 +4,9 @@ package task
 // becomes stale.
 type Throttled struct {
 	// Node is the node that got the offer.
-	Node string `json:"node,omitzero"`
+	Node string `json:"node,omitzero" redact:"keep"`
 	// Limit names the rate, as in [Grant].
-	Limit string `json:"limit,omitzero"`
+	Limit string `json:"limit,omitzero" redact:"counter"`
 }
 
 func (Throttled) isEvent() {}

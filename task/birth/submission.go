@@ -99,23 +99,23 @@ func valueOf(w *task.Work, name string) string {
 // Submission asks for a task: of a job, or ad hoc.
 type Submission struct {
 	// ID is the task's id; "" for a new one. Submitting the same ID again makes no second task.
-	ID task.ID `json:"id,omitempty"`
+	ID task.ID `json:"id,omitempty" redact:"keep"`
 	// Fresh says that this process has just drawn the ID and shared it with no other process. No
 	// other submission can use it, so the birth needs no place on the task's chain.
 	Fresh bool `json:"-"`
 	// Job names a stored definition. Either it or Spec is set.
-	Job string `json:"job,omitempty"`
+	Job string `json:"job,omitempty" redact:"keep"`
 	// Spec is the work of a submission without a job.
 	Spec *job.Spec `json:"spec,omitempty"`
 	// Params override those of the job and must fit its declarations.
-	Params map[string]json.RawMessage `json:"params,omitempty"`
+	Params map[string]json.RawMessage `json:"params,omitempty" redact:"data"`
 	// Texts are parameters as a person types them; they win over Params. Each is parsed as the type
 	// that the job declares. An undeclared one is JSON if it parses as JSON, else text.
-	Texts map[string]string `json:"texts,omitempty"`
+	Texts map[string]string `json:"texts,omitempty" redact:"hide"`
 	// Labels override those of the job.
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]string `json:"labels,omitempty" redact:"values"`
 	// Queue replaces the job's. Default [where.DefaultQueue].
-	Queue string `json:"queue,omitempty"`
+	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Delay and At say when the task is due; at most one is set. Default: at once.
 	Delay value.Duration `json:"delay,omitempty"`
 	At    time.Time      `json:"at,omitzero"`
@@ -126,13 +126,13 @@ type Submission struct {
 	// Total replaces the spec's timeout.total, if set.
 	Total *value.Duration `json:"total_timeout,omitempty"`
 	// Nodes and NoNode replace the spec's place.nodes and place.no_node, if set.
-	Nodes  []string `json:"nodes,omitempty"`
-	NoNode string   `json:"no_node,omitempty"`
+	Nodes  []string `json:"nodes,omitempty" redact:"keep"`
+	NoNode string   `json:"no_node,omitempty" redact:"word"`
 	// Priority replaces the job's, if set: [where.MinPriority] to [where.MaxPriority], the larger the more urgent.
 	Priority int `json:"priority,omitempty"`
 	// FairKey names the owner of the task for fair sharing: workers serve the keys in a queue in
 	// turn. It replaces the value of the job's fair. At most [MaxFairKey] bytes. Default: none.
-	FairKey string `json:"fair_key,omitempty"`
+	FairKey string `json:"fair_key,omitempty" redact:"hide"`
 	// Place replaces parts of the spec's place. Mode, nodes, each, labels and count are replaced
 	// together if any of them is set; every other part is replaced by itself.
 	Place *job.Place `json:"place,omitempty"`
@@ -150,15 +150,15 @@ type Submission struct {
 	// Signal replaces the spec's, if set.
 	Signal *job.Signal `json:"signal,omitzero"`
 	// Window replaces the spec's, if set: the name of a calendar, or "" for none.
-	Window *string `json:"window,omitempty"`
+	Window *string `json:"window,omitempty" redact:"keep"`
 	// Files replaces the spec's, if set.
 	Files *job.Files `json:"files,omitempty"`
 	// Group and Parent tie tasks together. Millrace only shows them.
-	Group  string  `json:"group,omitempty"`
-	Parent task.ID `json:"parent,omitempty"`
+	Group  string  `json:"group,omitempty" redact:"hide"`
+	Parent task.ID `json:"parent,omitempty" redact:"keep"`
 	// Trace is the submitter's span, as a W3C traceparent: 00-<trace id>-<span id>-<flags>.
 	// Default: none.
-	Trace string `json:"trace,omitempty"`
+	Trace string `json:"trace,omitempty" redact:"keep"`
 	// Origin is the schedule that makes the task; zero for none.
 	task.Origin
 }

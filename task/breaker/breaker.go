@@ -24,7 +24,7 @@ type Breaker struct {
 	// HalfOpen is how many trials start when the cooldown is over; all must finish. Default 1.
 	HalfOpen int `json:"half_open,omitempty"`
 	// OnOpen is what happens to tasks that would start meanwhile. Default hold.
-	OnOpen string `json:"on_open,omitempty"`
+	OnOpen string `json:"on_open,omitempty" redact:"word"`
 }
 
 // Values of [Breaker.OnOpen].

@@ -39,13 +39,13 @@ type Event interface{ isBreakerEvent() }
 
 // Opened records that too many attempts have failed.
 type Opened struct {
-	Reason string    `json:"reason,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"hide"`
 	Until  time.Time `json:"until,omitzero"`
 }
 
 // HalfOpened records that the cooldown is over.
 type HalfOpened struct {
-	Reason string    `json:"reason,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"hide"`
 	Until  time.Time `json:"until,omitzero"`
 	// Left is how many trials may start.
 	Left int `json:"left,omitzero"`
@@ -54,14 +54,14 @@ type HalfOpened struct {
 // Tried records that a task starts as a trial.
 type Tried struct {
 	// Reason names the task.
-	Reason string    `json:"reason,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"hide"`
 	Until  time.Time `json:"until,omitzero"`
 	Left   int       `json:"left,omitzero"`
 }
 
 // Closed records that all tasks may start again.
 type Closed struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 func (Opened) isBreakerEvent()     {}

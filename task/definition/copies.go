@@ -22,10 +22,10 @@ const MaxRestored = 20
 // Restored is a restored copy.
 type Restored struct {
 	// Of is the kind of the definition, such as "job", and Name its name.
-	Of   string `json:"of"`
-	Name string `json:"name"`
+	Of   string `json:"of" redact:"word"`
+	Name string `json:"name" redact:"keep"`
 	// Found is the digest of the foreign text; "" if the copy had been removed.
-	Found string `json:"found,omitempty"`
+	Found string `json:"found,omitempty" redact:"hide"`
 	// Revision is the restored revision; 0 if the name has no definition and the copy was removed.
 	Revision uint64 `json:"revision,omitempty"`
 }

@@ -52,9 +52,9 @@ type Edition struct {
 	// name it.
 	Revision uint64 `json:"revision,omitzero"`
 	// Digest is "sha256:" and the hash of Text; "" if the writer of the fact gave none.
-	Digest string `json:"digest,omitzero"`
+	Digest string `json:"digest,omitzero" redact:"keep"`
 	// Text is the definition as JSON; nil if it was removed.
-	Text json.RawMessage `json:"definition,omitzero"`
+	Text json.RawMessage `json:"definition,omitzero" redact:"named"`
 }
 
 // DefinitionEvent is a fact that changes a definition. The set is closed.

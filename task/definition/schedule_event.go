@@ -12,13 +12,13 @@ type ScheduleEvent interface{ isScheduleEvent() }
 // SchedulePaused records a definition that fires no ticks until the schedule is resumed.
 type SchedulePaused struct {
 	Edition
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // ScheduleResumed records a definition that fires ticks again from then on.
 type ScheduleResumed struct {
 	Edition
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // ScheduleFired announces that a tick is due soon, or is due already. The server writes it.
@@ -29,7 +29,7 @@ type ScheduleFired struct {
 	Tick time.Time `json:"tick,omitzero"`
 	Due  time.Time `json:"due,omitzero"`
 	// Detail says in words which rules moved the time; "" for none.
-	Detail string `json:"detail,omitzero"`
+	Detail string `json:"detail,omitzero" redact:"hide"`
 }
 
 // ScheduleAdmitted records that a tick gets its task.
@@ -38,10 +38,10 @@ type ScheduleAdmitted struct {
 	// Tick is the logical time. Due is when it was to fire, including jitter and spread.
 	Tick    time.Time `json:"tick,omitzero"`
 	Due     time.Time `json:"due,omitzero"`
-	Trigger string    `json:"trigger,omitzero"`
+	Trigger string    `json:"trigger,omitzero" redact:"word"`
 	// Made is the task's id, which follows from schedule and tick.
-	Made   task.ID `json:"made,omitzero"`
-	Detail string  `json:"detail,omitzero"`
+	Made   task.ID `json:"made,omitzero" redact:"keep"`
+	Detail string  `json:"detail,omitzero" redact:"hide"`
 	Ledger Ledger  `json:"ledger,omitzero"`
 }
 
@@ -52,8 +52,8 @@ type ScheduleSkipped struct {
 	// Until is the last skipped tick and Count the number of them, if more than one.
 	Until  time.Time `json:"until,omitzero"`
 	Count  int       `json:"count,omitzero"`
-	Reason string    `json:"reason,omitzero"`
-	Detail string    `json:"detail,omitzero"`
+	Reason string    `json:"reason,omitzero" redact:"word"`
+	Detail string    `json:"detail,omitzero" redact:"hide"`
 	Ledger Ledger    `json:"ledger,omitzero"`
 }
 
@@ -61,8 +61,8 @@ type ScheduleSkipped struct {
 type ScheduleQueued struct {
 	Revision uint64    `json:"revision,omitzero"`
 	Tick     time.Time `json:"tick,omitzero"`
-	Trigger  string    `json:"trigger,omitzero"`
-	Detail   string    `json:"detail,omitzero"`
+	Trigger  string    `json:"trigger,omitzero" redact:"word"`
+	Detail   string    `json:"detail,omitzero" redact:"hide"`
 	Ledger   Ledger    `json:"ledger,omitzero"`
 }
 
@@ -85,7 +85,7 @@ type Ledger struct {
 	// Last is the latest tick with a decision.
 	Last time.Time `json:"last,omitzero"`
 	// Open are the tasks of earlier ticks that are not known to have ended, at most [MaxOpen].
-	Open []task.ID `json:"open,omitempty"`
+	Open []task.ID `json:"open,omitempty" redact:"keep"`
 	// Waiting are the ticks that wait for those, the oldest first.
 	Waiting []WaitingTick `json:"waiting,omitempty"`
 	// Failures counts the failed tasks since the last one that did not fail.
@@ -95,7 +95,7 @@ type Ledger struct {
 // WaitingTick is a tick whose task will be made later.
 type WaitingTick struct {
 	Tick    time.Time `json:"tick"`
-	Trigger string    `json:"trigger"`
+	Trigger string    `json:"trigger" redact:"word"`
 }
 
 // MaxOpen bounds [Ledger.Open]. With [job.OverlapAllow] the oldest are forgotten.

@@ -12,12 +12,12 @@ import (
 type Files struct {
 	// Bundle is NAME, DIGEST or NAME@DIGEST. In a task it names a fixed version: the submitter
 	// resolves a name at submission.
-	Bundle string `json:"bundle"`
+	Bundle string `json:"bundle" redact:"keep"`
 	// To is the target directory of the files, below the working directory. Default: the working
 	// directory itself.
-	To string `json:"to,omitempty"`
+	To string `json:"to,omitempty" redact:"hide"`
 	// Mode is how the files are provided. Default [FilesCopy].
-	Mode string `json:"mode,omitempty"`
+	Mode string `json:"mode,omitempty" redact:"word"`
 }
 
 // How files get from a node's cache into the working directory of an attempt.
@@ -59,9 +59,9 @@ func (f *Files) validate() error {
 type Artifacts struct {
 	// Paths are patterns below that directory: * matches any characters in a name, ** any
 	// directories. A pattern that names a directory takes all files below it.
-	Paths []string `json:"paths"`
+	Paths []string `json:"paths" redact:"hide"`
 	// When says after which ends the files are kept. Default [ArtifactsSuccess].
-	When string `json:"when,omitempty"`
+	When string `json:"when,omitempty" redact:"word"`
 }
 
 // Values of [Artifacts.When]: after which ends artifacts are kept.

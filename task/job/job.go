@@ -14,23 +14,23 @@ import (
 // Job is a named definition of what to run. The store that holds it assigns its revision.
 type Job struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	Owner       string `json:"owner,omitempty"`
-	Group       string `json:"group,omitempty"`
+	Name        string `json:"name" redact:"keep"`
+	Title       string `json:"title,omitempty" redact:"hide"`
+	Description string `json:"description,omitempty" redact:"hide"`
+	Owner       string `json:"owner,omitempty" redact:"hide"`
+	Group       string `json:"group,omitempty" redact:"hide"`
 	// Labels are copied to each task; a submission may add to them.
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]string `json:"labels,omitempty" redact:"values"`
 	// Params are its parameters, as defaults or as declarations.
 	Params param.Params `json:"params,omitzero"`
 	// Queue is the queue in which its tasks wait. Default [where.DefaultQueue].
-	Queue string `json:"queue,omitempty"`
+	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Priority is the priority of its tasks: [where.MinPriority] to [where.MaxPriority]; larger is
 	// more urgent. Default [where.DefaultPriority].
 	Priority int `json:"priority,omitempty"`
 	// Fair names the label, or else the parameter, whose value is the fair key of a task: workers
 	// serve the keys in a queue in turn. Default: no fair key.
-	Fair string `json:"fair,omitempty"`
+	Fair string `json:"fair,omitempty" redact:"keep"`
 	// Schedule makes a task of the job at each tick; nil for none. The schedule has the job's name.
 	Schedule *Schedule `json:"schedule,omitempty"`
 	Spec

@@ -25,39 +25,39 @@ import (
 // A task for each of several nodes is a parent ([Spec.Parental]).
 type Place struct {
 	// Mode is any, nodes or all. Default: nodes if Nodes are named, else any.
-	Mode string `json:"mode,omitempty"`
+	Mode string `json:"mode,omitempty" redact:"word"`
 	// Nodes are the nodes that may run it, in order of preference: a free one, and of several free
 	// ones the first in the list. With Labels or Avoid, only those that match. At most
 	// [MaxPlaceNodes].
-	Nodes []string `json:"nodes,omitempty"`
+	Nodes []string `json:"nodes,omitempty" redact:"keep"`
 	// Each asks for one task on each of Nodes instead of one on any of them.
 	Each bool `json:"each,omitempty"`
 	// Labels select among the nodes that serve the queue. Default: all of them.
 	Labels where.Selector `json:"labels,omitempty"`
 	// Avoid are nodes that must not run it. At most [MaxPlaceNodes].
-	Avoid []string `json:"avoid,omitempty"`
+	Avoid []string `json:"avoid,omitempty" redact:"keep"`
 	// Count asks for this many tasks on different matching nodes. Default: one task without a
 	// parent. At most [MaxChildren].
 	Count int `json:"count,omitempty"`
 	// Spread is a label over whose values these nodes are spread. Default: nodes are taken by name.
-	Spread string `json:"spread,omitempty"`
+	Spread string `json:"spread,omitempty" redact:"keep"`
 	// Late says whether a task for all nodes gets children on nodes that come while it is open:
 	// [LateIgnore], the default, or [LateInclude].
-	Late string `json:"late,omitempty"`
+	Late string `json:"late,omitempty" redact:"word"`
 	// Sticky prefers the node on which it ran before: [StickyJob], [StickyAttempt], or a key like
 	// that of [limit.Concurrency], with {params.NAME} or {labels.NAME} in it, for the node on which
 	// a task with that key started last.
-	Sticky string `json:"sticky,omitempty"`
+	Sticky string `json:"sticky,omitempty" redact:"template"`
 	// Prefer are nodes that are better than others. Sticky comes first. At most [MaxPrefer].
 	Prefer []Preference `json:"prefer,omitempty"`
 	// PreferWait is how long a task is left to preferred nodes that take work. Afterwards any node
 	// may claim it. Default [DefaultPreferWait].
 	PreferWait value.Duration `json:"prefer_wait,omitempty"`
 	// NoNode is what happens while none of its nodes takes new work. Default expire.
-	NoNode string `json:"no_node,omitempty"`
+	NoNode string `json:"no_node,omitempty" redact:"word"`
 	// Queue is the shared queue for release and fallback. Nodes chosen by labels must serve it.
 	// Default: the job's queue.
-	Queue string `json:"queue,omitempty"`
+	Queue string `json:"queue,omitempty" redact:"keep"`
 }
 
 // Modes of [Place].

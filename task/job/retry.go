@@ -28,7 +28,7 @@ type Retry struct {
 	// reopening: a task with max 3 fails at most four times. Default 0: no retries.
 	Max int `json:"max,omitempty"`
 	// Backoff is how the delay grows. Default exponential.
-	Backoff string `json:"backoff,omitempty"`
+	Backoff string `json:"backoff,omitempty" redact:"word"`
 	// Min is the first delay. Default 1s.
 	Min value.Duration `json:"min,omitempty"`
 	// MaxDelay caps every delay, including one that the task asked for. Default 1h.
@@ -38,9 +38,9 @@ type Retry struct {
 	Jitter float64 `json:"jitter,omitempty"`
 	// On limits retries to these failures: classes ("network"), or codes of class exit ("exit=75",
 	// "exit=64-78"). Default: all.
-	On []string `json:"on,omitempty"`
+	On []string `json:"on,omitempty" redact:"keep"`
 	// NotOn excludes these failures, and wins over On.
-	NotOn []string `json:"not_on,omitempty"`
+	NotOn []string `json:"not_on,omitempty" redact:"keep"`
 	// AvoidNode leaves the next attempt to nodes on which no attempt of the task has failed, as
 	// long as one that may run it beats and takes work, for at most AvoidWait. Default false.
 	AvoidNode bool `json:"avoid_node,omitempty"`

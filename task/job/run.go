@@ -10,26 +10,26 @@ import (
 // Run describes a child process. Exactly one of Argv and Shell is set.
 type Run struct {
 	// Argv is the program and its arguments, passed unchanged.
-	Argv []string `json:"argv,omitempty"`
+	Argv []string `json:"argv,omitempty" redact:"hide"`
 	// Shell is a line for "sh -c".
-	Shell string `json:"shell,omitempty"`
+	Shell string `json:"shell,omitempty" redact:"hide"`
 	// Dir is the working directory; by default a fresh one, removed afterwards.
-	Dir string `json:"dir,omitempty"`
+	Dir string `json:"dir,omitempty" redact:"hide"`
 	// Env is added to the worker's environment and wins over it.
-	Env map[string]string `json:"env,omitempty"`
+	Env map[string]string `json:"env,omitempty" redact:"hide"`
 	// Stdin is the standard input of the process. Default none.
-	Stdin string `json:"stdin,omitempty"`
+	Stdin string `json:"stdin,omitempty" redact:"word"`
 	// User runs the process as another user of the node, by name or number, with that user's
 	// groups. The worker needs the permission for that. Default: the worker's own user.
-	User string `json:"user,omitempty"`
+	User string `json:"user,omitempty" redact:"hide"`
 	// EnvClear leaves out the worker's environment, except the variables in Inherit and PATH, HOME,
 	// USER, LANG and TZ. Default: the process gets all of it.
 	EnvClear bool `json:"env_clear,omitempty"`
 	// Inherit names variables of the worker that are kept despite EnvClear.
-	Inherit []string `json:"inherit,omitempty"`
+	Inherit []string `json:"inherit,omitempty" redact:"keep"`
 	// EnvFiles are files on the node with lines NAME=value, relative to Dir. Later files win over
 	// earlier ones, and Env wins over all of them.
-	EnvFiles []string `json:"env_files,omitempty"`
+	EnvFiles []string `json:"env_files,omitempty" redact:"hide"`
 	// Secrets are variables whose values the worker reads on the node when the attempt starts. They
 	// win over Env. The worker replaces their values in all output of the process.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
@@ -84,7 +84,7 @@ func (r *Run) validate() error {
 // Secret says where on the node the value of a secret variable lies.
 type Secret struct {
 	// File holds the value. One line end at its end is not part of the value.
-	File string `json:"file"`
+	File string `json:"file" redact:"hide"`
 }
 
 // MaxSecret is the size of the largest secret that a worker reads, in bytes.

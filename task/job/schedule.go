@@ -14,27 +14,27 @@ type Schedule struct {
 	// names, L, W, # and H (a value derived from the schedule's name). If both day fields are
 	// restricted, a day that matches either counts, as in every cron. Only a bare * or ? is
 	// unrestricted.
-	Cron string `json:"cron,omitempty"`
+	Cron string `json:"cron,omitempty" redact:"keep"`
 	// Every is the time between ticks, counted from Start, or from when the schedule was
 	// first stored; it never drifts. At least 1s.
 	Every value.Duration `json:"every,omitempty"`
 	// At is the only tick: RFC 3339, or a time in Timezone such as "2026-03-01 12:00".
-	At string `json:"at,omitempty"`
+	At string `json:"at,omitempty" redact:"keep"`
 	// Timezone is the IANA name of the zone in which Cron, At, Start, End and Calendar are read.
 	// Default UTC.
-	Timezone string `json:"timezone,omitempty"`
+	Timezone string `json:"timezone,omitempty" redact:"keep"`
 	// Start and End bound the ticks, inclusively, in the form of At; a bare date means its
 	// midnight.
-	Start string `json:"start,omitempty"`
-	End   string `json:"end,omitempty"`
+	Start string `json:"start,omitempty" redact:"keep"`
+	End   string `json:"end,omitempty" redact:"keep"`
 	// CatchUp is what happens to ticks that passed while nothing could fire: [CatchUpLast], the
 	// default, [CatchUpNone] or [CatchUpAll].
-	CatchUp string `json:"catchup,omitempty"`
+	CatchUp string `json:"catchup,omitempty" redact:"word"`
 	// CatchUpWindow is the largest age of a missed tick that is still caught up. Default 24h.
 	CatchUpWindow value.Duration `json:"catchup_window,omitempty"`
 	// Overlap is what happens to a tick while tasks of earlier ticks have not ended. Default
 	// [OverlapAllow].
-	Overlap string `json:"overlap,omitempty"`
+	Overlap string `json:"overlap,omitempty" redact:"word"`
 	// Depth is how many ticks may wait with [OverlapQueue]; further ticks are skipped. Default 1,
 	// at most [MaxDepth].
 	Depth int `json:"depth,omitempty"`
@@ -47,10 +47,10 @@ type Schedule struct {
 	// DST is what happens when clocks change: [DSTOnce], [DSTSkip], [DSTTwice] or [DSTShift].
 	// Default [DSTOnce], or [DSTTwice] if Cron leaves the hour open: then it means a number of
 	// minutes of real time.
-	DST string `json:"dst,omitempty"`
+	DST string `json:"dst,omitempty" redact:"word"`
 	// Calendar lists periods without ticks, such as "2026-12-24..2026-12-26", "12-31", "sat,sun" or
 	// "mon-fri 22:00-06:00". A tick is left out if all parts of any entry match.
-	Calendar []string `json:"calendar,omitempty"`
+	Calendar []string `json:"calendar,omitempty" redact:"keep"`
 	// PauseAfter pauses the schedule after this many failed tasks in a row. Default 0: never.
 	PauseAfter int `json:"pause_after,omitempty"`
 }

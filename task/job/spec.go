@@ -17,7 +17,7 @@ type Spec struct {
 	// Run is the child process to start. Either it or Handler is set.
 	Run *Run `json:"run,omitempty"`
 	// Handler names a Go function that a worker program has registered.
-	Handler string `json:"handler,omitempty"`
+	Handler string `json:"handler,omitempty" redact:"keep"`
 	// Timeout bounds the parts of the task's life.
 	Timeout Timeout `json:"timeout,omitzero"`
 	// Retry says when and how often another attempt follows a failed one.
@@ -25,7 +25,7 @@ type Spec struct {
 	// Breaker keeps tasks from starting while many of the job's tasks fail. Default: no breaker.
 	Breaker *breaker.Breaker `json:"breaker,omitempty"`
 	// Window names the calendar in whose hours tasks start. Default: at any time.
-	Window string `json:"window,omitempty"`
+	Window string `json:"window,omitempty" redact:"keep"`
 	// Place says where the task may run. Default: on any node that serves its queue.
 	Place Place `json:"place,omitzero"`
 	// PerNode bounds how many of its tasks run on one node at a time. Default: only the slots bound
@@ -37,16 +37,16 @@ type Spec struct {
 	Signal *Signal `json:"signal,omitempty"`
 	// OnDisconnect is what happens to an attempt whose worker cannot confirm its lease in time:
 	// [DisconnectStop], the default, or [DisconnectContinue].
-	OnDisconnect string `json:"on_disconnect,omitempty"`
+	OnDisconnect string `json:"on_disconnect,omitempty" redact:"word"`
 	// OnRestart is what happens to an attempt whose worker ends first: [RestartStop], the default,
 	// or [RestartAdopt].
-	OnRestart string `json:"on_restart,omitempty"`
+	OnRestart string `json:"on_restart,omitempty" redact:"word"`
 	// Files are provided to each attempt. Default none.
 	Files *Files `json:"files,omitempty"`
 	// Setup are lines for "sh -c" that prepare the files for the command, for example install
 	// dependencies. They run once per node, version of the files and text of the lines. Every
 	// attempt gets their result.
-	Setup []string `json:"setup,omitempty"`
+	Setup []string `json:"setup,omitempty" redact:"hide"`
 	// Artifacts are the files kept from an attempt's working directory. Default none.
 	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Concurrency bounds how many of its tasks are under way at once. Default: no bound.

@@ -15,15 +15,15 @@ import (
 type Unique struct {
 	// Key must be unique among tasks at a time, expanded like that of [limit.Concurrency]: within
 	// one job, or across all jobs if it begins with /.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" redact:"template"`
 	// While are the states in which the other task blocks this one. Default: all states but the
 	// terminal ones.
-	While []string `json:"while,omitempty"`
+	While []string `json:"while,omitempty" redact:"word"`
 	// TTL is how long the other task blocks at most, from its submission. Default: no bound.
 	TTL value.Duration `json:"ttl,omitempty"`
 	// OnConflict is the answer to a refused submission: [ConflictFail], the default, or
 	// [ConflictReturn].
-	OnConflict string `json:"on_conflict,omitempty"`
+	OnConflict string `json:"on_conflict,omitempty" redact:"word"`
 }
 
 // Values of [Unique.OnConflict].

@@ -22,11 +22,11 @@ type Budget struct {
 	// Run is how long attempts may run in total. 0 for no bound.
 	Run value.Duration `json:"run,omitempty"`
 	// Per is the period of both: [PerDay], the default, [PerWeek] or [PerMonth].
-	Per string `json:"per,omitempty"`
+	Per string `json:"per,omitempty" redact:"word"`
 	// Timezone is the zone in which days begin. Default UTC.
-	Timezone string `json:"timezone,omitempty"`
+	Timezone string `json:"timezone,omitempty" redact:"keep"`
 	// Key splits the budget like that of [Concurrency].
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" redact:"template"`
 }
 
 // The periods of budgets. A week begins on Monday.

@@ -17,10 +17,10 @@ type Concurrency struct {
 	// Key splits the bound: each value has its own count. {params.NAME} and {labels.NAME} stand for
 	// the task's values, {queue} for its queue. All jobs share a key that begins with /. Default:
 	// one bound per job, or per queue for tasks without a job.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" redact:"template"`
 	// OnLimit is what happens to a task without a place: [Wait], the default, [Skip], [CancelOld]
 	// or [Fail]. A task that returns for another attempt always waits.
-	OnLimit string `json:"on_limit,omitempty"`
+	OnLimit string `json:"on_limit,omitempty" redact:"word"`
 }
 
 // Values of [Concurrency.OnLimit]: what happens to a task without a place.
@@ -43,7 +43,7 @@ type Rate struct {
 	// Burst is how many may start at once after a quiet time. Default 1.
 	Burst int `json:"burst,omitempty"`
 	// Key splits the rate like that of [Concurrency].
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" redact:"template"`
 }
 
 func (c Concurrency) validate(field string) error {

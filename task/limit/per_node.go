@@ -18,7 +18,7 @@ type PerNode struct {
 	// its Max tasks of the same counter.
 	Max int `json:"max,omitempty"`
 	// Key splits the bound like that of [Concurrency].
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" redact:"template"`
 }
 
 // PerNodes are the per-node bounds of a task: it starts where all of them have a place. In JSON a

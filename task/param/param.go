@@ -19,26 +19,26 @@ import (
 // Param declares a parameter of a job: its name and its valid values.
 type Param struct {
 	// Name is 1 to 64 letters, digits, '_' or '-', unique in a job.
-	Name string `json:"name"`
+	Name string `json:"name" redact:"keep"`
 	// Title and Description are for people.
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
+	Title       string `json:"title,omitempty" redact:"hide"`
+	Description string `json:"description,omitempty" redact:"hide"`
 	// Type is one of [Types]. Default: any.
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" redact:"word"`
 	// Enum lists the valid values. Default: all values of its type.
-	Enum []json.RawMessage `json:"enum,omitempty"`
+	Enum []json.RawMessage `json:"enum,omitempty" redact:"data"`
 	// Min and Max bound a number, the characters of a string, the elements of an array or the
 	// fields of an object. Default: no bound.
 	Min *float64 `json:"min,omitempty"`
 	Max *float64 `json:"max,omitempty"`
 	// Pattern is a regular expression (RE2) that must match part of a string. Default: none.
-	Pattern string `json:"pattern,omitempty"`
+	Pattern string `json:"pattern,omitempty" redact:"hide"`
 	// Schema is a JSON Schema (draft 2020-12) for rules beyond the fields above. It may not refer
 	// to other schemas. Default: none.
-	Schema json.RawMessage `json:"schema,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty" redact:"drop"`
 	// Default is its value unless a submission sets another. Without one a submission must set it,
 	// unless it is optional.
-	Default json.RawMessage `json:"default,omitempty"`
+	Default json.RawMessage `json:"default,omitempty" redact:"data"`
 	// Optional says that it may be missing.
 	Optional bool `json:"optional,omitempty"`
 	// Secret says that its value is {"file": PATH}: the file on the node that holds the secret, not

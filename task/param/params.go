@@ -17,7 +17,7 @@ import (
 // declared parameters, to valid values. In JSON, an object holds defaults and a list holds
 // declarations.
 type Params struct {
-	Defaults map[string]json.RawMessage
+	Defaults map[string]json.RawMessage `redact:"data"`
 	Declared []Param
 }
 

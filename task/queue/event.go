@@ -11,14 +11,14 @@ type Event interface{ isQueueEvent() }
 
 // Paused records that no task of the queue is to start.
 type Paused struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// Until is when the pause ends by itself; zero for never.
 	Until time.Time `json:"until,omitzero"`
 }
 
 // Resumed ends a pause.
 type Resumed struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // Limited sets all bounds of a queue; 0 means no bound.
@@ -29,13 +29,13 @@ type Limited struct {
 	// Rate is how often its tasks may start.
 	Rate limit.Rate `json:"rate,omitzero"`
 	// Window names the calendar in whose hours its tasks start.
-	Window string `json:"window,omitzero"`
-	Reason string `json:"reason,omitzero"`
+	Window string `json:"window,omitzero" redact:"keep"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 }
 
 // Purged records that waiting tasks of the queue were cancelled; each has a fact of its own.
 type Purged struct {
-	Reason string `json:"reason,omitzero"`
+	Reason string `json:"reason,omitzero" redact:"hide"`
 	// Ended is how many tasks it cancelled.
 	Ended int `json:"ended,omitzero"`
 }

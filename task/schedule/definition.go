@@ -15,7 +15,7 @@ import (
 // Definition is a schedule as it is stored: when to make tasks, and which.
 type Definition struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name string `json:"name"`
+	Name string `json:"name" redact:"keep"`
 	// When says when tasks are made.
 	When job.Schedule `json:"schedule"`
 	// Make is the submission for each tick: a job, which is looked up at each tick, or a spec. Its
@@ -35,8 +35,8 @@ type Definition struct {
 // Pause says why a schedule does not fire.
 type Pause struct {
 	At     time.Time `json:"at"`
-	Actor  string    `json:"actor,omitempty"`
-	Reason string    `json:"reason,omitempty"`
+	Actor  string    `json:"actor,omitempty" redact:"actor"`
+	Reason string    `json:"reason,omitempty" redact:"hide"`
 }
 
 // Read parses the stored text of a definition.

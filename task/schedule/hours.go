@@ -12,22 +12,22 @@ import (
 // Calendar says when it is open and when closed, for all definitions that name it.
 type Calendar struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name string `json:"name"`
+	Name string `json:"name" redact:"keep"`
 	// Title describes it in a few words. Default: none.
-	Title string `json:"title,omitempty"`
+	Title string `json:"title,omitempty" redact:"hide"`
 	// Timezone is the IANA name of the zone of the rules. Default UTC.
-	Timezone string `json:"timezone,omitempty"`
+	Timezone string `json:"timezone,omitempty" redact:"keep"`
 	// Rules are tried in order, and the first that matches decides. At least 1, at most [MaxRules].
 	Rules []Rule `json:"rules"`
 	// Otherwise applies where no rule matches: [Open], the default, or [Closed].
-	Otherwise string `json:"otherwise,omitempty"`
+	Otherwise string `json:"otherwise,omitempty" redact:"word"`
 }
 
 // Rule is a period in which a calendar is open, or one in which it is closed. Exactly one is set,
 // in the form of [job.Schedule.Calendar].
 type Rule struct {
-	Open   string `json:"open,omitempty"`
-	Closed string `json:"closed,omitempty"`
+	Open   string `json:"open,omitempty" redact:"keep"`
+	Closed string `json:"closed,omitempty" redact:"keep"`
 }
 
 // Values of [Calendar.Otherwise].

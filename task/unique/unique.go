@@ -13,10 +13,10 @@ import (
 // The birth follows. It is accepted only if no other claim has come in between.
 type KeyClaimed struct {
 	// Holder is the claiming task.
-	Holder task.ID `json:"holder,omitzero"`
+	Holder task.ID `json:"holder,omitzero" redact:"keep"`
 	// Before are earlier claimants, the latest first. One of them may be the holder if this one is
 	// never born.
-	Before []task.ID `json:"before,omitzero"`
+	Before []task.ID `json:"before,omitzero" redact:"keep"`
 }
 
 // roomKey begins the keys that announce births in bounded queues. Unique keys of tasks never begin

@@ -143,7 +143,7 @@ func (r Route) At(priority int) Route {
 // that it prefers.
 type Asked struct {
 	// Queue must be served; "" requires no queue, as for named nodes.
-	Queue string `json:"queue,omitempty"`
+	Queue string `json:"queue,omitempty" redact:"keep"`
 	// Needs must match the node's labels.
 	Needs Selector `json:"needs,omitempty"`
 }

@@ -34,10 +34,10 @@ var comparisons = []Op{OpGreaterEqual, OpLessEqual, OpGreater, OpLess}
 
 // Requirement is one rule about one label.
 type Requirement struct {
-	Key string
-	Op  Op
+	Key string `redact:"keep"`
+	Op  Op     `redact:"keep"`
 	// Values are the values of in and notin. A comparison has one value, a number.
-	Values []string
+	Values []string `redact:"values"`
 }
 
 // Selector chooses nodes by their labels: all of its requirements must hold. An empty one matches
