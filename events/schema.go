@@ -199,6 +199,9 @@ func (s *scribe) add(is members, path, name string) members {
 	if len(said) == 0 && s.shared != "" {
 		said = words().Words["*"][path]
 	}
+	if len(said) == 0 && s.of == "spec" && name != "" {
+		said = ofJobFile(path)
+	}
 	if len(said) == 0 {
 		if _, shared := words().Shared[name]; shared {
 			return s.ref(name)
@@ -214,6 +217,55 @@ func (s *scribe) add(is members, path, name string) members {
 		return more.has(m.key) || m.key == "$ref" && more.has("type") || m.key == "type" && more.has("$ref")
 	})
 	return append(more, is...)
+}
+
+// ofJobFile is the description of a field of a spec in the schema of job files; nil if that has
+// none.
+func ofJobFile(path string) json.RawMessage {
+	root := jobSchema()
+	at := root
+	for _, name := range strings.Split(path, ".") {
+		if at = within(root, at, name); at == nil {
+			return nil
+		}
+	}
+	text, _ := at["description"].(string)
+	if text == "" {
+		return nil
+	}
+	said, _ := json.Marshal(text)
+	return said
+}
+
+var jobSchema = sync.OnceValue(func() (root map[string]any) {
+	if err := json.Unmarshal(job.Schema(), &root); err != nil {
+		panic("events: the schema of job files: " + err.Error())
+	}
+	return root
+})
+
+// within is the schema of a field of the objects that a schema describes; nil if they have none.
+func within(root, at map[string]any, name string) map[string]any {
+	if ref, ok := at["$ref"].(string); ok {
+		at = root
+		for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+			at, _ = at[step].(map[string]any)
+		}
+	}
+	properties, _ := at["properties"].(map[string]any)
+	if is, ok := properties[name].(map[string]any); ok {
+		return is
+	}
+	for _, forms := range []string{"oneOf", "anyOf"} {
+		all, _ := at[forms].([]any)
+		for _, form := range all {
+			form, _ := form.(map[string]any)
+			if is := within(root, form, name); is != nil {
+				return is
+			}
+		}
+	}
+	return nil
 }
 
 // members are the members of a JSON object, in order.

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +12,14 @@ import (
 	"millrace/task/value"
 	"millrace/task/where"
 )
+
+//go:embed schema.json
+var schema []byte
+
+// Schema returns the JSON Schema (draft 2020-12) of one document of a job file, for editors.
+// Package jobfile reads the documents that it accepts, except for rules that a schema cannot
+// express: durations out of range, duplicate names, bounds on size.
+func Schema() []byte { return bytes.Clone(schema) }
 
 // Job is a named definition of what to run. The store that holds it assigns its revision.
 type Job struct {

@@ -27,7 +27,7 @@ type object = map[string]any
 func schemaFields(t *testing.T) map[string][]string {
 	t.Helper()
 	var root object
-	if err := json.Unmarshal(Schema(), &root); err != nil {
+	if err := json.Unmarshal(job.Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
 	props := func(o object) object { return o["properties"].(object) }
@@ -173,7 +173,7 @@ func TestAllFieldsAreRead(t *testing.T) {
 // TestSchemaAgreesWithParser checks every document of the samples with both.
 func TestSchemaAgreesWithParser(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(job.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,4 +263,28 @@ func TestSchemaAgreesWithParser(t *testing.T) {
 			agree(t, "name: a\nrun: "+v+"\n")
 		}
 	})
+}
+
+// The schema has each rule in a step, except the breaker, and in no job that has steps.
+func TestSchemaHasEachRule(t *testing.T) {
+	var root object
+	if err := json.Unmarshal(job.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	at := func(of any, names ...string) any {
+		for _, name := range names {
+			of, _ = of.(object)[name]
+		}
+		return of
+	}
+	stepped := at(root["oneOf"].([]any)[2], "properties").(object)
+	step := at(root, "$defs", "step", "properties").(object)
+	for _, r := range job.Rules {
+		if is, there := stepped[r.Name]; !there || is != false {
+			t.Errorf("oneOf[2].properties lets a job with steps have %s", r.Name)
+		}
+		if _, there := step[r.Name]; there == ofJobs[r.Name] {
+			t.Errorf("a step has %s: %v", r.Name, there)
+		}
+	}
 }

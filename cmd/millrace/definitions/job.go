@@ -172,7 +172,7 @@ func (a *Commands) jobSchema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a job file, for editors", Args: typed.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.Out.Write(jobfile.Schema())
+			_, err := a.Out.Write(job.Schema())
 			return err
 		},
 	}
