@@ -79,8 +79,6 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.values)
 	case **job.Step:
 		return into(to, r.handler)
-	case **job.Handlers:
-		return into(to, r.handlers)
 	case **job.Each:
 		return into(to, r.each)
 	case **job.Run:
@@ -95,16 +93,10 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.breaker)
 	case **job.Schedule:
 		return into(to, r.schedule)
-	case *job.Timeout:
-		return into(to, r.timeout)
 	case *job.Retry:
 		return into(to, r.retry)
 	case *job.Place:
 		return into(to, r.place)
-	case *job.Resources:
-		return into(to, r.resources)
-	case *job.Keep:
-		return into(to, r.keep)
 	case *job.Unique:
 		return into(to, r.unique)
 	case *limit.Concurrencies:
@@ -116,7 +108,30 @@ func (r *reader) setter(of any) func(entry) {
 	case *limit.PerNodes:
 		return into(to, r.perNode)
 	}
+	if v := reflect.ValueOf(of).Elem(); v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct {
+		return func(at entry) { r.mapping(at, v) }
+	}
 	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
+}
+
+// mappings are examples of objects whose fields are read by their types alone.
+var mappings = map[reflect.Type]string{
+	reflect.TypeFor[job.Timeout](): "{run: 30m}", reflect.TypeFor[job.Resources](): "{memory: 512MiB}", reflect.TypeFor[job.Keep](): "{done: 24h, failed: 720h}",
+	reflect.TypeFor[job.Handlers](): "{failure: {run: ./alert.sh}}",
+}
+
+// mapping reads an object into a struct, or into a new one to which a pointer then points.
+func (r *reader) mapping(v entry, to reflect.Value) {
+	is := to
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		is = to.Elem()
+	}
+	what := "a mapping"
+	if example := mappings[is.Type()]; example != "" {
+		what += " such as " + example
+	}
+	r.object(v, what, r.fields(is.Addr().Interface(), nil))
 }
 
 // words reads one of several words; named reads the name of a thing.
@@ -132,21 +147,29 @@ func (r *reader) named(to *string, what string) func(entry) {
 // messages.
 var vocabulary = func() map[string][]string {
 	all := map[string][]string{}
-	for path, of := range map[string]reflect.Type{
-		"": reflect.TypeFor[job.Job](), "run": reflect.TypeFor[job.Run](), "timeout": reflect.TypeFor[job.Timeout](), "retry": reflect.TypeFor[job.Retry](),
-		"signal": reflect.TypeFor[job.Signal](), "breaker": reflect.TypeFor[breaker.Breaker](),
-		"place": reflect.TypeFor[job.Place](), "place.prefer": reflect.TypeFor[job.Preference](),
-		"steps": reflect.TypeFor[job.Step](), "steps.needs": reflect.TypeFor[job.StepNeed](), "params": reflect.TypeFor[param.Param](), "each": reflect.TypeFor[job.Each](), "on": reflect.TypeFor[job.Handlers](),
-		"files": reflect.TypeFor[job.Files](), "artifacts": reflect.TypeFor[job.Artifacts](), "schedule": reflect.TypeFor[job.Schedule](),
-		"concurrency": reflect.TypeFor[limit.Concurrency](), "budget": reflect.TypeFor[limit.Budget](), "rate": reflect.TypeFor[limit.Rate](), "per_node": reflect.TypeFor[limit.PerNode](), "unique": reflect.TypeFor[job.Unique](),
-		"keep": reflect.TypeFor[job.Keep](), "resources": reflect.TypeFor[job.Resources](),
-	} {
+	add := func(path string, of reflect.Type) {
 		for _, f := range form.Fields(of) {
 			if path != "steps" || !ofJobs[f.Name] {
 				all[path] = append(all[path], f.Name)
 			}
 		}
 	}
+	of := reflect.TypeFor[job.Job]()
+	add("", of)
+	for _, f := range form.Fields(of) {
+		is := f.Type
+		for is.Kind() == reflect.Pointer || is.Kind() == reflect.Slice {
+			is = is.Elem()
+		}
+		if is == reflect.TypeFor[param.Params]() {
+			is = reflect.TypeFor[param.Param]()
+		}
+		if is.Kind() == reflect.Struct {
+			add(f.Name, is)
+		}
+	}
+	add("place.prefer", reflect.TypeFor[job.Preference]())
+	add("steps.needs", reflect.TypeFor[job.StepNeed]())
 	return all
 }()
 

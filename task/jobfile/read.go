@@ -230,11 +230,6 @@ func (r *reader) run(v entry) *job.Run {
 	return &run
 }
 
-func (r *reader) timeout(v entry) (t job.Timeout) {
-	r.object(v, "a mapping such as {run: 30m}", r.fields(&t, nil))
-	return t
-}
-
 func (r *reader) retry(v entry) (t job.Retry) {
 	r.object(v, "a mapping such as {max: 3}", r.fields(&t, setters{
 		"backoff": r.words(&t.Backoff, backoffs),

@@ -99,12 +99,6 @@ func (r *reader) values(v entry) (all []json.RawMessage) {
 	return all
 }
 
-func (r *reader) handlers(v entry) *job.Handlers {
-	var h job.Handlers
-	r.object(v, "a mapping such as {failure: {run: ./alert.sh}}", r.fields(&h, nil))
-	return &h
-}
-
 func (r *reader) handler(v entry) *job.Step {
 	step := r.step(v)
 	return &step

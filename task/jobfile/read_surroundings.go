@@ -5,16 +5,6 @@ import (
 	"millrace/task/value"
 )
 
-func (r *reader) resources(v entry) (t job.Resources) {
-	r.object(v, "a mapping such as {memory: 512MiB}", r.fields(&t, nil))
-	return t
-}
-
-func (r *reader) keep(v entry) (k job.Keep) {
-	r.object(v, "a mapping such as {done: 24h, failed: 720h}", r.fields(&k, nil))
-	return k
-}
-
 func (r *reader) secrets(v entry) map[string]job.Secret {
 	if v.kind != mapping {
 		r.want(v, "a mapping such as {API_KEY: {file: /run/secrets/api_key}}")

@@ -123,18 +123,25 @@ func TestFieldsAgree(t *testing.T) {
 
 // A field is read by its type: declaring it is enough.
 func TestFieldsAreReadByType(t *testing.T) {
+	type rule struct {
+		For value.Duration `json:"for"`
+		Key string         `json:"key"`
+	}
 	var got struct {
 		job.Timeout
+		Rule  rule              `json:"rule"`
+		Other *rule             `json:"other"`
 		Size  value.Size        `json:"size"`
 		Lines []string          `json:"lines"`
 		Yes   bool              `json:"yes"`
 		Texts map[string]string `json:"texts"`
 	}
 	r := &reader{report: &report{}, where: map[string]position{}}
-	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\n"}, r.report)
+	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\nrule: {for: 1s}\nother: {key: k}\n"}, r.report)
 	r.object(entry{node: root}, "", r.fields(&got, nil))
 	want := got
 	want.Run, want.Size, want.Lines, want.Yes, want.Texts = value.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
+	want.Rule.For, want.Other = value.Duration(time.Second), &rule{Key: "k"}
 	if err := r.err(); err != nil || !reflect.DeepEqual(got, want) || got.Run == 0 {
 		t.Errorf("read are %+v, %v", got, err)
 	}
