@@ -231,6 +231,26 @@ func AdmittedOffer(t Task, rated uint64) Queued {
 	return Queued{Work: t.Work, Attempt: t.Attempt + 1, After: t.Turn, Reason: "admitted", Due: t.Due, Rated: rated}
 }
 
+// ValidKeys refuses a key of a rule that names a value that the task was not given. The rules of a
+// parent apply to its children.
+func (w *Work) ValidKeys() error {
+	if w.Spec == nil || w.Spec.Parental() {
+		return nil
+	}
+	for i := range job.Rules {
+		r := &job.Rules[i]
+		if r.Keys == nil || !r.Has(w.Spec) {
+			continue
+		}
+		for _, key := range r.Keys(w.Spec) {
+			if _, err := w.expand(key.Text); err != nil {
+				return fmt.Errorf("%s: %w", key.Field, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Budgeted tells whether the task has a budget.
 func (w *Work) Budgeted() bool { return w.Spec.Limited() && len(w.Spec.Budget) > 0 }
 

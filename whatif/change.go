@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"millrace/near"
-	"millrace/task/breaker"
 	"millrace/task/job"
-	"millrace/task/limit"
 	"millrace/task/schedule"
 	"millrace/task/value"
 	"millrace/verify"
@@ -33,7 +31,15 @@ type set struct {
 }
 
 // fields are the fields of a job that affect decisions in the log.
-var fields = []string{"timeout", "retry", "breaker", "window", "per_node", "signal", "concurrency", "budget", "rate"}
+var fields = func() []string {
+	all := []string{"timeout", "retry", "signal"}
+	for i := range job.Rules {
+		if job.Rules[i].Decided() {
+			all = append(all, job.Rules[i].Name)
+		}
+	}
+	return all
+}()
 
 // bounds are the settings of an installation that affect decisions.
 var bounds = map[string]func(o *verify.Other, text string) error{
@@ -127,10 +133,15 @@ func Parse(sets []string, only Only) (o verify.Other, err error) {
 }
 
 // ruled is a spec with all rules, so that each field of a rule can be set alone.
-var ruled = job.Spec{
-	Handler: "any", Breaker: &breaker.Breaker{Failures: 1}, Signal: &job.Signal{Name: "any"}, Concurrency: limit.Concurrencies{{Max: 1}},
-	Rate: limit.Rates{{Limit: 1}}, Budget: limit.Budgets{{Starts: 1}}, PerNode: limit.PerNodes{{Max: 1}},
-}
+var ruled = func() job.Spec {
+	spec := job.Spec{Handler: "any", Signal: &job.Signal{Name: "any"}}
+	for i := range job.Rules {
+		if job.Rules[i].Decided() {
+			job.Rules[i].Least(&spec)
+		}
+	}
+	return spec
+}()
 
 // possible refuses a setting that a value of its kind cannot have.
 func possible[T any](of T, one set, validate func(*T) error) error {

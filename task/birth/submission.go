@@ -287,10 +287,7 @@ func Of(s Submission, job *job.Job, revision uint64, now time.Time) (task.Submit
 	if err := checkLists(&e.Work); err != nil {
 		return e, err
 	}
-	if _, err := e.Counters(); err != nil {
-		return e, err
-	}
-	if _, err := e.OnNode(); err != nil {
+	if err := e.ValidKeys(); err != nil {
 		return e, err
 	}
 	if _, err := e.UniqueKey(); err != nil {

@@ -3,6 +3,8 @@ package job
 import (
 	"slices"
 
+	"millrace/task/breaker"
+	"millrace/task/limit"
 	"millrace/task/reason"
 	"millrace/task/value"
 )
@@ -37,12 +39,31 @@ type Rule struct {
 	Check func(*Spec) error
 	// Copy copies the rule from one spec to another.
 	Copy func(to, from *Spec)
-	// Keyed says that the rule's keys are expanded with the values that a task is given.
-	Keyed bool
+	// Least sets the rule of a spec to a valid value, so that each of its fields can be set alone.
+	Least func(*Spec)
+	// Keys returns the keys of a spec's rule, which are expanded with the values that a task is
+	// given; nil if the rule has none.
+	Keys func(*Spec) []Key
 	// Then says what the timer does for a task that the rule has postponed; "" if the rule
 	// postpones none.
 	Then string
 }
+
+// Key is a key of a rule, and the field that holds it.
+type Key struct{ Field, Text string }
+
+// keysIn returns the keys of the entries of a rule.
+func keysIn[T any](rule string, entries []T, key func(*T) string) (all []Key) {
+	for i := range entries {
+		if text := key(&entries[i]); text != "" {
+			all = append(all, Key{limit.EntryName(rule, i, len(entries)) + ".key", text})
+		}
+	}
+	return all
+}
+
+// Decided tells whether the log records decisions that follow from the rule.
+func (r *Rule) Decided() bool { return r.Then != "" || r.Question == Quota }
 
 // Rules lists all rules, in the order in which faults are reported.
 var Rules = []Rule{
@@ -51,48 +72,64 @@ var Rules = []Rule{
 		Has:   func(s *Spec) bool { return s.Breaker != nil },
 		Check: func(s *Spec) error { return s.Breaker.Validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
+		Least: func(s *Spec) { s.Breaker = &breaker.Breaker{Failures: 1} },
 	},
 	{
 		Name: reason.Window, Question: Condition, Then: "the timer offers it when its window opens",
 		Has:   func(s *Spec) bool { return s.Window != "" },
 		Check: func(s *Spec) error { return value.ValidWindow("window", s.Window) },
 		Copy:  func(to, from *Spec) { to.Window = from.Window },
+		Least: func(s *Spec) { s.Window = "any" },
 	},
 	{
 		Name: "place", Question: Choice,
 		Has:   func(s *Spec) bool { return isSet(&s.Place) },
 		Check: func(s *Spec) error { return s.Place.Validate() },
 		Copy:  func(to, from *Spec) { to.Place = from.Place },
+		Least: func(s *Spec) { s.Place.Nodes = []string{"any"} },
 	},
 	{
-		Name: reason.PerNode, Question: Choice, Keyed: true, Then: "the timer offers it again, to any node that has a place for it",
+		Name: reason.PerNode, Question: Choice, Then: "the timer offers it again, to any node that has a place for it",
 		Has:   func(s *Spec) bool { return len(s.PerNode) > 0 },
 		Check: func(s *Spec) error { return s.PerNode.Validate() },
 		Copy:  func(to, from *Spec) { to.PerNode = from.PerNode },
+		Least: func(s *Spec) { s.PerNode = limit.PerNodes{{Max: 1}} },
+		Keys: func(s *Spec) []Key {
+			return keysIn(reason.PerNode, s.PerNode, func(p *limit.PerNode) string { return p.Key })
+		},
 	},
 	{
 		Name: "slots", Question: Choice,
 		Has:   func(s *Spec) bool { return s.Slots != 0 },
 		Check: (*Spec).validateSlots,
 		Copy:  func(to, from *Spec) { to.Slots = from.Slots },
+		Least: func(s *Spec) { s.Slots = 1 },
 	},
 	{
-		Name: "concurrency", Question: Quota, Keyed: true,
+		Name: "concurrency", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Concurrency) > 0 },
 		Check: func(s *Spec) error { return s.Concurrency.Validate() },
 		Copy:  func(to, from *Spec) { to.Concurrency = from.Concurrency },
+		Least: func(s *Spec) { s.Concurrency = limit.Concurrencies{{Max: 1}} },
+		Keys: func(s *Spec) []Key {
+			return keysIn("concurrency", s.Concurrency, func(c *limit.Concurrency) string { return c.Key })
+		},
 	},
 	{
-		Name: "budget", Question: Quota, Keyed: true,
+		Name: "budget", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Budget) > 0 },
 		Check: func(s *Spec) error { return s.Budget.Validate() },
 		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
+		Least: func(s *Spec) { s.Budget = limit.Budgets{{Starts: 1}} },
+		Keys:  func(s *Spec) []Key { return keysIn("budget", s.Budget, func(b *limit.Budget) string { return b.Key }) },
 	},
 	{
-		Name: "rate", Question: Quota, Keyed: true,
+		Name: "rate", Question: Quota,
 		Has:   func(s *Spec) bool { return len(s.Rate) > 0 },
 		Check: func(s *Spec) error { return s.Rate.Validate() },
 		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
+		Least: func(s *Spec) { s.Rate = limit.Rates{{Limit: 1}} },
+		Keys:  func(s *Spec) []Key { return keysIn("rate", s.Rate, func(r *limit.Rate) string { return r.Key }) },
 	},
 }
 
@@ -134,7 +171,7 @@ func (s *Spec) Ruled() *Spec {
 func (s *Spec) Unkeyed() Spec {
 	is := *s
 	for i := range Rules {
-		if Rules[i].Keyed {
+		if Rules[i].Keys != nil {
 			Rules[i].Copy(&is, &Spec{})
 		}
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -24,14 +25,21 @@ func TestRules(t *testing.T) {
 				t.Error("a spec without anything has it")
 			}
 			with := &Spec{}
-			set(t, with, r.Name)
+			r.Least(with)
+			var fields map[string]json.RawMessage
+			if text, err := json.Marshal(with); err != nil || json.Unmarshal(text, &fields) != nil || len(fields) != 1 || fields[r.Name] == nil {
+				t.Errorf("at its least it is %s (%v), want the field %s", text, err, r.Name)
+			}
+			if err := r.Check(with); err != nil {
+				t.Errorf("at its least it is refused: %v", err)
+			}
 			if !r.Has(with) {
 				t.Errorf("a spec with %s does not have it", r.Name)
 			}
 			if is := with.Ruled(); !reflect.DeepEqual(is, with) {
 				t.Errorf("of %+v it takes over %+v", with, is)
 			}
-			if is := with.Unkeyed(); r.Has(&is) == r.Keyed {
+			if is := with.Unkeyed(); r.Has(&is) == (r.Keys != nil) {
 				t.Errorf("without what has keys %+v is %+v", with, is)
 			}
 			with.Steps = []Step{{}}
@@ -43,30 +51,4 @@ func TestRules(t *testing.T) {
 	if is := (&Spec{Handler: "h"}).Ruled(); is != nil {
 		t.Errorf("a spec without rules has %+v", is)
 	}
-}
-
-// set sets the field of a job file in a spec.
-func set(t *testing.T, s *Spec, name string) {
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag != name {
-			continue
-		}
-		switch f := v.Field(i); f.Kind() {
-		case reflect.Pointer:
-			f.Set(reflect.New(f.Type().Elem()))
-		case reflect.Slice:
-			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
-		case reflect.String:
-			f.SetString("x")
-		case reflect.Int:
-			f.SetInt(1)
-		case reflect.Struct:
-			f.Field(0).SetString("x")
-		default:
-			t.Fatalf("a field that is a %v: this test knows none", f.Kind())
-		}
-		return
-	}
-	t.Fatalf("no field of a spec is called %q", name)
 }
