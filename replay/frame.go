@@ -342,9 +342,8 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 		}
 	}
 	place := fmt.Sprintf("%d of %d nodes may claim it", may, len(plan.Nodes))
-	told := map[string]string{
-		reason.Breaker: circuit, reason.Window: strings.Join(plan.Windows, "; "), reason.PerNode: strings.Join(plan.PerNode, "; "),
-		"place": strings.TrimSuffix(place+"; "+plan.Prefers, "; "), "slots": fmt.Sprintf("takes %d", t.Spec.Slots),
+	told := map[string]string{ // these know more than the spec
+		reason.Breaker: circuit, reason.Window: strings.Join(plan.Windows, "; "), "place": strings.TrimSuffix(place+"; "+plan.Prefers, "; "),
 	}
 	var all []Answered
 	for i := range job.Rules {
@@ -353,8 +352,12 @@ func answers(ctx context.Context, v view.View, t *task.Task, plan *view.Plan, de
 			continue
 		}
 		a := Answered{r.Name, r.Question, told[r.Name], r.Name == decided}
-		if a.Answer == "" {
+		switch {
+		case a.Answer != "":
+		case r.Question == job.Quota:
 			a.Answer = "not recorded; its grant is a fact of its own"
+		case r.Words != nil:
+			a.Answer = strings.Join(r.Words(t.Spec), "; ")
 		}
 		all = append(all, a)
 	}

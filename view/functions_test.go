@@ -192,6 +192,30 @@ func TestPlan(t *testing.T) {
 
 // A plan says whether windows are open and how many tasks may run on one node, for a task and for a
 // job whose keys are not expanded. Why says that the queue of a task is closed.
+// A plan says what each rule of a job allows.
+func TestPlanSaysEachRule(t *testing.T) {
+	s := &story{t: t}
+	s.ready("n1", "default", nil)
+	for i := range job.Rules {
+		r := &job.Rules[i]
+		j := job.Job{Name: "j", Spec: job.Spec{Handler: "x"}}
+		if r.Least(&j.Spec); r.Words == nil {
+			continue // its answer depends on the world: TestPlan and TestPlanOfRules
+		}
+		plans, err := PlanJobs(t.Context(), s.end(), []job.Job{j}, birth.Submission{}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.Concat(plans[0].PerNode, plans[0].Budgets)
+		for _, of := range plans[0].Rules {
+			said = append(said, of.Words...)
+		}
+		if !slices.Equal(said, r.Words(&j.Spec)) {
+			t.Errorf("%s: a plan says %q, want %q", r.Name, said, r.Words(&j.Spec))
+		}
+	}
+}
+
 func TestPlanOfRules(t *testing.T) {
 	s := &story{t: t}
 	s.ready("n1", "images", nil)

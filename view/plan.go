@@ -12,6 +12,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/param"
 	"millrace/task/queue"
+	"millrace/task/reason"
 	"millrace/task/where"
 )
 
@@ -31,10 +32,11 @@ type Plan struct {
 	Prefers string `json:"prefers,omitempty"`
 	// Windows say in words whether its window and that of its queue are open. PerNode says how many
 	// may run on one node. Budgets say what they allow, and their usage if one of them holds the
-	// task.
-	Windows []string `json:"windows,omitempty"`
-	PerNode []string `json:"per_node,omitempty"`
-	Budgets []string `json:"budgets,omitempty"`
+	// task. Rules say what its other rules allow.
+	Windows []string    `json:"windows,omitempty"`
+	PerNode []string    `json:"per_node,omitempty"`
+	Budgets []string    `json:"budgets,omitempty"`
+	Rules   []RuleWords `json:"rules,omitempty"`
 	// Children are the nodes that would each get a child.
 	Children []string       `json:"children,omitempty"`
 	Nodes    []node.Verdict `json:"nodes"`
@@ -42,6 +44,13 @@ type Plan struct {
 	Seq uint64 `json:"seq"`
 	// Parent says that it is, or would be, a parent.
 	Parent bool `json:"parent,omitempty"`
+}
+
+// RuleWords is what a rule of a job allows.
+type RuleWords struct {
+	// Rule is the name of the rule in [job.Rules].
+	Rule  string   `json:"rule"`
+	Words []string `json:"words"`
 }
 
 // PlanTask judges the nodes for a task; now is for its windows. The error wraps [task.ErrUnknown]
@@ -86,11 +95,19 @@ func (p *Plan) rules(ctx context.Context, v View, t *task.Task, spec *job.Spec, 
 	if spec == nil {
 		return nil
 	}
-	for i := range spec.PerNode {
-		p.PerNode = append(p.PerNode, spec.PerNode[i].Words())
-	}
-	for i := range spec.Budget {
-		p.Budgets = append(p.Budgets, spec.Budget[i].Words())
+	for i := range job.Rules {
+		r := &job.Rules[i]
+		if r.Words == nil || !r.Has(spec) {
+			continue
+		}
+		switch words := r.Words(spec); r.Name {
+		case reason.PerNode:
+			p.PerNode = words
+		case "budget":
+			p.Budgets = words
+		default:
+			p.Rules = append(p.Rules, RuleWords{r.Name, words})
+		}
 	}
 	windows := []queue.Queue{{Window: spec.Window}}
 	if queue := t.RateQueue(); queue != "" && !p.Parent {

@@ -44,6 +44,15 @@ const (
 	DefaultCooldown = time.Minute
 )
 
+// Words describes in words what the breaker allows.
+func (b *Breaker) Words() string {
+	text := fmt.Sprintf("opens after %d failures within %v", b.Failures, value.Duration(b.within()))
+	if b.OnOpen == OnOpenFail {
+		text += ", and fails what would start"
+	}
+	return text
+}
+
 func (b *Breaker) within() time.Duration {
 	if b.Within == 0 {
 		return DefaultWithin

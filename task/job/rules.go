@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"slices"
 
 	"millrace/task/breaker"
@@ -44,6 +45,8 @@ type Rule struct {
 	// Keys returns the keys of a spec's rule, which are expanded with the values that a task is
 	// given; nil if the rule has none.
 	Keys func(*Spec) []Key
+	// Words says what the rule of a spec allows; nil if that depends on more than the spec.
+	Words func(*Spec) []string
 	// Then says what the timer does for a task that the rule has postponed; "" if the rule
 	// postpones none.
 	Then string
@@ -62,6 +65,14 @@ func keysIn[T any](rule string, entries []T, key func(*T) string) (all []Key) {
 	return all
 }
 
+// wordsOf returns what each entry of a rule says.
+func wordsOf[T any](entries []T, words func(T) string) (all []string) {
+	for _, e := range entries {
+		all = append(all, words(e))
+	}
+	return all
+}
+
 // Decided tells whether the log records decisions that follow from the rule.
 func (r *Rule) Decided() bool { return r.Then != "" || r.Question == Quota }
 
@@ -73,6 +84,7 @@ var Rules = []Rule{
 		Check: func(s *Spec) error { return s.Breaker.Validate() },
 		Copy:  func(to, from *Spec) { to.Breaker = from.Breaker },
 		Least: func(s *Spec) { s.Breaker = &breaker.Breaker{Failures: 1} },
+		Words: func(s *Spec) []string { return []string{s.Breaker.Words()} },
 	},
 	{
 		Name: reason.Window, Question: Condition, Then: "the timer offers it when its window opens",
@@ -97,6 +109,7 @@ var Rules = []Rule{
 		Keys: func(s *Spec) []Key {
 			return keysIn(reason.PerNode, s.PerNode, func(p *limit.PerNode) string { return p.Key })
 		},
+		Words: func(s *Spec) []string { return wordsOf(s.PerNode, limit.PerNode.Words) },
 	},
 	{
 		Name: "slots", Question: Choice,
@@ -104,6 +117,7 @@ var Rules = []Rule{
 		Check: (*Spec).validateSlots,
 		Copy:  func(to, from *Spec) { to.Slots = from.Slots },
 		Least: func(s *Spec) { s.Slots = 1 },
+		Words: func(s *Spec) []string { return []string{fmt.Sprintf("takes %d", s.Slots)} },
 	},
 	{
 		Name: "concurrency", Question: Quota,
@@ -114,6 +128,7 @@ var Rules = []Rule{
 		Keys: func(s *Spec) []Key {
 			return keysIn("concurrency", s.Concurrency, func(c *limit.Concurrency) string { return c.Key })
 		},
+		Words: func(s *Spec) []string { return wordsOf(s.Concurrency, limit.Concurrency.Words) },
 	},
 	{
 		Name: "budget", Question: Quota,
@@ -122,6 +137,7 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Budget = from.Budget },
 		Least: func(s *Spec) { s.Budget = limit.Budgets{{Starts: 1}} },
 		Keys:  func(s *Spec) []Key { return keysIn("budget", s.Budget, func(b *limit.Budget) string { return b.Key }) },
+		Words: func(s *Spec) []string { return wordsOf(s.Budget, limit.Budget.Words) },
 	},
 	{
 		Name: "rate", Question: Quota,
@@ -130,6 +146,7 @@ var Rules = []Rule{
 		Copy:  func(to, from *Spec) { to.Rate = from.Rate },
 		Least: func(s *Spec) { s.Rate = limit.Rates{{Limit: 1}} },
 		Keys:  func(s *Spec) []Key { return keysIn("rate", s.Rate, func(r *limit.Rate) string { return r.Key }) },
+		Words: func(s *Spec) []string { return wordsOf(s.Rate, limit.Rate.Words) },
 	},
 }
 

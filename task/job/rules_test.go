@@ -33,6 +33,9 @@ func TestRules(t *testing.T) {
 			if err := r.Check(with); err != nil {
 				t.Errorf("at its least it is refused: %v", err)
 			}
+			if r.Words != nil && strings.Join(r.Words(with), "") == "" {
+				t.Error("it does not say what it allows")
+			}
 			if !r.Has(with) {
 				t.Errorf("a spec with %s does not have it", r.Name)
 			}

@@ -3,6 +3,8 @@ package limit
 import (
 	"fmt"
 	"strings"
+
+	"millrace/task/value"
 )
 
 // Words describes in words what a limit bounds, by its name; see [Counter.Name]. It is "" for an
@@ -41,9 +43,32 @@ func Words(name string) string {
 }
 
 // Words describes in words what the bound allows.
-func (p PerNode) Words() string {
-	if p.Key == "" {
-		return fmt.Sprintf("at most %d of them", p.Max)
+func (p PerNode) Words() string { return atMost(p.Max, p.Key) }
+
+func atMost(n int, key string) string {
+	if key == "" {
+		return fmt.Sprintf("at most %d of them", n)
 	}
-	return fmt.Sprintf("at most %d with the key %s", p.Max, p.Key)
+	return fmt.Sprintf("at most %d with the key %s", n, key)
+}
+
+// Words describes in words what the limit allows.
+func (c Concurrency) Words() string {
+	text := atMost(c.Max, c.Key) + " at once"
+	if c.OnLimit != "" && c.OnLimit != Wait {
+		text += ", otherwise " + c.OnLimit
+	}
+	return text
+}
+
+// Words describes in words what the rate allows.
+func (r Rate) Words() string {
+	text := fmt.Sprintf("%d in %v", r.Limit, value.Duration(r.Within()))
+	if r.Burst > 1 {
+		text += fmt.Sprintf(", %d at once", r.Burst)
+	}
+	if r.Key != "" {
+		text += " with the key " + r.Key
+	}
+	return text
 }

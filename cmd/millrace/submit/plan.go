@@ -37,7 +37,7 @@ func (a *Commands) Plan() *cobra.Command {
 (-f, which need not be stored), or a waiting task. For a node that may not it names the rule
 (name, avoid, queue, label or slots) or the state (retired, offline, draining, quarantined,
 cordoned or unproved). It also says whether the windows of the job and of its queue are
-open, how many of its tasks may run on one node, and what budgets allow. It submits nothing.`,
+open, and what each other rule of the job allows. It submits nothing.`,
 		Example: `  millrace plan -f crawl.yaml
   millrace plan crawl --labels 'zone=eu,mem>=16'`,
 		Args: typed.Takes(0, 1, "job or task"), ValidArgsFunction: a.CompleteJobs,
@@ -181,6 +181,9 @@ func planTable(p *view.Plan) term.Table {
 	t.Field("window", strings.Join(p.Windows, "; "))
 	t.Field("on one node", strings.Join(p.PerNode, "; "))
 	t.Field("budget", strings.Join(p.Budgets, "; "))
+	for _, r := range p.Rules {
+		t.Field(r.Rule, strings.Join(r.Words, "; "))
+	}
 	if p.Parent {
 		t.Field("a task on each of", fmt.Sprintf("%d: %s", len(p.Children), told.Join(p.Children)))
 	}

@@ -9,7 +9,6 @@ import (
 	"millrace/task"
 	"millrace/task/limit"
 	"millrace/task/quota"
-	"millrace/task/value"
 )
 
 // Bounds describes the bounds of a queue.
@@ -60,15 +59,8 @@ func RateWords(r limit.Rate) string {
 	if r.Limit == 0 {
 		return ""
 	}
-	per := r.Per
-	if per == 0 {
-		per = value.Duration(time.Second)
-	}
-	text := fmt.Sprintf("%d in %v", r.Limit, per)
-	if r.Burst > 1 {
-		text += fmt.Sprintf(", %d at once", r.Burst)
-	}
-	return text
+	r.Key = ""
+	return r.Words()
 }
 
 // LimitDuty says what a task held by its limits waits for.
