@@ -64,7 +64,7 @@ func TestSeveralLimitsValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, s := range []birth.Submission{{}, {Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}, {Concurrency: limit.Concurrencies{{Max: 7}}}} {
+	for _, s := range []birth.Submission{{}, {Overrides: job.Overrides{Concurrency: limit.Concurrencies{}, Rate: limit.Rates{}}}, {Overrides: job.Overrides{Concurrency: limit.Concurrencies{{Max: 7}}}}} {
 		birth, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h", Concurrency: limit.Concurrencies{{Max: 1}}, Rate: limit.Rates{{Limit: 1}}}}, 1, tasktest.Noon)
 		if err != nil {
 			t.Fatal(err)

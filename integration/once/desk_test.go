@@ -79,7 +79,7 @@ func TestScheduleByHand(t *testing.T) {
 	if _, _, err := store.PutSchedule(t.Context(), d, "test"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.RunSchedule(t.Context(), "s", birth.Submission{Priority: 7, Slots: 2, Labels: map[string]string{"b": "2"}, Delay: value.Duration(time.Hour)})
+	r, err := c.RunSchedule(t.Context(), "s", birth.Submission{Priority: 7, Overrides: job.Overrides{Slots: 2}, Labels: map[string]string{"b": "2"}, Delay: value.Duration(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

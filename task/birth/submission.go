@@ -12,7 +12,6 @@ import (
 
 	"millrace/task"
 	"millrace/task/job"
-	"millrace/task/limit"
 	"millrace/task/param"
 	"millrace/task/value"
 	"millrace/task/where"
@@ -136,15 +135,10 @@ type Submission struct {
 	// Place replaces parts of the spec's place. Mode, nodes, each, labels and count are replaced
 	// together if any of them is set; every other part is replaced by itself.
 	Place *job.Place `json:"place,omitempty"`
-	// Slots replaces the spec's slots, if set.
-	Slots int `json:"slots,omitempty"`
-	// PerNode, Concurrency, Budget, Rate and Unique replace those of the spec, if set. An empty
-	// list removes the bound.
-	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
-	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
-	Budget      limit.Budgets       `json:"budget,omitzero"`
-	Rate        limit.Rates         `json:"rate,omitzero"`
-	Unique      *job.Unique         `json:"unique,omitempty"`
+	// Overrides replace rules of the spec, if set.
+	job.Overrides
+	// Unique replaces the spec's, if set.
+	Unique *job.Unique `json:"unique,omitempty"`
 	// Needs are tasks that must end first. Default: none.
 	Needs *task.Needs `json:"needs,omitzero"`
 	// Signal replaces the spec's, if set.
@@ -167,19 +161,20 @@ type Submission struct {
 // labels are merged, name by name.
 func (s Submission) With(over Submission) Submission {
 	is, set := reflect.ValueOf(&s).Elem(), reflect.ValueOf(over)
-	for i := range set.NumField() {
-		switch f := set.Field(i); {
-		case f.IsZero():
-		case f.Kind() == reflect.Map && !is.Field(i).IsZero():
+	for _, at := range reflect.VisibleFields(set.Type()) {
+		i := at.Index
+		switch f := set.FieldByIndex(i); {
+		case f.IsZero() || at.Anonymous:
+		case f.Kind() == reflect.Map && !is.FieldByIndex(i).IsZero():
 			all := reflect.MakeMap(f.Type())
-			for _, of := range []reflect.Value{is.Field(i), f} {
+			for _, of := range []reflect.Value{is.FieldByIndex(i), f} {
 				for k, v := range of.Seq2() {
 					all.SetMapIndex(k, v)
 				}
 			}
-			is.Field(i).Set(all)
+			is.FieldByIndex(i).Set(all)
 		default:
-			is.Field(i).Set(f)
+			is.FieldByIndex(i).Set(f)
 		}
 	}
 	if len(s.Texts) > 0 && len(over.Params) > 0 { // texts win, but not over a value that is set later
@@ -344,29 +339,15 @@ func (s *Submission) overrides(spec *job.Spec) bool {
 	if s.Window != nil {
 		spec.Window = *s.Window
 	}
-	if s.Concurrency != nil {
-		spec.Concurrency = s.Concurrency
-	}
-	if s.Budget != nil {
-		spec.Budget = s.Budget
-	}
-	if s.Rate != nil {
-		spec.Rate = s.Rate
-	}
-	if s.PerNode != nil {
-		spec.PerNode = s.PerNode
-	}
 	if s.Unique != nil {
 		spec.Unique = *s.Unique
 	}
 	if s.Place != nil {
 		spec.Place = spec.Place.With(s.Place)
 	}
-	if s.Slots != 0 {
-		spec.Slots = s.Slots
-	}
-	return s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil || s.Slots != 0 || s.Files != nil || s.Signal != nil || s.Window != nil ||
-		s.PerNode != nil || s.Concurrency != nil || s.Budget != nil || s.Rate != nil || s.Unique != nil
+	ruled := s.Overrides.Onto(spec)
+	return ruled || s.Pending != nil || s.Run != nil || s.Total != nil || s.Retries != nil || len(s.Nodes) > 0 || s.NoNode != "" || s.Place != nil ||
+		s.Files != nil || s.Signal != nil || s.Window != nil || s.Unique != nil
 }
 
 func (s *Submission) due(now time.Time) (time.Time, error) {

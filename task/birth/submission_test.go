@@ -11,6 +11,7 @@ import (
 	"millrace/task/job"
 	"millrace/task/limit"
 	"millrace/task/param"
+	"millrace/task/reason"
 	"millrace/task/tasktest"
 	"millrace/task/value"
 )
@@ -18,9 +19,9 @@ import (
 // Set fields win, one parameter and label at a time. Unset fields stay.
 func TestSubmissionWith(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	is := birth.Submission{Job: "j", Queue: "q", Priority: 2, Group: "g", Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1")}}
-	over := birth.Submission{Queue: "r", Retries: new(int), Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")}, Concurrency: limit.Concurrencies{}}
-	want := birth.Submission{Job: "j", Queue: "r", Priority: 2, Group: "g", Retries: new(int), Concurrency: limit.Concurrencies{},
+	is := birth.Submission{Job: "j", Queue: "q", Priority: 2, Overrides: job.Overrides{Slots: 3}, Group: "g", Labels: map[string]string{"a": "1", "b": "1"}, Params: map[string]json.RawMessage{"x": raw("1")}}
+	over := birth.Submission{Queue: "r", Retries: new(int), Labels: map[string]string{"b": "2"}, Params: map[string]json.RawMessage{"y": raw("2")}, Overrides: job.Overrides{Concurrency: limit.Concurrencies{}}}
+	want := birth.Submission{Job: "j", Queue: "r", Priority: 2, Group: "g", Retries: new(int), Overrides: job.Overrides{Slots: 3, Concurrency: limit.Concurrencies{}},
 		Labels: map[string]string{"a": "1", "b": "2"}, Params: map[string]json.RawMessage{"x": raw("1"), "y": raw("2")}}
 	if got := is.With(over); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -82,6 +83,26 @@ func TestBirth(t *testing.T) {
 	}
 	if e, err := birth.Of(birth.Submission{Job: "j"}, j, 3, tasktest.Noon); err != nil || e.Spec != &j.Spec {
 		t.Errorf("the spec of the job is copied (%v) though nothing replaces a part of it", err)
+	}
+}
+
+// A submission replaces each rule of a spec, except the breaker, which is a job's alone.
+func TestEachRuleIsReplaced(t *testing.T) {
+	for _, r := range job.Rules {
+		with := &job.Spec{Handler: "h"}
+		r.Least(with)
+		text, err := json.Marshal(with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s birth.Submission
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		e, err := birth.Of(s, &job.Job{Name: "j", Spec: job.Spec{Handler: "h"}}, 1, tasktest.Noon)
+		if want := r.Name != reason.Breaker; err != nil || r.Has(e.Spec) != want {
+			t.Errorf("of a submission with %s the task has the rule: %v (%v), want %v", r.Name, r.Has(e.Spec), err, want)
+		}
 	}
 }
 

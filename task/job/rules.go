@@ -150,6 +150,33 @@ var Rules = []Rule{
 	},
 }
 
+// Overrides are the rules of a spec that a submission may replace, each as a whole. An empty list
+// removes a bound.
+type Overrides struct {
+	Slots       int                 `json:"slots,omitempty"`
+	PerNode     limit.PerNodes      `json:"per_node,omitzero"`
+	Concurrency limit.Concurrencies `json:"concurrency,omitzero"`
+	Budget      limit.Budgets       `json:"budget,omitzero"`
+	Rate        limit.Rates         `json:"rate,omitzero"`
+}
+
+// Onto replaces the rules of a spec that are set, and tells whether there are any.
+func (o *Overrides) Onto(s *Spec) bool {
+	set := replace(&s.Slots, o.Slots, o.Slots != 0)
+	set = replace(&s.PerNode, o.PerNode, o.PerNode != nil) || set
+	set = replace(&s.Concurrency, o.Concurrency, o.Concurrency != nil) || set
+	set = replace(&s.Budget, o.Budget, o.Budget != nil) || set
+	set = replace(&s.Rate, o.Rate, o.Rate != nil) || set
+	return set
+}
+
+func replace[T any](is *T, by T, set bool) bool {
+	if set {
+		*is = by
+	}
+	return set
+}
+
 // Postpones returns the rule with a name, if it postpones tasks.
 func Postpones(name string) (*Rule, bool) {
 	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name && r.Then != "" })
