@@ -14,7 +14,7 @@ type Each struct {
 	// Param names a parameter of the task that is a list.
 	Param string `json:"param,omitempty" redact:"keep"`
 	// Result names a step whose result is a list. The step with this Each must need that step.
-	Result string `json:"result,omitempty" redact:"word"`
+	Result string `json:"result,omitempty" redact:"word" names:"step"`
 }
 
 func (e *Each) validate() error {

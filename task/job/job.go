@@ -24,7 +24,7 @@ func Schema() []byte { return bytes.Clone(schema) }
 // Job is a named definition of what to run. The store that holds it assigns its revision.
 type Job struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name        string `json:"name" redact:"keep"`
+	Name        string `json:"name" redact:"keep" names:"job"`
 	Title       string `json:"title,omitempty" redact:"hide"`
 	Description string `json:"description,omitempty" redact:"hide"`
 	Owner       string `json:"owner,omitempty" redact:"hide"`
@@ -34,7 +34,7 @@ type Job struct {
 	// Params are its parameters, as defaults or as declarations.
 	Params param.Params `json:"params,omitzero"`
 	// Queue is the queue in which its tasks wait. Default [where.DefaultQueue].
-	Queue string `json:"queue,omitempty" redact:"keep"`
+	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
 	// Priority is the priority of its tasks: [where.MinPriority] to [where.MaxPriority]; larger is
 	// more urgent. Default [where.DefaultPriority].
 	Priority int `json:"priority,omitempty"`

@@ -57,7 +57,7 @@ type Place struct {
 	NoNode string `json:"no_node,omitempty" redact:"word"`
 	// Queue is the shared queue for release and fallback. Nodes chosen by labels must serve it.
 	// Default: the job's queue.
-	Queue string `json:"queue,omitempty" redact:"keep"`
+	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
 }
 
 // Modes of [Place].

@@ -13,7 +13,7 @@ import (
 // Signal is an event from outside for which a task waits: an approval, the arrival of a file.
 type Signal struct {
 	// Name is the signal's name, for people and among the task's inputs. Default [DefaultSignal].
-	Name string `json:"name,omitempty" redact:"keep"`
+	Name string `json:"name,omitempty" redact:"keep" names:"signal"`
 	// Timeout is how long the task waits for it once only the signal and limits hold it. Default:
 	// no bound.
 	Timeout value.Duration `json:"timeout,omitempty"`

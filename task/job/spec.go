@@ -17,7 +17,7 @@ type Spec struct {
 	// Run is the child process to start. Either it or Handler is set.
 	Run *Run `json:"run,omitempty"`
 	// Handler names a Go function that a worker program has registered.
-	Handler string `json:"handler,omitempty" redact:"keep"`
+	Handler string `json:"handler,omitempty" redact:"keep" names:"handler"`
 	// Timeout bounds the parts of the task's life.
 	Timeout Timeout `json:"timeout,omitzero"`
 	// Retry says when and how often another attempt follows a failed one.
@@ -25,7 +25,7 @@ type Spec struct {
 	// Breaker keeps tasks from starting while many of the job's tasks fail. Default: no breaker.
 	Breaker *breaker.Breaker `json:"breaker,omitempty"`
 	// Window names the calendar in whose hours tasks start. Default: at any time.
-	Window string `json:"window,omitempty" redact:"keep"`
+	Window string `json:"window,omitempty" redact:"keep" names:"calendar"`
 	// Place says where the task may run. Default: on any node that serves its queue.
 	Place Place `json:"place,omitzero"`
 	// PerNode bounds how many of its tasks run on one node at a time. Default: only the slots bound

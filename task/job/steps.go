@@ -16,7 +16,7 @@ import (
 // it is, but no rule.
 type Step struct {
 	// Name is its name among the steps: 1 to 64 letters, digits, '_' or '-', unique in a job.
-	Name string `json:"name,omitempty" redact:"keep"`
+	Name string `json:"name,omitempty" redact:"keep" names:"step"`
 	// Needs are the steps that must end before it starts. Default: none, it starts at once.
 	Needs []StepNeed `json:"needs,omitempty"`
 	// Rule says how many of them must end as required. Default [NeedAll].
@@ -24,13 +24,13 @@ type Step struct {
 	// Params are its default parameters; the task's own win over them.
 	Params map[string]json.RawMessage `json:"params,omitempty" redact:"data"`
 	// Queue is the queue in which it waits. Default: the queue of the task.
-	Queue string `json:"queue,omitempty" redact:"keep"`
+	Queue string `json:"queue,omitempty" redact:"keep" names:"queue"`
 	Spec
 }
 
 // StepNeed is a step for which another one waits.
 type StepNeed struct {
-	Step string `json:"step" redact:"keep"`
+	Step string `json:"step" redact:"keep" names:"step"`
 	// When is the required end. Default [WhenSuccess].
 	When string `json:"when,omitempty" redact:"word"`
 }

@@ -43,7 +43,6 @@ const ofCalendar = "calendar"
 func (r *reader) calendar(root *node) schedule.Calendar {
 	var c schedule.Calendar
 	r.root(root, r.fields(&c, setters{
-		"name":      r.named(&c.Name, ofCalendar),
 		"timezone":  into(&c.Timezone, r.line),
 		"rules":     func(v entry) { r.list(v, func(v entry) string { c.Rules = append(c.Rules, r.rule(v)); return "" }) },
 		"otherwise": r.words(&c.Otherwise, []string{schedule.Open, schedule.Closed}),

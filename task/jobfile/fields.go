@@ -15,16 +15,22 @@ import (
 )
 
 // The fields of a job are declared in package task/job: the tags give their names, and mostly the
-// types decide how they are read. This file adds only what types do not tell: which words a field
-// accepts, or what kind of name it holds.
+// types decide how they are read. The tag "names" of a field says what it names. This file adds
+// only what these do not tell, such as which words a field accepts.
 
 // fields returns how to read the fields of a struct, each by its type except for the special ones.
 func (r *reader) fields(of any, special setters) setters {
 	v := reflect.ValueOf(of).Elem()
 	all := setters{}
 	for _, f := range form.Fields(v.Type()) {
-		if all[f.Name] = special[f.Name]; all[f.Name] == nil {
-			all[f.Name] = r.setter(v.FieldByIndex(f.Index).Addr().Interface())
+		to := v.FieldByIndex(f.Index).Addr().Interface()
+		if all[f.Name] = special[f.Name]; all[f.Name] != nil {
+			continue
+		}
+		if what := v.Type().FieldByIndex(f.Index).Tag.Get("names"); what != "" {
+			all[f.Name] = r.named(to.(*string), what)
+		} else {
+			all[f.Name] = r.setter(to)
 		}
 	}
 	for name := range special {

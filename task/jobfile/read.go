@@ -132,8 +132,6 @@ func (r *reader) job(root *node) job.Job {
 	var j job.Job
 	special := r.spec(&j.Spec)
 	maps.Copy(special, setters{
-		"name":     r.named(&j.Name, "job"),
-		"queue":    r.named(&j.Queue, "queue"),
 		"priority": into(&j.Priority, r.priority),
 		"fair":     into(&j.Fair, r.line),
 	})
@@ -262,7 +260,6 @@ func (r *reader) signal(v entry) *job.Signal {
 		return &s
 	}
 	r.object(v, "a name, or a mapping such as {name: approval, timeout: 1h}", r.fields(&s, setters{
-		"name":       r.named(&s.Name, "signal"),
 		"on_timeout": r.words(&s.OnTimeout, job.SignalPolicies),
 	}))
 	return &s
@@ -278,7 +275,6 @@ func (r *reader) place(v entry) (p job.Place) {
 		"late":    r.words(&p.Late, job.Lates),
 		"sticky":  into(&p.Sticky, r.line),
 		"no_node": r.words(&p.NoNode, job.NoNodes),
-		"queue":   r.named(&p.Queue, "queue"),
 	}))
 	return p
 }

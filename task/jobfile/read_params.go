@@ -14,7 +14,6 @@ func (r *reader) params(v entry) param.Params {
 	}
 	return param.Params{Declared: few(r, v, "a mapping such as {name: depth, type: integer, default: 2}", func(p *param.Param) setters {
 		return r.fields(p, setters{
-			"name":    r.named(&p.Name, "parameter"),
 			"type":    r.words(&p.Type, param.Types),
 			"enum":    into(&p.Enum, r.values),
 			"pattern": into(&p.Pattern, r.line),

@@ -12,8 +12,6 @@ import (
 // spec returns the fields of a spec that are not read by their type.
 func (r *reader) spec(s *job.Spec) setters {
 	return setters{
-		"handler":       r.named(&s.Handler, "handler"),
-		"window":        r.named(&s.Window, ofCalendar),
 		"slots":         into(&s.Slots, r.atLeastOne),
 		"setup":         into(&s.Setup, r.lines),
 		"on_disconnect": r.words(&s.OnDisconnect, job.Disconnects),
@@ -41,11 +39,7 @@ func (r *reader) steps(v entry) []job.Step {
 // step reads a step, or a handler, which has no name.
 func (r *reader) step(v entry) (s job.Step) {
 	special := r.spec(&s.Spec)
-	maps.Copy(special, setters{
-		"name":  r.named(&s.Name, "step"),
-		"rule":  r.words(&s.Rule, job.NeedRules),
-		"queue": r.named(&s.Queue, "queue"),
-	})
+	special["rule"] = r.words(&s.Rule, job.NeedRules)
 	fields := r.fields(&s, special)
 	maps.DeleteFunc(fields, func(name string, _ func(entry)) bool { return ofJobs[name] })
 	r.object(v, "a step such as {name: build, run: make}", fields)
@@ -68,7 +62,6 @@ func (r *reader) stepNeeds(v entry) []job.StepNeed {
 			continue
 		}
 		r.object(at, "the name of a step, or a mapping such as {step: test, when: end}", r.fields(&needs[i], setters{
-			"step": r.named(&needs[i].Step, "step"),
 			"when": r.words(&needs[i].When, job.Whens),
 		}))
 	}
@@ -82,8 +75,7 @@ func (r *reader) each(v entry) *job.Each {
 		return &e
 	}
 	r.object(v, "a list of values, or a mapping such as {param: files}", r.fields(&e, setters{
-		"param":  into(&e.Param, r.line),
-		"result": r.named(&e.Result, "step"),
+		"param": into(&e.Param, r.line),
 	}))
 	return &e
 }

@@ -19,7 +19,7 @@ import (
 // Param declares a parameter of a job: its name and its valid values.
 type Param struct {
 	// Name is 1 to 64 letters, digits, '_' or '-', unique in a job.
-	Name string `json:"name" redact:"keep"`
+	Name string `json:"name" redact:"keep" names:"parameter"`
 	// Title and Description are for people.
 	Title       string `json:"title,omitempty" redact:"hide"`
 	Description string `json:"description,omitempty" redact:"hide"`

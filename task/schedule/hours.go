@@ -12,7 +12,7 @@ import (
 // Calendar says when it is open and when closed, for all definitions that name it.
 type Calendar struct {
 	// Name is 1 to 64 letters, digits, '_' or '-'.
-	Name string `json:"name" redact:"keep"`
+	Name string `json:"name" redact:"keep" names:"calendar"`
 	// Title describes it in a few words. Default: none.
 	Title string `json:"title,omitempty" redact:"hide"`
 	// Timezone is the IANA name of the zone of the rules. Default UTC.
