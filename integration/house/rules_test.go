@@ -9,20 +9,30 @@ import (
 	"millrace/task/job"
 )
 
-// Every rule of the table stands on the page about rules, beside its question.
+// Every rule of the table stands on the page about rules, beside its question. One that postpones
+// tasks stands beside the fact, its decision and its metric, too.
 func TestRulesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "rules.md"))
+	for _, r := range job.Rules {
+		mentioned(t, "rules.md", "| "+string(r.Question)+":", r.Name)
+		if r.Then != "" {
+			mentioned(t, "wire.md", "| `task.postponed`", r.Name)
+			mentioned(t, "decisions.md", "| `task.postponed`", r.Name)
+			mentioned(t, "operations.md", "| `millrace_tasks_postponed_total{rule}`", r.Name)
+		}
+	}
+}
+
+// mentioned wants a rule on a line of a page that begins with a text.
+func mentioned(t *testing.T, page, begin, rule string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(string(page), "\n")
-	for _, r := range job.Rules {
-		found := false
-		for _, line := range lines {
-			found = found || strings.HasPrefix(line, "| "+string(r.Question)+":") && strings.Contains(line, "`"+r.Name+"`")
-		}
-		if !found {
-			t.Errorf("docs/rules.md does not have the %s `%s`", r.Question, r.Name)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, begin) && strings.Contains(line, "`"+rule+"`") {
+			return
 		}
 	}
+	t.Errorf("docs/%s does not have the rule `%s` on a line that begins with %s", page, rule, begin)
 }
