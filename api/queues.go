@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"millrace/client"
-	"millrace/task/limit"
 	"millrace/task/queue"
 	"millrace/task/quota"
 	"millrace/task/value"
@@ -107,12 +106,8 @@ type queueRequest struct {
 	Queue  string         `json:"queue"`
 	Reason string         `json:"reason,omitempty"`
 	For    value.Duration `json:"for,omitempty"`
-	// Running, Waiting, Rate and Window are bounds; 0, {} and "" mean no bound, and omitted ones
-	// stay as they are.
-	Running *int        `json:"running,omitempty"`
-	Waiting *int        `json:"waiting,omitempty"`
-	Rate    *limit.Rate `json:"rate,omitempty"`
-	Window  *string     `json:"window,omitempty"`
+	// Limit has the bounds; omitted ones stay as they are.
+	queue.Limit
 	// IfRevision is the queue's head that the change is based on: if the current one differs,
 	// nothing changes. Default: any.
 	IfRevision *uint64 `json:"if_revision,omitempty"`
@@ -136,7 +131,8 @@ func (s *Service) resumeQueue(ctx context.Context, r queueRequest) (queue.Queue,
 }
 
 func (s *Service) limitQueue(ctx context.Context, r queueRequest) (queue.Queue, error) {
-	bounds := queue.Limit{Running: r.Running, Waiting: r.Waiting, Rate: r.Rate, Window: r.Window, Reason: r.Reason, Seen: seen(r.IfRevision)}
+	bounds := r.Limit
+	bounds.Reason, bounds.Seen = r.Reason, seen(r.IfRevision)
 	if err := bounds.Validate(); err != nil {
 		return queue.Queue{}, badRequest{err}
 	}

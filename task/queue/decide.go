@@ -21,16 +21,22 @@ type PauseFor struct {
 // Resume ends a pause.
 type Resume struct{ Reason string }
 
-// Limit sets the bounds that are not nil; 0 means no bound.
+// Limit sets the bounds that are not nil; 0, {} and "" mean no bound.
 type Limit struct {
-	Running, Waiting *int
+	Running *int `json:"running,omitempty"`
+	Waiting *int `json:"waiting,omitempty"`
 	// Rate has no key: it applies to the whole queue.
-	Rate *limit.Rate
+	Rate *limit.Rate `json:"rate,omitempty"`
 	// Window names a calendar; "" means none.
-	Window *string
-	Reason string
+	Window *string `json:"window,omitempty"`
+	Reason string  `json:"-"`
 	// Seen is the head of the queue that the operator saw; if it is empty, any head will do.
-	Seen []uint64
+	Seen []uint64 `json:"-"`
+}
+
+// Empty tells whether it sets no bound.
+func (c Limit) Empty() bool {
+	return c.Running == nil && c.Waiting == nil && c.Rate == nil && c.Window == nil
 }
 
 // Validate refuses an invalid bound.
@@ -81,7 +87,7 @@ func Decide(q Queue, c Command, now time.Time) (Event, error) {
 		}
 		return Resumed(c), nil
 	case Limit:
-		e := Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Window: q.Window, Reason: c.Reason}
+		e := q.Bounds()
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
@@ -96,9 +102,10 @@ func Decide(q Queue, c Command, now time.Time) (Event, error) {
 		if c.Window != nil {
 			e.Window = *c.Window
 		}
-		if e.Running == q.Limit && e.Waiting == q.MaxWaiting && e.Rate == q.Rate && e.Window == q.Window {
+		if e == q.Bounds() {
 			return nil, nil
 		}
+		e.Reason = c.Reason
 		if err := value.Unseen(c.Seen, value.Overtaken{Is: q.Head}); err != nil {
 			return nil, err
 		}

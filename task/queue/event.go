@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"time"
 
 	"millrace/task/limit"
@@ -31,6 +32,25 @@ type Limited struct {
 	// Window names the calendar in whose hours its tasks start.
 	Window string `json:"window,omitzero" redact:"keep"`
 	Reason string `json:"reason,omitzero" redact:"hide"`
+}
+
+// Words describes the bounds.
+func (e Limited) Words() string {
+	text := most(e.Running, "run at once") + "; " + most(e.Waiting, "wait")
+	if e.Rate.Limit > 0 {
+		text += "; " + e.Rate.Words() + " may start"
+	}
+	if e.Window != "" {
+		text += "; in the window " + e.Window
+	}
+	return text
+}
+
+func most(n int, may string) string {
+	if n == 0 {
+		return "any number may " + may
+	}
+	return fmt.Sprintf("at most %d may %s", n, may)
 }
 
 // Purged records that waiting tasks of the queue were cancelled; each has a fact of its own.

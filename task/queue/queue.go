@@ -62,6 +62,11 @@ func (p *Pause) Words(queue string) string {
 	return text
 }
 
+// Bounds returns what bounds the queue.
+func (q *Queue) Bounds() Limited {
+	return Limited{Running: q.Limit, Waiting: q.MaxWaiting, Rate: q.Rate, Window: q.Window}
+}
+
 // PausedAt returns the pause in force at a time; nil if there is none.
 func (q *Queue) PausedAt(now time.Time) *Pause {
 	if p := q.Paused; p != nil && (p.Until.IsZero() || now.Before(p.Until)) {

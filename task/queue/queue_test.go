@@ -72,3 +72,16 @@ func TestQueue(t *testing.T) {
 		}
 	}
 }
+
+func TestBoundsInWords(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]Limited{
+		"any number may run at once; any number may wait":                                                        {},
+		"at most 4 may run at once; at most 9 may wait":                                                          {Running: 4, Waiting: 9},
+		"any number may run at once; any number may wait; 100 in 1m0s, 5 at once may start; in the window night": {Rate: limit.Rate{Limit: 100, Per: value.Duration(time.Minute), Burst: 5}, Window: "night"},
+	} {
+		if is := e.Words(); is != want {
+			t.Errorf("%+v: %q, want %q", e, is, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (p *queuesPanel) find(ctx context.Context, l *look) (err error) {
 	}
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		row := queueRow{QueueView: *q, Bounds: told.Bounds(q.Limit, q.MaxWaiting, q.Queue.Rate, q.Window)}
+		row := queueRow{QueueView: *q, Bounds: q.Bounds().Words()}
 		row.Pending, row.Held = q.States[task.Pending.String()], q.States[task.Held.String()]
 		row.Running = q.States[task.Running.String()] + q.States[task.Cancelling.String()]
 		if q.RateState != nil {

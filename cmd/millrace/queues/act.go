@@ -116,7 +116,7 @@ themselves; tasks that run when it closes go on. --window none removes it.`,
 			}
 			to.Window = &window
 		}
-		if to.Running == nil && to.Waiting == nil && to.Rate == nil && to.Window == nil {
+		if to.Empty() {
 			return exit.Misuse(c, "the limit is missing: a number or none, --max-waiting, --rate, or --window")
 		}
 		if err := to.Validate(); err != nil {
@@ -178,7 +178,7 @@ func (a *Commands) sayQueue(q queue.Queue, err error, o *typed.Output) error {
 	if p := q.Paused; p != nil {
 		text = told.Words("paused", told.By("until", p.Until), p.Reason)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s %s\n", q.Name, told.Words(text, told.Bounds(q.Limit, q.MaxWaiting, q.Rate, q.Window)))
+	_, err = fmt.Fprintf(a.Out, "%s %s\n", q.Name, told.Words(text, q.Bounds().Words()))
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
 	"millrace/task"
+	"millrace/task/queue"
 	"millrace/task/value"
 	"millrace/task/where"
 )
@@ -263,7 +264,7 @@ func queueFields(q *client.QueueView, s *reach.Sight) term.Table {
 	if q.In != nil && q.Out != nil {
 		out.Field("in a second", told.Words("in "+perSecond(q.In), "out "+perSecond(q.Out)))
 	}
-	out.Field("limit", told.Words(told.Bound(q.Limit, "run at once"), told.Bound(q.MaxWaiting, "wait")))
+	out.Field("limit", queue.Limited{Running: q.Limit, Waiting: q.MaxWaiting}.Words())
 	out.Field("window", q.Window)
 	if q.Shut != nil {
 		out.Field("closed", q.Shut.Detail)

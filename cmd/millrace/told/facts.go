@@ -184,7 +184,7 @@ func FactDetails(r *events.Record) string {
 	case queue.Resumed:
 		return e.Reason
 	case queue.Limited:
-		return Words(Bounds(e.Running, e.Waiting, e.Rate, e.Window), e.Reason)
+		return Words(e.Words(), e.Reason)
 	case queue.Purged:
 		return Words(Plural(e.Ended, "task")+" cancelled", e.Reason)
 	case definition.ScheduleEvent:

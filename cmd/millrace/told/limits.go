@@ -11,26 +11,6 @@ import (
 	"millrace/task/quota"
 )
 
-// Bounds describes the bounds of a queue.
-func Bounds(running, waiting int, rate limit.Rate, window string) string {
-	text := Words(Bound(running, "run at once"), Bound(waiting, "wait"))
-	if rate.Limit > 0 {
-		text = Words(text, RateWords(rate)+" may start")
-	}
-	if window != "" {
-		text = Words(text, "in the window "+window)
-	}
-	return text
-}
-
-// Bound describes a bound.
-func Bound(n int, what string) string {
-	if n == 0 {
-		return "any number may " + what
-	}
-	return fmt.Sprintf("at most %d may %s", n, what)
-}
-
 // NamedHolders is how many of a limit's holders are named.
 const NamedHolders = 5
 
