@@ -109,13 +109,25 @@ func (r *reader) setter(of any) func(entry) {
 		return into(to, r.concurrency)
 	case *limit.Budgets:
 		return into(to, r.budget)
-	case *limit.Rates:
-		return into(to, r.rate)
 	case *limit.PerNodes:
 		return into(to, r.perNode)
 	}
-	if v := reflect.ValueOf(of).Elem(); v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct {
-		return func(at entry) { r.mapping(at, v) }
+	switch v := reflect.ValueOf(of).Elem(); {
+	case v.Kind() == reflect.Struct:
+		return func(at entry) { r.mapping(at, v, "") }
+	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct:
+		return func(at entry) {
+			v.Set(reflect.New(v.Type().Elem()))
+			r.mapping(at, v.Elem(), "")
+		}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		return func(at entry) {
+			r.oneOrMore(at, func(at entry) {
+				one := reflect.New(v.Type().Elem()).Elem()
+				r.mapping(at, one, ", or a list of such")
+				v.Set(reflect.Append(v, one))
+			})
+		}
 	}
 	panic(fmt.Sprintf("jobfile: %T is read in no known way", of))
 }
@@ -123,21 +135,16 @@ func (r *reader) setter(of any) func(entry) {
 // mappings are examples of objects whose fields are read by their types alone.
 var mappings = map[reflect.Type]string{
 	reflect.TypeFor[job.Timeout](): "{run: 30m}", reflect.TypeFor[job.Resources](): "{memory: 512MiB}", reflect.TypeFor[job.Keep](): "{done: 24h, failed: 720h}",
-	reflect.TypeFor[job.Handlers](): "{failure: {run: ./alert.sh}}",
+	reflect.TypeFor[job.Handlers](): "{failure: {run: ./alert.sh}}", reflect.TypeFor[limit.Rate](): "{limit: 10, per: 1m}",
 }
 
-// mapping reads an object into a struct, or into a new one to which a pointer then points.
-func (r *reader) mapping(v entry, to reflect.Value) {
-	is := to
-	if to.Kind() == reflect.Pointer {
-		to.Set(reflect.New(to.Type().Elem()))
-		is = to.Elem()
-	}
+// mapping reads an object into a struct; also says what else it may be.
+func (r *reader) mapping(v entry, to reflect.Value, also string) {
 	what := "a mapping"
-	if example := mappings[is.Type()]; example != "" {
+	if example := mappings[to.Type()]; example != "" {
 		what += " such as " + example
 	}
-	r.object(v, what, r.fields(is.Addr().Interface(), nil))
+	r.object(v, what+also, r.fields(to.Addr().Interface(), nil))
 }
 
 // words reads one of several words; named reads the name of a thing.

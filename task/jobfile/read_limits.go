@@ -18,29 +18,30 @@ func (r *reader) budget(v entry) limit.Budgets {
 	})
 }
 
-func (r *reader) rate(v entry) limit.Rates {
-	return few(r, v, "a mapping such as {limit: 10, per: 1m}, or a list of such", func(t *limit.Rate) setters {
-		return r.fields(t, nil)
+// few reads an object, or a list of objects.
+func few[T any](r *reader, v entry, what string, fields func(*T) setters) (all []T) {
+	r.oneOrMore(v, func(at entry) {
+		var one T
+		r.object(at, what, fields(&one))
+		all = append(all, one)
 	})
+	return all
 }
 
-// few reads an object, or a list of objects.
-func few[T any](r *reader, v entry, what string, fields func(*T) setters) []T {
+// oneOrMore reads a value, or each value of a list.
+func (r *reader) oneOrMore(v entry, read func(entry)) {
 	if v.kind != list {
-		var one T
-		r.object(v, what, fields(&one))
-		return []T{one}
+		read(v)
+		return
 	}
 	if len(v.items) == 0 {
 		r.refuse(v, "the list is empty: fill it or leave the field out")
 	}
-	all := make([]T, len(v.items))
 	for i, n := range v.items {
 		at := fmt.Sprintf("%s[%d]", v.path, i)
 		r.where[at] = n.pos
-		r.object(entry{n, at, n.pos}, what, fields(&all[i]))
+		read(entry{n, at, n.pos})
 	}
-	return all
 }
 
 // perNode reads a number for the usual case.

@@ -131,17 +131,20 @@ func TestFieldsAreReadByType(t *testing.T) {
 		job.Timeout
 		Rule  rule              `json:"rule"`
 		Other *rule             `json:"other"`
+		Few   []rule            `json:"few"`
+		One   []rule            `json:"one"`
 		Size  value.Size        `json:"size"`
 		Lines []string          `json:"lines"`
 		Yes   bool              `json:"yes"`
 		Texts map[string]string `json:"texts"`
 	}
 	r := &reader{report: &report{}, where: map[string]position{}}
-	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\nrule: {for: 1s}\nother: {key: k}\n"}, r.report)
+	root := compose(document{text: "run: 5m\nsize: 3MiB\nlines: [a, b]\nyes: true\ntexts: {a: 1}\nrule: {for: 1s}\nother: {key: k}\nfew: [{key: a}, {for: 2s}]\none: {key: b}\n"}, r.report)
 	r.object(entry{node: root}, "", r.fields(&got, nil))
 	want := got
 	want.Run, want.Size, want.Lines, want.Yes, want.Texts = value.Duration(5*time.Minute), 3<<20, []string{"a", "b"}, true, map[string]string{"a": "1"}
 	want.Rule.For, want.Other = value.Duration(time.Second), &rule{Key: "k"}
+	want.Few, want.One = []rule{{Key: "a"}, {For: value.Duration(2 * time.Second)}}, []rule{{Key: "b"}}
 	if err := r.err(); err != nil || !reflect.DeepEqual(got, want) || got.Run == 0 {
 		t.Errorf("read are %+v, %v", got, err)
 	}
