@@ -20,12 +20,12 @@ import (
 	"millrace/task/where"
 )
 
-const corpus = "../events/testdata/corpus/fact/v1"
+const factCorpus = "../events/testdata/corpus/fact/v1"
 
 // corpusFacts returns facts of all types, one of each with all fields.
 func corpusFacts(t testing.TB) []events.Fact {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(corpus, "*"))
+	names, err := filepath.Glob(filepath.Join(factCorpus, "*"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("the corpus: %v, %v", names, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/events"
+	"millrace/incident"
 	"millrace/internal/corpus"
 	"millrace/node"
 	"millrace/task"
@@ -37,6 +38,35 @@ func TestFoldOfCorpus(t *testing.T) {
 				t.Error("in batches of 7 the log comes to other rows")
 			}
 			corpus.Result(t, filepath.Join("testdata/corpus/fold", filepath.Base(rest), name), rows)
+		})
+	}
+}
+
+// The facts of incident files of earlier versions give the same rows as ever.
+func TestFoldOfIncidentCorpus(t *testing.T) {
+	files, err := filepath.Glob("../incident/testdata/corpus/incident/v*/*.mri")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d files, error %v", len(files), err)
+	}
+	for _, path := range files {
+		rest, name := filepath.Split(path)
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := incident.Open(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var records []events.Record
+			for r, err := range f.Whole() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				records = append(records, r)
+			}
+			corpus.Result(t, filepath.Join("testdata/corpus/incident", filepath.Base(rest), name+".rows"), rowsOf(t, records, len(records)))
 		})
 	}
 }

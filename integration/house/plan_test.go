@@ -59,7 +59,7 @@ var plan = map[string][]string{
 	"telemetry":           {"spans", "worker", "events", "task"},
 	"view":                {"events", "task", "task/definition", "task/quota", "task/schedule", "node"},
 	"incident":            {"events", "task", "task/definition", "task/schedule"},
-	"projections":         {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node"},
+	"projections":         {"internal/form", "view", "events", "task", "task/definition", "task/quota", "node", "incident"}, // incident for its tests alone
 	"metrics":             {"events", "task", "task/definition", "task/quota", "node"},
 	"desk":                {"events", "node", "task", "task/definition", "task/schedule"},
 	"scheduler/turns":     {"task"},
