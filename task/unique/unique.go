@@ -77,7 +77,7 @@ func NextClaim(u *job.Unique, id task.ID, key string, at uint64, known []Claiman
 	}
 	next.Before = []task.ID{holder.ID}
 	found := false
-	for _, c := range known[1:] { // all that have not ended, and of the others the one born first
+	for _, c := range known[1:] { // all that have not ended, and of the ended ones the latest
 		if c.Seq > 0 && (!found || !c.State.Terminal()) {
 			next.Before, found = append(next.Before, c.ID), true
 		}
