@@ -128,8 +128,6 @@ func TestHousePlanFindsViolations(t *testing.T) {
 		{"a conflict in a loop", "scheduler", "a.go", `import "millrace/events"; var _ = events.ErrConflict`, "decide on an events.Chain"},
 		{"a conflict in the adapter", "jet/link", "errors.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
 		{"a conflict in a test", "scheduler", "a_test.go", `import "millrace/events"; var _ = events.ErrConflict`, ""},
-		{"an offer from a loop", "scheduler", "a.go", `func f() { s.rec.Log.PlaceAll() }`, "only a Recorder places"},
-		{"an offer by the recorder", "events", "a.go", `func f() { r.Log.Place() }`, ""},
 
 		{"a list of consumers", "jet", "a.go", `func f() { s.log.ConsumerNames(ctx) }`, "nobody lists all consumers"},
 		{"a request for a list", "jet", "a.go", `const all = "$JS.API.CONSUMER.LIST." + name`, "nobody lists all consumers"},

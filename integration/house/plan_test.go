@@ -282,8 +282,6 @@ type file struct {
 	goroutines int
 	// skips are calls that skip a test.
 	skips []string
-	// places are calls of a log's methods of [placing].
-	places []string
 	// lists are calls of methods of [listing], and requests that ask for the same.
 	lists []string
 	// ports are the interfaces that it declares.
@@ -405,9 +403,6 @@ var conflicted = map[string]string{
 	"jet/presence/presence.go": "forgets which heartbeat its next one follows",
 }
 
-// placing are the methods of a log by which a task is offered, now or in time.
-var placing = []string{"Place", "PlaceAll", "PlaceClaimed", "Arm", "Disarm"}
-
 // listing are the methods of a stream that list all of its consumers, which is much on a log with
 // many nodes and queues. Code looks up consumers by name instead.
 var listing = []string{"ListConsumers", "ConsumerNames", "ConsumersInfo"}
@@ -514,9 +509,6 @@ func (p *pkg) checkCalls(f *file, say func(*file, string, ...any)) {
 	}
 	if len(f.lists) > 0 {
 		say(f, "%v: nobody lists all consumers; ask for those whose names follow from what is known", f.lists)
-	}
-	if len(f.places) > 0 && p.path != "events/logtest" && p.path != "events" {
-		say(f, "%v: only a Recorder places and arms", f.places)
 	}
 	starts := slices.Concat(f.takes("os", "StartProcess"), f.takes("syscall", "ForkExec", "StartProcess", "Exec"))
 	if len(starts) > 0 && p.path != "worker/process/child" && p.path != "cmd/millrace/bench" {

@@ -91,9 +91,6 @@ func readFile(name string, source []byte) (file, error) {
 				f.lists = append(f.lists, n.Value)
 			}
 		case *ast.SelectorExpr:
-			if log, ok := n.X.(*ast.SelectorExpr); ok && log.Sel.Name == "Log" && slices.Contains(placing, n.Sel.Name) {
-				f.places = append(f.places, "Log."+n.Sel.Name)
-			}
 			if slices.Contains(listing, n.Sel.Name) {
 				f.lists = append(f.lists, n.Sel.Name)
 			}
