@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,18 +28,13 @@ func (r *pastRequest) check() (err error) {
 	return err
 }
 
-// MomentOf parses a sequence of the log, or a time; a missing date or zone is today's, or now's.
-func MomentOf(text string, now time.Time) (m view.Moment, err error) {
-	m.Seq, err = strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64)
-	if err == nil && m.Seq > 0 {
-		return m, nil
+// MomentOf is [query.Moment] for a request.
+func MomentOf(text string, now time.Time) (view.Moment, error) {
+	m, err := query.Moment(text, now.UTC())
+	if err != nil {
+		err = badRequest{fmt.Errorf("at: %w", err)}
 	}
-	if err != nil { // zero ago is not the past
-		if m.At, err = query.Past(text, now); err == nil {
-			return view.Moment{At: m.At}, nil
-		}
-	}
-	return m, badRequest{fmt.Errorf("at is %q, want a sequence of the log, such as 1048211, or a time, such as 2026-03-01T12:00:00Z, 12:00 or 2h", text)}
+	return m, err
 }
 
 // sight returns a view of a moment; of the present if at is "".
@@ -55,25 +48,19 @@ func (s *Service) sight(ctx context.Context, at string) (view.View, error) {
 
 // then returns a view of a moment of the past, and when that was.
 func (s *Service) then(ctx context.Context, at string) (v view.Folded, when time.Time, err error) {
-	m, err := MomentOf(at, s.now().UTC())
+	m, err := MomentOf(at, s.now())
 	if err != nil {
 		return v, when, err
 	}
-	if m.Seq > 0 {
-		last, err := s.Client.Last(ctx)
-		if err != nil {
-			return v, when, err
-		}
-		if m.Seq > last {
-			return v, when, badRequest{fmt.Errorf("at is %d, and the log ends at %d", m.Seq, last)}
-		}
+	if err := s.Client.Reached(ctx, m, s.now()); err != nil {
+		return v, when, fmt.Errorf("at: %w", err)
 	}
 	p, found, err := s.Client.PointAt(ctx, m)
 	if err != nil {
 		return v, when, err
 	}
 	if !found {
-		return v, when, badRequest{fmt.Errorf("at is %s, and the log begins later", at)}
+		return v, when, badRequest{fmt.Errorf("at: %s is before the log begins", at)}
 	}
 	return s.Client.Past(s.moments.of(p, func() *view.Folding {
 		return view.NewFolding(p, func(ctx context.Context, kind view.Kind, each func(*events.Record) error) error {

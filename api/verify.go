@@ -163,13 +163,6 @@ func (s Survey) History(ctx context.Context, id task.ID) ([]events.Record, error
 // PointAt returns the place of a moment, the end for the zero moment; false if the log begins
 // later.
 func (s Survey) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, error) {
-	last, err := s.service.Client.Last(ctx)
-	if err == nil && m.Seq > last {
-		err = badRequest{fmt.Errorf("the sequence is %d, and the log ends at %d", m.Seq, last)}
-	}
-	if err != nil {
-		return view.Point{}, false, err
-	}
 	return s.service.Client.PointAt(ctx, m)
 }
 

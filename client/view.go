@@ -63,6 +63,15 @@ func (c *Client) PointAt(ctx context.Context, m view.Moment) (view.Point, bool, 
 	return view.Point{Seq: r.Seq, At: r.Stored}, found, err
 }
 
+// Reached refuses a moment that the log has not reached by now; see [view.Moment.Reached].
+func (c *Client) Reached(ctx context.Context, m view.Moment, now time.Time) error {
+	last, err := c.Last(ctx)
+	if err != nil {
+		return err
+	}
+	return m.Reached(last, now)
+}
+
 // Past returns a view of the past that a model folds.
 func (c *Client) Past(m *view.Folding) view.Folded { return m.Past(facts{c.store}) }
 

@@ -158,13 +158,13 @@ func (s *site) want(status int, method, path, body string, into any, header ...s
 }
 
 // refused sends a request that must come to a problem.
-func (s *site) refused(status int, kind, method, path, body string, header ...string) {
+func (s *site) refused(status int, kind, method, path, body string, header ...string) (p api.Problem) {
 	s.Helper()
-	var p api.Problem
 	got := s.want(status, method, path, body, &p, header...)
 	if p.Type != "urn:millrace:"+kind || p.Status != status || p.Next == "" || got.header.Get("Content-Type") != "application/problem+json" {
 		s.Errorf("%s %s is refused with %s (%s), want %s", method, path, got.body, got.header.Get("Content-Type"), kind)
 	}
+	return p
 }
 
 // documented holds an answer against the document.

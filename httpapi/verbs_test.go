@@ -487,10 +487,16 @@ func TestLook(t *testing.T) {
 		t.Errorf("the priority was %d", is.Route.Priority())
 	}
 	s.refused(404, "no-task", "GET", at+"?at=1", "")
-	s.want(200, "GET", at+"?at="+time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "", nil)
-	for _, never := range []string{"0", "noon", "99999", "2020-01-01T00:00:00Z"} {
-		s.refused(400, "bad-request", "GET", at+"?at="+never, "")
+	s.want(200, "GET", at+"?at=end", "", nil)
+	s.want(200, "GET", at+"?at=-0s", "", nil)
+	for never, why := range map[string]string{
+		"0": "sequences begin with 1", "noon": "is no moment", "99999": "there is no sequence 99999 yet", "2020-01-01T00:00:00Z": "is before the log begins", "2999-01-01T00:00:00Z": "2999-01-01 00:00:00.000 has not come yet",
+	} {
+		if p := s.refused(400, "bad-request", "GET", at+"?at="+never, ""); !strings.Contains(p.Detail, why) {
+			t.Errorf("at=%s is refused with %q, want %q", never, p.Detail, why)
+		}
 	}
+	s.refused(400, "bad-request", "GET", "/api/v1/tasks?at=2999-01-01T00:00:00Z", "")
 	var diff struct{ Changes []view.Change }
 	s.want(200, "GET", at+"/diff?at="+itoa(r.Seq), "", &diff)
 	if len(diff.Changes) == 0 {

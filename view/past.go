@@ -31,6 +31,30 @@ func (m Moment) Before(r *events.Record) bool {
 	return m.Seq > 0 && r.Seq > m.Seq || m.Seq == 0 && !m.At.IsZero() && r.Stored.After(m.At)
 }
 
+// ErrNotYet refuses a moment that the log has not reached. It is an [ErrQuery].
+var ErrNotYet = errors.New("the log has not reached it")
+
+// notYet is an [ErrNotYet] in words about the moment.
+type notYet struct{ error }
+
+func (notYet) Is(target error) bool { return target == ErrNotYet || target == ErrQuery }
+
+// mayDiffer is how far a time may lie ahead of the asker's clock. The log's clock may be ahead of
+// it, so such a time can still have passed in the log.
+const mayDiffer = time.Minute
+
+// Reached refuses a moment that a log has not reached which ends at a sequence, at the time now: a
+// question about it would be answered as of the end. The error wraps [ErrNotYet].
+func (m Moment) Reached(end uint64, now time.Time) error {
+	switch {
+	case m.Seq > end:
+		return notYet{fmt.Errorf("there is no sequence %d yet: the log ends at %d", m.Seq, end)}
+	case m.Seq == 0 && m.At.After(now.Add(mayDiffer)):
+		return notYet{fmt.Errorf("%s has not come yet", m.At.Format("2006-01-02 15:04:05.000"))}
+	}
+	return nil
+}
+
 // Past is the world at a moment, from the log's records from the first one on.
 func Past(records []events.Record, m Moment) *World {
 	model := NewMemory()

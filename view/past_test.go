@@ -122,6 +122,28 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// A log ends at sequence 14, at noon.
+func TestReached(t *testing.T) {
+	for _, c := range []struct {
+		moment Moment
+		want   string // the error; "" for none
+	}{
+		{Moment{}, ""},
+		{Moment{Seq: 1}, ""},
+		{Moment{Seq: 14}, ""},
+		{Moment{Seq: 15}, "there is no sequence 15 yet: the log ends at 14"},
+		{Moment{At: noon.Add(-time.Hour)}, ""},
+		{Moment{At: noon.Add(mayDiffer)}, ""}, // by another clock it may have passed
+		{Moment{At: noon.Add(mayDiffer + 1)}, "2026-08-01 12:01:00.000 has not come yet"},
+		{Moment{Seq: 14, At: noon.Add(time.Hour)}, ""}, // the sequence goes before
+	} {
+		err := c.moment.Reached(14, noon)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrNotYet) || !errors.Is(err, ErrQuery) || err.Error() != c.want) {
+			t.Errorf("%+v: %v, want %q", c.moment, err, c.want)
+		}
+	}
+}
+
 func TestMoments(t *testing.T) {
 	// The log's clock was set back behind the second message.
 	var records []events.Record

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/millrace/exit"
-	"millrace/cmd/millrace/reach"
 	"millrace/events"
 	"millrace/incident"
+	"millrace/query"
 	"millrace/replay"
 	"millrace/view"
 )
@@ -21,7 +21,7 @@ import (
 // between reads --from and --until.
 func (a *Commands) between(c *cobra.Command, from, until string) (span [2]view.Moment, err error) {
 	for i, text := range []string{from, until} {
-		if span[i], err = reach.ParseMoment(text, a.Now()); err != nil {
+		if span[i], err = query.Moment(text, a.Now().Local()); err != nil {
 			return span, exit.Misuse(c, "%s: %w", []string{"--from", "--until"}[i], err)
 		}
 	}

@@ -70,12 +70,19 @@ func SettingsOf(s *settings.Values) map[string]string {
 }
 
 // Write writes the file, and returns its final manifest. It reads the log twice: first to find out
-// what belongs in the file. The error wraps [ErrBefore] or [task.ErrUnknown] before anything is
-// written; after any other error the output is not a valid file.
+// what belongs in the file. The error wraps [ErrBefore], [view.ErrNotYet] or [task.ErrUnknown]
+// before anything is written; after any other error the output is not a valid file.
 func Write(ctx context.Context, log Log, w Wish, out io.Writer) (incident.Manifest, error) {
 	m := incident.Manifest{Millrace: told.ThisBuild().Version, Made: w.Now.UTC(), Outputs: w.Logs, Raw: w.Raw, AckWait: w.AckWait.String(), Settings: w.Settings}
 	if !w.Raw {
 		m.Rules = incident.Rules
+	}
+	last, _, err := log.PointAt(ctx, view.Moment{})
+	if err == nil {
+		err = w.Moment.Reached(last.Seq, w.Now)
+	}
+	if err != nil {
+		return m, err
 	}
 	begin, end, err := w.span(ctx, log, &m)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"millrace/cmd/millrace/typed"
 	"millrace/events"
 	"millrace/incident"
+	"millrace/query"
 	"millrace/task"
 	"millrace/view"
 )
@@ -72,14 +73,8 @@ key is not stored: within the file, equal values have equal hashes. "millrace in
 
 // center returns the task or the moment that the flags ask for.
 func (a *Commands) center(ctx context.Context, cl *client.Client, f *exportFlags) (id task.ID, m view.Moment, err error) {
-	m, bad := reach.ParseMoment(f.around, a.Now())
-	switch {
-	case bad == nil && m.Seq > 0:
-		_, err = a.PointAt(ctx, cl, "--around", m) // the error says so if the log does not reach there
-		return "", m, err
-	case bad == nil && m.At.Add(-f.window).After(a.Now()):
-		return "", m, &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--around: %s has not come yet", f.around)}
-	case bad == nil:
+	m, bad := query.Moment(f.around, a.Now().Local())
+	if bad == nil {
 		return "", m, nil
 	}
 	if err := reach.PlausibleID(f.around); err != nil {
@@ -131,8 +126,8 @@ func (a *Commands) write(ctx context.Context, cl *client.Client, f *exportFlags,
 	}
 	out := &fresh{name: name, stdout: a.Out}
 	done, err := excerpt.Write(ctx, log{a, cl}, wish, out)
-	if errors.Is(err, excerpt.ErrBefore) {
-		err = &exit.Fault{Code: exit.NotFound, Err: err}
+	if errors.Is(err, excerpt.ErrBefore) || errors.Is(err, view.ErrNotYet) {
+		err = &exit.Fault{Code: exit.NotFound, Err: fmt.Errorf("--around: %w", err)}
 	}
 	if out.name == "" {
 		out.name = excerpt.FileName(&done)

@@ -14,6 +14,7 @@ import (
 	"millrace/cmd/millrace/term"
 	"millrace/cmd/millrace/told"
 	"millrace/cmd/millrace/typed"
+	"millrace/query"
 	"millrace/task"
 	"millrace/view"
 )
@@ -62,7 +63,7 @@ Exit codes are those of diff: 0 without a difference, 1 with one, 2 if it could 
 
 func (a *Commands) compareAll(ctx context.Context, cl *client.Client, at []string, f view.Filter, limit int, o *typed.Output) error {
 	var sights [2]reach.Sight
-	for i, moment := range append(slices.Clone(at), reach.End)[:2] {
+	for i, moment := range append(slices.Clone(at), query.End)[:2] {
 		s, err := a.Sight(ctx, cl, moment, reach.Then{Folds: []view.Kind{view.Tasks}, Lacks: []string{"heartbeats", "progress", "checkpoints", "leases"}})
 		if err != nil {
 			return err

@@ -218,11 +218,11 @@ func (s *Site) wants(ctx context.Context, l *look, wish *excerpt.Wish) (err erro
 			return client.Wrongf("window is %q, want a time from 0s to %v, such as 10m", text, mostWindow)
 		}
 	}
-	around := strings.TrimPrefix(strings.TrimSpace(cmp.Or(l.Asked("around"), l.At)), "-")
+	around := strings.TrimSpace(cmp.Or(l.Asked("around"), l.At))
 	if around == "" {
 		return nil
 	}
-	if wish.Moment, err = api.MomentOf(around, wish.Now.UTC()); err == nil {
+	if wish.Moment, err = api.MomentOf(around, wish.Now); err == nil {
 		return nil
 	}
 	id, plain := task.ParseID(strings.ToUpper(around))
@@ -332,7 +332,11 @@ func (s *Site) intoFile(ctx context.Context, f *opened.File, at string) (*api.Si
 	var m view.Moment
 	if at != "" {
 		var err error
-		if m, err = api.MomentOf(at, f.To.At.UTC()); err != nil {
+		if m, err = api.MomentOf(at, f.To.At); err == nil {
+			// A later sequence than the file has is refused below.
+			err = view.Moment{At: m.At}.Reached(f.To.Seq, s.server.Desk.Now())
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

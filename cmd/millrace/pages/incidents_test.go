@@ -113,7 +113,7 @@ func TestOpenedFile(t *testing.T) {
 			}
 		}
 	}
-	for path, status := range map[string]int{"?at=5": 400, "?at=9999999": 400, "?at=never": 400, "tasks/" + stuck + "/compare": 404, "verify": 404, "edit/job": 404, "tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV": 404} {
+	for path, status := range map[string]int{"?at=5": 400, "?at=9999999": 400, "?at=never": 400, "?at=2999-01-01": 400, "tasks/" + stuck + "/compare": 404, "verify": 404, "edit/job": 404, "tasks/01ARZ3NDEKTSV4RRFFQ69G5FAV": 404} {
 		p.get(status, to+path)
 	}
 	p.get(404, "/incidents/other/tasks")
@@ -321,7 +321,7 @@ func TestExports(t *testing.T) {
 		p.get(200, p.upload(303, "back.mri", data))
 	}
 	for query, status := range map[string]int{
-		"around=01ARZ3NDEKTSV4RRFFQ69G5FAV": 404, "around=VWT2CXX": 404, "around=never": 400, "around=%00": 400, "around=9999999": 400, "around=" + url.QueryEscape(hostile[0]): 400, "around=2000-01-01": 400,
+		"around=01ARZ3NDEKTSV4RRFFQ69G5FAV": 404, "around=VWT2CXX": 404, "around=never": 400, "around=%00": 400, "around=9999999": 400, "around=2999-01-01": 400, "around=" + url.QueryEscape(hostile[0]): 400, "around=2000-01-01": 400,
 		around + "&window=25h": 400, around + "&window=-1s": 400, around + "&window=x": 400,
 	} {
 		page, _ := p.get(status, "/incidents/export?"+query)

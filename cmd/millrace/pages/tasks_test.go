@@ -144,6 +144,12 @@ func TestExport(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &is); err != nil || is.Labels["n"] != "1" || strings.Count(text, "\n") != 1 {
 		t.Errorf("the lines are %s, %v", text, err)
 	}
+	for _, page := range []string{"/", "/tasks", "/queues", "/nodes", "/events", "/jobs", "/schedules"} {
+		if text, _ := p.get(400, page+"?at=2999-01-01T00:00:00Z"); !strings.Contains(text, "2999-01-01 00:00:00.000 has not come yet") {
+			t.Errorf("%s shows a time that has not come: %s", page, text)
+		}
+		p.get(400, page+"?at=9999999")
+	}
 	if text, _ = p.get(200, "/tasks/export?as=csv&at=1"); strings.Count(text, "\n") != 2 {
 		t.Errorf("then it was %s", text)
 	}

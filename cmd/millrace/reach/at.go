@@ -55,30 +55,6 @@ func (a *App) AtFlag(c *cobra.Command, then Then) func(context.Context, *client.
 	return func(ctx context.Context, cl *client.Client) (Sight, error) { return a.Sight(ctx, cl, at, then) }
 }
 
-// End is the value of --at for the end of the log.
-const End = "end"
-
-// ParseMoment parses the value of --at; [End] and "" are the end of the log.
-func ParseMoment(text string, now time.Time) (m view.Moment, err error) {
-	if text == "" || text == End {
-		return m, nil
-	}
-	if seq, bad := strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); bad == nil {
-		if seq == 0 {
-			return m, errors.New("sequences begin with 1")
-		}
-		return view.Moment{Seq: seq}, nil
-	}
-	if m.At, err = query.Past(strings.TrimPrefix(text, "-"), now); err != nil || strings.HasPrefix(text, "+") {
-		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
-	}
-	return m, nil
-}
-
-// mayDiffer is how far a time may lie ahead of this machine's clock. The log's clock may be ahead
-// of it, so such a time can still have passed in the log.
-const mayDiffer = time.Minute
-
 // PointAt returns the place in the log of a moment, the value of a flag that errors name.
 func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view.Moment) (view.Point, error) {
 	ctx, cancel := a.Asking(ctx)
@@ -89,14 +65,10 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 	if err := a.Inside.tells(flag, m); err != nil {
 		return view.Point{}, err
 	}
-	last, err := c.Last(ctx)
-	switch {
-	case err != nil:
+	if err := c.Reached(ctx, m, a.Now()); errors.Is(err, view.ErrNotYet) {
+		return unknown("%w", err)
+	} else if err != nil {
 		return view.Point{}, err
-	case m.Seq > last:
-		return unknown("there is no sequence %d yet: the log ends at %d", m.Seq, last)
-	case m.At.After(a.Now().Add(mayDiffer)):
-		return unknown("%s has not come yet", m.At.Local().Format(timeForm))
 	}
 	p, found, err := c.PointAt(ctx, m)
 	if err != nil || found {
@@ -115,12 +87,12 @@ func (a *App) PointAt(ctx context.Context, c *client.Client, flag string, m view
 // Moments refuses values that are not moments.
 func (a *App) Moments(c *cobra.Command, at ...string) error {
 	for _, text := range at {
-		_, err := ParseMoment(text, a.Now())
+		_, err := query.Moment(text, a.Now().Local())
 		switch {
 		case err != nil:
 			return exit.Misuse(c, "--at: %w", err)
 		case text == "":
-			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", End)
+			return exit.Misuse(c, "--at is empty: want a moment, or %s for the end of the log", query.End)
 		}
 	}
 	return nil
@@ -147,7 +119,7 @@ type ShownPoint struct {
 // Sight is the present if at is "", else the moment that it names.
 func (a *App) Sight(ctx context.Context, c *client.Client, at string, then Then) (Sight, error) {
 	at = a.Inside.moment(at)
-	m, err := ParseMoment(at, a.Now())
+	m, err := query.Moment(at, a.Now().Local())
 	if err != nil || at == "" {
 		return Sight{View: c.View(), Now: a.Now}, err
 	}

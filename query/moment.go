@@ -1,0 +1,34 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/view"
+)
+
+// End names the end of the log.
+const End = "end"
+
+// Moment parses a place in the log: a sequence (1048211 or #1048211), how long ago (-10m or 10m), a
+// time, whose missing date or zone is that of now, or [End] or "" for the end of the log. Times are
+// in the zone of now. Whether the log has reached it, [view.Moment.Reached] tells.
+func Moment(text string, now time.Time) (m view.Moment, err error) {
+	if text == "" || text == End {
+		return m, nil
+	}
+	if seq, bad := strconv.ParseUint(strings.TrimPrefix(text, "#"), 10, 64); bad == nil {
+		if seq == 0 {
+			return m, errors.New("sequences begin with 1")
+		}
+		return view.Moment{Seq: seq}, nil
+	}
+	at, err := Past(strings.TrimPrefix(text, "-"), now)
+	if err != nil || strings.HasPrefix(text, "+") {
+		return m, fmt.Errorf("%q is no moment: want a sequence of the log: 1048211, so long ago: -10m or -7d, a time: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00, or %s", text, End)
+	}
+	return view.Moment{At: at.In(now.Location())}, nil
+}
